@@ -1,4 +1,4 @@
-"""The whole pipeline on the shipped sample: what `longmemeval demo` does."""
+"""Run the whole pipeline on the shipped sample, for `longmemeval demo`."""
 
 from msgspec import Struct
 
@@ -20,27 +20,26 @@ MODEL = "offline/extractive"
 REPEATED = "hybrid"
 """The memory whose recall is repeated by a control."""
 SHOWN = ("full-history", "last-k", "semantic-recall", "bm25", "hybrid", "engram-lean", "oracle")
-"""Six memories and the ceiling; `offline/parrot` goes with them. All others only where everything is asked for."""
+"""Six memories and the ceiling; `offline/parrot` goes with them. All others only with `everything`."""
 
 
 class DemoOutcome(Struct, frozen=True):
-    """What the demo made and measured."""
+    """The results of the demo."""
 
     preparation: PrepareReport
     embedder: str
     evaluations: list[Evaluation]
-    """One per preset, in their order, and one per control."""
+    """One evaluation per preset, in their order, and one per control."""
     newly_answered: int
 
 
 def run_demo(index: IndexEngine, where: Folders, *, everything: bool = False) -> DemoOutcome:
-    """Prepare, run and evaluate presets and controls on the sample; what is there already is not done again.
+    """Prepare, run and evaluate presets and controls on the sample; finished work is not repeated.
 
-    The judge is checked first: its rates stand beside the scores.
+    The judge is checked first, so that its error rates can be shown beside the scores.
 
     Args:
-        index: the vector search.
-        where: the folders.
+        index: the vector index.
         everything: every preset and control, not only those of `SHOWN` and the parrot.
     """
     dataset = load_dataset("sample", where.data_dir)

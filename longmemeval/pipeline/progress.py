@@ -1,4 +1,4 @@
-"""Progress on standard error: a bar where a person looks, a line a minute in a pipe, events as JSON for machines."""
+"""Show progress on standard error: a bar in a terminal, a line a minute in a pipe, or events as JSON."""
 
 import sys
 import time
@@ -18,22 +18,22 @@ Style = Literal["auto", "json", "off"]
 """`auto`: a bar in a terminal, else a line a minute."""
 
 _LOOK_AGAIN_S = 0.2
-"""Between two questions how far the steps under way have come."""
+"""Seconds between two calls of `within`."""
 _LINE_EVERY_S = 60.0
-"""Where there is no terminal."""
+"""Seconds between two lines if there is no terminal."""
 _style: Style = "auto"
 _counts: list["_Count"] = []
-"""What is under way where there is no terminal, the innermost last."""
+"""The running counts if there is no terminal, the innermost last."""
 
 
 def show_progress(style: Style) -> None:
-    """How progress is shown from now on in this process."""
+    """Set how progress is shown in this process from now on."""
     global _style
     _style = style
 
 
 class Progress(Protocol):
-    """A bar under way."""
+    """A progress bar."""
 
     def advance(self, steps: int = 1, *, note: str = "") -> None:
         """Report `steps` more, and optionally a short text shown beside the bar."""
@@ -41,7 +41,7 @@ class Progress(Protocol):
 
 
 class _Count:
-    """Steps that were reported; shows nothing by itself."""
+    """The count of reported steps; shows nothing by itself."""
 
     def __init__(self, title: str, total: int) -> None:
         self.title = title
@@ -66,14 +66,14 @@ class _Count:
         return (self.total - self.done) / self.per_second if self.per_second else None
 
     def line(self) -> str:
-        """How far it is, in a sentence."""
+        """Return a sentence with count, rate and time left."""
         rate = f", {self.per_second:.1f}/s" if self.per_second else ""
         left = f", {duration(self.seconds_left)} left" if self.seconds_left else ""
         return f"{self.title}: {self.done:,} of {self.total:,}{rate}{left}"
 
 
 class _Events(_Count):
-    """Writes one JSON document on a line of standard error for its begin, each report and its end."""
+    """A count that writes a line of JSON to standard error at its beginning, each report and its end."""
 
     def __init__(self, title: str, total: int) -> None:
         super().__init__(title, total)
@@ -87,7 +87,7 @@ class _Events(_Count):
 
     def tell(self, event: str, note: str = "") -> None:
         """Write one event."""
-        told = {
+        fields = {
             "event": event,
             "title": self.title,
             "done": self.done,
@@ -97,18 +97,16 @@ class _Events(_Count):
             "seconds_left": self.seconds_left,
             **({"note": note} if note else {}),
         }
-        sys.stderr.write(msgspec.json.encode(told).decode() + "\n")
+        sys.stderr.write(msgspec.json.encode(fields).decode() + "\n")
         sys.stderr.flush()
 
 
 @contextmanager
 def progress(title: str, total: int, within: Callable[[], str] = str) -> Iterator[Progress]:
-    """The progress of `total` steps, with rate and time left, on standard error.
+    """Show the progress of `total` steps, with rate and time left, on standard error.
 
     Args:
-        title: of the bar.
-        total: how many steps.
-        within: asked now and then how far the steps under way have come; a short text shown beside the bar.
+        within: returns a short text on how far the steps in progress are; called now and then.
     """
     if _style == "json":
         events = _Events(title, total)
@@ -130,7 +128,7 @@ def progress(title: str, total: int, within: Callable[[], str] = str) -> Iterato
 
 @contextmanager
 def _every(seconds: float, show: Callable[[], None]) -> Iterator[None]:
-    """Call `show` again and again meanwhile, in a thread of its own."""
+    """Call `show` every `seconds` inside the context, in a thread."""
     ended = Event()
 
     def look() -> None:

@@ -23,16 +23,16 @@ ENOUGH_FAILURES = 20
 
 
 class AllFailedError(HarnessError):
-    """Whatever was tried failed in the same way; something about the command, or at the endpoint, is wrong."""
+    """Every attempt failed in the same way: something about the command, or at the endpoint, is wrong."""
 
     exit_code = 1
 
 
 async def in_order(items: Sequence[T], work: Callable[[T], Awaitable[None]], concurrency: int) -> None:
-    """Do `work` for every question, plant and the like, started in order, at most `concurrency` under way.
+    """Do `work` for every item (question, plant, …), started in order, at most `concurrency` in progress.
 
-    The first error ends all: work under way is cancelled and waited for, then the error is raised. After a
-    SpendingLimitError, a BatchCancelledError or an AllFailedError nothing new is started, and what is under way is
+    The first error ends all: work in progress is cancelled and waited for, then the error is raised. After a
+    SpendingLimitError, a BatchCancelledError or an AllFailedError nothing new is started, and what is in progress is
     finished first.
     """
     waiting = enumerate(items)
@@ -63,11 +63,11 @@ async def in_order(items: Sequence[T], work: Callable[[T], Awaitable[None]], con
 
 
 class Outcomes:
-    """Ends work early of which all fails in the same way, once enough of it has failed and nothing succeeded.
+    """Outcomes of pieces of work; ends the work early if enough has failed in the same way and none succeeded.
 
     Args:
-        succeeded: whether something of it has succeeded before.
-        pieces: what the pieces of work are.
+        succeeded: whether any of the work succeeded before.
+        pieces: a plural noun for the pieces of work, for messages.
     """
 
     def __init__(self, succeeded: bool, pieces: str = "questions") -> None:
@@ -76,18 +76,18 @@ class Outcomes:
         self._failures: list[ModelError | RecallError] = []
 
     def add(self, failure: ModelError | RecallError | None) -> None:
-        """Take in how one piece ended; None: well."""
+        """Record how one piece ended; None: well."""
         if failure is None:
             self._succeeded = True
-        # What may pass is the breaker's to judge.
+        # The circuit breaker deals with transient errors.
         elif not self._succeeded and not isinstance(failure, TransientModelError):
             self._failures.append(failure)
 
     def check(self) -> None:
-        """Go on, or not.
+        """Raise if there is no point in going on.
 
         Raises:
-            AllFailedError: there is no point in going on.
+            AllFailedError: enough has failed in the same way, and nothing succeeded.
         """
         if self._succeeded or len(self._failures) < ENOUGH_FAILURES or len(set(map(type, self._failures))) > 1:
             return
@@ -101,7 +101,7 @@ class Outcomes:
 
 
 class WatchedChatModel:
-    """Passes calls on to `model` and tells `outcomes` how each ended."""
+    """A chat model that passes calls to `model` and records how each ended in `outcomes`."""
 
     def __init__(self, model: ChatModel, outcomes: Outcomes) -> None:
         self._model = model
@@ -109,11 +109,11 @@ class WatchedChatModel:
 
     @property
     def spec(self) -> str:
-        """The spec of the model behind."""
+        """The spec of the wrapped model."""
         return self._model.spec
 
     async def complete(self, request: ChatRequest) -> ChatReply:
-        """Answer `request` as the model behind does; raises what it raises."""
+        """Answer `request` by the wrapped model; raises what it raises."""
         try:
             reply = await self._model.complete(request)
         except ModelError as error:

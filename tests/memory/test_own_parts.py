@@ -112,7 +112,7 @@ def test_verify_checks_the_content_of_its_parts_when_the_memory_is_named(dataset
     prepare(dataset, [own("shelf=true")], where=where)
     told = verify("d/default", where=where)
     assert [note.split("'")[1] for note in told.notes] == ["facts", "shelf"]
-    assert "with the --memory that reads it" in told.notes[0]
+    assert "give --memory the memory that reads it" in told.notes[0]
     document = meta(where)
     facts = where.prepared_dir / "d/default/q1/facts.json"
     facts.write_text("{}")
@@ -145,7 +145,7 @@ def test_a_part_is_made_again_when_what_it_was_made_of_was(
     server.responder = lambda body: "Other fact"
     (where.cache_dir / "replies.sqlite").unlink()
     prepare(dataset, [own(asked)], options=options.replaced(force=True), where=where)
-    with pytest.raises(FixtureError, match="Part 'shelf' was made of other parts than the fixture has"):
+    with pytest.raises(FixtureError, match="Part 'shelf' is stale: the parts it was made from have changed"):
         PreparedFixtures(dataset, "default", where, own(asked, "shelf=true")).open("q1")
     assert prepare(dataset, [own(asked, "shelf=true")], options=options, where=where).prepared == 4
     folder = fixture_folder(where.prepared_dir, "d", "default", "q1")

@@ -96,7 +96,7 @@ def test_graphs_in_the_file_of_the_vectors_are_read(dataset: Dataset, where: Fol
 def test_a_graph_follows_its_vectors(dataset: Dataset, where: Folders) -> None:
     make(dataset, where, "semantic-recall")
     make(dataset, where, "hybrid", force=True, embedder="hashing:64")
-    with pytest.raises(FixtureError, match="'vector-graph' was made of other parts"):
+    with pytest.raises(FixtureError, match="'vector-graph' is stale: the parts it was made from"):
         recalled(dataset, where, "r")
     make(dataset, where, "semantic-recall", embedder="hashing:64")
     assert recalled(dataset, where, "r")

@@ -99,7 +99,7 @@ def test_notes(dataset: Dataset, where: Folders) -> None:
     assert notes[2].startswith("! Nothing is known of this judge's errors: it was never checked on LongMemEval.")
     assert notes[3].startswith("Judge: test/strict")
     assert notes[4] == "Cost of prepare, question analysis, answers and judge: $0, no model was paid for."
-    assert "gone or made from other data" in notes[5]
+    assert "missing or were made from other data" in notes[5]
 
 
 def test_of_many_pairs_those_with_the_first_are_shown(dataset: Dataset, where: Folders) -> None:

@@ -1,1 +1,1 @@
-"""Model calls by batch: gathered while work waits for them, sent together, fetched whenever they are there."""
+"""Model calls by batch: gathered while work waits for them, sent together, fetched when done."""

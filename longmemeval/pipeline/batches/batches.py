@@ -20,7 +20,7 @@ from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
 from longmemeval.llm.registry import load_batch_endpoint
 from longmemeval.llm.tokens import TokenCounter, token_counter
 from longmemeval.pipeline.batches.gathering import Gathering, current_work
-from longmemeval.pipeline.batches.sending import Asked, Sender
+from longmemeval.pipeline.batches.sending import PendingRequest, Sender
 from longmemeval.pipeline.batches.state import BatchStore, batch_totals
 from longmemeval.pipeline.workers import in_order
 from longmemeval.records import Question, Usage
@@ -143,7 +143,7 @@ class Batches:
         while True:
             attempt += 1
             line = request_line(f"{name}-{attempt}", _body(self.spec, request))
-            pending = Asked(f"{name}-{attempt}", line, lambda: self._most(request))
+            pending = PendingRequest(f"{name}-{attempt}", line, lambda: self._most(request))
             result = sender.known(pending.id)
             if result is None:
                 with gathering.waiting(len(pending.line)):

@@ -26,7 +26,7 @@ _QUEUE_IS_FULL = "token_limit_exceeded"
 """The error code of a batch refused because the provider's queue has no room for all its tokens."""
 
 
-class Asked:
+class PendingRequest:
     """A request that a caller waits for.
 
     Args:
@@ -69,7 +69,7 @@ class Sender:
         self._store, self._endpoint, self._account = store, endpoint, account
         self._poll_s, self._tell, self._stir = poll_s, tell, stir
         self._known: dict[str, Result] = {}
-        self._asked: dict[str, Asked] = {}
+        self._pending: dict[str, PendingRequest] = {}
         self._sent: set[str] = set()
         self._errors: dict[str, Exception] = {}
         self._most_requests = MOST_REQUESTS
@@ -95,12 +95,12 @@ class Sender:
         """Return the result of a request; None if it is not known yet."""
         return self._known.get(request_id)
 
-    def ask(self, request: Asked) -> None:
+    def ask(self, request: PendingRequest) -> None:
         """Queue a request for the next batch, unless it was sent already."""
         if request.id in self._errors:
             request.result.set_exception(self._errors[request.id])
         else:
-            self._asked[request.id] = request
+            self._pending[request.id] = request
 
     def send(self) -> None:
         """Send the queued requests that no batch holds yet."""
@@ -129,10 +129,10 @@ class Sender:
             try:
                 await self._send_waiting()
             except Exception as error:
-                self._fail([request.id for request in self._asked.values() if request.id not in self._sent], error)
+                self._fail([request.id for request in self._pending.values() if request.id not in self._sent], error)
 
     async def _send_waiting(self) -> None:
-        while waiting := [request for request in self._asked.values() if request.id not in self._sent]:
+        while waiting := [request for request in self._pending.values() if request.id not in self._sent]:
             if self._one_at_a_time and self._following:
                 return
             chosen, expected = await in_thread(self._fitting, waiting)
@@ -144,9 +144,9 @@ class Sender:
                 # Raises the error that says what is left of the limit.
                 self._account.record_cost(await self._account.reserve(waiting[0].most, self._endpoint.spec), 0.0)
 
-    def _fitting(self, waiting: Iterable[Asked]) -> tuple[list[Asked], float]:
+    def _fitting(self, waiting: Iterable[PendingRequest]) -> tuple[list[PendingRequest], float]:
         """Return as many requests as fit one file and the money left, and what they may cost."""
-        chosen: list[Asked] = []
+        chosen: list[PendingRequest] = []
         size, expected = 0, 0.0
         room = self._account.room() if self._account else 0.0
         for request in waiting:
@@ -157,7 +157,7 @@ class Sender:
             size, expected = size + len(request.line), expected + most
         return chosen, expected
 
-    async def _begin(self, chosen: Sequence[Asked], expected: float) -> None:
+    async def _begin(self, chosen: Sequence[PendingRequest], expected: float) -> None:
         name, ids = uuid4().hex, tuple(request.id for request in chosen)
         await in_thread(self._store.write_requests, name, [one.line for one in chosen])
         # From here on any process that continues finds it.
@@ -272,7 +272,7 @@ class Sender:
             self._known |= {name: Result(name, said={"message": f"the batch is {batch.ended}"}) for name in missing}
         self._sent.difference_update(batch.ids)
         for name in batch.ids:
-            if name in self._known and (pending := self._asked.pop(name, None)) and not pending.result.done():
+            if name in self._known and (pending := self._pending.pop(name, None)) and not pending.result.done():
                 pending.result.set_result(self._known[name])
 
     def _refused(self, batch: Batch, status: BatchStatus) -> None:
@@ -289,5 +289,5 @@ class Sender:
     def _fail(self, ids: Iterable[str], error: Exception) -> None:
         for name in ids:
             self._errors[name] = error
-            if (pending := self._asked.pop(name, None)) and not pending.result.done():
+            if (pending := self._pending.pop(name, None)) and not pending.result.done():
                 pending.result.set_exception(error)

@@ -112,7 +112,7 @@ def make_board(
             by_field.setdefault(_field(entry.graded), []).append(entry)
     fields = tuple(BoardField(field, _rows(by_field[field])) for field in sorted(by_field))
     manifests = {
-        _copy_of(submission): submission.folder / "run.json" for some in by_field.values() for submission in some
+        _copy_of(submission): submission.folder / "run.json" for group in by_field.values() for submission in group
     }
     apart = tuple(entry for entry in found if isinstance(entry, Apart))
     return MadeBoard(Board(BOARD_FORMAT, __version__, fields, apart), manifests)

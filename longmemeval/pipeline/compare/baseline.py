@@ -1,4 +1,4 @@
-"""`compare --against`: a run held against a baseline, which is another run or a small file that is committed."""
+"""Compare a run with a baseline, which is another run or a small committed file, for `compare --against`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -24,14 +24,14 @@ _NAMED = 10
 
 
 class BaselineDataset(Struct, frozen=True, forbid_unknown_fields=True):
-    """The data a baseline is of."""
+    """The data of a baseline."""
 
     name: str
     content_sha256: str
 
 
 class BaselineJudge(Struct, frozen=True, forbid_unknown_fields=True):
-    """The judge that graded it."""
+    """The judge of a baseline."""
 
     id: str
     model: str
@@ -39,7 +39,7 @@ class BaselineJudge(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Baseline(Struct, frozen=True, forbid_unknown_fields=True):
-    """What a later run is held against. Holds no texts and no times: the same scores give the same bytes."""
+    """The scores that a later run is compared with. No texts and no times: the same scores give the same bytes."""
 
     format: int
     run: str
@@ -62,16 +62,16 @@ class AgainstBaseline(Struct, frozen=True):
     """95 % bootstrap interval of `difference`, over haystacks where questions share them."""
     margin: float
     worse: bool
-    """Whether the upper end of `interval` is below `-margin`."""
+    """True if the upper end of `interval` is below `-margin`."""
     same_settings: bool
     lost: tuple[str, ...]
     """Ids of the questions that earned less than in the baseline, sorted."""
     won: tuple[str, ...]
-    """Those that earned more."""
+    """Ids of the questions that earned more."""
 
 
 def baseline_of(run: GradedRun) -> Baseline:
-    """The baseline that a run makes."""
+    """Make a baseline from a run."""
     dataset, judge = run.manifest.dataset, run.metrics.judge
     return Baseline(
         format=FORMAT,
@@ -85,19 +85,18 @@ def baseline_of(run: GradedRun) -> Baseline:
 
 
 def save_baseline(run: GradedRun, path: Path) -> None:
-    """Write the baseline that a run makes."""
+    """Write the baseline of a run to a file."""
     document = msgspec.json.encode(baseline_of(run), order="sorted")
     write_atomic(path, msgspec.json.format(document, indent=2) + b"\n")
 
 
 def load_baseline(name: str, where: Folders, *, judge: str | None = None, dataset: str | None = None) -> Baseline:
-    """The baseline that `name` means: a file if there is one, else a run.
+    """Return the baseline called `name`: a file if there is one, else a run.
 
     Args:
         name: a path or a run id.
-        where: the folders.
         judge: of the run (see `load_graded`); a file has its own.
-        dataset: where the run's data is now, if it has moved.
+        dataset: the location of the run's data, if it has moved.
 
     Raises:
         HarnessError: there is neither, the file is not a baseline or of a newer format, or the run is not graded.
@@ -125,7 +124,6 @@ def compare_to_baseline(run: GradedRun, baseline: Baseline, *, margin: float = 0
     """Compare a run with its baseline.
 
     Args:
-        run: the run.
         baseline: over the same questions of the same data, graded by the same judge.
         margin: how much worse the run may be, a fraction.
         seed: of the bootstrap.
@@ -164,7 +162,7 @@ def _check_alike(own: Baseline, baseline: Baseline) -> None:
 
 
 def _alone(baseline: Baseline, other: Baseline) -> str:
-    return f"{len(baseline.credits):,}, {len(baseline.credits.keys() - other.credits.keys()):,} of them alone"
+    return f"{len(baseline.credits):,}, {len(baseline.credits.keys() - other.credits.keys()):,} of them not shared"
 
 
 def _data(baseline: Baseline) -> str:
@@ -178,17 +176,17 @@ def _refuse(own: Baseline, baseline: Baseline, what: str, ours: str, theirs: str
 
 
 def regression(results: Sequence[AgainstBaseline]) -> RegressionError | None:
-    """The error that tells which runs are worse than their baseline and what they lost; None where none is."""
+    """Return the error that lists the runs worse than their baseline and their losses; None if there are none."""
     worse = [result for result in results if result.worse]
     if not worse:
         return None
     return RegressionError(
-        " ".join(map(_told, worse)).removesuffix("."),
+        " ".join(map(_regression_line, worse)).removesuffix("."),
         fix="If that is meant, save a new baseline: `longmemeval compare RUN --save-baseline FILE`",
     )
 
 
-def _told(result: AgainstBaseline) -> str:
+def _regression_line(result: AgainstBaseline) -> str:
     low, high = result.interval
     settings = "" if result.same_settings else " Their settings differ too."
     more = f" and {len(result.lost) - _NAMED} more" if len(result.lost) > _NAMED else ""

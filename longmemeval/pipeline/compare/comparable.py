@@ -1,4 +1,4 @@
-"""Which runs may be compared at all, and what has to be said where they differ in more than their memory."""
+"""Check which runs may be compared, and note where they differ in more than their memory."""
 
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
@@ -18,11 +18,11 @@ _SHOWN = 4
 _OF_MEMORY = ("memory", "not_reproducible", "parts")
 """Settings that differ because the memories do."""
 _NOT_DECISIVE = ("repeat", "save_prompts", "preparation", "reads_gold")
-"""Settings that may differ without a word: they do not change what an answer is worth."""
+"""Settings that may differ without a note: they do not change what an answer is worth."""
 
 
 def check_comparable(graded: Sequence[GradedRun]) -> None:
-    """Refuse runs whose scores cannot be set side by side.
+    """Raise if the runs' scores cannot be compared.
 
     Raises:
         HarnessError: a run is given twice, or they are of different data, metrics, judges or questions.
@@ -68,7 +68,7 @@ def _refuse(
     shown: Callable[[GradedRun], str],
     fix: str,
 ) -> None:
-    """Raise unless `key` is the same for all runs; the message says who has what."""
+    """Raise unless `key` is the same for all runs; the message lists each run's value."""
     groups: dict[Hashable, list[GradedRun]] = {}
     for run in graded:
         groups.setdefault(key(run), []).append(run)
@@ -78,12 +78,12 @@ def _refuse(
 
 
 def _one_judge(graded: Sequence[GradedRun]) -> str:
-    """How to have all runs graded by one judge."""
+    """Return how to have all runs graded by one judge."""
     judges = [{metrics.judge.id for metrics in run.files.metrics} for run in graded]
     if shared := sorted(set[str].intersection(*judges)):
         return "With --judge, name a judge that has graded all of them: " + ", ".join(shared)
     if any(bound_to_its_log(run.metrics.judge) for run in graded):
-        # Their identity had the hash of the log in it, so that no two logs had a judge in common.
+        # Their identity contained the hash of the log, so that no two logs had a judge in common.
         return "Logs imported by an earlier version have a judge each: `longmemeval import FILE` again, as other runs"
     return "Have all of them graded by one judge (`longmemeval evaluate RUN --judge SPEC`), then name it with --judge"
 
@@ -99,10 +99,10 @@ def _shared_questions(graded: Sequence[GradedRun]) -> set[str]:
 
 
 def on_common_questions(graded: Sequence[GradedRun]) -> tuple[list[GradedRun], list[str]]:
-    """The runs as if they had answered the questions all of them share and no others; scores are computed again.
+    """Return the runs restricted to the questions they all share; scores are computed again.
 
     Returns:
-        The runs, and what has to be said: nothing where they answered the same questions anyway.
+        The restricted runs, and notes: none if they answered the same questions anyway.
 
     Raises:
         HarnessError: there is no such question.
@@ -124,23 +124,27 @@ def on_common_questions(graded: Sequence[GradedRun]) -> tuple[list[GradedRun], l
 def _restricted(run: GradedRun, shared: set[str]) -> GradedRun:
     if len(run.asked.questions) == len(shared):
         return run
-    kept = tuple(question_id for question_id in run.manifest.question_ids if question_id in shared)
-    asked = RunQuestions(structs.replace(run.manifest, question_ids=kept, selection=None), run.asked.dataset)
+    shared_ids = tuple(question_id for question_id in run.manifest.question_ids if question_id in shared)
+    run_questions = RunQuestions(
+        structs.replace(run.manifest, question_ids=shared_ids, selection=None), run.asked.dataset
+    )
     answers = {question_id: answer for question_id, answer in run.answers.items() if question_id in shared}
     metrics = compute_metrics(
-        asked.golds(),
+        run_questions.golds(),
         run.judgements,
         run.metrics.judge,
         run=run.manifest.run_id,
-        haystacks={question.question_id: question.haystack_id for question in asked.questions.values()},
+        haystacks={question.question_id: question.haystack_id for question in run_questions.questions.values()},
         hypotheses={name: answer.hypothesis for name, answer in answers.items() if answer.status == "ok"},
-        types=asked.benchmark.types,
+        types=run_questions.benchmark.types,
     )
-    part = f"{len(shared):,} of {asked.total:,} questions, those that all runs share" if asked.part else ""
+    part = (
+        f"{len(shared):,} of {run_questions.total:,} questions, those that all runs share" if run_questions.part else ""
+    )
     answered = [answer for answer in answers.values() if answer.status == "ok"]
     warnings = (
-        *question_warnings(asked, answered, control=run.summary.control is not None),
-        *(one for one in run.summary.warnings if one.code not in OF_QUESTIONS),
+        *question_warnings(run_questions, answered, control=run.summary.control is not None),
+        *(warning for warning in run.summary.warnings if warning.code not in OF_QUESTIONS),
     )
     summary = structs.replace(
         run.summary,
@@ -149,12 +153,12 @@ def _restricted(run: GradedRun, shared: set[str]) -> GradedRun:
         judge_check=run.corrected(metrics),
         warnings=warnings,
     )
-    judgements = {question_id: one for question_id, one in run.judgements.items() if question_id in shared}
-    return structs.replace(run, summary=summary, answers=answers, judgements=judgements, asked=asked)
+    judgements = {question_id: judgement for question_id, judgement in run.judgements.items() if question_id in shared}
+    return structs.replace(run, summary=summary, answers=answers, judgements=judgements, asked=run_questions)
 
 
 def what_differs(graded: Sequence[GradedRun]) -> Iterator[str]:
-    """What makes comparable runs less so, a sentence each: what they are, then every setting they part on."""
+    """Yield what makes comparable runs less so, a sentence each: first their kind, then every differing setting."""
     foreign = [run for run in graded if run.manifest.kind != "run"]
     if foreign:
         yield f"{_names(foreign)}: answers of another system; how they were made is unknown."
@@ -170,10 +174,10 @@ def what_differs(graded: Sequence[GradedRun]) -> Iterator[str]:
 
 
 def _setting_differences(graded: Sequence[GradedRun]) -> Iterator[str]:
-    """Settings with several values, of the memory's own the budget alone: `reading.method differs: con in a; …`."""
+    """Yield settings with several values, of the memory only the budget: `reading.method differs: con in a; …`."""
     values: dict[str, dict[str, list[GradedRun]]] = {}
     settings = {run.manifest.run_id: dict(_decisive(run.manifest.settings.plain)) for run in graded}
-    for name in sorted({name for one in settings.values() for name in one}):
+    for name in sorted({name for run_settings in settings.values() for name in run_settings}):
         for run in graded:
             has = settings[run.manifest.run_id]
             # Only runs that read vectors have an embedder, and only memories that search a budget.
@@ -185,7 +189,7 @@ def _setting_differences(graded: Sequence[GradedRun]) -> Iterator[str]:
 
 
 def _decisive(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Dotted name and value of each setting, of the memory the budget alone."""
+    """Yield the dotted name and value of each setting, of the memory only the budget."""
     parameters = settings.get("memory", {}).get("parameters", {})
     if "budget" in parameters:
         yield "budget", parameters["budget"]

@@ -1,4 +1,4 @@
-"""`compare`: graded runs side by side, question by question, with what chance alone could do."""
+"""Compare graded runs side by side, question by question, with significance tests."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
@@ -43,11 +43,11 @@ def compare(
     """Compare graded runs over the same questions.
 
     Args:
-        run_ids: one or more, in the order they are to be shown; the first is what marks refer to.
-        judge: id of the judge, a beginning of it or its model; None: the official judge's scores where there are some,
-            else the newest.
-        common: compare on the questions all runs share where they answered different ones.
-        dataset: where the data is now, if it has moved.
+        run_ids: one or more, in the order of display; marks refer to the first.
+        judge: id of the judge, a beginning of it or its model; None: the official judge's scores if there are any, else
+            the newest.
+        common: compare on the questions all runs share if they answered different ones.
+        dataset: the location of the data, if it has moved.
         seed: of the resampling.
         where: the folders; None: from the environment.
 
@@ -62,8 +62,8 @@ def compare_runs(graded: Sequence[GradedRun], where: Folders, *, seed: int = 0, 
     """Compare runs that have been loaded.
 
     Args:
-        graded: one or more, in the order they are to be shown.
-        where: the folders; fixtures that are still there tell what was stored.
+        graded: one or more, in the order of display.
+        where: the folders; existing fixtures show what was stored.
         seed: of the resampling.
         common: compare on the questions all runs share.
 
@@ -77,7 +77,7 @@ def compare_runs(graded: Sequence[GradedRun], where: Folders, *, seed: int = 0, 
         graded, notes = on_common_questions(graded)
     check_comparable(graded)
     credits = [run.credits for run in graded]
-    asked = graded[0].asked
+    run_questions = graded[0].asked
     pairs = pairs_of(graded, seed)
     stored = StoredSessions(where)
     lost = [losses(run, stored) for run in graded]
@@ -85,9 +85,11 @@ def compare_runs(graded: Sequence[GradedRun], where: Folders, *, seed: int = 0, 
     return Comparison(
         dataset=graded[0].manifest.dataset["name"],
         common=bool(notes),
-        runs=tuple(_figures(run, one, pairs) for run, one in zip(graded, lost, strict=True)),
+        runs=tuple(_figures(run, losses_of_run, pairs) for run, losses_of_run in zip(graded, lost, strict=True)),
         pairs=tuple(pairs),
-        questions=tuple(_row(one, asked.question_type(one), credits, lost) for one in asked.questions),
+        questions=tuple(
+            _row(name, run_questions.question_type(name), credits, lost) for name in run_questions.questions
+        ),
         repeats=tuple(_repeats(graded)),
         detectable=(
             max((pair.detectable for pair in pairs if pair.detectable is not None), default=None)
@@ -106,7 +108,7 @@ def compare_runs(graded: Sequence[GradedRun], where: Folders, *, seed: int = 0, 
 
 
 def pairs_of(graded: Sequence[GradedRun], seed: int = 0) -> list[PairResult]:
-    """Every run with every later one, p values adjusted for their number."""
+    """Return every run paired with every later one, p values adjusted for the number of pairs."""
     credits = [run.credits for run in graded]
     haystacks = graded[0].haystacks
     ids = [run.manifest.run_id for run in graded]
@@ -114,7 +116,7 @@ def pairs_of(graded: Sequence[GradedRun], seed: int = 0) -> list[PairResult]:
     places = list(combinations(range(len(graded)), 2))
     found = []
     for first, second in places:
-        # Always in the order of the ids, and turned round after: chance must not depend on the order given.
+        # Always in the order of the ids, and swapped afterwards: chance must not depend on the order given.
         a, b = sorted((first, second), key=ids.__getitem__)
         paired = compare_pairs(credits[a], credits[b], haystacks, seed=seed)
         found.append(paired if a == first else _turned(paired))
@@ -130,7 +132,7 @@ def pairs_of(graded: Sequence[GradedRun], seed: int = 0) -> list[PairResult]:
 
 
 def _too_few(pairs: int, haystacks: Mapping[str, str]) -> Iterator[str]:
-    """Where the questions, or the haystacks they share, are so few that no difference could be called one."""
+    """Warn if the questions, or the haystacks they share, are too few for any difference to be significant."""
     units = independent_units(list(haystacks.values()))
     if pairs and smallest_p(units) * pairs >= ALPHA:
         what = "haystacks" if units < len(haystacks) else "question" if units == 1 else "questions"
@@ -142,7 +144,7 @@ def _too_few(pairs: int, haystacks: Mapping[str, str]) -> Iterator[str]:
 
 
 def _surviving(graded: Sequence[GradedRun], pairs: Sequence[PairResult]) -> Iterator[str]:
-    """Say of differences beyond the noise whether they are so too when they are corrected for the judge's errors."""
+    """Yield whether significant differences remain so when corrected for the judge's errors."""
     stored = graded[0].check_of(graded[0].metrics.judge)
     rates = stored.rates if stored else None
     scores = {run.manifest.run_id: run.metrics.overall for run in graded}
@@ -152,21 +154,21 @@ def _surviving(graded: Sequence[GradedRun], pairs: Sequence[PairResult]) -> Iter
             a, b = scores[pair.a], scores[pair.b]
             evaluated = (b.not_evaluated - a.not_evaluated) / a.n
             found = corrected_difference(pair.difference, pair.interval, rates, evaluated=evaluated)
-            told = f"{pair.a} - {pair.b}, corrected for the judge's errors"
+            subject = f"{pair.a} - {pair.b}, corrected for the judge's errors"
             if isinstance(found, NotCorrectable):
-                yield f"{told}: not possible, {found.reason}."
+                yield f"{subject}: not possible, {found.reason}."
                 continue
             if odd := next((name for name in (pair.a, pair.b) if reasons.get(name)), None):
-                # Rates that do not hold for a run say nothing of how far it is from another.
-                yield f"{told}: not possible, as for {odd} {reasons[odd]}."
+                # Rates that do not apply to a run say nothing about its difference to another.
+                yield f"{subject}: not possible, as for {odd} {reasons[odd]}."
                 continue
             low, high = found.interval
             survives = "the difference survives" if low > 0 or high < 0 else "the difference does NOT survive"
-            yield f"{told}: {found.value * 100:+z.1f} points [{low * 100:+z.1f}, {high * 100:+z.1f}], {survives}."
+            yield f"{subject}: {found.value * 100:+z.1f} points [{low * 100:+z.1f}, {high * 100:+z.1f}], {survives}."
 
 
 def _turned(paired: Paired) -> Paired:
-    """The same comparison as seen from `b`."""
+    """Return the same comparison as seen from `b`."""
     low, high = paired.interval
     return structs.replace(
         paired,
@@ -217,8 +219,8 @@ def _row(
     return QuestionRow(
         question_id=question_id,
         question_type=question_type,
-        credits=tuple(one[question_id] for one in credits),
-        stages=tuple(one.stages[question_id] for one in lost),
+        credits=tuple(run_credits[question_id] for run_credits in credits),
+        stages=tuple(run_losses.stages[question_id] for run_losses in lost),
     )
 
 
@@ -235,6 +237,6 @@ def _repeats(graded: Sequence[GradedRun]) -> Iterator[RepeatGroup]:
 def _not_known(stored: StoredSessions) -> Iterator[str]:
     if stored.unknown:
         yield (
-            f"The fixtures of {', '.join(stored.unknown)} are gone or made from other data now: whether evidence was "
-            "stored is not known, so none is called not stored."
+            f"The fixtures of {', '.join(stored.unknown)} are missing or were made from other data since: whether "
+            "evidence was stored is unknown, so none is reported as not stored."
         )

@@ -1,4 +1,4 @@
-"""What `compare` finds: figures of every run, every pair of runs, every question. Nothing is rounded."""
+"""The results of `compare`: figures of every run, every pair of runs, every question. Nothing is rounded."""
 
 from msgspec import Struct
 
@@ -11,7 +11,7 @@ INSIDE_THE_NOISE = "inside the noise"
 
 
 class RunFigures(Struct, frozen=True):
-    """One run in the comparison."""
+    """The figures of one run in the comparison."""
 
     summary: RunSummary
     reading: str
@@ -19,17 +19,17 @@ class RunFigures(Struct, frozen=True):
     settings_sha256: str
     """Equal for repeats of one configuration."""
     evidence_recall: float | None
-    """Mean share of a question's evidence that reached the prompt; None where that is not known."""
+    """Mean share of a question's evidence that reached the prompt; None if not known."""
     lost: dict[str, int]
-    """How many wrongly answered questions were lost at each stage (`measures/losses.py`), in the stages' order."""
+    """Numbers of wrongly answered questions lost at each stage (`measures/losses.py`), in the stages' order."""
     marks: str
-    """`▲` or `▼` where the run is significantly better or worse than the first one, else empty."""
+    """`▲` or `▼` if the run is significantly better or worse than the first one, else empty."""
     provenance: Provenance = "message"
-    """The level of `evidence_recall`: `session` where the memory does not say which messages it found."""
+    """The level of `evidence_recall`: `session` if the memory does not say which messages it found."""
 
 
 def points(fraction: float) -> str:
-    """A difference of two accuracies, or other means, as `10.4 points`."""
+    """Return a difference of two accuracies, or other means, as `10.4 points`."""
     return f"{fraction * 100:z.1f} points"
 
 
@@ -50,23 +50,24 @@ class PairResult(Struct, frozen=True):
     interval: tuple[float, float]
     """95 % bootstrap interval of `difference`, over haystacks where questions share them."""
     mcnemar: Discordant | None
-    """None where the judge gives scores and not labels."""
+    """None: the judge gives scores and not labels."""
     p: float
     test: str
     """The test that gave `p`."""
     p_holm: float
     """`p` adjusted for the number of pairs (Holm 1979)."""
     significant: bool
-    """Whether `p_holm` is below 0.05."""
+    """True if `p_holm` is below 0.05."""
     verdict: str
     """`INSIDE_THE_NOISE`, or which run is better by how much."""
 
     detectable: float | None = None
     """The smallest difference that the questions show with 80 % power for a pair that disagrees as far as this one, at
-    `p` below 0.05. None where they can show none, and where the two score alike on every question."""
+    `p` below 0.05. None if they can show none, or the two score alike on every question.
+    """
 
     def verdict_on(self, a: str, b: str) -> str:
-        """The verdict, with the runs under these names."""
+        """Return the verdict, with the runs under these names."""
         if not self.significant:
             return INSIDE_THE_NOISE
         return f"{a if self.difference > 0 else b} is better by {points(abs(self.difference))}"
@@ -80,7 +81,7 @@ class QuestionRow(Struct, frozen=True):
     credits: tuple[float | None, ...]
     """Between 0 and 1; None: not evaluated, counts as 0."""
     stages: tuple[str | None, ...]
-    """Where a wrongly answered question was lost; None for all others, and where nothing is known of it."""
+    """The stages at which a wrongly answered question was lost; None for all others, and if nothing is known."""
 
 
 class RepeatGroup(Struct, frozen=True):
@@ -101,9 +102,10 @@ class Comparison(Struct, frozen=True):
     questions: tuple[QuestionRow, ...]
     repeats: tuple[RepeatGroup, ...]
     detectable: float | None
-    """For one run a planning figure from an assumption (`evaluation.statistics.power`); for several the largest of the
-    pairs' figures: what every pair can show. None where none is known."""
+    """For one run a planning figure from an assumption (`statistics.power`); for several the largest of the pairs'
+    figures: the difference that every pair can show. None if none is known.
+    """
     warnings: tuple[str, ...]
-    """What makes the figures less comparable than they look, one sentence or two each."""
+    """Warnings that the figures are less comparable than they look, one sentence or two each."""
     common: bool = False
-    """Whether questions were left out that not all runs answered."""
+    """True if questions were left out that not all runs answered."""

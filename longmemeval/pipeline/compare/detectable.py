@@ -1,4 +1,4 @@
-"""The smallest difference that the questions of a comparison can show: of each pair by itself, and for planning."""
+"""Compute the smallest difference that the questions of a comparison can show, for each pair and for planning."""
 
 from collections.abc import Mapping, Sequence
 from math import fsum, sqrt
@@ -16,7 +16,7 @@ Credits = Mapping[str, float | None]
 
 
 def planned_difference(haystacks: Mapping[str, str], *, labels: bool) -> float | None:
-    """Return what the questions show of runs that are not known yet; None where they can show nothing."""
+    """Return the difference that the questions show for runs not known yet; None if they can show none."""
     clusters = list(haystacks.values())
     if can_show_nothing(clusters):
         return None
@@ -26,11 +26,11 @@ def planned_difference(haystacks: Mapping[str, str], *, labels: bool) -> float |
 def detectable_difference(a: Credits, b: Credits, haystacks: Mapping[str, str], *, labels: bool) -> float | None:
     """Return the smallest difference of two runs that the questions can show, by how far these runs differ.
 
-    None where the questions can show nothing, and where the runs score alike on each, which tells nothing.
+    None if the questions can show nothing, or the runs score alike on each, which tells nothing.
     """
     clusters = list(haystacks.values())
     differences = [(a[name] or 0.0) - (b[name] or 0.0) for name in haystacks]
-    squared = fsum(one * one for one in differences)
+    squared = fsum(difference * difference for difference in differences)
     if can_show_nothing(clusters) or not squared:
         return None
     effect = design_effect([differences], clusters)

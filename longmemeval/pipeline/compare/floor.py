@@ -1,4 +1,4 @@
-"""Tests of every run of a comparison against its best control.
+"""Test every run of a comparison against its best control.
 
 They are a family of their own, apart from the table of all pairs: k runs against one control, adjusted for k
 comparisons (Holm 1979). Repeats of one configuration are one run, each question with its mean credit.
@@ -20,14 +20,14 @@ Credits = Mapping[str, float]
 
 
 def floor_note(graded: Sequence[GradedRun], seed: int = 0) -> str | None:
-    """Say which runs are significantly better than the best control, or that these questions cannot show it.
+    """Return which runs are significantly better than the best control, or that these questions cannot show it.
 
     Args:
         graded: over the same questions, by one judge.
         seed: of the resampling.
 
     Returns:
-        None where no run is a floor, or all are controls.
+        None if no run is a floor, or all are controls.
     """
     pools = pool_repeats(graded)
     floors = [pool for pool in pools if pool[0].summary.control == "floor"]
@@ -56,10 +56,10 @@ def floor_note(graded: Sequence[GradedRun], seed: int = 0) -> str | None:
 
 
 def _out_of_reach(best: Pool, runs: int) -> str | None:
-    """Say that no run could be significantly better, with what it takes; None where one could.
+    """Return a note that no run could be significantly better, and what that takes; None if one could.
 
-    Only what the control leaves to win can be won. A run that wins all of it has the smallest p there is: by McNemar's
-    test and by flipping signs alike, that of as many signs that agree.
+    A run can only win questions that the control does not get right. One that wins all of them has the smallest
+    possible p: by McNemar's test and by flipping signs alike, that of as many signs that agree.
     """
     credits, haystacks = _credits(best), best[0].haystacks
     shared = share_haystacks(list(haystacks.values()))
@@ -71,19 +71,19 @@ def _out_of_reach(best: Pool, runs: int) -> str | None:
         return None
     needed = next(number for number in count(1) if runs * smallest_p(number) < ALPHA)
     fewer = ceil(ALPHA / least) - 1
-    remedy = f", or at most {count_of(fewer, 'run')} at a time" if fewer else ""
+    remedy = f", or compare at most {count_of(fewer, 'run')} at a time" if fewer else ""
     family = f", adjusted for {runs} comparisons" if runs > 1 else ""
     return (
-        f"Whether a run is better than {_control(best)}, cannot be shown here: even to win all that it leaves to win "
-        f"({room} of {count_of(units, unit)}) gives p = {min(1.0, runs * least):.2g}{family}. "
-        f"It takes {count_of(needed, unit)} to win{remedy}."
+        f"No run can be shown to be better than {_control(best)}: even winning all that it leaves to win ({room} of "
+        f"{count_of(units, unit)}) gives p = {min(1.0, runs * least):.2g}{family}. "
+        f"At least {count_of(needed, unit)} must be left to win{remedy}."
     )
 
 
 def _credits(pool: Pool) -> dict[str, float]:
-    """Return the mean credit of each question over the repeats; what was not evaluated earned nothing."""
-    each = [run.credits for run in pool]
-    return {name: fsum(credits[name] or 0.0 for credits in each) / len(each) for name in each[0]}
+    """Return the mean credit of each question over the repeats; a question not evaluated earned nothing."""
+    per_run = [run.credits for run in pool]
+    return {name: fsum(credits[name] or 0.0 for credits in per_run) / len(per_run) for name in per_run[0]}
 
 
 def _name(pool: Pool) -> str:

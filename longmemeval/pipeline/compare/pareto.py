@@ -1,4 +1,4 @@
-"""Which runs nothing else beats: the Pareto front of accuracy against tokens, time and money."""
+"""Find the runs that no other beats: the Pareto front of accuracy against tokens, time and money."""
 
 from collections.abc import Iterable, Sequence
 
@@ -12,20 +12,20 @@ class ParetoPoint(Struct, frozen=True):
 
     name: str
     accuracy: float
-    """Between 0 and 1, or the mean of a judge that gives scores: the more the better. Of the others the less."""
+    """Between 0 and 1, or the mean of a judge that gives scores: higher is better. On the other axes lower is."""
     prompt_tokens: float | None = None
     """Mean per question."""
     latency_ms: float | None = None
     """Median per question, recall and model together, whole milliseconds: less is measurement noise."""
     cost_usd: float | None = None
-    """Of preparing, analysing the questions, answering and judging."""
+    """The cost of preparing, analysing the questions, answering and judging."""
 
 
 def pareto_front(points: Sequence[ParetoPoint]) -> list[str]:
-    """The names of the points that no other one dominates, in the order given.
+    """Return the names of the points that no other one dominates, in the order given.
 
-    A point dominates another when it is nowhere worse and somewhere better. An axis on which one of the two is unknown
-    is left out of their comparison: by it neither dominates the other.
+    A point dominates another if it is nowhere worse and somewhere better. An axis on which one of the two is unknown is
+    left out of their comparison.
 
     Args:
         points: any number of runs; equal ones are all on the front, or none of them.
@@ -34,7 +34,7 @@ def pareto_front(points: Sequence[ParetoPoint]) -> list[str]:
 
 
 def pareto_points(summaries: Iterable[RunSummary]) -> list[ParetoPoint]:
-    """The runs as points, without those that read the gold evidence: a ceiling is not a memory system."""
+    """Return the runs as points, without those that read the gold evidence: a ceiling is not a memory system."""
     return [_point(summary) for summary in summaries if not summary.reads_gold]
 
 

@@ -1,4 +1,4 @@
-"""Runs that repeat one configuration: they differ in nothing but the number of the repeat."""
+"""Pool runs that repeat one configuration: they differ in nothing but the number of the repeat."""
 
 from collections.abc import Sequence
 

@@ -1,1 +1,1 @@
-"""What calls would take, before one is made: the same figures for `run`, `evaluate` and `sweep`."""
+"""Estimates of model calls before any is made: the same figures for `run`, `evaluate` and `sweep`."""

@@ -165,6 +165,6 @@ def analysing_work(setup: AnswerSetup, model: QueryModel, questions: Sequence[Qu
             calls.append(counter.taken())
 
     complete(ask())
-    cached = sum(not some for some in calls)
+    cached = sum(not calls_of_question for calls_of_question in calls)
     note = f", {cached:,} in the cache" if cached else ""
     return estimate_calls(model.spec, calls, len(questions), f"{share_of(sampled, questions)} prompts{note}")

@@ -96,7 +96,7 @@ def _judging(
         work = judging_work(identity.model, judge.made_of, run_questions, files.answers, left)
     else:
         left = []
-        work = estimate_calls(identity.model, [], 0, "labels as they are; a judge known by its id is not asked")
+        work = estimate_calls(identity.model, [], 0, "existing labels only; a judge named by its id is not called")
     replies = expected_labels(where.results_dir, identity.id, work)
     stage = stages.add(f"judge {identity.model}", work, replies, options.concurrency)
     return JudgeForecast(identity.id, answered - len(wanted), len(left), stage, replies.basis)
@@ -109,7 +109,7 @@ def _notes(judge: ChosenJudge, files: RunFiles, run_questions: RunQuestions, opt
         return []
     found = [model_warning(model, options.model_options)]
     if at_hand := judgements_at_hand(files, run_questions, judge.identity, set(unlabelled(files, judge.identity))):
-        found.append(f"{count_of(len(at_hand), 'label')} of {judge.identity.id} will follow from replies at hand")
+        found.append(f"{count_of(len(at_hand), 'label')} of {judge.identity.id} will follow from existing replies")
     if options.batch:
         check_batches(model)
     under_way = [

@@ -25,7 +25,7 @@ class ReplyStats(Struct, frozen=True):
 
     tokens: float
     seconds: float
-    """From sending a request to its reply."""
+    """Seconds from sending a request to its reply."""
     basis: str
     """The source of both."""
 

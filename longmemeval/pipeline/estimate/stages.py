@@ -61,8 +61,8 @@ class Stages:
         by_batch = self._batch and bool(work.calls) and _has_batches(work.model)
         dollars = work.dollars
         if dollars and work.calls:
-            each = _price(work, work.least_prompt_tokens, tokens)
-            dollars = None if each is None else min(dollars, each)
+            expected_dollars = _price(work, work.least_prompt_tokens, tokens)
+            dollars = None if expected_dollars is None else min(dollars, expected_dollars)
         if by_batch:
             self._by_batch.append(name)
             discount = _batch_discount(work)
@@ -96,8 +96,8 @@ def _has_batches(model: str) -> bool:
 
 def _price(work: CallEstimate, prompt_tokens: int, completion_tokens: int) -> float | None:
     calls = work.calls or 1
-    each = price(work.model, prompt_tokens // calls, completion_tokens // calls)
-    return None if each is None else each * calls
+    per_call = price(work.model, prompt_tokens // calls, completion_tokens // calls)
+    return None if per_call is None else per_call * calls
 
 
 def _batch_discount(work: CallEstimate) -> float | None:

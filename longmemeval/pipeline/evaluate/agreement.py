@@ -1,4 +1,4 @@
-"""What is shown beside a score: how far other judges agree, and what is left of it without disputed gold labels."""
+"""Compute what is shown beside a score: the agreement of judges, and the score without disputed gold labels."""
 
 from collections.abc import Mapping, Sequence, Set
 from itertools import combinations
@@ -16,17 +16,19 @@ from longmemeval.statistics.agreement import Agreement, agreement
 
 
 class JudgeAgreement(Struct, frozen=True):
-    """Two judges of one run."""
+    """The agreement of two judges of one run."""
 
     a: str
-    """Judge ids."""
+    """The id of a judge, like `b`."""
     b: str
     agreement: Agreement
 
 
-def judge_agreements(files: RunFiles, asked: RunQuestions, judges: Sequence[JudgeIdentity]) -> list[JudgeAgreement]:
-    """How far the judges of a run agree, pair by pair; without judges of scores, whose labels mean full credit."""
-    types = {one: asked.question_type(one) for one in asked.questions}
+def judge_agreements(
+    files: RunFiles, run_questions: RunQuestions, judges: Sequence[JudgeIdentity]
+) -> list[JudgeAgreement]:
+    """Return the agreement of each pair of judges, without judges of scores, whose labels mean full credit."""
+    types = {question_id: run_questions.question_type(question_id) for question_id in run_questions.questions}
     labels = {
         judge.id: {name: judgement.label for name, judgement in files.current_judgements(judge.id).items()}
         for judge in judges
@@ -44,29 +46,34 @@ class AuditedScore(Struct, frozen=True):
     disputed: int
     """Selected questions whose gold answer is disputed."""
     citation_only: int
-    """Selected questions of which only the evidence is disputed: they stay."""
+    """Selected questions with only their evidence disputed: they stay."""
     score: AuditedMean
     by_type: dict[str, AuditedMean]
     ceiling: Ceiling
-    """What answers that are right wherever the gold is would score, if the audit is right."""
+    """The score of answers that are right wherever the gold is, if the audit is right."""
 
 
-def audit_scores(file: Path, files: RunFiles, asked: RunQuestions, metrics: Sequence[Metrics]) -> list[AuditedScore]:
-    """Set an audit beside the scores of a run.
+def audit_scores(
+    file: Path, files: RunFiles, run_questions: RunQuestions, metrics: Sequence[Metrics]
+) -> list[AuditedScore]:
+    """Score a run with and without the questions that an audit disputes.
 
     Args:
         file: the audit (see `judges/audit.py`).
-        files: of the run.
-        asked: its questions and their gold.
-        metrics: of the judges.
+        metrics: one per judge.
 
     Raises:
-        HarnessError: the file is not an audit, or of other questions.
+        HarnessError: the file is not an audit, or is one of other questions.
     """
-    audit = read_audit(file, asked.dataset, asked.benchmark.audit_id)
-    golds = asked.golds()
-    groups = {name: {one for one in asked.questions if asked.question_type(one) == name} for name in _types(metrics)}
-    return [_audited(one, audit, golds, groups, files) for one in metrics]
+    audit = read_audit(file, run_questions.dataset, run_questions.benchmark.audit_id)
+    golds = run_questions.golds()
+    groups = {
+        name: {
+            question_id for question_id in run_questions.questions if run_questions.question_type(question_id) == name
+        }
+        for name in _types(metrics)
+    }
+    return [_audited(metrics_of_judge, audit, golds, groups, files) for metrics_of_judge in metrics]
 
 
 def _types(metrics: Sequence[Metrics]) -> list[str]:

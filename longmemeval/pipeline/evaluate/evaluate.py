@@ -1,4 +1,4 @@
-"""`evaluate`: a judge grades the stored answers of a run; the answers are not touched."""
+"""Grade the stored answers of a run with a judge; the answers are not touched."""
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence, Set
@@ -43,13 +43,13 @@ from longmemeval.settings import Folders, folders
 
 
 class EvaluateOptions(Struct, frozen=True):
-    """How to grade."""
+    """Options of grading."""
 
     judge: str | None = None
     """A judge's spec (`benchmarks/judges.py`), or the id of one that has graded this run, whose labels are then
     scored without asking it; None: the benchmark's own."""
     votes: int = 1
-    """How often a chat model is asked about each answer; the majority is the label."""
+    """The number of times a chat model is asked about each answer; the majority is the label."""
     rejudge: bool = False
     """Judge everything again, into a file of its own."""
     model_options: ModelOptions = ModelOptions()
@@ -57,42 +57,42 @@ class EvaluateOptions(Struct, frozen=True):
     batch: BatchOptions | None = None
     """Ask through the provider's batch endpoints; None: directly."""
     spending: SpendingLimit | None = None
-    """What judging this run may cost, all judges and all starts together; None: no limit."""
+    """The most that judging this run may cost, all judges and all starts together; None: no limit."""
     dataset: str | None = None
-    """Where the gold is, when the run's data set has moved: a catalogue name or a file."""
+    """The location of the gold if the run's data set has moved: a catalogue name or a file."""
     tell: Callable[[str], None] | None = None
-    """Gets what is worth knowing before the first call: labels that are there and cannot be used."""
+    """Receives notes before the first call, such as labels that exist and cannot be used."""
 
 
 class Evaluation(Struct, frozen=True):
-    """The figures, and how they came about."""
+    """The figures of an evaluation, and the state of the run."""
 
     metrics: Metrics
-    """The score: by the judge's first grading of these answers."""
+    """The score, by the judge's first grading of these answers."""
     grading: Metrics
-    """By the grading that was made or added to now: the same, except when judging again."""
+    """The score by the grading that was made or added to now: the same, except when judging again."""
     newly_judged: int
     failed: int
     """Questions not evaluated because an answer or a judge's call is missing; not those that the rules leave out."""
     files: RunFiles
-    """Of the run, with what was written now."""
+    """The files of the run, with what was written now."""
     asked: RunQuestions
 
     @property
     def manifest(self) -> RunManifest:
-        """Of the run that was graded."""
+        """The manifest of the graded run."""
         return self.asked.manifest
 
 
 def evaluate(run_id: str, *, options: EvaluateOptions = EvaluateOptions(), where: Folders | None = None) -> Evaluation:
     """Grade the answers of a run and compute its scores.
 
-    Answers this judge has labelled before are not judged again; where a call failed, they are.
+    Answers that this judge has labelled before are not judged again, unless the call failed.
     Writes `judgements/<judge_id>.jsonl` and `metrics/<judge_id>.json`.
 
     Raises:
-        HarnessError: no such run, or the data set is not the one the run answered.
-        IntegrityError: the run's files are not those that it left, or do not give the scores that are stored.
+        HarnessError: there is no such run, or the data set is not the one the run answered.
+        IntegrityError: the run's files are not as it left them, or do not give the stored scores.
         FatalModelError: no judge call can succeed; labels so far are kept.
         SpendingLimitError, EndpointDownError: the rest has to wait; labels so far are kept.
         AllFailedError: the first calls all failed in the same way.
@@ -108,27 +108,24 @@ def evaluate_by(
     options: EvaluateOptions = EvaluateOptions(),
     where: Folders | None = None,
 ) -> list[Evaluation]:
-    """`evaluate` by several judges, one after the other; the files of the run are read once for all of them.
+    """Evaluate a run by several judges, one after the other; its files are read once for all of them.
 
     Args:
-        judges: as `EvaluateOptions.judge`, which is not looked at.
-        run_id: the run.
-        options: how to grade.
-        where: the folders.
+        judges: each as `EvaluateOptions.judge`, which is ignored.
     """
     where = where or folders()
-    files, asked = answers_to_grade(run_id, options, where)
+    files, run_questions = answers_to_grade(run_id, options, where)
     for stored in files.metrics:
-        recompute_scores(files, asked, stored, grown=True)
-    return [_grade(files, asked, structs.replace(options, judge=judge), where) for judge in judges]
+        recompute_scores(files, run_questions, stored, grown=True)
+    return [_grade(files, run_questions, structs.replace(options, judge=judge), where) for judge in judges]
 
 
 def answers_to_grade(run_id: str, options: EvaluateOptions, where: Folders) -> tuple[RunFiles, RunQuestions]:
-    """The files of a run whose answers can be graded, and its questions.
+    """Return the files of a run whose answers can be graded, and its questions.
 
     Raises:
-        HarnessError: no such run, one of rankings, or the data set is not the one the run answered.
-        IntegrityError: the run's files are not those that it left.
+        HarnessError: there is no such run, it holds rankings, or the data set is not the one the run answered.
+        IntegrityError: the run's files are not as it left them.
     """
     files = RunFiles(run_folder(where.results_dir, run_id))
     if files.manifest.kind == "retrieval":
@@ -140,25 +137,25 @@ def answers_to_grade(run_id: str, options: EvaluateOptions, where: Folders) -> t
     return files, RunQuestions(files.manifest, dataset_of(files.manifest, options.dataset, where))
 
 
-def _grade(files: RunFiles, asked: RunQuestions, options: EvaluateOptions, where: Folders) -> Evaluation:
-    """Have one judge label what it has not labelled, and score it."""
-    judge = chosen_judge(files, asked.benchmark, options, where.data_dir, options.judge)
+def _grade(files: RunFiles, run_questions: RunQuestions, options: EvaluateOptions, where: Folders) -> Evaluation:
+    """Have one judge label what it has not labelled, and score the run."""
+    judge = chosen_judge(files, run_questions.benchmark, options, where.data_dir, options.judge)
     identity, path = judge.identity, judgements_file(files.folder, judge.identity.id)
     newly_judged = 0
-    # Held while it is found out what there is to judge: another process may be judging.
+    # Locked while what is left to judge is determined: another process may be judging.
     with Journal(path, Judgement, read=files.judged(identity.id)) as journal:
         files.writes(identity.id, journal.stored)
         try:
-            refuse(files, check_labels(files, identity, asked))
+            refuse(files, check_labels(files, identity, run_questions))
             todo = set(unlabelled(files, identity))
-            at_hand = judgements_at_hand(files, asked, identity, todo)
+            at_hand = judgements_at_hand(files, run_questions, identity, todo)
             for judgement in at_hand:
                 journal.append(judgement)
             todo -= {judgement.question_id for judgement in at_hand}
             newly_judged = len(at_hand)
             if at_hand and options.tell:
                 replies = "replies" if len(at_hand) > 1 else "reply"
-                options.tell(f"{len(at_hand)} {replies} to the same requests are at hand and read again")
+                options.tell(f"{len(at_hand)} {replies} to the same requests reused")
             if options.batch is None:
                 _refuse_to_pay_twice(files.folder, identity)
             if todo and judge.load:
@@ -166,7 +163,7 @@ def _grade(files: RunFiles, asked: RunQuestions, options: EvaluateOptions, where
                 answered = sum(answer.status == "ok" for answer in files.answers.values())
                 outcomes = Outcomes(len(todo) < answered, "calls of the judge")
                 loaded, batches = judge.load(outcomes)
-                judging = _Judging(journal, asked, loaded, files.answers, outcomes, batches)
+                judging = _Judging(journal, run_questions, loaded, files.answers, outcomes, batches)
                 newly_judged += judging.execute(todo, options.concurrency)
         except (SpendingLimitError, EndpointDownError, BatchCancelledError) as error:
             counted = sum(answer.status == "ok" for answer in files.answers.values())
@@ -174,38 +171,40 @@ def _grade(files: RunFiles, asked: RunQuestions, options: EvaluateOptions, where
             error.where = f"run '{files.folder.name}': {labelled} of {counted} answers have a label and keep it"
             raise
         finally:
-            # A judge that refused at once leaves no trace.
+            # A judge that refused at once leaves no file.
             if path.exists() and not path.stat().st_size:
                 path.unlink()
                 files.writes(identity.id, None)
-    made = write_metrics(where.results_dir, files, asked, identity)
+    grading = write_metrics(where.results_dir, files, run_questions, identity)
     first = first_of(identity)
-    metrics = made if first == identity else metrics_of(files, asked, first)
-    unanswered = sum(one not in files.answers or files.answers[one].status == "error" for one in asked.questions)
-    return Evaluation(metrics, made, newly_judged, unanswered + len(unlabelled(files, identity)), files, asked)
+    metrics = grading if first == identity else metrics_of(files, run_questions, first)
+    unanswered = sum(
+        question_id not in files.answers or files.answers[question_id].status == "error"
+        for question_id in run_questions.questions
+    )
+    return Evaluation(
+        metrics, grading, newly_judged, unanswered + len(unlabelled(files, identity)), files, run_questions
+    )
 
 
 @dataclass(frozen=True)
 class ChosenJudge:
-    """Who is to grade; its model is loaded, and its key asked for, only when something is left to judge."""
+    """The judge that is to grade; its model is loaded, and its key read, only when something is left to judge."""
 
     identity: JudgeIdentity
     made_of: Callable[[Callable[[str], ChatModel]], Judge] | None
-    """The judge, from what makes its chat models; None like `load`."""
+    """Makes the judge from a factory of its chat models; None like `load`."""
     load: Callable[[Outcomes], tuple[Judge, Batches | None]] | None
-    """None: a judge that has graded and is known by its id alone, so that it cannot be asked."""
+    """Loads the judge; None: one that has graded and is known by its id alone, so that it cannot be asked."""
 
 
 def chosen_judge(
     files: RunFiles, benchmark: Benchmark, options: EvaluateOptions, data_dir: Path, spec: str | None = None
 ) -> ChosenJudge:
-    """The judge to grade with; to judge again, the next one that is not done with these answers.
+    """Return the judge to grade with; with `rejudge` its next repeat that is not done with these answers.
 
     Args:
-        files: of the run.
-        benchmark: whose judge it is where none is named.
-        options: how to grade.
-        data_dir: the data folder.
+        benchmark: its own judge is the default.
         spec: see `EvaluateOptions.judge`.
     """
     spec = benchmark.default_judge if spec is None else spec
@@ -251,7 +250,7 @@ def chosen_judge(
 
 
 def _batches(folder: Path, judge: JudgeIdentity, options: EvaluateOptions, account: Account) -> Batches | None:
-    """The batches of a judge; None where it is asked directly, or is rules."""
+    """Return the batches of a judge; None if it is asked directly, or is rules."""
     if options.batch is None or rules_of(judge.model):
         return None
     stage = folder / BATCHES / judge.id
@@ -260,7 +259,7 @@ def _batches(folder: Path, judge: JudgeIdentity, options: EvaluateOptions, accou
 
 
 def _refuse_to_pay_twice(folder: Path, judge: JudgeIdentity) -> None:
-    """Refuse to ask directly what the provider is working on already."""
+    """Raise if the provider is already working on a batch of this judge."""
     under_way = [batch.id for batch in batches_in(folder / BATCHES / judge.id) if batch.id and not batch.ended]
     if under_way:
         raise HarnessError(
@@ -271,7 +270,7 @@ def _refuse_to_pay_twice(folder: Path, judge: JudgeIdentity) -> None:
 
 
 def _tell_of_unused(files: RunFiles, judge: JudgeIdentity, options: EvaluateOptions) -> None:
-    """Tell of labels by the same prompts and model that an earlier version got from who knows where."""
+    """Report labels by the same prompts and model whose serving address an earlier version did not record."""
     for metrics in files.metrics:
         other = metrics.judge
         alike = structs.replace(other, id=judge.id, endpoint=judge.endpoint, official=judge.official) == judge
@@ -283,40 +282,47 @@ def _tell_of_unused(files: RunFiles, judge: JudgeIdentity, options: EvaluateOpti
 
 
 def unlabelled(files: RunFiles, judge: JudgeIdentity) -> list[str]:
-    """The answered questions that a judge has yet to label. Rules that left one out will do so every time."""
+    """Return the answered questions that a judge has yet to label.
+
+    Rule-based judges are deterministic: what they skipped stays skipped.
+    """
     judged = files.current_judgements(judge.id)
     by_rules = rules_of(judge.model) is not None
-    settled = {one for one, judgement in judged.items() if judgement.label is not None or by_rules}
-    return [one for one, answer in files.answers.items() if answer.status == "ok" and one not in settled]
+    settled = {question_id for question_id, judgement in judged.items() if judgement.label is not None or by_rules}
+    return [
+        question_id
+        for question_id, answer in files.answers.items()
+        if answer.status == "ok" and question_id not in settled
+    ]
 
 
 @dataclass(frozen=True)
 class _Judging:
-    """A judge at work on the answers of a run."""
+    """A judge and the answers of a run that it labels."""
 
     journal: Journal[Judgement]
-    asked: RunQuestions
+    run_questions: RunQuestions
     judge: Judge
     answers: Mapping[str, Answer]
     outcomes: Outcomes
-    """Of the judge's calls."""
+    """The outcomes of the judge's calls."""
     batches: Batches | None
     """The batches that the judge's model sends; None: it is asked directly."""
 
     def execute(self, wanted: Set[str], concurrency: int) -> int:
-        """Judge the answers to the `wanted` questions. Returns how many they are."""
-        todo = [question for question_id, question in self.asked.questions.items() if question_id in wanted]
+        """Judge the answers to the `wanted` questions and return how many they are."""
+        todo = [question for question_id, question in self.run_questions.questions.items() if question_id in wanted]
         with progress(f"judge {self.judge.identity.model}", len(todo)) as bar:
 
             async def grade(question: Question) -> None:
-                gold = self.asked.gold(question.question_id)
+                gold = self.run_questions.gold(question.question_id)
                 hypothesis = self.answers[question.question_id].hypothesis
                 self.journal.append(await self.judge.judge(question, gold, hypothesis))
                 bar.advance()
                 self.outcomes.check()
 
             if self.batches:
-                attempts = Counter(one.question_id for one in self.journal.records())
+                attempts = Counter(judgement.question_id for judgement in self.journal.records())
                 complete(self.batches.in_order(todo, grade, attempts))
             else:
                 complete(in_order(todo, grade, concurrency))

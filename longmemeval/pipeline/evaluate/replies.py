@@ -1,4 +1,4 @@
-"""Replies that another judge of the run got to the same requests: read again, not paid for again."""
+"""Reuse replies that another judge of the run got to the same requests, instead of paying for them again."""
 
 from collections.abc import Set
 
@@ -13,19 +13,17 @@ from longmemeval.results.run_questions import RunQuestions
 
 
 def judgements_at_hand(
-    files: RunFiles, asked: RunQuestions, identity: JudgeIdentity, wanted: Set[str]
+    files: RunFiles, run_questions: RunQuestions, identity: JudgeIdentity, wanted: Set[str]
 ) -> list[Judgement]:
-    """What a judge makes of the replies that others got.
+    """Return a judge's judgements from the replies that other judges got.
 
     Args:
-        files: of the run.
-        asked: its questions.
-        identity: of the judge.
+        identity: the judge's.
         wanted: questions it has yet to label. One whose reply it could not read is asked again.
 
     Returns:
-        A judgement for each question that another judge got a reply about: one that sends the same, to the same model
-        at the same address, the same time.
+        A judgement for each question that another judge got a reply about, if both send the same requests to the same
+        model at the same address, in the same repeat.
     """
     todo = wanted - files.current_judgements(identity.id).keys()
     found = dict[str, Judgement]()
@@ -34,23 +32,27 @@ def judgements_at_hand(
             continue
         for question_id, judgement in files.current_judgements(other.id).items():
             if question_id in todo and judgement.raw:
-                found.setdefault(question_id, _read_again(files, asked, identity, judgement))
-    return [found[one] for one in asked.questions if one in found]
+                found.setdefault(question_id, _read_again(files, run_questions, identity, judgement))
+    return [found[question_id] for question_id in run_questions.questions if question_id in found]
 
 
-def _sends_the_same(one: JudgeIdentity, other: JudgeIdentity) -> bool:
-    prompts = [prompts_of(one), prompts_of(other)]
+def _sends_the_same(judge: JudgeIdentity, other: JudgeIdentity) -> bool:
+    prompts = [prompts_of(judge), prompts_of(other)]
     sent = [prompts and prompts.sends for prompts in prompts]
-    served = [(judge.model, judge.endpoint, judge.parameters.get("repeat")) for judge in (one, other)]
-    voted = "votes" in one.parameters or "votes" in other.parameters
+    served = [(identity.model, identity.endpoint, identity.parameters.get("repeat")) for identity in (judge, other)]
+    voted = "votes" in judge.parameters or "votes" in other.parameters
     return bool(sent[0]) and sent[0] == sent[1] and served[0] == served[1] and not voted
 
 
-def _read_again(files: RunFiles, asked: RunQuestions, identity: JudgeIdentity, judgement: Judgement) -> Judgement:
+def _read_again(
+    files: RunFiles, run_questions: RunQuestions, identity: JudgeIdentity, judgement: Judgement
+) -> Judgement:
     question_id, paid = judgement.question_id, judgement.usage
     usage = Usage(paid.calls, paid.calls, paid.prompt_tokens, paid.completion_tokens)
     free = replace(judgement, judge_id=identity.id, usage=usage, attempts=0, latency_ms=0.0)
     hypothesis = files.answers[question_id].hypothesis
-    made = recomputed(identity, free, asked.questions[question_id], asked.gold(question_id), hypothesis)
+    reread = recomputed(
+        identity, free, run_questions.questions[question_id], run_questions.gold(question_id), hypothesis
+    )
     unread = judgement.error or "The judge's reply cannot be read"
-    return replace(made, error="" if made.label is not None else unread)
+    return replace(reread, error="" if reread.label is not None else unread)

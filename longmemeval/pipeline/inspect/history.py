@@ -1,4 +1,4 @@
-"""One haystack of a data set, found by its own id or by that of a question."""
+"""Find one haystack of a data set by its own id or by that of a question."""
 
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, nearest
@@ -6,23 +6,23 @@ from longmemeval.records import Haystack, Question
 
 
 def questions_on(dataset: Dataset, identifier: str) -> list[Question]:
-    """The question of that id, or all questions on the haystack of that id.
+    """Return the question of that id, or all questions on the haystack of that id.
 
     Raises:
         HarnessError: the data set has no such question or haystack.
     """
     questions = list(dataset.questions())
-    asked = [question for question in questions if identifier in (question.question_id, question.haystack_id)]
-    if not asked:
+    matching = [question for question in questions if identifier in (question.question_id, question.haystack_id)]
+    if not matching:
         known = {name for question in questions for name in (question.question_id, question.haystack_id)}
         raise HarnessError(
             f"Data set '{dataset.name}' has no question or haystack '{identifier}'", fix=nearest(identifier, known)
         )
-    return asked
+    return matching
 
 
 def haystack_named(dataset: Dataset, identifier: str) -> Haystack:
-    """The haystack of that id, or the one a question of that id is asked about.
+    """Return the haystack of that id, or that of the question of that id.
 
     Raises:
         HarnessError: as `questions_on`.

@@ -1,4 +1,4 @@
-"""`inspect`: what a question asks, what its haystack holds, what is stored, what each configuration would recall."""
+"""Show a question, its haystack, the stored fixtures and what each configuration would recall, for `inspect`."""
 
 from collections.abc import Sequence
 
@@ -24,17 +24,17 @@ from longmemeval.storage.fixture import Fixture, StoredPart, meta_of, stored_fol
 
 
 class StoredFixture(Struct, frozen=True):
-    """What one preparation holds of the haystack."""
+    """The contents of one preparation for the haystack."""
 
     preparation: str
     folder: str
     parts: dict[str, PartInfo]
     shown: dict[str, str]
-    """What parts say of themselves, by part: how much they hold, or a document."""
+    """A description of each part's contents: how much it holds, or a document."""
 
 
 class Recalled(Struct, frozen=True):
-    """What one configuration would recall, or why it cannot."""
+    """The recall of one configuration, or the reason why it has none."""
 
     memory: str
     recall: Recall | None
@@ -42,7 +42,7 @@ class Recalled(Struct, frozen=True):
 
 
 class GoldAnswer(Struct, frozen=True):
-    """What the data holds to be right, for those who ask to see it."""
+    """The gold answer of a question, shown only on request."""
 
     question_id: str
     question_type: str
@@ -51,16 +51,16 @@ class GoldAnswer(Struct, frozen=True):
 
 
 class Inspection(Struct, frozen=True, omit_defaults=True):
-    """Everything `inspect` shows. Gold is not among it unless it was asked for."""
+    """Everything that `inspect` shows. Gold is not among it unless it was asked for."""
 
     haystack_id: str
     questions: tuple[Question, ...]
     sessions: tuple[Session, ...]
     stored: tuple[StoredFixture, ...]
     recalled: tuple[Recalled, ...]
-    """For the first of `questions`."""
+    """The recalls for the first of `questions`."""
     answers: tuple[GoldAnswer, ...] = ()
-    """Only where they were asked for."""
+    """The gold answers; only on request."""
 
 
 def inspect(
@@ -76,30 +76,35 @@ def inspect(
     """Look at one question or haystack.
 
     Args:
-        dataset: what it is from.
         identifier: a question id or a haystack id.
         configurations: the memory configurations to recall with.
-        preparation: whose fixture the recall reads.
-        where: the folders.
-        query_model: who analyses the question where a configuration wants a chat model for it.
-        with_gold: whether to show the right answers.
+        preparation: the name of the preparation whose fixture the recall reads.
+        query_model: analyses the question for configurations that want a chat model for it.
+        with_gold: whether to show the gold answers.
 
     Raises:
         HarnessError: the data set has no such question or haystack.
     """
-    asked = questions_on(dataset, identifier)
-    haystack, opened = dataset.haystack(asked[0].haystack_id), open_fixtures()
+    questions = questions_on(dataset, identifier)
+    haystack, opened = dataset.haystack(questions[0].haystack_id), open_fixtures()
     recalled = [
-        _recall(dataset, asked[0], PreparedFixtures(dataset, preparation, where, one, opened), one, where, query_model)
-        for one in configurations
+        _recall(
+            dataset,
+            questions[0],
+            PreparedFixtures(dataset, preparation, where, configuration, opened),
+            configuration,
+            where,
+            query_model,
+        )
+        for configuration in configurations
     ]
     return Inspection(
         haystack_id=haystack.haystack_id,
-        questions=tuple(asked),
+        questions=tuple(questions),
         sessions=haystack.sessions,
         stored=tuple(_stored(dataset.name, haystack.haystack_id, where, configurations)),
         recalled=tuple(recalled),
-        answers=tuple(_gold(dataset, one) for one in asked) if with_gold else (),
+        answers=tuple(_gold(dataset, question) for question in questions) if with_gold else (),
     )
 
 
@@ -111,7 +116,7 @@ def _gold(dataset: Dataset, question: Question) -> GoldAnswer:
 def _stored(
     dataset: str, haystack_id: str, where: Folders, configurations: Sequence[MemoryConfiguration]
 ) -> list[StoredFixture]:
-    known = known_parts() | {part.name: part for one in configurations for part in parts_of(one)}
+    known = known_parts() | {part.name: part for configuration in configurations for part in parts_of(configuration)}
     found = []
     for root in stored_folders(where.prepared_dir / safe_name(dataset)):
         folder = root / safe_name(haystack_id)
@@ -120,8 +125,8 @@ def _stored(
             continue
         fixture = Fixture(folder, meta)
         shown = {name: part.shown(StoredPart(fixture, part)) for name, part in known.items() if part.info(meta)}
-        said = {name: text for name, text in shown.items() if text}
-        found.append(StoredFixture(preparation=root.name, folder=str(folder), parts=meta.parts, shown=said))
+        descriptions = {name: text for name, text in shown.items() if text}
+        found.append(StoredFixture(preparation=root.name, folder=str(folder), parts=meta.parts, shown=descriptions))
     return found
 
 

@@ -1,1 +1,1 @@
-"""`judge check`: what a judge does with answers whose truth is known."""
+"""`judge check`: the error rates of a judge on planted answers."""

@@ -1,4 +1,4 @@
-"""`judge check`: plants are made of a data set's questions, the judge grades them, and its rates are kept."""
+"""Check a judge: plant answers of known truth, have the judge grade them and store its error rates."""
 
 from collections.abc import Callable
 from functools import partial
@@ -50,18 +50,18 @@ SPENDING = "spending.jsonl"
 
 
 class CheckOptions(Struct, frozen=True):
-    """How a judge is checked."""
+    """Options of checking a judge."""
 
     votes: int = 1
     seed: int = 0
-    """Of the plants."""
+    """The seed of the plants."""
     model_options: ModelOptions = ModelOptions()
     concurrency: int = CONCURRENCY
     spending: SpendingLimit | None = None
 
 
 class CheckEstimate(Struct, frozen=True):
-    """What a check would take."""
+    """The estimate of a check."""
 
     plants: int
     to_judge: int
@@ -69,35 +69,34 @@ class CheckEstimate(Struct, frozen=True):
     calls: int
     prompt_tokens: int
     completion_tokens: int
-    """At most."""
+    """The most tokens of all replies."""
     usd: float | None
-    """At most; None where the price is not known."""
+    """The most dollars; None: the price is not known."""
 
 
 class CheckOutcome(Struct, frozen=True):
-    """A check that was made."""
+    """The outcome of a check."""
 
     check: JudgeCheck
     folder: Path
     newly_judged: int
     rates: MeasuredRates | None
-    """What scores are corrected by; None where no right plant, or no wrong one, has a label."""
+    """The rates that scores are corrected by; None: no right plant, or no wrong one, has a label."""
     usage: Usage
-    """Of the judge, over all starts."""
+    """The judge's usage over all starts."""
 
 
 class JudgeChecking:
     """The check of one judge on one data set.
 
     Args:
-        dataset: whose questions the plants answer.
+        dataset: the plants answer its questions.
         spec: the judge, as `evaluate --judge` takes it; None: the benchmark's own.
-        selection: of which questions.
-        options: how.
+        selection: the questions to plant answers for.
         where: the folders; None: from the environment.
 
     Raises:
-        HarnessError: the benchmark says nothing of how plants are made, or there is no such judge.
+        HarnessError: the benchmark does not define how plants are made, or there is no such judge.
     """
 
     def __init__(
@@ -118,14 +117,14 @@ class JudgeChecking:
         self.identity = self._judge(CallCounter).identity  # A misspelt name is refused before plants are made.
         self._ground = ground_of(dataset, options.seed)
         chosen = select(self._ground.questions, selection, dataset.question_type)
-        self._questions = {one.question_id: one for one in chosen}
+        self._questions = {question.question_id: question for question in chosen}
         self.plants = list(self._planting.plants(self._ground, chosen))
         self._lines = encoded_plants(self.plants)
         self._plants_sha256 = sha256_bytes(self._lines)
         self.folder = check_folder(self._where.results_dir, self.identity.id, dataset.name, self._plants_sha256)
 
     def estimate(self) -> CheckEstimate:
-        """What is left to do and what that costs at most; no call is made and nothing written."""
+        """Estimate what is left to do and the most it may cost; no call is made and nothing is written."""
         counters: list[CallCounter] = []
 
         def counter(spec: str) -> ChatModel:
@@ -135,15 +134,15 @@ class JudgeChecking:
         judge = self._judge(counter)
         left = self._left()
         # Rules would grade everything here and again in `check`.
-        asked = [] if rules_of(self.identity.model) else left
+        to_grade = [] if rules_of(self.identity.model) else left
 
         async def grade(plant: Plant) -> None:
             await self._graded(judge, plant)
 
-        complete(in_order(asked, grade, 1))
-        calls = [(one, call) for one in counters for call in one.calls]
-        prices = [price(one.spec, call.prompt_tokens, call.max_tokens) for one, call in calls]
-        known = [one for one in prices if one is not None]
+        complete(in_order(to_grade, grade, 1))
+        calls = [(counter, call) for counter in counters for call in counter.calls]
+        prices = [price(counter.spec, call.prompt_tokens, call.max_tokens) for counter, call in calls]
+        known = [dollars for dollars in prices if dollars is not None]
         return CheckEstimate(
             plants=len(self.plants),
             to_judge=len(left),
@@ -154,12 +153,12 @@ class JudgeChecking:
         )
 
     def check(self) -> CheckOutcome:
-        """Have the judge grade what it has not graded yet; finished work is kept when it is stopped.
+        """Have the judge grade what it has not graded yet; finished work is kept if the check is interrupted.
 
         Raises:
             HarnessError: another process checks the same, or the folder cannot be written.
             IntegrityError: plants or labels of an earlier start were changed.
-            FatalModelError, SpendingLimitError, EndpointDownError, AllFailedError: as of `evaluate`.
+            FatalModelError, SpendingLimitError, EndpointDownError, AllFailedError: as in `evaluate`.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
         self._refuse_changed()
@@ -193,11 +192,11 @@ class JudgeChecking:
             judgements_sha256=judgements_sha256,
         )
         write_atomic(self.folder / CHECK, encoded(check))
-        usage = sum((one.usage for one in judgements), Usage())
+        usage = sum((judgement.usage for judgement in judgements), Usage())
         return CheckOutcome(check, self.folder, len(left), measured_rates(self.plants, labels), usage)
 
     def _refuse_changed(self) -> None:
-        """Refuse to add to plants or labels that are not those that the last check left."""
+        """Raise if plants or labels are not as the last check left them."""
         try:
             stored = StoredCheck(self.folder)
         except UnreadableError:
@@ -214,7 +213,7 @@ class JudgeChecking:
         if judged is None:
             judged = read_journal(self.folder / JUDGEMENTS, Judgement)
         by_rules = rules_of(self.identity.model) is not None
-        done = {one.question_id for one in judged if one.label is not None or by_rules}
+        done = {judgement.question_id for judgement in judged if judgement.label is not None or by_rules}
         return [plant for plant in self.plants if plant.plant_id not in done]
 
     async def _graded(self, judge: Judge, plant: Plant) -> Judgement:

@@ -1,4 +1,4 @@
-"""What plants of a data set are made from, and how its benchmark has them made."""
+"""The material of a data set's plants, and the way its benchmark makes them."""
 
 from collections.abc import Sequence
 
@@ -13,19 +13,19 @@ from longmemeval.judges.plants.planting import Ground, Planting
 
 
 def encoded_plants(plants: Sequence[Plant]) -> bytes:
-    """Return plants as they are in their file."""
+    """Return the bytes of a file of plants."""
     return b"".join(msgspec.json.encode(plant) + b"\n" for plant in plants)
 
 
 def planting_of(benchmark: Benchmark) -> Planting:
-    """Return how a benchmark has plants made.
+    """Return the way in which a benchmark makes plants.
 
     Raises:
-        HarnessError: it says nothing of it.
+        HarnessError: the benchmark does not define it.
     """
     if benchmark.planting is None:
         raise HarnessError(
-            f"No judge can be checked on {benchmark.title}: it does not say how answers of known truth are made",
+            f"No judge can be checked on {benchmark.title}: it does not define how answers are planted",
             where=f"benchmark {benchmark.name}",
             fix="Give its `Benchmark` a `planting` (docs/add-a-benchmark.md)",
         )
@@ -33,19 +33,19 @@ def planting_of(benchmark: Benchmark) -> Planting:
 
 
 def ground_of(dataset: Dataset, seed: int) -> Ground:
-    """Return what the plants of a data set are made from.
+    """Return the material of a data set's plants.
 
     Args:
-        dataset: all of it is read but its haystacks.
-        seed: another seed takes other numbers, names and questions.
+        dataset: everything but its haystacks is read.
+        seed: another seed chooses other numbers, names and questions.
 
     Raises:
-        DataError: it is not as its format demands.
+        DataError: the data do not match their format.
     """
     questions = tuple(dataset.questions())
     return Ground(
         questions=questions,
-        golds={one.question_id: dataset.gold(one.question_id) for one in questions},
+        golds={question.question_id: dataset.gold(question.question_id) for question in questions},
         ability=benchmark_of(dataset).types.ability_of,
         haystack=lambda question: dataset.haystack(question.haystack_id),
         seed=seed,

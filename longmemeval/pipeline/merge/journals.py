@@ -1,4 +1,4 @@
-"""The journals of several runs as one, in the order of the questions; lines stay as they were, byte for byte."""
+"""Merge the journals of several runs in the order of the questions; lines stay as they were, byte for byte."""
 
 import hashlib
 from collections.abc import Mapping, Sequence
@@ -12,33 +12,33 @@ from longmemeval.core.files import sha256_bytes, write_atomic
 
 
 class _Line(Struct):
-    """What a line is about."""
+    """The id that a line is about."""
 
     question_id: str = ""
     haystack_id: str = ""
 
 
 def merge_lines(files: Sequence[Path], merged: Path, order: Mapping[str, int], *, others: bool = True) -> str:
-    """Write the lines of several journals, those of one question in the order in which they were written.
+    """Write the lines of several journals; those of one question stay in the order in which they were written.
 
-    Only places are in memory, not lines: prompts may be larger than all else together.
+    Only offsets are in memory, not lines: prompts may be larger than all else together.
 
     Args:
-        files: journals; those that are not there have no lines.
+        files: journals; missing ones have no lines.
         merged: the file to write.
-        order: the place of each question id, or of each haystack id where lines have no question.
-        others: whether lines about what has no place are kept, at the end.
+        order: the position of each question id, or of each haystack id if lines have no question.
+        others: whether to keep lines about ids without a position, at the end.
 
     Returns:
-        The sha256 of what was written; empty where none of `files` is there.
+        The sha256 of the merged file; empty if none of `files` exists.
     """
-    there = [path for path in files if path.exists()]
-    if not there:
+    existing = [path for path in files if path.exists()]
+    if not existing:
         return ""
     digest = hashlib.sha256()
     decoder = msgspec.json.Decoder(_Line)
     with ExitStack() as stack:
-        handles = [stack.enter_context(path.open("rb")) for path in there]
+        handles = [stack.enter_context(path.open("rb")) for path in existing]
         places = []
         for number, handle in enumerate(handles):
             start = 0
@@ -60,9 +60,9 @@ def merge_lines(files: Sequence[Path], merged: Path, order: Mapping[str, int], *
 
 
 def merge_accounts(files: Sequence[Path], merged: Path) -> str:
-    """Write accounts one behind the other: the sum of all is what each of them says was spent.
+    """Concatenate accounts: the sum of all is what they say was spent in total.
 
-    An account begins with a session, by which what the one before left under way counts as spent.
+    Each account begins with a session, so whatever the one before left unfinished counts as spent.
 
     Returns:
         As `merge_lines`.

@@ -1,4 +1,4 @@
-"""`merge`: the runs of all shards become one run, which verifies as if it had never been apart."""
+"""Merge the runs of all shards into one run, which verifies as if it had never been split."""
 
 import shutil
 from collections.abc import Mapping, Sequence
@@ -30,7 +30,7 @@ from longmemeval.settings import Folders, folders
 
 
 class MergeReport(Struct, frozen=True):
-    """What `merge` made."""
+    """The outcome of `merge`."""
 
     run_id: str
     folder: str
@@ -38,27 +38,27 @@ class MergeReport(Struct, frozen=True):
     shards: int
     questions: int
     answered: int
-    """Or ranked."""
+    """The number of questions answered, or ranked."""
     judges: tuple[str, ...]
-    """Ids of those that have graded all shards."""
+    """The ids of the judges that have graded all shards."""
     already: bool = False
-    """Whether these very shards were merged before; nothing was written."""
+    """True if these shards were merged before; nothing was written."""
 
 
 def merge(
     run_ids: Sequence[str], *, run_id: str | None = None, dataset: str | None = None, where: Folders | None = None
 ) -> MergeReport:
-    """Make one run of the runs of all shards; these stay as they are.
+    """Merge the runs of all shards into one run; the shards' runs stay as they are.
 
     Args:
-        run_ids: of the shards, in any order.
-        run_id: of the run to make; None: what the names of the shards begin with.
-        dataset: where the data is now, if it has moved.
+        run_ids: the shards' runs, in any order.
+        run_id: of the merged run; None: the common beginning of the shards' names.
+        dataset: the location of the data, if it has moved.
         where: the folders; None: from the environment.
 
     Raises:
         HarnessError: a shard is missing, given twice, has not ended or differs from the others. Nothing is written.
-        IntegrityError: the files of a shard are not those that it left. Nothing is written.
+        IntegrityError: the files of a shard are not as it left them. Nothing is written.
     """
     where = where or folders()
     if not run_ids:
@@ -74,11 +74,11 @@ def merge(
         kind=whole.kind,
         shards=len(found),
         questions=len(whole.question_ids),
-        answered=sum(_done(one) for one in found),
+        answered=sum(_done(shard_run) for shard_run in found),
         judges=tuple(judge.id for judge in judges),
     )
-    records = tuple(one.record() for one in found)
-    # Hidden, so that no command takes what is not complete for a run.
+    records = tuple(shard_run.record() for shard_run in found)
+    # Hidden, so that no command takes an incomplete folder for a run.
     unfinished = where.results_dir / f".{name}.merging"
     try:
         with locked(unfinished, wait=False):
@@ -87,16 +87,20 @@ def merge(
                 return structs.replace(report, already=True)
             shutil.rmtree(unfinished, ignore_errors=True)
             try:
-                asked = RunQuestions(whole, dataset_of(whole, dataset, where))
-                files = _write(unfinished, found, whole, asked, records)
-                scores = [write_scores(files, asked, judge) for judge in judges]
+                run_questions = RunQuestions(whole, dataset_of(whole, dataset, where))
+                files = _write(unfinished, found, whole, run_questions, records)
+                scores = [write_scores(files, run_questions, judge) for judge in judges]
                 unfinished.rename(target)
             except BaseException:
                 shutil.rmtree(unfinished, ignore_errors=True)
                 raise
-            for one in scores:
+            for metrics in scores:
                 record_score(
-                    where.results_dir, files.manifest, one, asked.part, asked.protocol_note(one.judge.official)
+                    where.results_dir,
+                    files.manifest,
+                    metrics,
+                    run_questions.part,
+                    run_questions.protocol_note(metrics.judge.official),
                 )
     except LockedError as error:
         raise HarnessError(f"Another process is merging run '{name}'", fix="Wait for it") from error
@@ -104,100 +108,102 @@ def merge(
 
 
 def _common_name(found: Sequence[ShardRun]) -> str:
-    names = {base_of(one.manifest.run_id) for one in found}
+    names = {base_of(shard_run.manifest.run_id) for shard_run in found}
     name = names.pop()
     if names or not name:
-        raise HarnessError("The names of the shards do not tell that of the whole run", fix="Give --run-id NAME")
+        raise HarnessError(
+            "The names of the shards have no common beginning to name the whole run after", fix="Give --run-id NAME"
+        )
     return name
 
 
 def _check_same_shards(target: Path, records: Sequence[Struct]) -> None:
-    there = read_manifest(target).merged_from if (target / "run.json").exists() else ()
-    if there != records:
-        what = "merged from other shards, or shards that have changed since" if there else "not merged from shards"
+    stored = read_manifest(target).merged_from if (target / "run.json").exists() else ()
+    if stored != records:
+        what = "merged from other shards, or shards that have changed since" if stored else "not merged from shards"
         raise HarnessError(
             f"There is a run '{target.name}' already, {what}", where=str(target), fix="Give another --run-id"
         )
 
 
-def _done(one: ShardRun) -> int:
-    files = one.files
+def _done(shard_run: ShardRun) -> int:
+    files = shard_run.files
     return len(files.rankings) or sum(answer.status == "ok" for answer in files.answers.values())
 
 
 def _write(
-    folder: Path, found: Sequence[ShardRun], whole: RunManifest, asked: RunQuestions, records: tuple[Any, ...]
+    folder: Path, found: Sequence[ShardRun], whole: RunManifest, run_questions: RunQuestions, records: tuple[Any, ...]
 ) -> RunFiles:
     """Write journals, accounts and manifest of the whole run."""
-    order = {question_id: number for number, question_id in enumerate(asked.questions)}
-    haystacks = dict.fromkeys(question.haystack_id for question in asked.questions.values())
-    sources = [one.files.folder for one in found]
+    order = {question_id: number for number, question_id in enumerate(run_questions.questions)}
+    haystacks = dict.fromkeys(question.haystack_id for question in run_questions.questions.values())
+    sources = [shard_run.files.folder for shard_run in found]
     hashes = {
         name: merge_lines([source / name for source in sources], folder / name, order)
         for name in (ANSWERS, PROMPTS, RANKINGS)
     }
     for judge in found[0].files.judge_ids:
-        merge_lines([judgements_file(one, judge) for one in sources], judgements_file(folder, judge), order)
+        merge_lines([judgements_file(source, judge) for source in sources], judgements_file(folder, judge), order)
     by_haystack = {haystack_id: number for number, haystack_id in enumerate(haystacks)}
     merge_lines([source / CALLS for source in sources], folder / CALLS, by_haystack)
     for name in (SPENDING, JUDGES_SPENDING):
         merge_accounts([source / name for source in sources], folder / name)
-    read = {name: parts for one in found for name, parts in one.manifest.fixtures.items()}
-    manifests = [one.manifest for one in found]
+    read = {name: parts for shard_run in found for name, parts in shard_run.manifest.fixtures.items()}
+    manifests = [shard_run.manifest for shard_run in found]
     manifest = structs.replace(
         whole,
-        status="completed" if all(one.status == "completed" for one in manifests) else "incomplete",
+        status="completed" if all(shard.status == "completed" for shard in manifests) else "incomplete",
         settings=_settings(manifests),
         fixtures={name: read[name] for name in haystacks if name in read},
-        started_at=min(one.started_at for one in manifests),
-        ended_at=max(one.ended_at for one in manifests),
+        started_at=min(shard.started_at for shard in manifests),
+        ended_at=max(shard.ended_at for shard in manifests),
         totals=_totals(manifests) | memory_call_totals(folder),
         files={name: digest for name, digest in hashes.items() if digest},
         merged_from=records,
     )
     write_manifest(folder, manifest)
     if isinstance(manifest.settings, RetrievalSettings):
-        _score_rankings(folder, sources[0], manifest, asked)
+        _score_rankings(folder, sources[0], manifest, run_questions)
     return RunFiles(folder, manifest=manifest)
 
 
-def _score_rankings(folder: Path, first: Path, manifest: RunManifest, asked: RunQuestions) -> None:
-    """The figures of a run of rankings, by the measures of the first shard's."""
+def _score_rankings(folder: Path, first: Path, manifest: RunManifest, run_questions: RunQuestions) -> None:
+    """Score the rankings of the whole run by the measures of the first shard."""
     for file in sorted((first / "metrics").glob("retrieval-*.json")):
-        results = scored_again(file, RunFiles(folder, manifest=manifest), asked.dataset)
+        results = scored_again(file, RunFiles(folder, manifest=manifest), run_questions.dataset)
         write_atomic(
             folder / "metrics" / file.name, msgspec.json.format(msgspec.json.encode(results), indent=2) + b"\n"
         )
 
 
 def _settings(manifests: Sequence[RunManifest]) -> RunSettings:
-    """The settings of all; what they tell of parts is added up over the haystacks of all."""
+    """Return the settings of all shards; the sums of parts are added up over the haystacks of all."""
     settings = manifests[0].settings
     if isinstance(settings, ImportedSettings) or not settings.part_stats:
         return settings
-    told = added_up([one.settings.part_stats for one in manifests])
-    return structs.replace(settings, parts=told or UNSET)
+    parts = added_up([manifest.settings.part_stats for manifest in manifests])
+    return structs.replace(settings, parts=parts or UNSET)
 
 
 def _totals(manifests: Sequence[RunManifest]) -> dict[str, Any]:
-    """What the totals of all come to; of the load of the machines the heaviest is told."""
-    totals = added_up([one.totals for one in manifests])
+    """Return the sum of all totals; of the machines' loads the heaviest."""
+    totals = added_up([manifest.totals for manifest in manifests])
     if "seconds" in totals:
         totals["seconds"] = round(totals["seconds"], 3)
-    loads = [one.totals["load"] for one in manifests if "load" in one.totals]
+    loads = [manifest.totals["load"] for manifest in manifests if "load" in manifest.totals]
     if loads:
         totals["load"] = max(loads, key=lambda load: float(load.get("added_p50_ms", 0.0)))
     if isinstance(manifests[0].settings, ImportedSettings):
-        # Of the file, which is the same for all.
+        # Counts of the imported file, which is the same for all.
         totals["unknown"] = manifests[0].totals.get("unknown", 0)
     return totals
 
 
-def added_up(told: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """What several runs tell, as one would: numbers are sums, lists have what is in any, of texts the first counts."""
+def added_up(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Add up what several runs report: numbers are summed, lists united, and of texts the first is taken."""
     sums: dict[str, Any] = {}
-    for one in told:
-        for name, value in one.items():
+    for summary in summaries:
+        for name, value in summary.items():
             before = sums.get(name)
             if isinstance(value, Mapping):
                 sums[name] = added_up([before or {}, value])

@@ -1,4 +1,4 @@
-"""The runs that `merge` is given: whether they are all the shards of one run, and what does not fit."""
+"""Check the runs given to `merge`: they must be all the shards of one run, alike in settings."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -28,21 +28,21 @@ class ShardRun(Struct, frozen=True):
 
     shard: Shard
     selection: Selection
-    """Of the whole run."""
+    """The selection of the whole run."""
     files: RunFiles
 
     @property
     def manifest(self) -> RunManifest:
-        """Of the shard's run."""
+        """The manifest of the shard's run."""
         return self.files.manifest
 
     @property
     def name(self) -> str:
-        """How messages call it."""
+        """The name that messages use."""
         return f"shard {self.shard} (run '{self.manifest.run_id}')"
 
     def record(self) -> MergedShard:
-        """What the merged run's manifest says of it."""
+        """Return the record of this shard for the merged run's manifest."""
         files = self.files
         judged = {f"judgements/{name}.jsonl": files.judged(name).sha256 for name in files.judge_ids}
         return MergedShard(
@@ -58,22 +58,24 @@ class ShardRun(Struct, frozen=True):
 
 
 def shard_runs(run_ids: Sequence[str], where: Folders) -> list[ShardRun]:
-    """The runs in the order of their shards, none twice and all made in the same way.
+    """Return the runs in the order of their shards, none twice and all made in the same way.
 
     Raises:
-        HarnessError: a run is not a shard, has not ended, is given twice or differs from the others; its shard is
-            named, and what differs.
-        IntegrityError: its files are not those that it left.
+        HarnessError: a run is not a shard, has not ended, is given twice or differs from the others; the message names
+            its shard and the difference.
+        IntegrityError: its files are not as it left them.
     """
-    found = sorted((_shard_run(run_id, where) for run_id in dict.fromkeys(run_ids)), key=lambda one: one.shard)
-    divisions = {one.shard.of: one for one in reversed(found)}
+    found = sorted(
+        (_shard_run(run_id, where) for run_id in dict.fromkeys(run_ids)), key=lambda shard_run: shard_run.shard
+    )
+    divisions = {shard_run.shard.of: shard_run for shard_run in reversed(found)}
     if len(divisions) > 1:
-        named = "; ".join(one.name for one in divisions.values())
+        named = "; ".join(shard_run.name for shard_run in divisions.values())
         raise HarnessError(f"The runs are shards of different divisions: {named}", fix="Merge those of one division")
-    for one, other in pairwise(found):
-        if one.shard == other.shard:
-            ids = f"'{one.manifest.run_id}' and '{other.manifest.run_id}'"
-            raise HarnessError(f"Shard {one.shard} is given twice, by runs {ids}", fix="Name one of them")
+    for first, second in pairwise(found):
+        if first.shard == second.shard:
+            ids = f"'{first.manifest.run_id}' and '{second.manifest.run_id}'"
+            raise HarnessError(f"Shard {first.shard} is given twice, by runs {ids}", fix="Name one of them")
     _check_alike(found)
     return found
 
@@ -99,41 +101,40 @@ def _shard_run(run_id: str, where: Folders) -> ShardRun:
 
 
 def _check_alike(found: Sequence[ShardRun]) -> None:
-    """Refuse a run that was made otherwise than most of them."""
-    views = [_decisive(one) for one in found]
+    """Raise if a run was made differently from most of them."""
+    views = [_decisive(shard_run) for shard_run in found]
     encoded = [msgspec.json.encode(view, order="sorted") for view in views]
     usual = encoded.index(Counter(encoded).most_common(1)[0][0]) if found else 0
-    for one, view in zip(found, views, strict=True):
-        said = f"{{new!r}}, in shard {found[usual].shard} {{old!r}}"
-        if changed := differences(views[usual], view, template=said):
+    for shard_run, view in zip(found, views, strict=True):
+        template = f"{{new!r}}, in shard {found[usual].shard} {{old!r}}"
+        if changed := differences(views[usual], view, template=template):
             more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
             raise HarnessError(
-                f"{one.name.capitalize()} differs from the others: {'; '.join(changed[:5])}{more}",
-                fix=f"Run shard {one.shard} again with the settings of the others, under another --run-id",
+                f"{shard_run.name.capitalize()} differs from the others: {'; '.join(changed[:5])}{more}",
+                fix=f"Run shard {shard_run.shard} again with the settings of the others, under another --run-id",
             )
 
 
-def _decisive(one: ShardRun) -> dict[str, Any]:
-    """What all shards of a run have in common, as plain values."""
-    settings = {name: value for name, value in one.manifest.settings.plain.items() if name != _PER_SHARD}
+def _decisive(shard_run: ShardRun) -> dict[str, Any]:
+    """Return what all shards of a run must have in common, as plain values."""
+    settings = {name: value for name, value in shard_run.manifest.settings.plain.items() if name != _PER_SHARD}
     view = {
-        "kind": one.manifest.kind,
-        "data set content": one.manifest.dataset.get("content_sha256"),
+        "kind": shard_run.manifest.kind,
+        "data set content": shard_run.manifest.dataset.get("content_sha256"),
         "settings": settings,
-        "selection": one.selection,
+        "selection": shard_run.selection,
     }
     plain: dict[str, Any] = msgspec.to_builtins(view)
     return plain
 
 
 def whole_of(found: Sequence[ShardRun], run_id: str, dataset: str | None, where: Folders) -> RunManifest:
-    """What the manifest of the whole run says of data, settings and questions.
+    """Return the manifest of the whole run, with its data, settings and questions.
 
     Args:
-        found: the shards, by `shard_runs`.
+        found: the shards, from `shard_runs`.
         run_id: of the whole run.
-        dataset: where the data is now, if it has moved.
-        where: the folders.
+        dataset: the location of the data, if it has moved.
 
     Raises:
         HarnessError: a shard is missing.
@@ -143,34 +144,34 @@ def whole_of(found: Sequence[ShardRun], run_id: str, dataset: str | None, where:
     data = dataset_of(first, dataset, where)
     questions = list(data.questions())
     wanted = shards_with_questions(questions, found[0].selection, found[0].shard.of, data.question_type)
-    given = {str(one.shard) for one in found}
+    given = {str(shard_run.shard) for shard_run in found}
     if missing := [shard for shard in wanted if shard not in given]:
         several = len(missing) > 1
         raise HarnessError(
             f"{'Shards' if several else 'Shard'} {', '.join(missing)} {'are' if several else 'is'} missing",
             fix="Run it and name its run too" if not several else "Run them and name their runs too",
         )
-    asked = [RunQuestions(one.manifest, data) for one in found]
-    chosen = {question_id for one in asked for question_id in one.questions}
+    run_questions = [RunQuestions(shard_run.manifest, data) for shard_run in found]
+    chosen = {question_id for questions_of_shard in run_questions for question_id in questions_of_shard.questions}
     return structs.replace(
         first,
         run_id=run_id,
         selection=found[0].selection,
-        question_ids=tuple(one.question_id for one in questions if one.question_id in chosen),
+        question_ids=tuple(question.question_id for question in questions if question.question_id in chosen),
     )
 
 
 def judges_of(found: Sequence[ShardRun]) -> list[JudgeIdentity]:
-    """The judges that have graded all shards.
+    """Return the judges that have graded all shards.
 
     Raises:
-        HarnessError: a judge has graded some shards and not others, which are named.
+        HarnessError: a judge has graded some shards and not others; the message names these.
     """
     if found[0].manifest.kind == "retrieval":
         return []
-    scored = [{one.judge.id: one.judge for one in shard.files.metrics} for shard in found]
+    scored = [{metrics.judge.id: metrics.judge for metrics in shard.files.metrics} for shard in found]
     known = sorted(
-        {name for shard in found for name in shard.files.judge_ids} | {name for one in scored for name in one}
+        {name for shard in found for name in shard.files.judge_ids} | {name for metrics in scored for name in metrics}
     )
     for judge in known:
         if lacking := [shard for shard, judges in zip(found, scored, strict=True) if judge not in judges]:
@@ -181,7 +182,7 @@ def judges_of(found: Sequence[ShardRun]) -> list[JudgeIdentity]:
                 fix=f"Run `longmemeval evaluate {lacking[0].manifest.run_id}` with this judge, then merge",
             )
     return [
-        # By the servers' own word one of them may not have been the official judge's model.
-        structs.replace(scored[0][judge], official=all(one[judge].official for one in scored))
+        # By a server's own report one of them may not have been the official judge's model.
+        structs.replace(scored[0][judge], official=all(identities[judge].official for identities in scored))
         for judge in known
     ]

@@ -1,4 +1,4 @@
-"""A shard of a run that was made whole, so that it can be graded on several machines."""
+"""Split off a shard of a whole run, so that it can be graded on several machines."""
 
 from pathlib import Path
 
@@ -21,25 +21,24 @@ from longmemeval.results.totals import answer_totals, memory_call_totals
 from longmemeval.settings import Folders
 
 _FROM_ANSWERS = {"answered", "failed", "empty", "cut", "shortened", "undated", "usage", "missing", "memory_calls"}
-"""Totals that are counted over questions."""
+"""The totals that are counted over questions."""
 
 
 def shard_to_grade(run_id: str, shard: str, dataset: str | None, where: Folders) -> str:
-    """The run to grade where one shard of a run is to be.
+    """Return the run to grade for one shard of a run.
 
-    It is the run of that shard; of a run that was made whole, a copy of its answers to the questions of the shard is
-    made. What the whole run took and cannot be told by question goes with the first shard, so that merging gives all
-    of it back.
+    It is the run of that shard; if only a whole run exists, its answers to the questions of the shard are copied to a
+    new run. Totals of the whole run that cannot be divided by question go with the first shard, so that merging gives
+    all of them back.
 
     Args:
-        run_id: how the runs of all shards begin, or a whole run.
+        run_id: the beginning of the shards' run names, or a whole run.
         shard: such as `3/8`.
-        dataset: where the data is now, if it has moved.
-        where: the folders.
+        dataset: the location of the data, if it has moved.
 
     Raises:
         HarnessError: there is neither a run of this shard nor a whole one.
-        IntegrityError: the files of the whole run are not those that it left.
+        IntegrityError: the files of the whole run are not as it left them.
     """
     name = sharded_id(run_id, shard)
     target, whole = where.results_dir / name, where.results_dir / run_id
@@ -66,7 +65,7 @@ def _split(files: RunFiles, target: Path, shard: str, dataset: str | None, where
     is_first = shard_named(shard).number == 1
     order = {question.question_id: number for number, question in enumerate(chosen)}
     hashes = {name: merge_lines([source / name], target / name, order, others=False) for name in (ANSWERS, PROMPTS)}
-    haystacks = {name: number for number, name in enumerate(dict.fromkeys(one.haystack_id for one in chosen))}
+    haystacks = {name: number for number, name in enumerate(dict.fromkeys(question.haystack_id for question in chosen))}
     merge_lines([source / CALLS], target / CALLS, haystacks, others=False)
     if is_first:
         merge_accounts([source / SPENDING], target / SPENDING)

@@ -1,4 +1,4 @@
-"""What a worker of `retrieval` does: rank the questions of one haystack by several memories, over one open fixture."""
+"""Rank the questions of one haystack by several memories over one open fixture, in a worker of `retrieval`."""
 
 import time
 from collections.abc import Iterable
@@ -27,49 +27,49 @@ from longmemeval.storage.remote_fixtures import be_patient
 
 
 class MemoryTask(Struct, frozen=True):
-    """One memory, the questions it is to rank for, and what it may ask about them."""
+    """One memory, the questions it ranks for, and the models it may call about them."""
 
     configuration: MemoryConfiguration
     questions: tuple[Question, ...]
     source: VectorSource
-    """Of texts that nobody embedded beforehand."""
+    """The source of vectors of texts that were not embedded beforehand."""
     vectors: dict[str, Vector]
-    """The vectors of texts, as the parent embedded them."""
+    """The vectors of texts, as the parent process embedded them."""
     analyses: dict[str, QuestionAnalysis]
-    """What a chat model made of the questions, by their ids."""
+    """A chat model's analyses of the questions, by their ids."""
     gold: dict[str, Gold]
-    """For a memory that reads it (the oracle); else empty."""
+    """The gold for a memory that reads it (the oracle); else empty."""
     account: Account
-    """Of calls that nobody made beforehand."""
+    """The account of calls that were not made beforehand."""
     models: ModelAccess
-    """For a memory that calls models itself."""
+    """The access to models for a memory that calls them itself."""
     twice: bool
-    """Whether to ask each question a second time."""
+    """True if each question is asked a second time."""
 
 
 class HaystackTask(Struct, frozen=True):
     """One haystack's share of a `retrieval`."""
 
     folder: Path
-    """Of its fixture."""
+    """The folder of its fixture."""
     level: Granularity
     memories: tuple[MemoryTask, ...]
 
     @property
     def size(self) -> int:
-        """Bytes of its vectors."""
+        """The bytes of its vectors."""
         return sum(vector.nbytes for memory in self.memories for vector in memory.vectors.values())
 
 
 class MemoryRankings(Struct, frozen=True):
-    """What one memory made of its task."""
+    """The rankings of one memory's task."""
 
     rankings: bytes
-    """A JSON list of `Ranking`, one per question, in order: quicker to send than so many records."""
+    """A JSON list of `Ranking`, one per question, in order: quicker to send than as many records."""
     seconds: float
 
     def decoded(self) -> list[Ranking]:
-        """The rankings."""
+        """Decode the rankings."""
         return _RANKINGS.decode(self.rankings)
 
 
@@ -101,10 +101,10 @@ def _rank_all(task: MemoryTask, fixture: Fixture, level: Granularity) -> MemoryR
 
 
 class _SentVectors:
-    """The vectors that came with a task; one that did not is computed here.
+    """The vectors that came with a task; others are computed here.
 
     Args:
-        task: with the vectors of what its memory embeds, as far as is known.
+        task: holds the vectors of texts that its memory embeds, as far as known.
     """
 
     def __init__(self, task: MemoryTask) -> None:
@@ -121,18 +121,15 @@ class _SentVectors:
 def rank_question(
     system: MemorySystem, question: Question, fixture: Fixture, level: Granularity, *, twice: bool = False
 ) -> Ranking:
-    """The history in the order a memory prefers it for `question`, as turns or as sessions.
+    """Return the history in the order a memory prefers it for `question`, as turns or as sessions.
 
-    A `RankingMemory` ranks the whole history. Of any other, what it recalls is ranked: its ranked items first, then
-    the others, newest first. Items without messages (documents) are passed over. What says which sessions it is from,
-    and no more, is ranked as sessions.
+    A `RankingMemory` ranks the whole history. For any other, its recall is ranked: ranked items first, then the
+    others, newest first. Items without messages (documents) are skipped. A recall with only sessions as provenance is
+    ranked as sessions.
 
     Args:
-        system: the memory.
-        question: what it is asked.
-        fixture: the prepared history.
         level: of the ranking.
-        twice: whether to ask again at once, and say what was other.
+        twice: whether to ask again at once, and record the differences.
     """
     if isinstance(system, RankingMemory):
         try:
@@ -146,7 +143,7 @@ def rank_question(
             return ranking
         second = second_recall(system, question, fixture, recalled(system, question, fixture))
         try:
-            if not second and ranked_otherwise(system, question, fixture, [one.id for one in turns]):
+            if not second and ranked_otherwise(system, question, fixture, [turn.id for turn in turns]):
                 second = ("order",)
         except RecallError:
             second = ("error",)
@@ -183,7 +180,7 @@ def _best_first(recall: Recall, fixture: Fixture) -> list[RecalledItem]:
 
 
 def _reduce_to(level: Granularity, turns: Iterable[Ranked]) -> tuple[Ranked, ...]:
-    """A ranking of turns, each once; or of sessions, each where its first turn stands, with that turn's score."""
+    """Return a ranking of turns, each once; or of sessions, each at the place and with the score of its first turn."""
     if level == "turn":
         return _each_once(turns)
     return _each_once(Ranked(turn.id.rpartition(":")[0], turn.score) for turn in turns)
@@ -191,6 +188,6 @@ def _reduce_to(level: Granularity, turns: Iterable[Ranked]) -> tuple[Ranked, ...
 
 def _each_once(ranked: Iterable[Ranked]) -> tuple[Ranked, ...]:
     best: dict[str, Ranked] = {}
-    for one in ranked:
-        best.setdefault(one.id, one)
+    for item in ranked:
+        best.setdefault(item.id, item)
     return tuple(best.values())

@@ -1,4 +1,4 @@
-"""`retrieval --protocol official` of a benchmark that has a corpus and rankers of its own."""
+"""Follow a benchmark's own protocol with a corpus and rankers, for `retrieval --protocol official`."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
@@ -28,16 +28,16 @@ def plan_official(
     prepared: str = "default",
     expansion_cache: Path | None = None,
 ) -> Callable[[], RetrievalRun]:
-    """Check that the protocol can be followed; the function returned does it.
+    """Check that the protocol can be followed, and return the function that follows it.
 
     Args:
         job: the data, the questions and the level.
         protocol: the benchmark's.
-        configuration: the memory whose retriever is meant.
+        configuration: the memory that names the retriever.
         run_id: of its run.
-        embedder: spec of the embedder for a dense retriever; None: the one that `prepare` takes.
-        log: where to write the official log; None: nowhere.
-        prepared: the preparation to read from what the protocol needs of it.
+        embedder: spec of the embedder for a dense retriever; None: the default of `prepare`.
+        log: the file for the official log; None: no log.
+        prepared: the preparation with the parts that the protocol needs.
         expansion_cache: a file in the official format to read expansions from instead.
 
     Raises:
@@ -94,7 +94,7 @@ def _ranking(question: RankedQuestion, level: Granularity) -> Ranking:
 
 @contextmanager
 def _log_file(path: Path) -> Iterator[IO[str]]:
-    """A text file that appears under its name when it is complete."""
+    """Open a text file that appears under its name when it is complete."""
     unfinished = path.with_name(f".{path.name}.tmp")
     path.parent.mkdir(parents=True, exist_ok=True)
     try:

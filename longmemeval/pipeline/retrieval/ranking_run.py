@@ -1,4 +1,4 @@
-"""A run of `retrieval`: what it begins with, its rankings under way, and what is reported of it at the end."""
+"""Begin, continue and report one run of `retrieval`."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -31,7 +31,7 @@ from longmemeval.settings import Folders
 
 
 class RetrievalRun(Struct, frozen=True):
-    """One memory's run: where it is and what it scored."""
+    """The run of one memory and its figures."""
 
     run_id: str
     folder: str
@@ -40,41 +40,41 @@ class RetrievalRun(Struct, frozen=True):
     newly_ranked: int
     results: tuple[RetrievalResult, ...]
     warnings: tuple[ScoreWarning, ...] = ()
-    """What makes the figures worth less than they look."""
+    """Warnings about the figures."""
     asked_twice: Repeatability | None = None
     """None: each question was asked once."""
 
 
 class RetrievalReport(Struct, frozen=True):
-    """What `retrieval` did."""
+    """The report of `retrieval`."""
 
     dataset: str
     protocol: RetrievalProtocol
     granularity: Granularity
     runs: tuple[RetrievalRun, ...]
     part: str = ""
-    """How many questions of how many, and how they were chosen; empty for the whole data set."""
+    """The number of selected questions and the way they were selected; empty for the whole data set."""
     benchmark: str = ""
-    """Whose data it is."""
+    """The benchmark of the data."""
     twice: bool = False
-    """Whether each question was to be asked a second time."""
+    """True if each question was to be asked a second time."""
 
 
 class Rankings:
-    """The rankings of a run under way.
+    """The rankings of a running run.
 
     Args:
-        run: whose rankings they are; those that an earlier session made are kept.
+        run: their run; rankings of earlier sessions are kept.
         level: of every ranking.
-        worked: what asking about the questions and embedding them took.
+        worked: returns the totals of analysing the questions and embedding them.
     """
 
     def __init__(self, run: OpenRun[Ranking], level: Granularity, worked: "Worked") -> None:
         self.new = 0
         self.seconds = 0.0
-        """What the new ones took."""
+        """Seconds that the new ones took."""
         self.bar: Progress | None = None
-        """Shows the new ones."""
+        """The progress bar of the new ones."""
         self._run = run
         self._level = level
         self._worked = worked
@@ -82,11 +82,11 @@ class Rankings:
         self._second: list[Ranking] = []
 
     def missing(self) -> int:
-        """How many are to be made."""
+        """Return how many are to be made."""
         return len(self._run.manifest.question_ids) - len(self._kept) - self.new
 
     def totals(self) -> dict[str, Any]:
-        """For the manifest; seconds and work on questions add up over the sessions of a run."""
+        """Return totals for the manifest; seconds and work on questions add up over the sessions of a run."""
         before = self._run.manifest.totals
         seconds = round(before.get("seconds", 0.0) + self.seconds, 3)
         found = self.repeatability
@@ -95,15 +95,15 @@ class Rankings:
 
     @property
     def repeatability(self) -> Repeatability | None:
-        """What asking twice showed; None where it was not done."""
+        """The result of asking twice; None if it was not done."""
         return repeatability([*self._kept.values(), *self._second])
 
     def has(self, question_id: str) -> bool:
-        """Whether the ranking of a question is on disk from before."""
+        """Return whether the ranking of a question is on disk from before."""
         return question_id in self._kept
 
     def ranking(self, question_id: str, rank: Callable[[], Ranking]) -> Ranking:
-        """The ranking of one question: the one on disk, else what `rank` makes, which is then on disk too."""
+        """Return the ranking of one question: the one on disk, else that of `rank`, which is written to disk."""
         if question_id in self._kept:
             return self._kept[question_id]
         started = time.perf_counter()
@@ -120,7 +120,7 @@ class Rankings:
 
 @dataclass(frozen=True)
 class RetrievalJob:
-    """What the runs of one `retrieval` have in common."""
+    """The common settings of the runs of one `retrieval`."""
 
     dataset: Dataset
     questions: Sequence[Question]
@@ -129,10 +129,10 @@ class RetrievalJob:
     selection: Selection
     accounts: AccountsOfRuns
     twice: bool = False
-    """Whether each question is asked a second time."""
+    """True if each question is asked a second time."""
 
     def manifest(self, run_id: str, settings: RetrievalSettings, fixtures: dict[str, dict[str, str]]) -> RunManifest:
-        """The manifest that a run begins with. Measures are not in it: they decide no ranking."""
+        """Return the manifest that a run begins with. It has no measures: they decide no ranking."""
         return RunManifest(
             format=FORMAT,
             run_id=run_id,
@@ -154,14 +154,11 @@ class RetrievalJob:
         results: tuple[RetrievalResult, ...],
         loose_cutoffs: Mapping[int, int] = MappingProxyType({}),
     ) -> RetrievalRun:
-        """Write `metrics/retrieval-<level>.json`, every result with its intervals, and say what was done.
+        """Write `metrics/retrieval-<level>.json`, every result with its intervals, and return the run's report.
 
         Args:
-            run_id: the run.
-            settings: its.
-            rankings: what was ranked.
-            results: what that scored.
-            loose_cutoffs: of the measures, with how many histories have no more than so many items.
+            results: the scores of the rankings.
+            loose_cutoffs: cutoff of a measure -> number of histories with no more items than that.
         """
         folder = self.where.results_dir / run_id
         document = msgspec.json.format(msgspec.json.encode(results), indent=2) + b"\n"
@@ -183,7 +180,7 @@ class RetrievalJob:
 
 
 Worked = Callable[[Mapping[str, Any]], dict[str, Any]]
-"""From the totals of a manifest, as an earlier session left them, to what they say about work done on questions."""
+"""A function from the totals of a manifest, as an earlier session left them, to those of work on questions."""
 
 
 @contextmanager
@@ -192,13 +189,12 @@ def ranking_run(
 ) -> Iterator[Rankings]:
     """Begin or continue a run; its manifest is written before and after. A finished run is not written to.
 
-    A new run that ends before anything was found out, because a model refuses every call, leaves no trace.
+    A new run that ends before anything was ranked, because a model refuses every call, leaves no files.
 
     Args:
-        folder: the run's folder.
-        manifest: what the present command would begin with.
+        manifest: the one that the present command would begin with.
         level: of every ranking.
-        worked: what asking about the questions and embedding them took.
+        worked: returns the totals of analysing the questions and embedding them.
 
     Raises:
         HarnessError: the run was started with other settings, or another process writes to it.

@@ -1,4 +1,4 @@
-"""`retrieval`: how well a memory finds the evidence; nothing is answered."""
+"""Measure how well memories find the evidence, without answering, for `retrieval`."""
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -30,41 +30,43 @@ from longmemeval.storage.remote_fixtures import be_patient
 
 
 class RetrievalOptions(Struct, frozen=True):
-    """Everything about `retrieval` but the data and the memories."""
+    """Options of `retrieval`, apart from the data and the memories."""
 
     protocol: RetrievalProtocol = "standard"
-    """`standard`: from prepared fixtures; `official`: the benchmark's own, where it has one."""
+    """`standard`: from prepared fixtures; `official`: the benchmark's own, if it has one."""
     granularity: Granularity | None = None
-    """None: what the protocol usually ranks."""
+    """None: the default of the protocol."""
     measures: tuple[str, ...] = ()
     """See `chosen_measures`; official protocols have their own."""
     cutoffs: tuple[int, ...] = ()
     prepared: str = "default"
-    """Name of the preparation to read."""
+    """The name of the preparation to read."""
     embedder: str | None = None
-    """Standard: the embedder the fixtures name, moved; official: the one of `semantic-recall` (None: hashing)."""
+    """Standard: the fixtures' embedder under another spec; official: that of `semantic-recall` (None: hashing)."""
     run_id: str | None = None
-    """Of the run; with several memories `-<memory>` is put behind it. A begun one is continued."""
+    """The id of the run, followed by `-<memory>` if there are several memories. A run that exists is continued."""
     log: Path | None = None
-    """Official protocol: where to write the log in the official format."""
+    """Official protocol: the file for the log in the official format."""
     expansion_cache: Path | None = None
     """Official protocol: the expansions of `expansion=…`, a file in the official format; None: of the preparation."""
     query_model: str | None = None
     """Chat model that analyses the questions, for memories that want one (`decompose=model`)."""
     model_options: ModelOptions = ModelOptions()
-    """How it is reached; a remote embedder is looked for at the same endpoint."""
+    """Connection options; a remote embedder is looked for at the same endpoint."""
     spending: SpendingLimit | None = None
-    """What calls about questions, and those of a remote embedder, may cost over all starts, all memories together;
-    None: no limit."""
+    """The most that calls about questions and of a remote embedder may cost, all starts and memories together;
+    None: no limit.
+    """
     jobs: int | None = None
-    """Workers; None: one per core when there are enough haystacks, else none. An official protocol with a corpus of
-    its own works in one."""
+    """Workers; None: one per core if there are enough haystacks, else none. An official protocol with a corpus of
+    its own uses one.
+    """
     executor: str | None = None
-    """What runs them; None: `processes`, where there are to be workers."""
+    """The executor of the workers; None: `processes`, if there are to be workers."""
     twice: bool = False
-    """Ask each question a second time, and keep what was other."""
+    """Ask each question a second time, and record the differences."""
     tell: Callable[[str], None] | None = None
-    """Gets what is worth knowing before the first question is ranked."""
+    """Receives notes before the first question is ranked."""
 
 
 def retrieve(
@@ -78,19 +80,18 @@ def retrieve(
     """Rank every selected question's history by each memory and score the rankings.
 
     Each memory makes a run: `results/<run_id>/run.json`, `rankings.jsonl` (appended question by question) and
-    `metrics/retrieval-<granularity>.json`. A run id that exists is continued if nothing that matters has changed;
-    a finished run is scored again, by other measures perhaps.
+    `metrics/retrieval-<granularity>.json`. A run id that exists is continued if no decisive setting has changed;
+    a finished run is scored again, perhaps by other measures.
 
     Args:
-        dataset: where the questions come from.
         memories: configurations, or names of presets.
-        selection: which questions.
+        selection: the questions to rank for.
         options: protocol, level, measures and the like.
         where: the folders; None: from the environment.
 
     Raises:
         HarnessError: bad input, missing or damaged fixtures, or a run id whose settings differ.
-        SpendingLimitError, EndpointDownError: the rest has to wait; what was ranked is kept.
+        SpendingLimitError, EndpointDownError: the rest has to wait; finished rankings are kept.
     """
     where = where or folders()
     be_patient(where.prepared_dir, options.model_options.give_up_after_s)
@@ -100,12 +101,12 @@ def retrieve(
     chosen = select(list(dataset.questions()), selection, dataset.question_type)
     level = options.granularity or (protocol or benchmark.retrieval).level
     configurations = [as_configuration(memory) for memory in memories]
-    bases = _run_ids([one.name for one in configurations], dataset, level, options, where)
+    bases = _run_ids([configuration.name for configuration in configurations], dataset, level, options, where)
     run_ids = [sharded_id(base, selection.shard) for base in bases]
     accounts = AccountsOfRuns(where.results_dir, run_ids, options.spending)
     job = RetrievalJob(dataset, chosen, level, where, selection, accounts, options.twice)
     named = list(zip(configurations, run_ids, strict=True))
-    # All are planned before the first begins: a mistake about the last does not show after hours.
+    # All are planned before the first begins, so that a mistake in the last does not surface after hours.
     if isinstance(protocol, OfficialRanking):
         _check_own_corpus(options, len(memories))
         runs = _official(job, protocol, named, options)
@@ -170,7 +171,7 @@ def _official(
 
 
 def _check(options: RetrievalOptions) -> None:
-    """Refuse what names nothing and what does not go together, whatever the benchmark."""
+    """Raise if an option is invalid or options conflict, whatever the benchmark."""
     for kind, given, valid in (
         ("protocol", options.protocol, get_args(RetrievalProtocol)),
         ("granularity", options.granularity, get_args(Granularity)),
@@ -191,13 +192,13 @@ def _check(options: RetrievalOptions) -> None:
 
 
 def _check_own_corpus(options: RetrievalOptions, memories: int) -> None:
-    """Refuse what a protocol with a corpus of its own does not take."""
+    """Raise if options do not fit a protocol with a corpus of its own."""
     if options.twice:
         raise HarnessError(
-            "The official protocol has a corpus and rankers of its own; no memory is asked", fix="Leave out --twice"
+            "The official protocol has a corpus and rankers of its own; no memory is used", fix="Leave out --twice"
         )
     if options.query_model:
-        raise HarnessError("The official protocol asks no chat model", fix="Leave out --query-model")
+        raise HarnessError("The official protocol uses no chat model", fix="Leave out --query-model")
     if options.jobs not in (None, 1) or options.executor:
         raise HarnessError("The official protocol works in one process", fix="Leave out --jobs and --executor")
     if options.log and memories > 1:
@@ -205,7 +206,7 @@ def _check_own_corpus(options: RetrievalOptions, memories: int) -> None:
 
 
 def _check_prepared(options: RetrievalOptions) -> None:
-    """Refuse what a protocol takes only that has a corpus of its own."""
+    """Raise if options fit only a protocol with a corpus of its own."""
     for name, given in (("--log", options.log), ("--expansion-cache", options.expansion_cache)):
         if given:
             what = f"{name} is for official protocols with a corpus of their own; here memories rank what is prepared"
@@ -215,7 +216,7 @@ def _check_prepared(options: RetrievalOptions) -> None:
 def _run_ids(
     memories: Sequence[str], dataset: Dataset, level: Granularity, options: RetrievalOptions, where: Folders
 ) -> list[str]:
-    """The id of each memory's run, in their order."""
+    """Return the id of each memory's run, in their order."""
     if options.run_id is None:
         kind = "retrieval" if options.protocol == "standard" else "retrieval-official"
         return [default_run_id(where.results_dir, dataset.name, memory, f"{kind}-{level}") for memory in memories]

@@ -1,4 +1,4 @@
-"""Scoring rankings of the stored history by the evidence that the data set names. Gold is read here, after ranking."""
+"""Score rankings of the stored history by the data set's evidence. Gold is read here, after ranking."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -20,16 +20,16 @@ from longmemeval.storage.messages import haystack_messages, thread_ids
 
 
 def chosen_measures(names: Sequence[str], cutoffs: Sequence[int], rules: RetrievalRules) -> tuple[Measure, ...]:
-    """The measures to compute.
+    """Return the measures to compute.
 
     Args:
-        names: such as `recall_any@5` or `mrr`; one without its cutoff, such as `recall_any`, gets all cutoffs. None:
-            the benchmark's usual ones.
-        cutoffs: for measures that are named without. None: the benchmark's usual ones.
+        names: such as `recall_any@5` or `mrr`; one without its cutoff, such as `recall_any`, gets all cutoffs. Empty:
+            the benchmark's default ones.
+        cutoffs: for measures that are named without. Empty: the benchmark's default ones.
         rules: of the benchmark.
 
     Raises:
-        HarnessError: there is no such measure or cutoff, or cutoffs are given that no measure takes.
+        HarnessError: there is no such measure or cutoff, or no measure uses the cutoffs given.
     """
     bare = [name for name in names if name in MEASURES and MEASURES[name].has_cutoff]
     written = [Measure.parse(name) for name in names if name not in bare]
@@ -46,7 +46,7 @@ def chosen_measures(names: Sequence[str], cutoffs: Sequence[int], rules: Retriev
 
 @dataclass(frozen=True)
 class Scoring:
-    """By what rankings are scored."""
+    """The measures and gold rules by which rankings are scored."""
 
     protocol: RetrievalProtocol
     level: Granularity
@@ -56,13 +56,13 @@ class Scoring:
 
 
 def standard_scoring(dataset: Dataset, level: Granularity, measures: tuple[Measure, ...]) -> Scoring:
-    """The standard protocol: the rules of the benchmark, and any measures."""
+    """Return the standard protocol: the rules of the benchmark, and any measures."""
     benchmark = benchmark_of(dataset)
     return Scoring("standard", level, measures, tuple(benchmark.retrieval.rules(level)), benchmark.types.order)
 
 
 def official_scoring(dataset: Dataset, level: Granularity, protocol: OfficialScoring) -> Scoring:
-    """The authors' own protocol.
+    """Return the authors' own protocol.
 
     Raises:
         HarnessError: it does not rank at this level.
@@ -76,19 +76,19 @@ def official_scoring(dataset: Dataset, level: Granularity, protocol: OfficialSco
 
 @dataclass(frozen=True)
 class _Ledger:
-    """The values of all questions by one kind of gold."""
+    """The values of all questions by one gold rule."""
 
     rule: GoldRule
     measures: tuple[Measure, ...]
     questions: list[QuestionValues] = field(default_factory=list)
 
     def result(self, memory: str, scoring: Scoring, *, unknown: bool) -> RetrievalResult:
-        """The means; where it is `unknown` of some question what was found, there are none."""
+        """Return the means; there are none if for some question the provenance of the recall is `unknown`."""
         undefined = sum(None in question.values.values() for question in self.questions)
         left_out = f"; {undefined:,} without evidence have no value" if undefined else ""
         questions = self.questions
         if unknown:
-            questions = [structs.replace(one, values=dict.fromkeys(one.values)) for one in questions]
+            questions = [structs.replace(question, values=dict.fromkeys(question.values)) for question in questions]
         summary = aggregate(questions, self.measures, self.rule.denominator + left_out, type_order=scoring.type_order)
         return RetrievalResult(
             memory,
@@ -102,14 +102,14 @@ class _Ledger:
 
 
 class RankingScores:
-    """Scores one memory's rankings question by question, at the level of turns or of sessions.
+    """The scores of one memory's rankings, question by question, at the level of turns or of sessions.
 
     A turn is found by its message id, a session by its thread id; of a session that a haystack holds twice, the first
     copy counts.
 
     Args:
-        dataset: where the gold is.
-        scoring: what to compute, by which kinds of gold; one that has values for none of the measures is left out.
+        dataset: holds the gold.
+        scoring: the measures and gold rules; a rule that has values for none of the measures is left out.
         history: `history_ids` of the same data and level, shared with others; None: its own.
     """
 
@@ -131,15 +131,15 @@ class RankingScores:
         self._failed += bool(ranking.error)
         gold, history = self._dataset.gold(question.question_id), self._history(question.haystack_id)
         ranked = [item.id for item in ranking.ranked]
-        cutoffs = {one.cutoff for one in self._scoring.measures if one.cutoff}
+        cutoffs = {measure.cutoff for measure in self._scoring.measures if measure.cutoff}
         self.loose_cutoffs.update(cutoff for cutoff in cutoffs if cutoff >= len(history))
         for ledger in self._ledgers:
-            values = {str(one): ledger.rule.score(one, ranked, gold, history) for one in ledger.measures}
+            values = {str(measure): ledger.rule.score(measure, ranked, gold, history) for measure in ledger.measures}
             scored = QuestionValues(question.question_id, gold.question_type, question.haystack_id, values)
             ledger.questions.append(scored)
 
     def results(self, memory: str) -> tuple[RetrievalResult, ...]:
-        """The means over all questions that were added."""
+        """Return the means over all questions that were added."""
         results = (ledger.result(memory, self._scoring, unknown=self._unknown > 0) for ledger in self._ledgers)
         return tuple(structs.replace(result, notes=self._notes(memory)) for result in results)
 
@@ -147,14 +147,14 @@ class RankingScores:
         unit = "messages" if self._scoring.level == "turn" else "sessions"
         notes = []
         if self._unknown:
-            notes.append(f"{memory} does not say which {unit} what it finds is from: its recall is not known.")
+            notes.append(f"{memory} does not say which {unit} its items are from: its recall is not known.")
         if self._failed:
             notes.append(f"{memory} failed at {count_of(self._failed, 'question')}, counted as nothing found.")
         return tuple(notes)
 
 
 def history_ids(dataset: Dataset, level: Granularity) -> Callable[[str], Sequence[str]]:
-    """From a haystack id to the ids of everything that could have been ranked."""
+    """Return a function from a haystack id to the ids of everything that could have been ranked."""
 
     # Questions on one haystack follow one another.
     @lru_cache(maxsize=1)

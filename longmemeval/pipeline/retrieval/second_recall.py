@@ -1,4 +1,4 @@
-"""The same question asked a second time: what of the recall is other."""
+"""Ask a memory the same question a second time, and compare the recalls."""
 
 from collections import Counter
 from collections.abc import Hashable
@@ -15,13 +15,10 @@ from longmemeval.storage.fixture import Fixture
 def second_recall(
     system: MemorySystem, question: Question, fixture: Fixture, first: Recall | RecallError
 ) -> tuple[Difference, ...]:
-    """What differs when the memory is asked again, right after the first time.
+    """Recall again, right after the first time, and return the differences.
 
     Args:
-        system: the memory.
-        question: what it was asked.
-        fixture: the history.
-        first: what it recalled, or how it failed.
+        first: the first recall, or its error.
     """
     again = recalled(system, question, fixture)
     if isinstance(first, RecallError) or isinstance(again, RecallError):
@@ -30,7 +27,7 @@ def second_recall(
 
 
 def recalled(system: MemorySystem, question: Question, fixture: Fixture) -> Recall | RecallError:
-    """What a memory recalls, or how it failed."""
+    """Return the recall of a memory, or its error."""
     try:
         return complete(recall_of(system, question, fixture))
     except RecallError as error:
@@ -38,15 +35,15 @@ def recalled(system: MemorySystem, question: Question, fixture: Fixture) -> Reca
 
 
 def ranked_otherwise(system: RankingMemory, question: Question, fixture: Fixture, first: list[str]) -> bool:
-    """Whether a ranking of the whole history comes out in another order than `first`, message ids."""
+    """Return whether a ranking of the whole history has another order than `first`, message ids."""
     with errors_of(system):
-        return [one for unit in system.rank(question, fixture) for one in unit.message_ids] != first
+        return [message_id for unit in system.rank(question, fixture) for message_id in unit.message_ids] != first
 
 
 def differences_of(first: Recall, again: Recall) -> tuple[Difference, ...]:
-    """Other items, another order, another text of the same items; nothing where the two are alike.
+    """Return whether ids, order or texts of the items differ; empty if the recalls are alike.
 
-    Scores are not looked at: what a reader sees does not depend on them.
+    Scores are ignored: what a reader sees does not depend on them.
     """
     ids, ids_again = ([_identity(item) for item in recall.items] for recall in (first, again))
     found: list[Difference] = []
@@ -55,18 +52,18 @@ def differences_of(first: Recall, again: Recall) -> tuple[Difference, ...]:
     elif ids != ids_again:
         found.append("order")
     texts, texts_again = (_texts(recall) for recall in (first, again))
-    if any(texts[one] != texts_again[one] for one in texts.keys() & texts_again.keys()):
+    if any(texts[identity] != texts_again[identity] for identity in texts.keys() & texts_again.keys()):
         found.append("text")
     return tuple(found)
 
 
 def _identity(item: RecalledItem) -> Hashable:
-    """By what messages it is from; where it does not say so, by its text."""
+    """Return an item's key: its kind and messages; without messages, its text."""
     return item.kind, item.message_ids, item.thread_ids, item.text if not (item.message_ids or item.thread_ids) else ""
 
 
 def _texts(recall: Recall) -> dict[Hashable, list[str]]:
-    """The texts of the items of each identity; items that are from the same messages in any order."""
+    """Return the sorted texts of the items of each identity."""
     found: dict[Hashable, list[str]] = {}
     for item in recall.items:
         found.setdefault(_identity(item), []).append(item.text)

@@ -1,7 +1,7 @@
-"""Memories rank the stored history of each question, haystack by haystack: `retrieval` from what is prepared.
+"""Rank the stored history of each question by several memories, haystack by haystack, for `retrieval`.
 
-All memories of a command are done with one haystack before the next begins: what they read of it is opened once, and
-an index that several of them want is made once.
+All memories of a command finish one haystack before the next begins: its parts are opened once, and an index that
+several memories use is built once.
 """
 
 from collections import defaultdict
@@ -45,15 +45,15 @@ from longmemeval.results.totals import analysis_totals, memory_call_totals
 
 
 class Planning:
-    """Checks, before the first memory ranks anything, that each of them can rank all questions.
+    """The planner of `retrieval`: checks, before anything is ranked, that each memory can rank all questions.
 
     Args:
         job: the data, the questions and the level.
-        protocol: by which the rankings are scored.
+        protocol: decides how the rankings are scored.
         prepared: the preparation to read.
-        embedder: the one the fixtures were made with, under another name.
-        query_model: who analyses the questions where a memory wants a chat model for it; None: no model.
-        reached_by: how a remote embedder is reached, where not by its own endpoint.
+        embedder: another spec of the fixtures' embedder.
+        query_model: analyses the questions for memories that want a chat model for it; None: no model.
+        reached_by: connection options of a remote embedder without an endpoint of its own.
     """
 
     def __init__(
@@ -77,11 +77,11 @@ class Planning:
         self._names_in = names_in(job.dataset)
 
     def plan(self, configuration: MemoryConfiguration, run_id: str) -> "Plan":
-        """The plan for one memory.
+        """Return the plan for one memory.
 
         Raises:
-            HarnessError: a fixture is missing or was made from something else, the embedder is another one, or a chat
-                model is wanted and none is named.
+            HarnessError: a fixture is missing or was made from other data, the embedder is another one, or a chat model
+                is wanted and none is named.
         """
         job = self._job
         fixtures = PreparedFixtures(job.dataset, self._prepared, job.where, configuration, self._opened)
@@ -148,31 +148,31 @@ class Plan:
     analyses: QuestionAnalyses | None
     source: VectorSource
     vectors: QueryVectors
-    """Of the source; shared by the memories that have the same."""
+    """The vectors of the source; shared by the memories with the same source."""
     embeds: bool
-    """Whether this is the memory on whose account they are."""
+    """True if the vectors are on this memory's account."""
     names_in: NamesIn
     models: ModelAccess
-    """For memories that call models themselves."""
+    """The access to models for memories that call them themselves."""
 
     @property
     def folder(self) -> Path:
-        """The run's."""
+        """The run's folder."""
         return self.job.where.results_dir / self.manifest.run_id
 
     def worked(self, before: Mapping[str, Any]) -> dict[str, Any]:
-        """What the totals of the manifest say about analysing the questions and embedding them."""
+        """Return the manifest's totals of analysing the questions and embedding them."""
         analysed = self.analyses.totals if self.analyses else None
         embedded = self.vectors.totals(before) if self.embeds else {}
         return analysis_totals(analysed, before) | embedded | memory_call_totals(self.folder)
 
     def rank(self, question: Question) -> Ranking:
-        """The ranking for `question`, made in this process."""
+        """Rank for `question` in this process."""
         fixture = self.fixtures.ready(question.haystack_id)
         return rank_question(self.system, question, fixture, self.job.level, twice=self.job.twice)
 
     def task(self, questions: Sequence[Question]) -> MemoryTask:
-        """The same for `questions` of one haystack, as a worker gets it."""
+        """Return the task of ranking for `questions` of one haystack, for a worker."""
         ids = [question.question_id for question in questions]
         lent = gold_for(self.configuration, self.job.dataset)
         account = self.job.accounts.of(self.manifest.run_id)
@@ -182,24 +182,24 @@ class Plan:
             source=self.source,
             vectors={text: self.vectors(text) for question in questions for text in self.texts_for(question)},
             analyses={question.question_id: self.analyses(question) for question in questions} if self.analyses else {},
-            gold={one: lent(one) for one in ids} if lent else {},
+            gold={question_id: lent(question_id) for question_id in ids} if lent else {},
             account=account,
             models=structs.replace(self.models, account=account),
             twice=self.job.twice,
         )
 
     def texts_for(self, question: Question) -> Sequence[str]:
-        """The texts whose vectors the memory will ask for, as far as it can tell."""
+        """Return the texts whose vectors the memory will request, as far as it can predict."""
         return self.vectors.texts_for(self.system, question, self.names_in)
 
 
 class Workers(Struct, frozen=True):
-    """Who ranks."""
+    """The workers that rank."""
 
     jobs: int | None = None
-    """How many; None: one per core when there are enough haystacks, else none. Rankings are the same."""
+    """The number of workers; None: one per core if there are enough haystacks, else none. Rankings are the same."""
     executor: str | None = None
-    """What runs them; None: `processes`, where there are to be workers."""
+    """The executor of the workers; None: `processes`, if there are to be workers."""
 
 
 def rank_all(plans: Sequence[Plan], scoring: Scoring, workers: Workers) -> tuple[RetrievalRun, ...]:
@@ -207,12 +207,10 @@ def rank_all(plans: Sequence[Plan], scoring: Scoring, workers: Workers) -> tuple
 
     Args:
         plans: one per memory, of one job; at least one.
-        scoring: by what the rankings are scored.
-        workers: who ranks.
 
     Raises:
         HarnessError: a fixture is damaged, a file cannot be written, or another process writes to a run.
-        FatalModelError: a chat model is to analyse the questions, and no call can succeed.
+        FatalModelError: no call of the chat model that analyses the questions can succeed.
         SpendingLimitError, EndpointDownError: the rest has to wait; rankings and replies so far are kept.
     """
     job = plans[0].job
@@ -243,9 +241,14 @@ _Rank = Callable[[Question], Ranking]
 def _by_haystack(
     plans: Sequence[Plan], runs: Sequence[Rankings], workers: Workers, stack: ExitStack
 ) -> Iterator[tuple[list[Question], list[_Rank]]]:
-    """The questions of each haystack in turn, and for every memory what ranks those of them that it has not ranked."""
-    haystacks = [list(questions) for _, questions in groupby(plans[0].job.questions, lambda one: one.haystack_id)]
-    missing = [[[one for one in questions if not run.has(one.question_id)] for run in runs] for questions in haystacks]
+    """Yield the questions of each haystack, and for every memory a function that ranks for those not ranked yet."""
+    haystacks = [
+        list(questions) for _, questions in groupby(plans[0].job.questions, lambda question: question.haystack_id)
+    ]
+    missing = [
+        [[question for question in questions if not run.has(question.question_id)] for run in runs]
+        for questions in haystacks
+    ]
     unranked = [of_memories for of_memories in missing if any(of_memories)]
     if is_alone(workers.executor, workers.jobs, len(unranked)):
         for questions in haystacks:
@@ -253,15 +256,15 @@ def _by_haystack(
         return
     tasks = (_task(plans, number, of_memories) for number, of_memories in enumerate(unranked))
     done = stack.enter_context(closing(run_tasks(tasks, len(unranked), name=workers.executor, jobs=workers.jobs)))
-    made = in_order(done)
+    outcomes = in_order(done)
     for questions, of_memories in zip(haystacks, missing, strict=True):
-        outcome = next(made) if any(of_memories) else [None] * len(plans)
+        outcome = next(outcomes) if any(of_memories) else [None] * len(plans)
         yield questions, [_received(run, rankings) for run, rankings in zip(runs, outcome, strict=True)]
 
 
 def _received(run: Rankings, received: MemoryRankings | None) -> _Rank:
-    """Hands out what a worker made."""
-    rankings = {one.question_id: one for one in received.decoded()} if received else {}
+    """Return the function that returns a worker's rankings."""
+    rankings = {ranking.question_id: ranking for ranking in received.decoded()} if received else {}
     run.seconds += received.seconds if received else 0.0
     return lambda question: rankings[question.question_id]
 
@@ -269,17 +272,17 @@ def _received(run: Rankings, received: MemoryRankings | None) -> _Rank:
 def _task(
     plans: Sequence[Plan], number: int, questions: Sequence[list[Question]]
 ) -> Task[HaystackTask, list[MemoryRankings]]:
-    """The work on one haystack: for each memory, the questions it has not ranked."""
-    haystack_id = next(one.haystack_id for of_memory in questions for one in of_memory)
+    """Return the work on one haystack: for each memory, the questions it has not ranked."""
+    haystack_id = next(question.haystack_id for of_memory in questions for question in of_memory)
     memories = tuple(plan.task(of_memory) for plan, of_memory in zip(plans, questions, strict=True))
     task = HaystackTask(plans[0].fixtures.folder(haystack_id).absolute(), plans[0].job.level, memories)
     return Task(number, rank_haystack, task, task.size)
 
 
 def _look_at_questions(plans: Sequence[Plan], runs: Sequence[Rankings]) -> None:
-    """Ask about the questions that have no ranking, and embed in one go what the memories will ask for.
+    """Analyse the questions that have no ranking, and embed in one go the texts that the memories will request.
 
-    Done in this process; what it costs is held against the limit as it is by then.
+    This happens in this process; its cost counts against what is left of the limit by then.
     """
     texts: dict[VectorSource, list[str]] = defaultdict(list)
     for plan, run in zip(plans, runs, strict=True):

@@ -1,4 +1,4 @@
-"""Asking the model question by question, keeping every answer the moment it is there."""
+"""Answer question by question, storing every answer as soon as it exists."""
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
@@ -41,7 +41,7 @@ from longmemeval.results.totals import analysis_totals, answer_totals, memory_ca
 
 
 class RunReport(Struct, frozen=True):
-    """What `run` did."""
+    """The report of `run`."""
 
     run_id: str
     folder: str
@@ -52,45 +52,45 @@ class RunReport(Struct, frozen=True):
     shortened: int
     """Questions whose context was cut by the overflow policy."""
     usage: Usage
-    """Of all answers, and of analysing questions now."""
+    """The usage of all answers, and of analysing questions now."""
     seconds: float
     errors: tuple[str, ...] = ()
-    """The first few, `question id: what`."""
+    """The first few errors, as `question id: message`."""
     empty: tuple[str, ...] = ()
-    """Ids of the failed questions whose reply was empty however often it was asked for."""
+    """Ids of the failed questions whose reply was empty at every attempt."""
     cut: int = 0
-    """Answers that end where --max-tokens cut them."""
+    """Answers cut off by --max-tokens."""
     load: str = ""
-    """That latencies are too high because this process was too busy, where they are."""
+    """The note that latencies are too high because this process was too busy; empty if they are not."""
 
 
 @dataclass(frozen=True)
 class Answering:
-    """One run under way."""
+    """A run while its questions are being answered."""
 
     run: OpenRun[Answer]
     fixtures: PreparedFixtures
     memory: MemorySystem
     analyses: QuestionAnalyses | None
-    """Asked about the questions that are to be answered before the first of them is."""
+    """The analyses, made of all questions to be answered before the first is answered."""
     vectors: QueryVectors
     names_in: NamesIn
     batches: Batches | None
-    """The batches that the reader's model sends; None: it is asked directly."""
+    """The batches that the reader's model sends; None: it is called directly."""
     reader: Reader
     counter: TokenCounter
-    """The reader's."""
+    """The reader's token counter."""
     concurrency: int
     save_prompts: bool
     load: LoopLagMonitor = field(default_factory=LoopLagMonitor)
 
     def execute(self, questions: Sequence[Question]) -> RunReport:
-        """Answer what has no answer yet; write the manifest before and after.
+        """Answer the questions without an answer; write the manifest before and after.
 
         Raises:
             SpendingLimitError, EndpointDownError: the rest has to wait. The manifest says `incomplete`.
-            FatalModelError: no call can succeed. The manifest says `failed`, answers so far are kept; where the
-                questions are analysed first, none is answered.
+            FatalModelError: no call can succeed. The manifest says `failed`, answers so far are kept; if the questions
+                are analysed first, none is answered.
             AllFailedError: as above; the first questions all failed in the same way.
             IntegrityError: the answers were moved away while they were written; the manifest is left alone.
         """
@@ -129,7 +129,7 @@ class Answering:
             try:
                 async with self.load:
                     if self.batches:
-                        attempts = Counter(one.question_id for one in self.run.journal.records())
+                        attempts = Counter(answer.question_id for answer in self.run.journal.records())
                         await self.batches.in_order(questions, answer, attempts)
                     else:
                         await in_order(questions, answer, self.concurrency)
@@ -140,7 +140,7 @@ class Answering:
 
     @contextmanager
     def _prompts(self) -> Iterator[Callable[[EncodedPrompt], None]]:
-        """What keeps a prompt, unless it is there from an earlier attempt."""
+        """Yield a function that stores a prompt, unless an earlier attempt stored it."""
         seen = set[tuple[str, str]]()
         with Journal(
             self.run.folder / PROMPTS, SentPrompt, each=lambda sent: seen.add((sent.question_id, sent.sha256))
@@ -156,7 +156,7 @@ class Answering:
 
     async def _answer(self, question: Question) -> Reading:
         try:
-            # Nothing here holds on to the fixture while a reply is waited for, which may take a day.
+            # Nothing here holds on to the fixture while waiting for a reply, which may take a day.
             recall, known, loose = await self._recalled(question)
             reading = await self.reader.read(question, recall, known)
             return structs.replace(reading, answer=structs.replace(reading.answer, loose_limits=loose))
@@ -167,7 +167,7 @@ class Answering:
     async def _recalled(
         self, question: Question
     ) -> tuple[Recall, Callable[[], Sequence[Counted] | None] | None, tuple[str, ...]]:
-        """What the memory finds, what knows the tokens of it, and which limits left nothing out."""
+        """Return the recall, a function for its known token counts, and the limits that did not bind."""
         haystack_id = question.haystack_id
         fixture = self.fixtures.opened(haystack_id)
         if fixture is None:
@@ -181,13 +181,13 @@ class Answering:
         return recall, partial(known, self.counter, fixture, recall) if known else None, loose
 
     def _totals(self) -> dict[str, Any]:
-        """For the manifest; seconds add up over resumed sessions."""
+        """Return totals for the manifest; seconds add up over resumed sessions."""
         before = self.run.manifest.totals
         return {
             **answer_totals(self.run.journal.records()),
             "seconds": round(before.get("seconds", 0.0) + self.run.seconds, 3),
             **analysis_totals(self.analyses.totals if self.analyses else None, before),
-            **(self.load.totals() or {key: told for key, told in before.items() if key == "load"}),
+            **(self.load.totals() or {key: load for key, load in before.items() if key == "load"}),
             **self.vectors.totals(before),
             **({"batches": self.batches.totals()} if self.batches else {}),
             **memory_call_totals(self.run.folder),

@@ -1,4 +1,4 @@
-"""Which limits of a memory are at or above the size of a history: there they leave nothing out."""
+"""Find a memory's limits that are at least as large as a history, so that they leave nothing out."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -11,25 +11,24 @@ from longmemeval.storage.memory_store import MemoryStore
 _OF_MESSAGES = ("top_k", "last_messages")
 _OF_TOKENS = "budget"
 _LONGEST_TOKEN = 8
-"""Characters per token that no history has on average: one with more for each token of a budget is not counted."""
+"""More characters per token than any history has on average: texts longer than this times the budget exceed it."""
 _WHOLE = "recall"
-"""Where all of the history was recalled, whatever the limits."""
+"""Recorded if all of the history was recalled, whatever the limits."""
 
 
 def non_binding_limits(
     parameters: Mapping[str, Any], recall: Recall, fixture: Fixture, counter: TokenCounter
 ) -> tuple[str, ...]:
-    """The names of those parameters that are at or above the size of a history; `recall` where all of it was recalled.
+    """Return the parameters that are at least as large as a history; `recall` too if all of it was recalled.
 
     Args:
-        parameters: of the memory; `top_k` and `last_messages` are compared with the messages, `budget` with their
-            tokens.
-        recall: what it recalled.
-        fixture: the history; nothing is known where its messages were not prepared.
+        parameters: of the memory; `top_k` and `last_messages` are compared with the number of messages, `budget` with
+            their tokens.
+        fixture: the history; nothing is returned if its messages were not prepared.
         counter: the run's.
     """
     limits = {name: limit for name in (*_OF_MESSAGES, _OF_TOKENS) if (limit := _number(parameters, name))}
-    recalled = {one for item in recall.items for one in item.message_ids}
+    recalled = {message_id for item in recall.items for message_id in item.message_ids}
     if not (limits or recalled) or not fixture.has_messages:
         return ()
     store = fixture.memory

@@ -1,4 +1,4 @@
-"""How much the harness's own load adds to the latencies it measures."""
+"""Measure how much the harness's own load adds to measured latencies."""
 
 import asyncio
 import time
@@ -10,16 +10,16 @@ from longmemeval.statistics.spread import percentile
 
 _BEAT_S = 0.02
 _TOLERATED = 0.05
-"""Share of the median latency; beyond it the figures of a run are said to be too high."""
+"""Share of the median latency above which a run's latencies are reported as too high."""
 
 _ROUNDS = 4
 """Rounds of the event loop that a call waits for: two to send its request, two to read its reply."""
 
 
 class LoopLagMonitor:
-    """Watches the running event loop: a task that should wake every 20 ms tells how late it is.
+    """A monitor of the running event loop: a task that should wake every 20 ms measures how late it wakes.
 
-    A reply that comes in while the loop is busy waits until it is read, and that time is measured as the model's.
+    A reply that arrives while the loop is busy waits to be read, and that wait is measured as the model's time.
     """
 
     def __init__(self) -> None:
@@ -51,13 +51,13 @@ class LoopLagMonitor:
             self.longest_block_s = max(self.longest_block_s, time.perf_counter() - self._due)
 
     def answered(self, latency_ms: float) -> None:
-        """A question was answered right now, after calls of `latency_ms`: how late is the loop at this moment?"""
+        """Record an answer just received after calls of `latency_ms`, with the loop's present lag."""
         if latency_ms > 0:
             self._latencies_ms.append(latency_ms)
             self._waits_ms.append(max(0.0, time.perf_counter() - self._due) * 1000)
 
     def totals(self) -> dict[str, Any]:
-        """What a manifest says under `load`; nothing where no call was made."""
+        """Return the manifest's `load`; empty if no call was made."""
         seconds, processor = self._used
         if not self._latencies_ms or not seconds:
             return {}
@@ -69,7 +69,7 @@ class LoopLagMonitor:
         return {"load": found | ({"note": self.note()} if self.note() else {})}
 
     def note(self) -> str:
-        """One sentence where the latencies of a run are too high by more than is tolerated; else empty."""
+        """Return a sentence if the latencies of a run are too high beyond tolerance; else empty."""
         latency, added = percentile(self._latencies_ms, 50), self._added_ms()
         if latency is None or added <= _TOLERATED * latency:
             return ""

@@ -1,4 +1,4 @@
-"""How small a difference the chosen questions may show: a planning figure, printed before a run is paid for."""
+"""Estimate the smallest difference that the chosen questions can show, before a run is paid for."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ def planning_note(questions: Sequence[Question], selection: Selection) -> str:
 
 
 def power_note(haystacks: Sequence[str]) -> str:
-    """Say which difference these questions show with 80 % power, and what that assumes of runs nobody has seen yet.
+    """Return which difference these questions show with 80 % power, and the assumptions about runs not made yet.
 
     Args:
         haystacks: the haystack id of each question that will be answered.
@@ -32,8 +32,8 @@ def power_note(haystacks: Sequence[str]) -> str:
     shared = f" over {count_of(units, 'haystack')}" if units < n else ""
     if can_show_nothing(haystacks):
         return (
-            f"With {questions}{shared} no difference can be shown: even of runs that differ everywhere p is not below "
-            f"{smallest_p(units):.2g}. It takes six {'haystacks' if shared else 'questions'} at least."
+            f"{questions}{shared} {'is' if n == 1 else 'are'} too few to show any difference (smallest possible p = "
+            f"{smallest_p(units):.2g}); use at least six {'haystacks' if shared else 'questions'}."
         )
     effect = assumed_design_effect(haystacks)
     points = minimum_detectable_difference(n, design_effect=effect, haystacks=units if shared else None) * 100

@@ -1,6 +1,6 @@
-"""Asking a chat model about the questions of a run before the first is searched for.
+"""Have a chat model analyse the questions of a run before the first recall.
 
-Recalling is no place for it: that happens inside the run's event loop, question by question, and must not wait.
+This cannot be done while recalling: that happens inside the run's event loop, question by question, and must not block.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,18 +32,17 @@ class QueryModel(Struct, frozen=True):
     spec: str
     options: ModelOptions = ModelOptions()
     concurrency: int = CONCURRENCY
-    """Questions asked about at one time."""
+    """Questions analysed at one time."""
 
 
 class QuestionAnalyses:
-    """What a chat model makes of the questions of a run.
+    """A chat model's analyses of the questions of a run.
 
     Args:
-        method: what is looked for.
-        model: whom to ask.
-        concurrency: questions asked about at one time.
-        settings: what a run's manifest says about the model.
-        batches: the batches that the model sends; None: it is asked directly.
+        method: of analysis.
+        concurrency: questions analysed at one time.
+        settings: the manifest's record of the model.
+        batches: the batches that the model sends; None: it is called directly.
     """
 
     def __init__(
@@ -62,18 +61,18 @@ class QuestionAnalyses:
         self._found: dict[str, QuestionAnalysis] = {}
 
     def __call__(self, question: Question) -> QuestionAnalysis:
-        """What was made of `question`, which `ask` was asked about."""
+        """Return the analysis of `question`, which `ask` must have made."""
         return self._found[question.question_id]
 
     async def ask(self, questions: Sequence[Question]) -> None:
-        """Ask about `questions`, several at a time.
+        """Analyse `questions`, several at a time.
 
         Args:
-            questions: all that will be searched for.
+            questions: all that the memory will search for.
 
         Raises:
             FatalModelError: no call can succeed.
-            SpendingLimitError, EndpointDownError: the rest has to wait; replies so far are remembered.
+            SpendingLimitError, EndpointDownError: the rest has to wait; replies so far are cached.
         """
         with progress("analyse questions", len(questions)) as bar:
 
@@ -88,10 +87,12 @@ class QuestionAnalyses:
 
     @property
     def totals(self) -> AnalysisTotals:
-        """What it took so far."""
+        """The totals so far."""
         found = self._found.values()
         return AnalysisTotals(
-            len(found), sum(one.fell_back for one in found), sum((one.usage for one in found), Usage())
+            len(found),
+            sum(analysis.fell_back for analysis in found),
+            sum((analysis.usage for analysis in found), Usage()),
         )
 
 
@@ -102,14 +103,13 @@ def question_analyses(
     account: Account | None = None,
     batched: Callable[[str], Batches] | None = None,
 ) -> QuestionAnalyses | None:
-    """What will ask about questions; None where the configuration wants no chat model, or there is none.
+    """Return the analyser of questions; None if the configuration wants no chat model, or there is none.
 
     Args:
-        configuration: says what is looked for, and by whom.
-        model: whom to ask. Its replies are kept: the same question is not paid for twice.
-        where: the folders.
-        account: where its calls are written down, and what limits them.
-        batched: from a model's spec to the batches it is asked by; None: it is asked directly.
+        configuration: defines the analysis.
+        model: the chat model. Its replies are cached: the same question is not paid for twice.
+        account: records its calls and limits them.
+        batched: from a model's spec to its batches; None: it is called directly.
 
     Raises:
         FatalModelError: the model cannot be called.

@@ -1,4 +1,4 @@
-"""The same run several times: how far the answers of one configuration vary by themselves."""
+"""Repeat the same run, to measure how much the answers of one configuration vary by themselves."""
 
 from msgspec import structs
 
@@ -24,10 +24,10 @@ def run_repeats(
     options: RunOptions = RunOptions(),
     where: Folders | None = None,
 ) -> list[RunReport]:
-    """Make `repeats` runs that differ in nothing but the model's own variation, `<run id>-r1` and on.
+    """Make `repeats` runs that differ only by the model's own variation, `<run id>-r1` and on.
 
     `compare` recognises them and reports their spread. Arguments and errors are those of `run`; a spending
-    limit holds for all of them together.
+    limit applies to all of them together.
     """
     where = where or folders()
     configuration = as_configuration(memory)
@@ -35,7 +35,7 @@ def run_repeats(
     run_ids = [sharded_id(f"{base}-r{number}", selection.shard) for number in range(1, repeats + 1)]
 
     def spending(run_id: str) -> SpendingLimit | None:
-        """The limit of all repeats together, as one of them sees it."""
+        """Return the limit of all repeats together, as it applies to one of them."""
         if options.spending is None:
             return None
         others = (spent_on_answers(where.results_dir / other) for other in run_ids if other != run_id)

@@ -1,4 +1,4 @@
-"""`run`: a model answers the selected questions from prepared fixtures under one memory configuration."""
+"""Answer the selected questions from prepared fixtures under one memory configuration, for `run`."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -60,45 +60,45 @@ _SET_BY_COMPOSE = ("method", "history_format", "template", "note_template")
 
 
 class RunOptions(Struct, frozen=True):
-    """Everything about `run` but the data, the memory and the model."""
+    """Options of `run`, apart from the data, the memory and the model."""
 
     reading: ReadingConfiguration | None = None
-    """None: method `direct`, under an official protocol its own; history format `nl`, the shipped template."""
+    """None: method `direct`, or an official protocol's own; history format `nl`, the shipped template."""
     prepared: str = "default"
-    """Name of the preparation to read."""
+    """The name of the preparation to read."""
     embedder: str | None = None
     """Overrides the embedder the fixtures name (a moved model folder); must have the same fingerprint."""
     model_options: ModelOptions = ModelOptions()
     query_model: str | None = None
-    """Who analyses the questions where the memory wants a chat model for it; None: the answering model."""
+    """The model that analyses questions for memories that want a chat model for it; None: the answering model."""
     protocol: Protocol = "standard"
-    """`official`: how the benchmark's authors put their questions; what is drawn for it is drawn by `seed`."""
+    """`official`: as the benchmark's authors ask their questions; random choices in it are drawn by `seed`."""
     protocol_texts: Any = None
-    """The words of the official protocol and its prompts, as its `load_texts` reads them; None: our own."""
+    """The texts of the official protocol and its prompts, as its `load_texts` reads them; None: our own."""
     seed: int = 0
     repeat: int = 1
     sweep: str | None = None
-    """Which repeat of the same run this is, and of which sweep: they change nothing but the record."""
+    """The number of this repeat, and the name of the sweep: recorded only, without effect."""
     spending: SpendingLimit | None = None
-    """What all calls of models and remote embedders may cost over all starts of the run; None: no limit."""
+    """The most that all calls of models and remote embedders may cost over all starts of the run; None: no limit."""
     concurrency: int = CONCURRENCY
-    """Calls under way at one time: answers, and what is not said of the others."""
+    """Calls in flight at one time: answers, and the default of the other two."""
     question_concurrency: int | None = None
-    """Of those that analyse questions."""
+    """Calls in flight that analyse questions."""
     memory_concurrency: int | None = None
-    """Of those that a memory system from outside makes while it is searched."""
+    """Calls in flight that an external memory system makes while it recalls."""
     batch: BatchOptions | None = None
     """Ask through the provider's batch endpoints; None: directly."""
     run_id: str | None = None
     must_exist: bool = False
-    """Set by `--resume` and `--extend`: continuing is all that is wanted."""
+    """Set by `--resume` and `--extend`: only an existing run may be continued."""
     extend: bool = False
-    """Whether the run goes on with more questions than it was started with; they include those."""
+    """True if the run continues with more questions than it was started with; they include those."""
     save_prompts: bool = True
     check: Callable[[RunManifest], None] | None = None
-    """Gets what the run would begin with, before anything is written, and raises where it must not."""
+    """Receives the planned manifest before anything is written, and raises if it must not be used."""
     tell: Callable[[str], None] | None = None
-    """Gets what is worth knowing before the first call: how small a difference so many questions can show, say."""
+    """Receives notes before the first call, such as the smallest difference that so many questions can show."""
 
 
 def run(
@@ -112,19 +112,18 @@ def run(
 ) -> RunReport:
     """Answer the selected questions; answers are appended one by one to `results/<run_id>/answers.jsonl`.
 
-    An existing run is continued if nothing that matters has changed: what has an answer is not asked again.
+    An existing run is continued if no decisive setting has changed: answered questions are not asked again.
 
     Args:
-        dataset: where the questions come from.
         memory: a configuration, or the name of a preset.
         model_spec: the answering model.
-        selection: which questions.
+        selection: the questions to answer.
         options: reading, preparation, run id and the like.
         where: the folders; None: from the environment.
 
     Raises:
         HarnessError: bad input, missing or damaged fixtures, or a run id whose settings differ.
-        FatalModelError: no call can succeed. What was answered before is kept.
+        FatalModelError: no call can succeed. Earlier answers are kept.
     """
     where = where or folders()
     be_patient(where.prepared_dir, options.model_options.give_up_after_s)
@@ -161,15 +160,15 @@ def run(
 
 
 class _PlannedRun:
-    """Everything that answers the questions of one run, found to be there before the first is asked.
+    """Everything that answers the questions of one run, checked before the first is asked.
 
     Args:
-        dataset: where the questions come from.
         questions: to be answered, as they are asked.
-        protocol: what the official protocol records, where it is followed.
+        protocol: the official protocol's record, if it is followed.
         configuration: the memory.
         model_spec: the answering model.
         options: of the run.
+        folder: the run's.
 
     Raises:
         HarnessError: bad input, missing or damaged fixtures.
@@ -225,7 +224,7 @@ class _PlannedRun:
         )
 
     def manifest(self, run_id: str, selection: Selection) -> RunManifest:
-        """What the run begins with."""
+        """Return the manifest that the run begins with."""
         marks = self.fixtures.marks(self._questions)
         return RunManifest(
             format=FORMAT,
@@ -253,15 +252,15 @@ class _PlannedRun:
         )
 
     def _own_templates(self) -> dict[str, str]:
-        """Texts of the user's prompts, by hash; the protocol's are in its record."""
+        """Return the texts of the user's prompts, by hash; the protocol's are in its record."""
         reading, texts = self._reading, self._options.protocol_texts
         prompts = () if texts else (reading.template, reading.options_template)
-        own = [one for one in (*prompts, reading.note_template) if one and not is_shipped(one)]
-        return {one.sha256: one.text for one in own}
+        own = [template for template in (*prompts, reading.note_template) if template and not is_shipped(template)]
+        return {template.sha256: template.text for template in own}
 
     @property
     def memory(self) -> MemorySystem:
-        """What recalls."""
+        """The memory system."""
         tools = MemoryTools(
             embed_query=self.vectors,
             gold=gold_for(self._configuration, self._dataset),
@@ -273,12 +272,12 @@ class _PlannedRun:
 
     @property
     def reader(self) -> Reader:
-        """What asks the model."""
+        """The reader, which calls the model."""
         model = self.batches or LimitedChatModel(self._model, self._options.concurrency)
         return Reader(self._reading, model, self.counter)
 
     def _batches(self, stage: str, spec: str, account: Account | None) -> Batches:
-        """The batches of one stage of this run."""
+        """Return the batches of one stage of this run."""
         options = self._options
         return Batches(
             self._folder / BATCHES / stage,
@@ -291,7 +290,7 @@ class _PlannedRun:
 
 
 def _official(dataset: Dataset, options: RunOptions) -> OfficialAnswering | None:
-    """The official protocol, where it is asked for."""
+    """Return the official protocol; None unless the options choose it."""
     if options.protocol != "official":
         return None
     benchmark = benchmark_of(dataset)
@@ -307,7 +306,7 @@ def _official(dataset: Dataset, options: RunOptions) -> OfficialAnswering | None
 def asked_of(
     dataset: Dataset, configuration: MemoryConfiguration, selection: Selection, options: RunOptions
 ) -> tuple[list[Question], Mapping[str, Any] | None]:
-    """The questions as they are asked, and what the official protocol records, where it is followed."""
+    """Return the questions as they are asked, and the official protocol's record, if it is followed."""
     chosen = select(list(dataset.questions()), selection, dataset.question_type)
     official = _official(dataset, options)
     if official is None:
@@ -319,16 +318,15 @@ def asked_of(
 def reading_of(
     dataset: Dataset, options: RunOptions, model_spec: str, protocol: Mapping[str, Any] | None, where: Folders
 ) -> ReadingConfiguration:
-    """How the model is asked: as given, with what was left open filled in.
+    """Return the reading configuration, with defaults filled in.
 
     Args:
-        dataset: where the questions come from.
         options: of the run.
         model_spec: the answering model.
-        protocol: what the official protocol records, where it is followed.
+        protocol: the official protocol's record, if it is followed.
 
     Raises:
-        HarnessError: the official protocol asks otherwise, or its words are not at hand.
+        HarnessError: the official protocol reads differently, or its texts are missing.
     """
     official = _official(dataset, options)
     usual = reading_configuration(official.reading, max_tokens=official.max_tokens) if official else None
@@ -364,14 +362,14 @@ def run_settings(
     options: RunOptions,
     protocol: Mapping[str, Any] | None = None,
 ) -> AnswerSettings:
-    """What decides an answer and can be told before anything is prepared. Texts of templates are told by their hash.
+    """Return the settings that decide an answer and are known before preparing. Templates are given by their hash.
 
     Args:
         configuration: the memory.
         model_spec: the answering model.
-        reading: how it is asked.
-        options: of the run; their `reading` is not looked at.
-        protocol: what the official protocol records, where it is followed.
+        reading: the reading configuration.
+        options: of the run; their `reading` is ignored.
+        protocol: the official protocol's record, if it is followed.
     """
     base = endpoint(model_spec, options.model_options)
     return AnswerSettings(
@@ -393,7 +391,7 @@ def run_settings(
             note_template=reading.note_template.sha256 if reading.note_template else UNSET,
         ),
         preparation=options.prepared,
-        # What is not usual is recorded where it is so.
+        # Values that are not default are recorded.
         protocol=dict(protocol) if protocol else UNSET,
         repeat=options.repeat if options.repeat > 1 else UNSET,
         abstain_below=UNSET if reading.abstain_below is None else reading.abstain_below,

@@ -1,1 +1,1 @@
-"""`status`: how far runs and preparations are, from their files alone."""
+"""`status`: progress of runs and preparations, from their files alone."""

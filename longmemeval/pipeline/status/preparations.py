@@ -1,4 +1,4 @@
-"""How far preparations are: what their journals and accounts say to somebody who looks on from outside."""
+"""Read the progress of preparations from their journals and accounts, from outside the process that runs them."""
 
 import time
 from pathlib import Path
@@ -13,24 +13,24 @@ from longmemeval.results.preparation.journal import PREPARE_JOURNAL, PrepareReco
 
 
 class PreparationState(Struct, frozen=True):
-    """One preparation at one moment."""
+    """The state of a preparation at one moment."""
 
     preparation: str
     """Data set and name."""
     state: Literal["running", "died", "ended"]
     work: Work
-    """Done and to be done in this stage of the command under way; of one that has ended, fixtures in all."""
+    """Done and to be done in this stage of the running command; of one that has ended, fixtures in all."""
     spent_usd: float | None = None
     limit_usd: float | None = None
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is at it."""
+        """True if no process is working on it."""
         return self.state != "running"
 
 
 class PreparationWatch:
-    """One preparation, looked at again and again.
+    """A preparation observed repeatedly.
 
     Args:
         folder: of its fixtures.
@@ -43,10 +43,10 @@ class PreparationWatch:
         self._done = 0
 
     def look(self, now: float | None = None) -> PreparationState:
-        """The preparation at this moment; `now` in seconds since the epoch."""
+        """Return the state of the preparation at this moment; `now` in seconds since the epoch."""
         now = time.time() if now is None else now
         for record in self._tail.new():
-            # What embedding took has a line of its own.
+            # The cost of embedding has a line of its own.
             self._done += record.work == "fixture"
             self._counted.add(self._done)
         work = work_on("prepare", self._tail, self._counted, None, now)
@@ -61,6 +61,6 @@ class PreparationWatch:
 
 
 def unfinished_preparations(prepared_dir: Path) -> list[PreparationWatch]:
-    """The preparations that a process is at, or was at when it died."""
+    """Return the preparations that a process is working on, or was working on when it died."""
     found = [folder for dataset in list_folders(prepared_dir) for folder in list_folders(dataset)]
     return [PreparationWatch(folder) for folder in found if (folder / f"{PREPARE_JOURNAL}.lock").exists()]

@@ -1,4 +1,4 @@
-"""How far a run is: what its manifest, journals and accounts say to somebody who looks on from outside."""
+"""Read the progress of a run from its manifest, journals and accounts, from outside the process that runs it."""
 
 import time
 from collections.abc import Sequence
@@ -22,11 +22,11 @@ from longmemeval.statistics.intervals import score_interval
 from longmemeval.statistics.spread import wilson_interval
 
 State = Literal["running", "judging", "died", "away", "completed", "incomplete", "failed", "interrupted", "damaged"]
-"""`died`: the process ended without saying so; `away`: it is on another machine and cannot be seen from here."""
+"""`died`: the process ended without recording it; `away`: it is on another machine and cannot be seen from here."""
 
 
 class ScoreSoFar(Struct, frozen=True):
-    """What one judge makes of the answers it has labelled; fractions between 0 and 1."""
+    """The score by one judge of the answers it has labelled; fractions between 0 and 1."""
 
     judge: str
     metric: str
@@ -35,13 +35,13 @@ class ScoreSoFar(Struct, frozen=True):
     interval: tuple[float, float] | None
     judged: int
     of: int
-    """Selected questions."""
+    """The number of selected questions."""
     interim: bool
-    """Whether it is over what was judged so far, not over all selected questions."""
+    """True if only the questions judged so far are counted, not all selected ones."""
 
 
 class RunState(Struct, frozen=True):
-    """One run at one moment."""
+    """The state of a run at one moment."""
 
     run: str
     state: State
@@ -53,7 +53,7 @@ class RunState(Struct, frozen=True):
     work: tuple[Work, ...] = ()
     """Answering or ranking first, then the judges."""
     spent_usd: float | None = None
-    """None: nothing that costs money was asked."""
+    """None: nothing that costs money was called."""
     limit_usd: float | None = None
     scores: tuple[ScoreSoFar, ...] = ()
     started_at: str = ""
@@ -61,18 +61,18 @@ class RunState(Struct, frozen=True):
 
     @property
     def is_over(self) -> bool:
-        """Whether nothing is at it."""
+        """True if no process is working on it."""
         return self.state not in ("running", "judging", "away")
 
     @property
     def at_work(self) -> Work | None:
-        """What is done now, or was done last."""
-        busy = [one for one in self.work if one.alive] or [one for one in self.work if one.died]
+        """The work in progress, or the last one."""
+        busy = [work for work in self.work if work.alive] or [work for work in self.work if work.died]
         return next(iter(busy or self.work), None)
 
 
 class _Judging:
-    """The judgements of one judge as they come."""
+    """The judgements of one judge as they are written."""
 
     def __init__(self, path: Path) -> None:
         self.judge = path.stem
@@ -83,15 +83,15 @@ class _Judging:
         self._labelled = 0
 
     def look(self) -> None:
-        for one in self.tail.new():
-            before = self.judgements.get(one.question_id)
+        for judgement in self.tail.new():
+            before = self.judgements.get(judgement.question_id)
             if before is None or before.label is None:
-                self.judgements[one.question_id] = one
-                self._labelled += one.label is not None
+                self.judgements[judgement.question_id] = judgement
+                self._labelled += judgement.label is not None
             self.counted.add(self._labelled)
 
     def score(self, manifest: RunManifest, work: Work) -> ScoreSoFar:
-        """The stored score, once there is one of all these judgements; else what there is so far."""
+        """Return the stored score if it covers all these judgements; else the score so far."""
         of = len(manifest.question_ids)
         written = self.metrics.stat().st_mtime if self.metrics.exists() else None
         if written is not None and not work.alive and written >= (self.tail.changed_at or 0.0):
@@ -99,13 +99,13 @@ class _Judging:
             overall, judged = found.overall, found.overall.n - found.overall.not_evaluated
             interim = manifest.status != "completed"
             return ScoreSoFar(self.judge, found.judge.metric, overall.accuracy, overall.interval, judged, of, interim)
-        labelled = [one for one in self.judgements.values() if one.label is not None]
-        credits = [credit(one) or 0.0 for one in labelled]
+        labelled = [judgement for judgement in self.judgements.values() if judgement.label is not None]
+        credits = [credit(judgement) or 0.0 for judgement in labelled]
         if not credits:
             return ScoreSoFar(self.judge, "score", None, None, 0, of, interim=True)
-        scored = any(one.score is not None for one in labelled)
+        scored = any(judgement.score is not None for judgement in labelled)
         interval = (
-            score_interval(credits, [one.question_id for one in labelled])
+            score_interval(credits, [judgement.question_id for judgement in labelled])
             if scored
             else wilson_interval(round(sum(credits)), len(credits))
         )
@@ -114,7 +114,7 @@ class _Judging:
 
 
 class RunWatch:
-    """One run, looked at again and again; each line of its journals is read once.
+    """A run observed repeatedly; each line of its journals is read once.
 
     Args:
         folder: the run's.
@@ -130,7 +130,7 @@ class RunWatch:
         self._judges: dict[str, _Judging] = {}
 
     def look(self, now: float | None = None) -> RunState:
-        """The run at this moment; `now` in seconds since the epoch."""
+        """Return the state of the run at this moment; `now` in seconds since the epoch."""
         now = time.time() if now is None else now
         try:
             manifest = stored_manifest(self.folder)
@@ -143,11 +143,11 @@ class RunWatch:
             judging = self._judges.setdefault(path.stem, _Judging(path))
             judging.look()
             name = f"judge {path.stem}"
-            unlabelled = sum(one.label is None for one in judging.judgements.values())
+            unlabelled = sum(judgement.label is None for judgement in judging.judgements.values())
             work.append(work_on(name, judging.tail, judging.counted, self._done, now, unlabelled))
             scores.append(judging.score(manifest, work[-1]))
         accounts = [found for name in (SPENDING, JUDGES_SPENDING) if (found := spending_in(self.folder / name))]
-        limits = [one.limit for one in accounts if one.limit is not None]
+        limits = [account.limit for account in accounts if account.limit is not None]
         settings = manifest.settings
         return RunState(
             run=self.folder.name,
@@ -158,7 +158,7 @@ class RunWatch:
             model=settings.model_name,
             questions=len(manifest.question_ids),
             work=tuple(work),
-            spent_usd=sum(one.dollars for one in accounts) if accounts else None,
+            spent_usd=sum(account.dollars for account in accounts) if accounts else None,
             limit_usd=sum(limits) if limits else None,
             scores=tuple(scores),
             started_at=manifest.started_at,
@@ -190,9 +190,9 @@ def _state(manifest: RunManifest, work: Sequence[Work]) -> State:
         return "running"
     if manifest.status == "running":
         return "away" if main.host and not _is_here(main.host) else "died"
-    if any(one.alive for one in judges):
+    if any(judge.alive for judge in judges):
         return "judging"
-    if dead := [one for one in judges if one.died]:
+    if dead := [judge for judge in judges if judge.died]:
         return "died" if _is_here(dead[0].host) else "away"
     return manifest.status
 
@@ -204,7 +204,7 @@ def _is_here(host: str) -> bool:
 
 
 def is_unfinished(folder: Path) -> bool:
-    """Whether something is at the run in `folder`, or it ended before it was done."""
+    """Return whether a process is working on the run in `folder`, or it ended before it was done."""
     try:
         status = msgspec.json.decode((folder / "run.json").read_bytes(), type=_Status).status
     except (OSError, msgspec.MsgspecError):

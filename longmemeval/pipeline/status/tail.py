@@ -1,4 +1,4 @@
-"""A journal that another process writes: read on from where the last look ended."""
+"""Read a journal that another process writes, continuing where the last read ended."""
 
 from pathlib import Path
 from typing import Generic, TypeVar
@@ -11,11 +11,11 @@ R = TypeVar("R")
 
 
 class Tail(Generic[R]):
-    """The records of a journal as they come. A last line that is not whole yet comes with a later look.
+    """The records of a journal as they are written. An incomplete last line comes with a later read.
 
     Args:
-        path: the file; it need not be there yet.
-        kind: of a record.
+        path: the file; it need not exist yet.
+        kind: the type of a record.
     """
 
     def __init__(self, path: Path, kind: type[R]) -> None:
@@ -24,7 +24,7 @@ class Tail(Generic[R]):
         self._read = 0
 
     def new(self) -> list[R]:
-        """The whole records since the last look; what is no record is passed over, `verify` tells of it."""
+        """Return the complete records since the last read; damaged lines are skipped (`verify` reports them)."""
         try:
             with self.path.open("rb") as file:
                 file.seek(self._read)
@@ -42,7 +42,7 @@ class Tail(Generic[R]):
 
     @property
     def changed_at(self) -> float | None:
-        """When it was written to last, seconds since the epoch; None: it is not there."""
+        """The time of the last write, in seconds since the epoch; None: there is no file."""
         try:
             return self.path.stat().st_mtime
         except OSError:
@@ -50,28 +50,28 @@ class Tail(Generic[R]):
 
 
 class Counted:
-    """How many things a journal has settled, line by line: what it held when its writer began can be told apart."""
+    """The number of things settled by each line of a journal, so that its state when its writer began is known."""
 
     def __init__(self) -> None:
         self._done: list[int] = []
 
     def add(self, done: int) -> None:
-        """Take in one line; `done` are settled with it."""
+        """Add one line; `done` things are settled with it."""
         self._done.append(done)
 
     def at(self, lines: int) -> int:
-        """How many were settled after the first so many lines."""
+        """Return how many were settled after the first `lines` lines."""
         lines = min(lines, len(self._done))
         return self._done[lines - 1] if lines else 0
 
     @property
     def lines(self) -> int:
-        """How many there are."""
+        """The number of lines."""
         return len(self._done)
 
     @property
     def now(self) -> int:
-        """How many are settled by now."""
+        """The number of things settled by now."""
         return self.at(self.lines)
 
 
@@ -80,32 +80,31 @@ class Work(msgspec.Struct, frozen=True):
 
     name: str
     done: int
-    """Settled for good."""
+    """The number settled for good."""
     total: int | None
     """None: not known."""
     failed: int = 0
-    """Tried without success, and not done since."""
+    """The number tried without success, and not done since."""
     alive: bool = False
-    """Whether a process is at it."""
+    """True if a process is working on it."""
     died: bool = False
-    """Whether the process that was at it ended without saying so."""
+    """True if the process that worked on it ended without recording it."""
     host: str = ""
-    """Where that process is, or was."""
+    """The host of that process."""
     pid: int | None = None
     per_second: float | None = None
-    """Lines since the process began; None: not known."""
+    """Lines per second since the process began; None: not known."""
     seconds_left: float | None = None
     quiet_s: float | None = None
-    """Since the last line."""
+    """Seconds since the last line."""
 
 
 def work_on(name: str, tail: "Tail[R]", counted: Counted, total: int | None, now: float, failed: int = 0) -> Work:
-    """The work whose journal is `tail`.
+    """Return the state of the work whose journal is `tail`.
 
     Args:
-        name: what tables call it.
+        name: the name in tables.
         tail: the journal, read to its end.
-        counted: what its lines have settled.
         total: how many things are to be settled; None: only the writer knows.
         now: seconds since the epoch.
         failed: how many failed and are not settled.

@@ -1,1 +1,1 @@
-"""`sweep`: every combination of a file."""
+"""`sweep`: every combination of a file's entries."""

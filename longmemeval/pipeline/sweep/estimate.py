@@ -1,4 +1,4 @@
-"""What the rest of a sweep would take, before anything of it is paid for."""
+"""Estimate the rest of a sweep before it is paid for."""
 
 from collections.abc import Iterable, Sequence
 from functools import partial
@@ -22,59 +22,60 @@ from longmemeval.ranking.questions.analysis import AnalysisMethod
 
 
 class RunEstimate(Struct, frozen=True):
-    """What one run would still take."""
+    """The estimate of one unfinished run."""
 
     run_id: str
     questions_left: int
     answering: Stage
     judging: tuple[Stage, ...]
-    """One per judge."""
+    """One stage per judge."""
     replies: str
-    """What the expected length and time of answers come from."""
+    """The source of the expected length and time of answers."""
     questions: Stage | None = None
-    """Asking a chat model about the questions first; None: not done, or another run of the list does it."""
+    """The stage of analysing questions; None: not done, or another run of the list does it."""
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        """All of them, in order."""
+        """All stages, in order."""
         return (*([self.questions] if self.questions else []), self.answering, *self.judging)
 
 
 class SweepEstimate(Struct, frozen=True):
-    """What a sweep would still take. Totals are over what is known; `unknown` names the rest."""
+    """The estimate of a sweep's rest. Totals are over what is known; `unknown` names the rest."""
 
     preparation: PrepareReport
-    """Of a dry run, all memories together; what preparing costs is in none of the totals."""
+    """A dry run's report, all memories together; the cost of preparing is in none of the totals."""
     runs: tuple[RunEstimate, ...]
-    """Those that are not complete."""
+    """The incomplete runs."""
     complete: int
-    """Runs that are answered and graded."""
+    """The number of runs that are answered and graded."""
     calls: int
     prompt_tokens: int
     completion_tokens: int
-    """If every reply were as long as it may be, like `dollars`."""
+    """Tokens if every reply were as long as it may be, like `dollars`."""
     dollars: float
     reply_tokens: int
-    """With replies as expected, like `expected_dollars` and `seconds`."""
+    """Tokens with replies as expected, like `expected_dollars` and `seconds`."""
     expected_dollars: float
     seconds: float
-    """One run after the other."""
+    """Seconds, one run after the other."""
     spent: float
     """US dollars that the sweep's answers and judgements cost before."""
     unknown: tuple[str, ...]
     notes: tuple[str, ...]
-    """What should be known of the models."""
+    """Notes about the models."""
 
 
 def estimate_sweep(state: SweepState, *, timed: bool = False) -> SweepEstimate:
-    """Estimate what is left of a sweep; calls no model and writes nothing.
+    """Estimate what is left of a sweep; call no model and write nothing.
 
     Args:
-        state: how far it is.
-        timed: whether to find out how long preparing takes.
+        state: of the sweep.
+        timed: whether to estimate the time of preparing.
 
     Raises:
-        HarnessError: what `prepare` would refuse, no such model provider, or a judge that cannot grade these questions.
+        HarnessError: anything that `prepare` would refuse, no such model provider, or a judge that cannot grade these
+            questions.
     """
     plan = state.plan
     preparation = prepare(
@@ -93,10 +94,10 @@ def estimate_sweep(state: SweepState, *, timed: bool = False) -> SweepEstimate:
         preparation=preparation,
         runs=runs,
         complete=len(plan.runs) - len(runs),
-        calls=sum(one.calls or 0 for one in work),
-        prompt_tokens=sum(one.prompt_tokens or 0 for one in work),
-        completion_tokens=sum(one.completion_tokens or 0 for one in work),
-        dollars=sum(one.dollars or 0.0 for one in work),
+        calls=sum(estimate.calls or 0 for estimate in work),
+        prompt_tokens=sum(estimate.prompt_tokens or 0 for estimate in work),
+        completion_tokens=sum(estimate.completion_tokens or 0 for estimate in work),
+        dollars=sum(estimate.dollars or 0.0 for estimate in work),
         reply_tokens=sum(stage.reply_tokens or 0 for stage in stages),
         expected_dollars=sum(stage.dollars or 0.0 for stage in stages),
         seconds=sum(stage.seconds or 0.0 for stage in stages),
@@ -107,7 +108,7 @@ def estimate_sweep(state: SweepState, *, timed: bool = False) -> SweepEstimate:
 
 
 def totals_line(estimate: SweepEstimate) -> str:
-    """What is left in all, in one sentence or two."""
+    """Return what is left in all, in one sentence or two."""
     lacking = f" Not in these sums, because not known: {'; '.join(estimate.unknown)}." if estimate.unknown else ""
     tokens = f"{estimate.reply_tokens:,} to {estimate.completion_tokens:,} reply tokens"
     dollars = f"${estimate.expected_dollars:,.4f} to ${estimate.dollars:,.4f}"
@@ -120,7 +121,7 @@ def totals_line(estimate: SweepEstimate) -> str:
 def _run(state: SweepState, run: PlannedRun, asked_about: set[tuple[AnalysisMethod, str]]) -> RunEstimate:
     left, plan = state.unanswered(run), state.plan
     reading, model = run.reading.configuration, run.model
-    asking = AnswerSetup(
+    setup = AnswerSetup(
         state.dataset,
         run.configuration,
         reading,
@@ -131,14 +132,14 @@ def _run(state: SweepState, run: PlannedRun, asked_about: set[tuple[AnalysisMeth
     )
     stages = Stages(model.options.rates)
     questions = None
-    # Replies about questions are kept: runs that ask the same pay once.
+    # Replies about questions are cached: runs that ask the same pay once.
     same = (analysis_of(run.configuration), model.spec)
     query = QueryModel(model.spec, model.options)
-    if same not in asked_about and (analysing := analysing_work(asking, query, left)):
+    if same not in asked_about and (analysing := analysing_work(setup, query, left)):
         asked_about.add(same)
         questions = stages.add("question analysis", analysing, assumed_replies(analysing), plan.concurrency)
     replies = expected_replies(state.where.results_dir, model.spec, reading.method, reading.max_tokens)
-    answering = stages.add("answers", answering_work(asking, left), replies, plan.concurrency)
+    answering = stages.add("answers", answering_work(setup, left), replies, plan.concurrency)
     judging = tuple(_judging(state, run, spec, stages, replies.tokens) for spec in state.judges)
     return RunEstimate(run.run_id, len(left), answering, judging, replies.basis, questions)
 
@@ -153,9 +154,9 @@ def _judging(state: SweepState, run: PlannedRun, spec: str, stages: Stages, expe
 
 
 def _unknown(work: Iterable[CallEstimate]) -> list[str]:
-    """What the totals lack, one phrase each."""
-    unpriced = {one.model: None for one in work if one.dollars is None and one.calls is not None}
-    later = sum(one.calls is None for one in work)
+    """Return what the totals lack, one phrase each."""
+    unpriced = {estimate.model: None for estimate in work if estimate.dollars is None and estimate.calls is not None}
+    later = sum(estimate.calls is None for estimate in work)
     return [f"the price of {model}" for model in unpriced] + (
         [f"the prompts of {count_of(later, 'run')}, known after prepare"] if later else []
     )
@@ -165,6 +166,6 @@ def _notes(state: SweepState, runs: Sequence[PlannedRun]) -> tuple[str, ...]:
     models = dict.fromkeys((run.model.spec, run.model.options) for run in runs)
     for spec, options in models:
         if is_offline(spec):
-            load_chat_model(spec, options)  # Refuses what is not there; of other models `model_warning` does.
+            load_chat_model(spec, options)  # Raises if a model is missing; for other models `model_warning` does.
     warnings = (model_warning(spec, options) for spec, options in models)
     return tuple(warning for warning in warnings if warning)

@@ -1,4 +1,4 @@
-"""A sweep's YAML file: what it may hold, and where it is wrong. `docs/sweep.md` explains it with an example."""
+"""Read a sweep's YAML file and locate its mistakes. `docs/sweep.md` explains the file with an example."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -27,17 +27,17 @@ from longmemeval.reading.overflow import OverflowPolicy
 from longmemeval.reading.reader import ReadingMethod
 
 Location = tuple[int | str, ...]
-"""Keys and places in lists that lead to a value of the file."""
+"""Keys and list indices that lead to a value of the file."""
 
 
 class _Section(BaseModel):
-    """Values are not converted: `yes` is not a number."""
+    """A section whose values are not converted: `yes` is not a number."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
 
 
 class _Entry(_Section):
-    """An entry of a list; one that needs nothing but its first field can be that field's text alone."""
+    """An entry of a list; one that needs nothing but its first field may be written as that field's text alone."""
 
     @model_validator(mode="before")
     @classmethod
@@ -46,7 +46,7 @@ class _Entry(_Section):
 
 
 class SelectionSection(_Section):
-    """Which questions: at most one of `limit`, `sample` and `question_ids`."""
+    """The selected questions: at most one of `limit`, `sample` and `question_ids`."""
 
     limit: PositiveInt | None = None
     sample: PositiveInt | None = None
@@ -55,7 +55,7 @@ class SelectionSection(_Section):
 
 
 class PrepareSection(PartOptions):
-    """As the options of `prepare`; one without a value is as if it were not there."""
+    """The options of `prepare`; one without a value counts as absent."""
 
     name: str = "default"
     api_base: str | None = None
@@ -65,7 +65,7 @@ class PrepareSection(PartOptions):
     @model_validator(mode="before")
     @classmethod
     def _without_empty(cls, value: object) -> object:
-        return {key: one for key, one in value.items() if one is not None} if isinstance(value, dict) else value
+        return {key: entry for key, entry in value.items() if entry is not None} if isinstance(value, dict) else value
 
 
 class MemoryEntry(_Entry):
@@ -90,7 +90,7 @@ class ModelEntry(_Entry):
 
 
 class ReadingEntry(_Entry):
-    """A reading method, as the options of `run`."""
+    """A reading method, with the options of `run`."""
 
     method: ReadingMethod
     name: str | None = None
@@ -113,14 +113,14 @@ class SweepFile(_Section):
     prepare: PrepareSection = PrepareSection()
     readings: list[ReadingEntry] = Field([ReadingEntry(method="direct")], min_length=1)
     controls: bool = False
-    """Whether the controls are run too, once each and with the first reading."""
+    """True if the controls are run too, once each and with the first reading."""
     judges: list[str] = []
     votes: PositiveInt = 1
     repeat: PositiveInt = 1
     concurrency: PositiveInt = CONCURRENCY
     max_cost: NonNegativeFloat | None = None
     give_up_after: PositiveFloat = GIVE_UP_AFTER_S
-    """Seconds an endpoint may give nothing but failures."""
+    """Seconds of failures without a success after which an endpoint counts as dead."""
     api_base: str | None = None
 
 
@@ -135,13 +135,13 @@ _SECTIONS: dict[int | str, type[BaseModel]] = {
 
 @dataclass(frozen=True)
 class SweepText:
-    """The file as it is written: finds the line of a value."""
+    """The file's text, to find the line of a value."""
 
     path: Path
     root: yaml.Node
 
     def place(self, *location: int | str) -> str:
-        """File, line and field path of a value; of one that is missing the line of what should hold it."""
+        """Return file, line and field path of a value; for a missing one, the line of the value that should hold it."""
         line = self.root.start_mark.line + 1
         for node in self._nodes(location):
             line = node.start_mark.line + 1
@@ -157,10 +157,10 @@ class SweepText:
 
 
 def read_sweep_file(path: Path) -> tuple[SweepFile, SweepText]:
-    """The file's content, and its text to find lines in.
+    """Return the file's content, and its text to find lines in.
 
     Raises:
-        HarnessError: it cannot be read or holds what it should not: with file, line, field and the nearest valid name.
+        HarnessError: it cannot be read or is invalid: with file, line, field and the nearest valid name.
     """
     try:
         written = read_text(path)
@@ -177,7 +177,7 @@ def read_sweep_file(path: Path) -> tuple[SweepFile, SweepText]:
     try:
         return SweepFile.model_validate(document), text
     except ValidationError as error:
-        # A misspelt field is missing too: what is there is the one to name.
+        # A misspelt field is also missing under its right name: report the misspelt one.
         problem = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
         raise HarnessError(
             _what(problem["type"], problem["loc"], problem["msg"]),
@@ -196,7 +196,7 @@ def _what(kind: str, location: Location, message: str) -> str:
         return f"The field '{name}' must be a name, or a mapping of fields to values"
     if kind == "string_pattern_mismatch":
         return f"The field '{name}' may hold letters, digits and . _ + -, at most 40, a letter or digit first"
-    return f"The field '{name}' cannot be that: {message}"
+    return f"The field '{name}' has an invalid value: {message}"
 
 
 def _fix(kind: str, location: Location, value: object, context: dict[str, Any]) -> str:
@@ -213,7 +213,7 @@ def _fix(kind: str, location: Location, value: object, context: dict[str, Any]) 
 
 
 def _field(location: Sequence[int | str]) -> str:
-    """`memories[0].grid.top_k`."""
+    """Return a field's path, such as `memories[0].grid.top_k`."""
     steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in location)
     return "".join(steps).removeprefix(".")
 
@@ -228,7 +228,7 @@ def _child(node: yaml.Node, step: int | str) -> yaml.Node | None:
 
 
 def _refuse_doubled_keys(text: SweepText, root: yaml.Node) -> None:
-    """YAML itself would take the last value and say nothing."""
+    """Raise if a key occurs twice: YAML itself would silently use the last value."""
     waiting, seen = [root], set[int]()
     while waiting:
         node = waiting.pop()

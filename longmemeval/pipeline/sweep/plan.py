@@ -1,4 +1,4 @@
-"""From a sweep's file to the runs it asks for: their names, settings and order."""
+"""Turn a sweep's file into its runs: their names, settings and order."""
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +30,7 @@ _YAML = (".yaml", ".yml")
 
 @dataclass(frozen=True)
 class PlannedModel:
-    """An answering model and how it is reached."""
+    """An answering model and its connection options."""
 
     label: str
     spec: str
@@ -39,7 +39,7 @@ class PlannedModel:
 
 @dataclass(frozen=True)
 class PlannedReading:
-    """A way of reading."""
+    """A reading configuration and its name."""
 
     label: str
     configuration: ReadingConfiguration
@@ -54,12 +54,12 @@ class PlannedRun:
     model: PlannedModel
     reading: PlannedReading
     repeat: int
-    """Which time it is, from 1."""
+    """The number of the repeat, from 1."""
 
 
 @dataclass(frozen=True)
 class SweepPlan:
-    """All that a sweep's file asks for."""
+    """The plan that a sweep's file describes."""
 
     name: str
     file: Path
@@ -69,9 +69,9 @@ class SweepPlan:
     prepare: PrepareOptions
     configurations: tuple[MemoryConfiguration, ...]
     runs: tuple[PlannedRun, ...]
-    """Repeats last: where a sweep ends early, what it has is comparable."""
+    """The runs, repeats last: if a sweep ends early, its runs are comparable."""
     judges: tuple[str, ...]
-    """Specs; empty: the benchmark's own."""
+    """Specs of judges; empty: the benchmark's own."""
     judge_options: ModelOptions
     votes: int
     concurrency: int
@@ -79,7 +79,7 @@ class SweepPlan:
     """US dollars for all calls of answering and grading."""
 
     def under(self, rates: RateLimits) -> "SweepPlan":
-        """The plan with limits for the calls of all stages."""
+        """Return the plan with limits for the calls of all stages."""
 
         def limited(run: PlannedRun) -> PlannedRun:
             return replace(run, model=replace(run.model, options=structs.replace(run.model.options, rates=rates)))
@@ -95,18 +95,18 @@ class SweepPlan:
 def plan(file: str | Path) -> SweepPlan:
     """Read a sweep's file and lay out its runs.
 
-    A run's id is made of the names of sweep, memory, model and reading, and from the second on the repeat: it stays as
-    it is when other entries are added to the file.
+    A run's id consists of the names of sweep, memory, model and reading, and from the second on the repeat: it does
+    not change when other entries are added to the file.
 
     Raises:
-        HarnessError: the file is not as `docs/sweep.md` says, names what is not there, or two entries have one name.
+        HarnessError: the file is not as `docs/sweep.md` says, names something missing, or two entries have one name.
     """
     path = Path(file)
     content, text = read_sweep_file(path)
     configurations = _configurations(content, text)
     models = [_model(entry, content) for entry in content.models]
     readings = _readings(content, text)
-    with _told(text, "selection"):
+    with _located(text, "selection"):
         chosen = content.selection
         selection = Selection(chosen.limit, chosen.sample, chosen.seed, tuple(chosen.question_ids))
     everything = list(product(range(1, content.repeat + 1), models, configurations, readings))
@@ -143,13 +143,13 @@ def plan(file: str | Path) -> SweepPlan:
 def _configurations(content: SweepFile, text: SweepText) -> list[MemoryConfiguration]:
     found: list[MemoryConfiguration] = []
     for place, entry in enumerate(content.memories):
-        with _told(text, "memories", place):
+        with _located(text, "memories", place):
             found += _expanded(entry, text.path)
     return found
 
 
 def _expanded(entry: MemoryEntry, file: Path) -> Iterator[MemoryConfiguration]:
-    """The configuration of an entry, or one for each combination of its grid's values."""
+    """Yield the configuration of an entry, or one for each combination of its grid's values."""
     is_file = Path(entry.preset).suffix in _YAML
     base = resolve_configuration(str(file.parent / entry.preset) if is_file else entry.preset)
     if twice := sorted(entry.parameters.keys() & entry.grid.keys()):
@@ -157,13 +157,13 @@ def _expanded(entry: MemoryEntry, file: Path) -> Iterator[MemoryConfiguration]:
     for values in product(*entry.grid.values()):
         own = dict(zip(entry.grid, values, strict=True))
         checked = _checked(base, entry.parameters | own)
-        # As the parameters were read: YAML's `off` is false, and shown as what it means.
+        # As the parameters were parsed: YAML's `off` is false, and shown with its meaning.
         shown = {key: checked.parameters[key] for key in own}
         yield checked.model_copy(update={"name": _labelled(entry.name or base.name, shown)})
 
 
 def _checked(base: MemoryConfiguration, parameters: Mapping[str, Any]) -> MemoryConfiguration:
-    """`base` with other values for some parameters."""
+    """Return `base` with other values for some parameters."""
     given = base.model_copy(update={"parameters": {**base.parameters, **parameters}})
     parts_of(given)
     whole = definition_of(given).parameters.model_validate(given.parameters)
@@ -181,7 +181,7 @@ def _model(entry: ModelEntry, content: SweepFile) -> PlannedModel:
 def _readings(content: SweepFile, text: SweepText) -> list[PlannedReading]:
     found = []
     for place, entry in enumerate(content.readings):
-        with _told(text, "readings", place):
+        with _located(text, "readings", place):
             found.append(_reading(entry, text.path.parent))
     return found
 
@@ -197,13 +197,13 @@ def _reading(entry: ReadingEntry, folder: Path) -> PlannedReading:
 def _prepare(content: SweepFile, file: Path) -> PrepareOptions:
     usual = {"api_base": content.api_base, "give_up_after_s": content.give_up_after}
     given: dict[str, Any] = usual | content.prepare.model_dump(exclude_unset=True)
-    # Paths are meant as seen from the file.
+    # Paths are relative to the file.
     seen = {key: file.parent / value for key, value in given.items() if isinstance(value, Path)}
     return PrepareOptions(**(given | seen))
 
 
 def _dataset(name: str, file: Path) -> str | Path:
-    """A name of the catalogue as it is; what looks like a path or is one, as seen from the file."""
+    """Return a name of the catalogue unchanged; anything that looks like a path or is one, relative to the file."""
     path = file.parent / name
     is_path = "/" in name or name.endswith(".json") or path.exists()
     return path if name not in catalogue() and is_path else name
@@ -218,7 +218,7 @@ def _run_id(sweep: str, memory: str, model: str, reading: str, repeat: int) -> s
 
 
 def _word(name: str) -> str:
-    """A name as a part of a run id; one without a usable character becomes a hash."""
+    """Return a name as a part of a run id; one without a usable character becomes a hash."""
     return re.sub(r"[^A-Za-z0-9._+]+", "-", name).strip("-") or sha256_text(name)[:8]
 
 
@@ -233,7 +233,7 @@ def _refuse_same_ids(runs: Sequence[PlannedRun], file: Path) -> None:
 
 
 def _labelled(name: str, values: Mapping[str, object]) -> str:
-    """`hybrid top_k=5 message_range=0`."""
+    """Return a label such as `hybrid top_k=5 message_range=0`."""
     return " ".join([name, *(f"{key}={_shown(value)}" for key, value in values.items())])
 
 
@@ -244,8 +244,8 @@ def _shown(value: object) -> str:
 
 
 @contextmanager
-def _told(text: SweepText, *location: int | str) -> Iterator[None]:
-    """Say of an error inside where in the file it comes from."""
+def _located(text: SweepText, *location: int | str) -> Iterator[None]:
+    """Add the position in the file to errors raised inside the context."""
     try:
         yield
     except HarnessError as error:

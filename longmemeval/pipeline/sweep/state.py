@@ -1,4 +1,4 @@
-"""What is there of a sweep already: answers, labels, money spent, and whether all of it was started as is asked now."""
+"""Read what exists of a sweep: answers, labels, money spent, and whether runs were started with other settings."""
 
 from collections.abc import Callable
 from pathlib import Path
@@ -30,14 +30,13 @@ from longmemeval.settings import Folders
 
 
 class SweepState:
-    """A sweep's plan beside what is on disk, which is read once, and again after `changed`.
+    """The state of a sweep: its plan and the files on disk, which are read once, and again after `changed`.
 
     Args:
-        plan: what is asked for.
-        where: the folders.
+        plan: of the sweep.
 
     Raises:
-        HarnessError: the data set, its selection or a judge is not there.
+        HarnessError: the data set, its selection or a judge is missing.
     """
 
     def __init__(self, plan: SweepPlan, where: Folders) -> None:
@@ -60,18 +59,18 @@ class SweepState:
         self.asked = RunQuestions(self._planned, self.dataset)
         specs = plan.judges or (benchmark_of(self.dataset).default_judge,)
         self.judges: dict[str, JudgeIdentity] = {spec: self.judge(spec, CallCounter).identity for spec in specs}
-        """By spec."""
+        """The judges by spec."""
         self._files: dict[str, RunFiles] = {}
-        """What was read of each run, by id."""
+        """The files read of each run, by id."""
         self._index: list[IndexEntry] | None = None
 
     def changed(self, run: PlannedRun) -> None:
-        """Take note that something was written to a run: its files are read again."""
+        """Note that a run was written to, so that its files are read again."""
         self._files.pop(run.run_id, None)
         self._index = None
 
     def judge(self, spec: str, model: Callable[[str], ChatModel]) -> Judge:
-        """The judge of a spec, its chat models made by `model`."""
+        """Return the judge of a spec, its chat models made by `model`."""
         planned = self.plan
         return load_judge(
             spec,
@@ -83,11 +82,11 @@ class SweepState:
         )
 
     def folder(self, run: PlannedRun) -> Path:
-        """Where a run is or will be."""
+        """Return the folder of a run, which need not exist yet."""
         return self.where.results_dir / run.run_id
 
     def options(self, run: PlannedRun) -> RunOptions:
-        """How a run is done, except for what it may cost."""
+        """Return the options of a run, except its spending limit."""
         return RunOptions(
             reading=run.reading.configuration,
             prepared=self.plan.prepare.name,
@@ -100,72 +99,72 @@ class SweepState:
         )
 
     def files(self, run: PlannedRun) -> RunFiles:
-        """What the files of a run hold."""
+        """Return the files of a run."""
         if run.run_id not in self._files:
             self._files[run.run_id] = RunFiles(self.folder(run))
         return self._files[run.run_id]
 
     def answers(self, run: PlannedRun) -> dict[str, Answer]:
-        """The answers of a run that count, failed calls left out."""
+        """Return the answers of a run that count, failed calls left out."""
         return {name: answer for name, answer in self.files(run).answers.items() if answer.status == "ok"}
 
     def unanswered(self, run: PlannedRun) -> list[Question]:
-        """The questions a run has no answer to."""
+        """Return the questions without an answer in a run."""
         answers = self.answers(run)
         return [question for question in self.questions if question.question_id not in answers]
 
     def is_answered(self, run: PlannedRun) -> bool:
-        """Whether a run is done, and its answers are those it left."""
+        """Return whether a run is complete, and its answers are unchanged since."""
         manifest = self._manifest(run)
         if manifest is None or manifest.status != "completed" or self.unanswered(run):
             return False
         return self.is_intact(run)
 
     def is_intact(self, run: PlannedRun) -> bool:
-        """Whether the answers are those that the run left."""
+        """Return whether the answers are as the run left them."""
         manifest, files = self._manifest(run), self.files(run)
         return manifest is not None and manifest.files.get(ANSWERS, "") == files.sha256(ANSWERS) != ""
 
     def unlabelled(self, run: PlannedRun, judge: JudgeIdentity) -> list[str]:
-        """The answered questions that a judge has yet to label."""
+        """Return the answered questions that a judge has yet to label."""
         return unlabelled(self.files(run), judge)
 
     def is_graded(self, run: PlannedRun, judge: JudgeIdentity) -> bool:
-        """Whether all answers of a run are labelled and its scores are those of the labels."""
+        """Return whether all answers of a run are labelled and its scores match the labels."""
         files = self.files(run)
         scores = [metrics for metrics in files.metrics if metrics.judge.id == judge.id]
         current = scores and scores[0].judgements_sha256 == files.judged(judge.id).sha256
         if self._index is None:
             self._index = read_index(self.where.results_dir)
-        indexed = any((one.run, one.judge) == (run.run_id, judge.id) for one in self._index)
+        indexed = any((entry.run, entry.judge) == (run.run_id, judge.id) for entry in self._index)
         return bool(current) and indexed and not unlabelled(files, judge)
 
     def is_complete(self, run: PlannedRun) -> bool:
-        """Whether nothing of a run is left to do."""
+        """Return whether nothing of a run is left to do."""
         return self.is_answered(run) and all(self.is_graded(run, judge) for judge in self.judges.values())
 
     @property
     def account_file(self) -> Path:
-        """Where it is written down what preparing for this sweep costs."""
+        """The file that records the cost of preparing for this sweep."""
         return self.where.results_dir / f"{self.plan.name}_{SPENDING}"
 
     def spent(self) -> float:
-        """US dollars that the sweep's preparation, runs and judges cost so far, attempts that failed included."""
+        """Return the US dollars spent so far on the sweep's preparation, runs and judges, failed attempts included."""
         folders = [self.folder(run) for run in self.plan.runs]
         on_runs = sum(spent_on_answers(folder) + spent_on_judging(folder) for folder in folders)
         return on_runs + (spent_in(self.account_file) or 0.0)
 
     def limit(self, dollars: float | None, spent_here: float) -> SpendingLimit | None:
-        """The sweep's limit for one piece of its work.
+        """Return the sweep's limit for one piece of its work.
 
         Args:
-            dollars: of the whole sweep; None: there is none.
-            spent_here: what that piece has cost so far.
+            dollars: for the whole sweep; None: no limit.
+            spent_here: the cost of that piece so far.
         """
         return None if dollars is None else SpendingLimit(dollars, self.spent() - spent_here)
 
     def check_begun(self) -> None:
-        """Refuse to go on where a planned run was started as something else.
+        """Raise if a planned run was started with other settings.
 
         Raises:
             HarnessError: a run of that id has other settings, questions or data.
@@ -174,9 +173,9 @@ class SweepState:
             manifest = self._manifest(run)
             if manifest is None:
                 continue
-            asked = self._asked(run)
+            expected = self._expected_settings(run)
             found = {"repeat": 1, **manifest.settings.plain} | _subject(manifest)
-            if changed := differences(_as_far(found, asked), asked):
+            if changed := differences(_as_far(found, expected), expected):
                 raise HarnessError(
                     f"Run '{run.run_id}' was started with other settings: {'; '.join(changed[:5])}",
                     where=str(self.plan.file),
@@ -184,10 +183,10 @@ class SweepState:
                 )
 
     def check_models(self, *, limited: bool) -> None:
-        """Find out without a call whether the models of what is not done can be called.
+        """Check without a call that the models of unfinished work can be called.
 
         Raises:
-            FatalModelError: no such model, no key, or a price that is not known where there is a limit.
+            FatalModelError: no such model, no key, or an unknown price under a limit.
         """
         account = Account(None, SpendingLimit(0.0)) if limited else None
         left = [run for run in self.plan.runs if not self.is_answered(run)]
@@ -203,8 +202,8 @@ class SweepState:
     def _settings(self, run: PlannedRun) -> AnswerSettings:
         return run_settings(run.configuration, run.model.spec, run.reading.configuration, self.options(run))
 
-    def _asked(self, run: PlannedRun) -> dict[str, Any]:
-        """What of a run's settings can be told before anything is prepared; the rest `prepare` and `run` check."""
+    def _expected_settings(self, run: PlannedRun) -> dict[str, Any]:
+        """Return the settings of a run that are known before preparing; `prepare` and `run` check the others."""
         settings = self._settings(run).plain
         reading = {"note_template": None} | settings["reading"]
         if reading["context_window"] is None:
@@ -213,7 +212,7 @@ class SweepState:
 
 
 def _subject(manifest: RunManifest) -> dict[str, Any]:
-    """What a run is about beside its settings."""
+    """Return the subject of a run, in addition to its settings."""
     digest = sha256_text("\n".join(manifest.question_ids))
     return {
         "kind": manifest.kind,
@@ -222,9 +221,9 @@ def _subject(manifest: RunManifest) -> dict[str, Any]:
     }
 
 
-def _as_far(found: dict[str, Any], asked: dict[str, Any]) -> dict[str, Any]:
-    """Of `found` what `asked` speaks of."""
+def _as_far(found: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+    """Return the entries of `found` whose keys `wanted` has."""
     return {
         key: _as_far(found.get(key) or {}, value) if isinstance(value, dict) and value else found.get(key)
-        for key, value in asked.items()
+        for key, value in wanted.items()
     }

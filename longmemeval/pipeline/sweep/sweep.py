@@ -1,4 +1,4 @@
-"""`sweep`: every combination of a file answered, graded and compared; whatever is done already is left alone."""
+"""Answer, grade and compare every combination of a sweep's file; finished work is not repeated."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -27,41 +27,41 @@ from longmemeval.settings import Folders, folders
 
 
 class SweepFailure(Struct, frozen=True):
-    """What could not be done of one run; the same sweep again tries it again."""
+    """A failure in one run; rerunning the sweep tries it again."""
 
     run_id: str
     what: str
 
 
 class SweepComparison(Struct, frozen=True):
-    """The runs as one judge graded them."""
+    """The comparison of the runs as one judge graded them."""
 
     judge: str
-    """Its id."""
+    """The judge's id."""
     comparison: Comparison
     points: tuple[ParetoPoint, ...]
     """The runs on the axes of the front."""
     front: tuple[str, ...]
-    """Ids of the runs that no other dominates."""
+    """The ids of the runs that no other dominates."""
 
 
 class SweepReport(Struct, frozen=True):
-    """What a sweep did and found."""
+    """The report of a sweep."""
 
     name: str
     results: str
     """The folder that holds the runs' folders."""
     runs: tuple[str, ...]
-    """Ids of all planned runs, in their order."""
+    """The ids of all planned runs, in their order."""
     estimate: SweepEstimate
-    """As it was before anything was paid for."""
+    """The estimate before anything was paid for."""
     preparation: PrepareReport | None = None
-    """None: of a dry run."""
+    """None: a dry run."""
     newly_answered: int = 0
     newly_judged: int = 0
     failures: tuple[SweepFailure, ...] = ()
     comparisons: tuple[SweepComparison, ...] = ()
-    """One per judge, over the runs that are done."""
+    """One comparison per judge, over the finished runs."""
     seconds: float = 0.0
 
 
@@ -74,25 +74,25 @@ def sweep(
     where: Folders | None = None,
     tell: Callable[[str], None] = lambda line: None,
 ) -> SweepReport:
-    """Prepare once, then run, grade and compare all that a sweep's file asks for.
+    """Prepare once, then run, grade and compare every combination of a sweep's file.
 
-    Runs and labels that are there are kept; of what was interrupted only the rest is done. A run that fails is listed
-    in `failures`, and the others go on.
+    Existing runs and labels are kept; only the rest of interrupted work is done. A run that fails is listed in
+    `failures`, and the others go on.
 
     Args:
         file: the YAML file (`docs/sweep.md`), or the plan made of it.
         max_cost: the most that preparing, answers and judgements may cost, US dollars, earlier sessions included;
-            None: as in the file.
-        rates: requests and tokens per minute that models take; None: as the plan has them.
+            None: the file's.
+        rates: requests and tokens per minute that models accept; None: the plan's.
         dry_run: only estimate.
         where: the folders; None: from the environment.
-        tell: is called with what is being done, a line each.
+        tell: receives progress messages, a line each.
 
     Raises:
         HarnessError: the file is wrong, a planned run exists with other settings, or the estimate exceeds the limit:
             nothing was done, or nothing but preparing.
         SpendingLimitError: the next call could have exceeded the limit. Finished work is kept.
-        EndpointDownError: while preparing. In a run it is one of its failures, and the next model has its turn.
+        EndpointDownError: while preparing. In a run it is one of its failures, and the next model is tried.
     """
     started = time.perf_counter()
     where = where or folders()
@@ -101,7 +101,9 @@ def sweep(
     state.check_begun()
     estimate = estimate_sweep(state, timed=dry_run)
     dollars = planned.max_cost if max_cost is None else max_cost
-    report = SweepReport(planned.name, str(where.results_dir), tuple(one.run_id for one in planned.runs), estimate)
+    report = SweepReport(
+        planned.name, str(where.results_dir), tuple(planned_run.run_id for planned_run in planned.runs), estimate
+    )
     if dry_run:
         return report
     _check_estimate(estimate, dollars)
@@ -110,12 +112,12 @@ def sweep(
         tell(totals_line(estimate))
     preparation = _prepare(state, estimate, dollars, tell)
     if dollars is not None and estimate.preparation.prepared:
-        # With the fixtures there, more of it is known.
+        # With the fixtures prepared, more of it is known.
         estimate = estimate_sweep(state)
         _check_estimate(estimate, dollars)
     done = _Session(state, dollars, tell)
-    for number, one in enumerate(planned.runs, start=1):
-        done.finish(one, f"[{number}/{len(planned.runs)}] {one.run_id}")
+    for number, planned_run in enumerate(planned.runs, start=1):
+        done.finish(planned_run, f"[{number}/{len(planned.runs)}] {planned_run.run_id}")
     return structs.replace(
         report,
         estimate=estimate,
@@ -131,7 +133,7 @@ def sweep(
 def _prepare(
     state: SweepState, estimate: SweepEstimate, dollars: float | None, tell: Callable[[str], None]
 ) -> PrepareReport:
-    """Prepare what the runs read, on the account of the sweep."""
+    """Prepare the parts that the runs read, on the account of the sweep."""
     planned = state.plan
     if pending := estimate.preparation.prepared:
         memories = count_of(len(planned.configurations), "memory configuration")
@@ -144,12 +146,12 @@ def _prepare(
 
 
 class _Session:
-    """The runs of one sweep being finished, one after another.
+    """A session that finishes the runs of one sweep, one after another.
 
     Args:
-        state: the sweep.
-        dollars: what all of it may cost; None: no limit.
-        tell: is called with what is being done.
+        state: of the sweep.
+        dollars: the most that all of it may cost; None: no limit.
+        tell: receives progress messages.
     """
 
     def __init__(self, state: SweepState, dollars: float | None, tell: Callable[[str], None]) -> None:
@@ -160,50 +162,52 @@ class _Session:
         self._dollars = dollars
         self._tell = tell
         self._dead: set[tuple[str, str | None]] = set()
-        """Models that were given up, and where; asking again would take as long for every run."""
+        """Models that were given up, and their addresses; trying again would take as long for every run."""
 
-    def finish(self, one: PlannedRun, title: str) -> None:
-        """Do what is left of a run; what fails is kept for the report.
+    def finish(self, planned_run: PlannedRun, title: str) -> None:
+        """Finish a run; a failure is recorded for the report.
 
         Raises:
-            SpendingLimitError: there may not be enough left for the next call, of whichever run.
+            SpendingLimitError: what is left may not be enough for the next call, of any run.
         """
         try:
-            self._answer(one, title)
+            self._answer(planned_run, title)
             for spec in self._state.judges:
-                self._grade(one, spec, title)
+                self._grade(planned_run, spec, title)
         except SpendingLimitError:
             raise
         except HarnessError as error:
-            self._failed(one, str(error))
+            self._failed(planned_run, str(error))
 
-    def _answer(self, one: PlannedRun, title: str) -> None:
-        if self._state.is_answered(one):
+    def _answer(self, planned_run: PlannedRun, title: str) -> None:
+        if self._state.is_answered(planned_run):
             return
-        left = len(self._state.unanswered(one))
+        left = len(self._state.unanswered(planned_run))
         self._tell(f"{title}: answering {count_of(left, 'question')}")
-        limit = self._state.limit(self._dollars, spent_on_answers(self._state.folder(one)))
+        limit = self._state.limit(self._dollars, spent_on_answers(self._state.folder(planned_run)))
         try:
-            with self._reaching(one.model.spec, one.model.options):
+            with self._reaching(planned_run.model.spec, planned_run.model.options):
                 report = run(
                     self._state.dataset,
-                    one.configuration,
-                    one.model.spec,
+                    planned_run.configuration,
+                    planned_run.model.spec,
                     selection=self._state.plan.selection,
-                    options=structs.replace(self._state.options(one), spending=limit),
+                    options=structs.replace(self._state.options(planned_run), spending=limit),
                     where=self._state.where,
                 )
         finally:
-            self._state.changed(one)
-            self.newly_answered += left - len(self._state.unanswered(one))
+            self._state.changed(planned_run)
+            self.newly_answered += left - len(self._state.unanswered(planned_run))
         if report.failed:
-            self._failed(one, f"{report.failed} of {report.questions} questions failed, the first: {report.errors[0]}")
+            self._failed(
+                planned_run, f"{report.failed} of {report.questions} questions failed, the first: {report.errors[0]}"
+            )
 
-    def _grade(self, one: PlannedRun, spec: str, title: str) -> None:
+    def _grade(self, planned_run: PlannedRun, spec: str, title: str) -> None:
         judge = self._state.judges[spec]
-        if self._state.is_graded(one, judge):
+        if self._state.is_graded(planned_run, judge):
             return
-        left = len(self._state.unlabelled(one, judge))
+        left = len(self._state.unlabelled(planned_run, judge))
         self._tell(f"{title}: {spec} grades {count_of(left, 'answer')}")
         planned = self._state.plan
         options = EvaluateOptions(
@@ -212,40 +216,40 @@ class _Session:
             model_options=planned.judge_options,
             concurrency=planned.concurrency,
             dataset=str(planned.dataset),
-            spending=self._state.limit(self._dollars, spent_on_judging(self._state.folder(one))),
+            spending=self._state.limit(self._dollars, spent_on_judging(self._state.folder(planned_run))),
         )
         try:
             with self._reaching(spec, planned.judge_options):
-                evaluate(one.run_id, options=options, where=self._state.where)
+                evaluate(planned_run.run_id, options=options, where=self._state.where)
         finally:
-            self._state.changed(one)
-            without = len(self._state.unlabelled(one, judge))
+            self._state.changed(planned_run)
+            without = len(self._state.unlabelled(planned_run, judge))
             self.newly_judged += left - without
         if without:
-            self._failed(one, f"{count_of(without, 'answer has', 'answers have')} no label by {spec}")
+            self._failed(planned_run, f"{count_of(without, 'answer has', 'answers have')} no label by {spec}")
 
     @contextmanager
     def _reaching(self, spec: str, options: ModelOptions) -> Iterator[None]:
-        """Around the use of a model; refuses one that was given up before in this session.
+        """Use a model inside the context; one that was given up before in this session is refused.
 
         Raises:
-            EndpointDownError: it does not answer, or did not then.
+            EndpointDownError: it does not answer, or did not before.
         """
         model = (spec, options.api_base)
         if model in self._dead:
-            raise EndpointDownError(f"{spec} is not asked again: its endpoint was given up before in this sweep")
+            raise EndpointDownError(f"{spec} is not called again: its endpoint was given up before in this sweep")
         try:
             yield
         except EndpointDownError:
             self._dead.add(model)
             raise
 
-    def _failed(self, one: PlannedRun, what: str) -> None:
-        self.failures.append(SweepFailure(one.run_id, what))
+    def _failed(self, planned_run: PlannedRun, what: str) -> None:
+        self.failures.append(SweepFailure(planned_run.run_id, what))
 
 
 def _check_estimate(estimate: SweepEstimate, dollars: float | None) -> None:
-    """Refuse to begin what would not get to its end.
+    """Raise if the sweep could not be finished within the limit.
 
     Raises:
         HarnessError: the estimate is above the limit.
@@ -259,11 +263,15 @@ def _check_estimate(estimate: SweepEstimate, dollars: float | None) -> None:
 
 
 def _comparisons(state: SweepState) -> Iterator[SweepComparison]:
-    """The graded runs, judge by judge."""
+    """Yield the comparison of the graded runs, judge by judge."""
     for judge in state.judges.values():
-        asked = [one.run_id for one in state.plan.runs if state.is_graded(one, judge) and state.is_intact(one)]
-        if asked:
-            graded = load_graded(asked, state.where, judge=judge.id, dataset=str(state.plan.dataset))
+        run_ids = [
+            planned_run.run_id
+            for planned_run in state.plan.runs
+            if state.is_graded(planned_run, judge) and state.is_intact(planned_run)
+        ]
+        if run_ids:
+            graded = load_graded(run_ids, state.where, judge=judge.id, dataset=str(state.plan.dataset))
             comparison = compare_runs(graded, state.where)
-            points = pareto_points(one.summary for one in comparison.runs)
+            points = pareto_points(graded_run.summary for graded_run in comparison.runs)
             yield SweepComparison(judge.id, comparison, tuple(points), tuple(pareto_front(points)))

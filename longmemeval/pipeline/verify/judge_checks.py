@@ -1,4 +1,4 @@
-"""What `verify` checks of the checks of judges that a run's corrected scores rest on."""
+"""Check the judge checks that a run's corrected scores rest on, for `verify`."""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -17,57 +17,56 @@ from longmemeval.settings import Folders
 
 
 class RestingOn:
-    """The checks that the scores of one run are corrected by.
+    """The judge checks that the scores of one run are corrected by.
 
     Args:
-        judges: who graded it.
-        asked: its questions.
-        where: the folders.
+        judges: those that graded the run.
+        run_questions: the questions of the run.
     """
 
-    def __init__(self, judges: Sequence[JudgeIdentity], asked: RunQuestions, where: Folders) -> None:
-        self._judges, self._asked, self._where = judges, asked, where
+    def __init__(self, judges: Sequence[JudgeIdentity], run_questions: RunQuestions, where: Folders) -> None:
+        self._judges, self._run_questions, self._where = judges, run_questions, where
         self._stored = JudgeChecks(where.results_dir)
 
     @cached_property
     def used(self) -> dict[str, tuple[JudgeIdentity, StoredCheck]]:
-        """The checks by their place among the results."""
-        content, benchmark = self._asked.dataset.content_sha256, self._asked.benchmark.name
+        """The checks by their path in the results folder."""
+        content, benchmark = self._run_questions.dataset.content_sha256, self._run_questions.benchmark.name
         found = [(judge, self._stored.of(judge, benchmark, content)) for judge in self._judges]
         return {stored.name: (judge, stored) for judge, stored in found if stored}
 
     def outcomes(self) -> Iterator[str | None]:
-        """One per thing that was looked at: None, or what does not hold; checks that are damaged are named too."""
+        """Yield one outcome per item checked: None, or the problem; damaged checks are reported too."""
         for judge in self._judges:
-            earlier = {one.name for one in self._earlier(judge)}
-            for refused in dict.fromkeys(self._stored.refused(judge, self._asked.benchmark.name)):
+            earlier = {stored.name for stored in self._earlier(judge)}
+            for refused in dict.fromkeys(self._stored.refused(judge, self._run_questions.benchmark.name)):
                 yield None if refused.partition(f"/{CHECK}:")[0] in earlier else refused
         for judge, stored in self.used.values():
             other = stored.check.judge.metric != judge.metric
-            yield f"{stored.name}/{CHECK}: says otherwise than the scores what the judge gives" if other else None
+            yield f"{stored.name}/{CHECK}: its metric is not that of the scores" if other else None
             yield from check_stored(stored, self._data_of(stored))
 
     def notes(self) -> Iterator[str]:
-        """Sentences on what was checked, and on what could not be."""
+        """Yield sentences on what was checked, and on what could not be."""
         for judge in self._judges:
             for stored in self._earlier(judge):
-                again = f"`{check_command(judge, self._asked)}` makes it anew"
+                again = f"`{check_command(judge, self._run_questions)}` repeats it"
                 yield f"{stored.name} is of an earlier version and corrects no score; {again}"
         for judge, stored in self.used.values():
-            told = f"Corrected scores rest on {stored.name}: its rates follow from its {len(stored.plants):,} plants"
+            basis = f"Corrected scores rest on {stored.name}: its rates follow from its {len(stored.plants):,} plants"
             labels = "its labels by rules" if rules_of(judge.model) else "its labels from the stored replies"
-            missing = f"its data ({stored.check.dataset.get('name')}) are not here to plant them again"
-            made = f"made again too, and {labels}" if self._data_of(stored) else missing
-            yield f"{told}, {made}"
+            missing = f"its data ({stored.check.dataset.get('name')}) are not available to regenerate them"
+            recomputed = f"which were regenerated too, and {labels}" if self._data_of(stored) else missing
+            yield f"{basis}, {recomputed}"
 
     def _earlier(self, judge: JudgeIdentity) -> list[StoredCheck]:
-        return self._stored.earlier(judge, self._asked.benchmark.name)
+        return self._stored.earlier(judge, self._run_questions.benchmark.name)
 
     def _data_of(self, stored: StoredCheck) -> Dataset | None:
-        """The data that a check is of: the run's, or of that name in the catalogue; None where they are not here."""
+        """Return the data of a check: the run's, or by its name in the catalogue; None if not available."""
         content = stored.check.dataset.get("content_sha256")
-        if content == self._asked.dataset.content_sha256:
-            return self._asked.dataset
+        if content == self._run_questions.dataset.content_sha256:
+            return self._run_questions.dataset
         name = stored.check.dataset.get("name", "")
         if name not in self._others:
             self._others[name] = _loaded(name, self._where.data_dir)

@@ -1,4 +1,4 @@
-"""Ed25519 keys of people who sign runs and of those who check them, as OpenSSL and OpenSSH write them."""
+"""Read the Ed25519 keys, in the formats of OpenSSL and OpenSSH, that sign runs and check signatures."""
 
 import os
 from importlib.util import find_spec
@@ -17,7 +17,7 @@ _MAKE_KEY = "openssl genpkey -algorithm ed25519 -out key.pem && openssl pkey -in
 
 
 def private_key(path: Path) -> "Ed25519PrivateKey":
-    """The key that signs.
+    """Return the key that signs.
 
     Raises:
         HarnessError: the file holds none, it is encrypted and its password is not in `PASSWORD`, or the library is
@@ -43,7 +43,7 @@ def private_key(path: Path) -> "Ed25519PrivateKey":
 
 
 def public_key(path: Path) -> "Ed25519PublicKey":
-    """The key that a signature is checked with.
+    """Return the key that a signature is checked with.
 
     Raises:
         HarnessError: the file holds none, or the library is not installed.

@@ -1,4 +1,4 @@
-"""What `verify` checks of a preparation: parts have their hashes and say what `meta.json` says; all are of one make."""
+"""Check a preparation, for `verify`: hashes hold, parts agree with `meta.json`, all fixtures have the same recipes."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
@@ -16,11 +16,11 @@ from longmemeval.storage.parts import Part, PartInput, PartOutput, PartTools, St
 
 
 class PreparationCheck:
-    """What there is to check of one preparation.
+    """The checks of one preparation.
 
     Args:
         folder: the preparation's.
-        known: the parts whose content can be checked, by name; of all others the hashes are.
+        known: the parts whose content can be checked, by name; for all others only the hashes are.
     """
 
     def __init__(self, folder: Path, known: Mapping[str, Part[Any]]) -> None:
@@ -29,10 +29,10 @@ class PreparationCheck:
         self._known = known
         self._metas: dict[Path, FixtureMeta] = {}
         self.unknown: set[str] = set()
-        """Names of the parts of which the hashes alone were checked."""
+        """The names of the parts of which only the hashes were checked."""
 
     def outcomes(self) -> Iterator[str | None]:
-        """One per check of every fixture: None, or what does not hold."""
+        """Yield one outcome per check of every fixture: None, or the problem."""
         here = self._folder.iterdir() if self._folder.is_dir() else ()
         for path in sorted(filter(leads_nowhere, here)):
             yield f"{self._place}/{path.name}: is a broken link"
@@ -66,18 +66,18 @@ class PreparationCheck:
 
 
 def _holds(place: str, check: Callable[[], object]) -> str | None:
-    """None if `check` raises nothing, else what it says."""
+    """Return None if `check` raises nothing, else its error."""
     try:
         check()
     except HarnessError as error:
         return f"{place}: {error}"
-    except Exception as error:  # A part of another package fails as it likes.
+    except Exception as error:  # A part of another package may raise anything.
         return f"{place}: it cannot be opened ({type(error).__name__}: {error})"
     return None
 
 
 def _contradictions(fixture: Fixture, held: Iterable[Part[Any]]) -> Iterator[str | None]:
-    """Where `meta.json` says something else than its place and its parts."""
+    """Yield the contradictions between `meta.json` and its path and parts."""
     meta, path = fixture.meta, fixture.path
     names = (safe_name(meta.dataset.name), safe_name(meta.haystack_id))
     yield None if names == (path.parent.parent.name, path.name) else "is another data set's or haystack's"
@@ -86,7 +86,11 @@ def _contradictions(fixture: Fixture, held: Iterable[Part[Any]]) -> Iterator[str
         try:
             found: list[str | None] = [
                 *part.contradictions(StoredPart(fixture, part)),
-                *([f"part {part.name} was made of other parts"] if has_stale_inputs(part, meta) else []),
+                *(
+                    [f"part {part.name} is stale: the parts it was made from have changed"]
+                    if has_stale_inputs(part, meta)
+                    else []
+                ),
             ]
         except HarnessError as error:
             found = [str(error)]
@@ -94,7 +98,7 @@ def _contradictions(fixture: Fixture, held: Iterable[Part[Any]]) -> Iterator[str
 
 
 def _fullest(metas: Iterable[FixtureMeta], known: Mapping[str, Part[Any]]) -> list[PlannedPart]:
-    """The recipes that all fixtures must share: of each part the first there is."""
+    """Return the recipes that all fixtures must share: of each part the first found."""
     found: dict[str, PlannedPart] = {}
     for meta in metas:
         parts = {name: known.get(name) or _Unknown(name) for name in (*known, *meta.parts)}
@@ -105,25 +109,25 @@ def _fullest(metas: Iterable[FixtureMeta], known: Mapping[str, Part[Any]]) -> li
 
 
 class _Unknown(Part[None]):
-    """A part of a memory that is not at hand."""
+    """A part of a memory that is not installed."""
 
     def __init__(self, name: str) -> None:
         self.name = name
 
     def comparable_recipe(self, recipe: Mapping[str, Any]) -> dict[str, Any]:
-        """Without what may be hashes of needed parts."""
+        """Return the recipe without what may be hashes of needed parts."""
         return {key: value for key, value in recipe.items() if not key.endswith("_sha256")}
 
     def recipe(self, tools: PartTools) -> dict[str, Any]:
-        """None is known."""
+        """Raise: the recipe is not known."""
         raise self._absent()
 
     def make(self, source: PartInput, tools: PartTools) -> PartOutput:
-        """It is only ever compared."""
+        """Raise: the part is only compared, never made."""
         raise self._absent()
 
     def open(self, stored: Stored) -> None:
-        """Its content is its memory's to read."""
+        """Raise: only its memory can read its content."""
         raise self._absent()
 
     def _absent(self) -> FixtureError:

@@ -1,4 +1,4 @@
-"""What `verify` checks of a run of `retrieval`: one ranking per question, and figures that follow from the rankings."""
+"""Check a run of `retrieval`, for `verify`: one ranking per question, and figures that follow from the rankings."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -23,7 +23,7 @@ _RESULTS = msgspec.json.Decoder(tuple[RetrievalResult, ...])
 
 
 def check_retrieval(files: RunFiles, settings: RetrievalSettings, dataset: Dataset) -> Iterator[str | None]:
-    """One outcome per check: None, or what does not hold.
+    """Yield one outcome per check: None, or the problem.
 
     Args:
         files: of the run.
@@ -37,10 +37,10 @@ def check_retrieval(files: RunFiles, settings: RetrievalSettings, dataset: Datas
         yield None if known else f"{RANKINGS}: question '{question_id}' was not selected"
         yield f"{RANKINGS}: question '{question_id}' is ranked twice" if question_id in rankings else None
         rankings[question_id] = ranking
-    found, told = repeatability(rankings.values()), files.manifest.totals.get(ASKED_TWICE)
-    if told or found:
-        same = found is not None and told == msgspec.to_builtins(found)
-        yield None if same else f"run.json: {RANKINGS} tells otherwise of what was {ASKED_TWICE.replace('_', ' ')}"
+    found, stored = repeatability(rankings.values()), files.manifest.totals.get(ASKED_TWICE)
+    if stored or found:
+        same = found is not None and stored == msgspec.to_builtins(found)
+        yield None if same else f"run.json: {RANKINGS} gives other figures of what was {ASKED_TWICE.replace('_', ' ')}"
     for file in sorted((files.folder / "metrics").glob("retrieval-*.json")):
         yield _check_results(file, question_ids, settings, dataset, rankings)
 
@@ -69,7 +69,7 @@ def _check_results(
 
 
 def scored_again(stored: Path, files: RunFiles, dataset: Dataset) -> tuple[RetrievalResult, ...]:
-    """What the rankings of a run score, by the measures of results that are stored.
+    """Score the rankings of a run again, by the measures of stored results.
 
     Args:
         stored: the file of results.
@@ -85,7 +85,7 @@ def scored_again(stored: Path, files: RunFiles, dataset: Dataset) -> tuple[Retri
 def _results(
     stored: tuple[RetrievalResult, ...], settings: RetrievalSettings, dataset: Dataset, rankings: Mapping[str, Ranking]
 ) -> tuple[RetrievalResult, ...]:
-    """The results again, by the measures that are stored."""
+    """Compute the results again, by the stored measures."""
     level, memory = settings.granularity, settings.memory_name
     official = benchmark_of(dataset).official_retrieval if settings.protocol == "official" else None
     if isinstance(official, OfficialRanking):
@@ -94,7 +94,7 @@ def _results(
     if official:
         scoring = official_scoring(dataset, level, official)
     else:
-        # The last result has all measures; one before it may be by a kind of gold that has values for some alone.
+        # The last result has all measures; an earlier one may be by a gold rule that has values for only some.
         scoring = standard_scoring(dataset, level, tuple(map(Measure.parse, stored[-1].measures)))
     scores = RankingScores(dataset, scoring)
     for question in dataset.questions():
@@ -109,5 +109,5 @@ def _results(
 
 
 def _by_place(results: tuple[RetrievalResult, ...]) -> dict[str, object]:
-    """Results as plain values, each under its number."""
+    """Return results as plain values, each under its number."""
     return {str(number): msgspec.to_builtins(result) for number, result in enumerate(results)}

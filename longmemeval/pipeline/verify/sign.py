@@ -1,4 +1,4 @@
-"""`sign`: every file of a run, and the checks that its corrected scores rest on, under one signature."""
+"""Sign a run: every file of it, and the judge checks that its corrected scores rest on."""
 
 import base64
 from pathlib import Path
@@ -23,9 +23,9 @@ from longmemeval.settings import Folders, folders
 
 
 def sign(run: str, key_file: Path, *, where: Folders | None = None) -> Signature:
-    """Sign a run that has ended and in which every check holds.
+    """Sign a run that has ended and passes every check.
 
-    A later change, another judge's judgements say, is not under the signature; the run is then signed again.
+    A later change, such as another judge's judgements, is not covered; the run then has to be signed again.
 
     Args:
         run: its id.
@@ -33,11 +33,11 @@ def sign(run: str, key_file: Path, *, where: Folders | None = None) -> Signature
         where: the folders; None: from the environment.
 
     Returns:
-        What now stands in `signature.json`.
+        The content of `signature.json`.
 
     Raises:
         HarnessError: there is no such run, it has not ended, or the key cannot be used.
-        IntegrityError: a check of `verify` does not hold.
+        IntegrityError: a check of `verify` fails.
     """
     where = where or folders()
     folder = run_folder(where.results_dir, run)

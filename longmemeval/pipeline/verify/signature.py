@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 SIGNATURE = "signature.json"
 FORMAT = 2
-"""From 2 on the checks of judges that its corrected scores rest on are signed too."""
+"""Since format 2 the judge checks that corrected scores rest on are signed too."""
 _PURPOSE = b"longmemeval run\n"
-"""Begins what is signed, so that a signature made for something else cannot stand here."""
+"""A prefix of the signed bytes, so that a signature made for something else is not valid here."""
 
 
 class Signature(Struct, frozen=True):
@@ -35,15 +35,15 @@ class Signature(Struct, frozen=True):
     files: dict[str, str]
     """sha256 of every file by its path inside the run's folder."""
     key: str
-    """sha256 of the public key, to tell which one to bring; the key itself is not here."""
+    """sha256 of the public key, to say which one is needed; the key itself is not stored."""
     signature: str
-    """Over run id, files and checks, as base64."""
+    """The signature over run id, files and checks, as base64."""
     checks: dict[str, str] = {}
-    """sha256 of the files of the checks of judges that corrected scores rest on, by their path among the results."""
+    """sha256 of the files of judge checks that corrected scores rest on, by their path in the results folder."""
 
 
 def stored_signature(folder: Path) -> Signature | None:
-    """What a run's folder holds of a signature, unchecked; None: the run is not signed.
+    """Return the signature in a run's folder, unchecked; None: the run is not signed.
 
     Raises:
         UnreadableError: it is damaged.
@@ -53,7 +53,7 @@ def stored_signature(folder: Path) -> Signature | None:
 
 
 def covers_no_checks(folder: Path) -> bool:
-    """Whether the signature of a run is one of before checks of judges were signed."""
+    """Return whether the signature of a run is from before judge checks were signed."""
     try:
         stored = stored_signature(folder)
     except UnreadableError:
@@ -62,13 +62,13 @@ def covers_no_checks(folder: Path) -> bool:
 
 
 def check_signature(folder: Path, key_file: Path, checks: Sequence[str] | None = None) -> Iterator[str | None]:
-    """Whether a run's files are those that the owner of a key signed: what is wrong, or None, for each check.
+    """Check that a run's files are those that the owner of a key signed; yield the problem or None for each check.
 
     Args:
         folder: of the run.
         key_file: the reader's own copy of the public key, as PEM or OpenSSH.
-        checks: places of the checks of judges that its corrected scores rest on now; None: no corrected score is
-            shown, so that neither these matter nor those that were signed.
+        checks: paths of the judge checks that its corrected scores rest on now; None: no corrected score is shown, so
+            that neither these nor the signed ones matter.
 
     Raises:
         HarnessError: the key cannot be used.
@@ -101,7 +101,7 @@ def _compared(signed: Mapping[str, str], found: Mapping[str, str]) -> Iterator[s
         if name not in found:
             yield f"{name}: was signed and is missing"
         elif name not in signed:
-            yield f"{name}: is not under the signature"
+            yield f"{name}: is not covered by the signature"
         else:
             yield None if found[name] == signed[name] else f"{name}: was changed after it was signed"
 
@@ -119,23 +119,23 @@ def _holds(key: "Ed25519PublicKey", stored: Signature) -> bool:
 
 
 def signed_bytes(run_id: str, files: dict[str, str], checks: dict[str, str] | None) -> bytes:
-    """What is signed: one spelling of run id and hashes; without checks as in format 1, which covers none."""
+    """Return the signed bytes: run id and hashes in one fixed form; without checks as in format 1."""
     covered = {"run_id": run_id, "files": files} | ({} if checks is None else {"checks": checks})
     return _PURPOSE + msgspec.json.encode(covered, order="deterministic")
 
 
 def file_hashes(folder: Path) -> dict[str, str]:
-    """The sha256 of every file below the folder but the signature and locks."""
+    """Return the sha256 of every file below the folder except the signature and locks."""
     files = sorted(path for path in folder.rglob("*") if path.is_file() and path.suffix != ".lock")
     return {path.relative_to(folder).as_posix(): sha256_file(path) for path in files if path != folder / SIGNATURE}
 
 
 def check_hashes(results_dir: Path, checks: Iterable[str]) -> dict[str, str]:
-    """The sha256 of the files of checks of judges, by their path among the results; the places of these as well."""
+    """Return the sha256 of the files of judge checks, by their path in the results folder."""
     names = sorted(f"{check}/{name}" for check in set(checks) for name in (PLANTS, JUDGEMENTS, CHECK))
     return {name: sha256_file(results_dir / name) for name in names if (results_dir / name).is_file()}
 
 
 def fingerprint(key: "Ed25519PublicKey") -> str:
-    """Tells keys apart."""
+    """Return the sha256 that identifies a key."""
     return sha256_bytes(key.public_bytes_raw())

@@ -1,4 +1,4 @@
-"""Whether parts and runs are of the code that a memory from outside has now; code that only they name is not run."""
+"""Compare parts and runs with the current code of external memories; code that only they name is not run."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
@@ -13,22 +13,22 @@ from longmemeval.settings import Folders
 from longmemeval.storage.fixture import fixture_folder, read_meta
 
 _OF_CODE = ("requirements", "source_sha256")
-"""What origins, and recipes of parts, say of code."""
+"""The fields of origins, and of parts' recipes, that identify code."""
 
 
 def stale_parts(metas: Iterable[FixtureMeta]) -> Iterator[str | None]:
-    """Check each part of a memory from outside against the code that is here, of all fixtures the first that has it.
+    """Check each part of an external memory against the installed code, in the first fixture that has it.
 
     Yields:
-        None, or how the recipe differs; nothing for a part whose code is not here.
+        None, or how the recipe differs; nothing for a part whose code is not installed.
     """
     firsts: dict[str, PartInfo] = {}
     for meta in metas:
         firsts = {name: info for name, info in meta.parts.items() if "service" in info.recipe} | firsts
     for name, info in firsts.items():
         now = _code_now(info.recipe["service"])
-        if made := _code({key: info.recipe.get(key) for key in now}):
-            differs = differing_recipes(made, now)
+        if recorded := _code({key: info.recipe.get(key) for key in now}):
+            differs = differing_recipes(recorded, now)
             yield f"Part '{name}' was made by another recipe ({differs}): `run` refuses it" if differs else None
 
 
@@ -36,13 +36,13 @@ def read_other_code(manifest: RunManifest, where: Folders) -> Iterator[str | Non
     """Check that the parts a run read were made by the code of the memory that its manifest names.
 
     Yields:
-        None, or how they differ; nothing where the parts are not there any more.
+        None, or how they differ; nothing if the parts do not exist any more.
     """
-    asked = manifest.settings.memory_record
-    named = _code(asked.source) if asked and isinstance(asked.source, Mapping) else {}
+    memory = manifest.settings.memory_record
+    named = _code(memory.source) if memory and isinstance(memory.source, Mapping) else {}
     for name, info in _parts_read(manifest, where) if named else ():
-        made = {key: info.recipe.get(key) for key in named}
-        differs = differing_recipes(made, named) if "service" in info.recipe else ""
+        recorded = {key: info.recipe.get(key) for key in named}
+        differs = differing_recipes(recorded, named) if "service" in info.recipe else ""
         yield (
             f"run.json: part '{name}', which the run read, was made by other code of the memory than the run names "
             f"({differs}): its numbers belong to neither"
@@ -52,18 +52,18 @@ def read_other_code(manifest: RunManifest, where: Folders) -> Iterator[str | Non
 
 
 def code_since(manifest: RunManifest) -> tuple[str, ...]:
-    """How the code of a run's memory differs from what is here; nothing where it does not, or is not here."""
-    asked = manifest.settings.memory_record
-    if not asked or not isinstance(asked.source, Mapping):
+    """Return how the code of a run's memory differs from the installed one; empty if it does not or none is."""
+    memory = manifest.settings.memory_record
+    if not memory or not isinstance(memory.source, Mapping):
         return ()
-    now = _code_now(asked.preset)
-    differs = differing_recipes({key: asked.source.get(key) for key in now}, now)
-    told = f"The code of '{asked.preset}' has changed since the run ({differs}); the numbers are those of its own code"
-    return (told,) if differs else ()
+    now = _code_now(memory.preset)
+    differs = differing_recipes({key: memory.source.get(key) for key in now}, now)
+    note = f"The code of '{memory.preset}' has changed since the run ({differs}); the numbers are those of its own code"
+    return (note,) if differs else ()
 
 
 def _parts_read(manifest: RunManifest, where: Folders) -> list[tuple[str, PartInfo]]:
-    """Of the first fixture that still is as the run read it."""
+    """Return the parts of the first fixture that still is as the run read it."""
     for haystack_id, hashes in manifest.fixtures.items():
         preparation = manifest.settings.preparation_name
         folder = fixture_folder(where.prepared_dir, manifest.dataset["name"], preparation, haystack_id)

@@ -1,4 +1,4 @@
-"""`verify`: hashes hold, and every number recomputes from the files."""
+"""Verify that hashes hold, and every number recomputes from the files."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
@@ -41,19 +41,19 @@ from longmemeval.settings import Folders, folders
 from longmemeval.storage.fixture import stored_folders
 
 _UNREAD = "The run is signed; --public-key FILE checks by whom"
-_UNCOVERED = "An earlier version signed the run: the check of the judge is not under the signature; sign it again"
+_UNCOVERED = "An earlier version signed the run: the check of the judge is not covered by the signature; sign it again"
 
 
 class Verification(Struct, frozen=True):
-    """What was checked and what does not hold."""
+    """The checks made and the problems found."""
 
     subject: str
     checked: int
     problems: tuple[str, ...]
     notes: tuple[str, ...] = ()
-    """What was checked beside it, or in part only."""
+    """Notes on what else was checked, or checked only in part."""
     judge_checks: tuple[str, ...] = ()
-    """The checks of judges that corrected scores rest on: their places among the results."""
+    """The judge checks that corrected scores rest on, by their path in the results folder."""
 
 
 def verify(
@@ -68,10 +68,9 @@ def verify(
 
     Args:
         subject: a run id, or a preparation.
-        dataset: where a run's gold is, if it has moved.
-        memories: memories that are not registered, whose parts a preparation holds; registered ones are known.
+        dataset: the location of a run's gold, if it has moved.
+        memories: unregistered memories with parts in a preparation; registered ones are known.
         public_key: the reader's copy of the key with which a run has to be signed.
-        where: the folders.
 
     Raises:
         HarnessError: there is neither a run nor a preparation of that name.
@@ -91,16 +90,16 @@ def verify(
     if public_key:
         raise HarnessError(f"'{subject}' is a preparation; only runs are signed", fix="Leave out --public-key")
     checked = [PreparationCheck(folder, known) for folder in preparations]
-    found = _collect(subject, (outcome for one in checked for outcome in one.outcomes()))
-    unknown = sorted(set[str]().union(*(one.unknown for one in checked)))
+    found = _collect(subject, (outcome for check in checked for outcome in check.outcomes()))
+    unknown = sorted(set[str]().union(*(check.unknown for check in checked)))
     return structs.replace(found, notes=tuple(map(_of_unknown, unknown)))
 
 
 def place_of(folder: Path, where: Folders) -> tuple[str, Folders] | None:
-    """Return what the folder of a run or a preparation, wherever it lies, is called there, and the folders to look in.
+    """Return the name of the run or preparation in a folder, wherever it is, and the folders to look in.
 
     Args:
-        folder: a path; None is returned where it is neither.
+        folder: any path; None is returned if it is neither.
         where: the folders in force.
     """
     if not folder.is_dir():
@@ -115,7 +114,7 @@ def place_of(folder: Path, where: Folders) -> tuple[str, Folders] | None:
 
 
 class _Run:
-    """One run that is checked; its data are opened once, and only where something asks for them."""
+    """A run that is checked; its data are opened once, and only if needed."""
 
     def __init__(self, folder: Path, dataset: str | None, where: Folders) -> None:
         self.folder, self.where, self._dataset = folder, where, dataset
@@ -124,7 +123,7 @@ class _Run:
 
     @cached_property
     def metrics(self) -> dict[Path, Metrics | IntegrityError]:
-        """The scores of each file, read once, or what is wrong with it."""
+        """The scores of each file, read once, or its error."""
         return {file: _read(file) for file in self.metric_files}
 
     @cached_property
@@ -137,10 +136,10 @@ class _Run:
 
     @cached_property
     def resting_on(self) -> RestingOn | None:
-        """The checks of its judges; None where it has no scores that could be corrected."""
+        """The checks of its judges; None if it has no scores that could be corrected."""
         if self.files.manifest.kind == "retrieval":
             return None
-        judges = [one.judge for one in self.metrics.values() if not isinstance(one, IntegrityError)]
+        judges = [metrics.judge for metrics in self.metrics.values() if not isinstance(metrics, IntegrityError)]
         return RestingOn(judges, self.asked, self.where) if judges else None
 
 
@@ -158,7 +157,7 @@ def _verified(run: _Run, public_key: Path | None) -> Verification:
 
 
 def _of_unknown(part: str) -> str:
-    return f"Of part '{part}' only the hash is checked; its content too with the --memory that reads it"
+    return f"Only the hash of part '{part}' is checked; give --memory the memory that reads it to check its content"
 
 
 def _collect(subject: str, checks: Iterable[str | None]) -> Verification:
@@ -184,7 +183,7 @@ def _refuse_lost_manifest(folder: Path) -> None:
 
 
 def _preparations(subject: str, where: Folders) -> list[Path]:
-    """Folders of the preparations that `DATASET` or `DATASET/PREPARATION` names."""
+    """Return the folders of the preparations that `DATASET` or `DATASET/PREPARATION` names."""
     dataset, _, preparation = subject.partition("/")
     root = where.prepared_dir / safe_name(dataset)
     return [folder for folder in stored_folders(root) if not preparation or folder.name == safe_name(preparation)]
@@ -207,7 +206,7 @@ def _check_run(run: _Run) -> Iterator[str | None]:
     yield from check_files(files)
     yield from read_other_code(manifest, run.where)
     if manifest.merged_from:
-        merged, asked_for = sum(one.questions for one in manifest.merged_from), len(manifest.question_ids)
+        merged, asked_for = sum(shard.questions for shard in manifest.merged_from), len(manifest.question_ids)
         lost = f"run.json: its shards have {merged} questions, the run has {asked_for}"
         yield lost if merged != asked_for else None
     if isinstance(manifest.settings, RetrievalSettings):
@@ -226,7 +225,7 @@ def _check_run(run: _Run) -> Iterator[str | None]:
 
 
 def _check_prompts(files: RunFiles) -> Iterator[str | None]:
-    """Whether every prompt has its hash, and every answer its prompt."""
+    """Check that every prompt has its hash, and every answer its prompt."""
     if not files.sha256(PROMPTS):
         settings = files.manifest.settings
         saves = isinstance(settings, AnswerSettings) and settings.save_prompts
@@ -243,7 +242,7 @@ def _check_prompts(files: RunFiles) -> Iterator[str | None]:
 
 
 def _check_scored(files: RunFiles, index: Sequence[IndexEntry]) -> Iterator[str]:
-    """Scores of these very answers that the index has and the folder has not."""
+    """Yield the scores of these very answers that the index has and the folder has not."""
     for entry in index:
         mine = (entry.run, entry.ended_at) == (files.folder.name, files.manifest.ended_at)
         if mine and not (files.folder / "metrics" / f"{entry.judge}.json").exists():
@@ -261,7 +260,7 @@ def _check_metrics(
     files: RunFiles,
     file: Path,
     stored: Metrics | IntegrityError,
-    asked: RunQuestions,
+    run_questions: RunQuestions,
     index: Mapping[str, IndexEntry],
 ) -> Iterator[str | None]:
     if isinstance(stored, IntegrityError):
@@ -270,24 +269,24 @@ def _check_metrics(
     if stored.judge.id != file.stem:
         yield f"metrics/{file.name}: holds the figures of judge '{stored.judge.id}'"
         return
-    again = metrics_of(files, asked, stored.judge)
+    again = metrics_of(files, run_questions, stored.judge)
     contradictions = list(check_scores(files, stored, again))
     yield from contradictions
-    yield from check_labels(files, stored.judge, asked)
+    yield from check_labels(files, stored.judge, run_questions)
     if older := outdated(files, stored, again):
         yield f"{older}; `longmemeval evaluate` writes it again"
     elif not any(contradictions):
         yield of_an_earlier_version(stored, again)
     if not older and stored.format == METRICS_FORMAT:
-        note = asked.protocol_note(again.judge.official)
-        entry = index_entry(asked.manifest, again, asked.part, note)
+        note = run_questions.protocol_note(again.judge.official)
+        entry = index_entry(run_questions.manifest, again, run_questions.part, note)
         yield _check_index(index.get(stored.judge.id), entry)
 
 
 def _check_index(indexed: IndexEntry | None, again: IndexEntry) -> str | None:
-    """Whether the index has what the run's files give.
+    """Compare the index with the run's files; return the problem or None.
 
-    When the answers were done may be later now, and the sentence about the protocol another version's.
+    The end of answering may be later by now, and the sentence about the protocol another version's.
     """
     if indexed is None:
         return None

@@ -105,7 +105,9 @@ def test_what_does_not_fit_is_refused(hundred: Dataset, where: Folders, tmp_path
     graded_run(hundred, where, "lenient", labels(80, 20), judge=LENIENT)
     graded_run(hundred, where, "scores", [0.5] * 100, judge=F1)
     graded_run(colours(tmp_path / "other.json", 99), where, "other", labels(80, 19))
-    with pytest.raises(HarnessError, match=r"different questions: 10, 0 of them alone; 100, 90 of them alone"):
+    with pytest.raises(
+        HarnessError, match=r"different questions: 10, 0 of them not shared; 100, 90 of them not shared"
+    ):
         held(where, "few", "old")
     with pytest.raises(HarnessError, match=rf"different judges: {LENIENT.id}; {STRICT.id}\. .*--judge {STRICT.id}"):
         held(where, "lenient", "old")

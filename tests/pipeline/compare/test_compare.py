@@ -299,7 +299,7 @@ def said(ten: Dataset, where: Folders, settings: dict[str, Any]) -> tuple[str, .
     graded_run(ten, where, "plain", labels(5, 5))
     graded_run(ten, where, "other", labels(5, 5), settings=settings)
     warnings = compare(["plain", "other"], where=where).warnings
-    assert "plain, other are gone" in warnings[-1]
+    assert "plain, other are missing" in warnings[-1]
     return warnings[:-1]
 
 
@@ -398,9 +398,9 @@ def test_where_questions_were_lost(tmp_path: Path) -> None:
     shutil.rmtree(fixture / "q3")
     unknown = compare(["none"], where=where, judge="strict")
     assert unknown.runs[0].lost == {"not retrieved": 3}
-    assert [warning for warning in unknown.warnings if "none is called not stored" in warning] == [
-        "The fixtures of none are gone or made from other data now: whether evidence was stored is not known, so none "
-        "is called not stored."
+    assert [warning for warning in unknown.warnings if "none is reported as not stored" in warning] == [
+        "The fixtures of none are missing or were made from other data since: whether evidence was stored is unknown, "
+        "so none is reported as not stored."
     ]
 
 
@@ -429,10 +429,8 @@ def test_one_run_and_a_note_before_it_is_paid_for(ten: Dataset, where: Folders) 
         "assuming that they disagree on 20 % of the questions. Runs that disagree on fewer can show smaller "
         "differences; `compare` works it out for each pair."
     )
-    assert power_note(own[:1]).startswith("With 1 question no difference can be shown")
-    assert "With 5 questions no difference can be shown: even of runs that differ everywhere p is not below 0.062." in (
-        power_note(own[:5])
-    )
+    assert power_note(own[:1]).startswith("1 question is too few to show any difference")
+    assert "5 questions are too few to show any difference (smallest possible p = 0.062)" in (power_note(own[:5]))
     assert power_note(own[:6]).startswith("For planning: 6 questions have")
     # Ten conversations of 200 questions: variance times 1.199, and t of 9 degrees of freedom for z. 2.8 points -> 3.4.
     conversations = [f"c{number % 10}" for number in range(2000)]
@@ -442,7 +440,7 @@ def test_one_run_and_a_note_before_it_is_paid_for(ten: Dataset, where: Folders) 
     assert "20 % of the questions and questions on one haystack correlate by 0.001." in power_note(conversations)
     assert minimum_detectable_difference(2000, design_effect=1.199, haystacks=10) == pytest.approx(0.0344, abs=1e-3)
     four = power_note([f"c{number % 4}" for number in range(800)])
-    assert four.startswith("With 800 questions over 4 haystacks no difference can be shown")
+    assert four.startswith("800 questions over 4 haystacks are too few to show any difference")
 
 
 def test_real_runs_on_a_selection(tmp_path: Path) -> None:

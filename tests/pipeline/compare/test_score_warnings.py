@@ -106,7 +106,7 @@ def test_a_benchmark_that_says_nothing_of_plants(tmp_path: Path, monkeypatch: py
         "Nothing is known of this judge's errors, and none can be checked on LongMemEval: it does not say how to make "
         "plants."
     )
-    with pytest.raises(HarnessError, match="does not say how answers of known truth are made") as refused:
+    with pytest.raises(HarnessError, match="does not define how answers are planted") as refused:
         JudgeChecking(data, LEXICAL, where=where)
     assert "docs/add-a-benchmark.md" in str(refused.value.fix)
 

@@ -320,7 +320,7 @@ def test_retrieval_says_what_to_give_when_no_model_is_named(workspace: tuple[Dat
     with pytest.raises(HarnessError, match=r"\(decompose=model\).*--query-model"):
         retrieve(dataset, [memory("decompose=model")], options=RetrievalOptions(), where=where)
     options = RetrievalOptions(protocol="official", query_model="openai/local")
-    with pytest.raises(HarnessError, match="official protocol asks no chat model"):
+    with pytest.raises(HarnessError, match="official protocol uses no chat model"):
         retrieve(dataset, ["bm25"], options=options, where=where)
     assert not where.results_dir.exists()
 

@@ -80,7 +80,7 @@ def test_verify_says_which_check_the_scores_rest_on(where: Folders) -> None:
     assert (found.problems, found.judge_checks) == ((), (place,))
     (note,) = found.notes
     assert note.startswith(f"Corrected scores rest on {place}: its rates follow from its ")
-    assert note.endswith(" plants, made again too, and its labels by rules")
+    assert note.endswith(" plants, which were regenerated too, and its labels by rules")
 
 
 def test_what_is_said_of_a_check_is_said_once(tmp_path: Path, where: Folders) -> None:
@@ -235,7 +235,7 @@ def test_a_check_made_after_signing_is_not_under_the_signature(tmp_path: Path, w
     JudgeChecking(data, LEXICAL_JUDGE, where=where).check()
     problems = verify("r", public_key=public, where=where).problems
     assert len(problems) == 3
-    assert all(problem.endswith(": is not under the signature") for problem in problems)
+    assert all(problem.endswith(": is not covered by the signature") for problem in problems)
     sign("r", private, where=where)
     assert not verify("r", public_key=public, where=where).problems
 
@@ -251,7 +251,7 @@ def test_a_signature_of_before_holds_and_says_what_it_does_not_cover(tmp_path: P
     (folder / SIGNATURE).write_text(json.dumps(written))
     found = verify("r", public_key=public, where=where)
     assert not found.problems
-    assert found.notes[-1].startswith("An earlier version signed the run: the check of the judge is not under")
+    assert found.notes[-1].startswith("An earlier version signed the run: the check of the judge is not covered")
     # A newer signature cannot be taken for an older one, which would leave the checks out.
     sign("r", private, where=where)
     edited(folder / SIGNATURE, lambda document: document.update(format=1, checks={}))
@@ -272,7 +272,7 @@ def test_rates_of_other_data_and_of_some_questions_are_called_that(tmp_path: Pat
     assert note.endswith("* These plants are of ANOTHER data set: on that of the runs the judge may err otherwise.")
     found = verify("r", where=where)
     assert not found.problems
-    assert "its data (others) are not here to plant them again" in found.notes[0]
+    assert "its data (others) are not available to regenerate them" in found.notes[0]
     # Fewer plants of the run's own data come before more of others.
     options = CheckOptions(seed=3)
     JudgeChecking(data, LEXICAL_JUDGE, selection=Selection(limit=9), options=options, where=where).check()

@@ -101,7 +101,7 @@ def environment(where: Folders) -> dict[str, str]:
 
 def add_file(folder: Path) -> str:
     (folder / "judgements" / "other.jsonl").write_text("")
-    return "judgements/other.jsonl: is not under the signature"
+    return "judgements/other.jsonl: is not covered by the signature"
 
 
 def remove_prompts(folder: Path) -> str:

@@ -174,13 +174,13 @@ def test_where_no_difference_could_be_shown_it_says_so(tmp_path: Path, where: Fo
     control = "the best control, refuse (offline/refuse with memory none, 0.0 %)"
     names = [f"m{number}" for number in range(5)]
     assert about_the_best_control([*names, "refuse"], where) == (
-        f"Whether a run is better than {control}, cannot be shown here: even to win all that it leaves to win "
+        f"No run can be shown to be better than {control}: even winning all that it leaves to win "
         "(7 of 7 questions) gives p = 0.078, adjusted for 5 comparisons. "
-        "It takes 8 questions to win, or at most 3 runs at a time."
+        "At least 8 questions must be left to win, or compare at most 3 runs at a time."
     )
     # As few runs as it names can be told.
     assert about_the_best_control([*names[:3], "refuse"], where).startswith("Every run is significantly better")
-    assert "cannot be shown here" in about_the_best_control([*names[:4], "refuse"], where)
+    assert "No run can be shown to be better" in about_the_best_control([*names[:4], "refuse"], where)
 
 
 def test_what_the_control_gets_right_cannot_be_won(tmp_path: Path, where: Folders) -> None:
@@ -188,9 +188,9 @@ def test_what_the_control_gets_right_cannot_be_won(tmp_path: Path, where: Folder
     graded_run(dataset, where, "parrot", credited(16, N), settings=settings("last-k", "offline/parrot"))
     graded_run(dataset, where, "perfect", credited(N, N), settings=settings())
     assert about_the_best_control(["perfect", "parrot"], where) == (
-        "Whether a run is better than the best control, parrot (offline/parrot with memory last-k, 80.0 %), cannot be "
-        "shown here: even to win all that it leaves to win (4 of 20 questions) gives p = 0.12. "
-        "It takes 6 questions to win."
+        "No run can be shown to be better than the best control, parrot (offline/parrot with memory last-k, 80.0 %): "
+        "even winning all that it leaves to win (4 of 20 questions) gives p = 0.12. "
+        "At least 6 questions must be left to win."
     )
 
 
@@ -207,4 +207,4 @@ def test_haystacks_are_what_is_won_where_questions_share_them(tmp_path: Path, wh
     assert about_the_best_control([*names[:25], "refuse"], where).startswith("Every run is significantly better")
     sentence = about_the_best_control([*names, "refuse"], where)
     assert "(10 of 10 haystacks) gives p = 0.051, adjusted for 26 comparisons." in sentence
-    assert sentence.endswith("It takes 11 haystacks to win, or at most 25 runs at a time.")
+    assert sentence.endswith("At least 11 haystacks must be left to win, or compare at most 25 runs at a time.")

@@ -1,1 +1,1 @@
-"""What preparing would take: calls, time, disk."""
+"""Estimates of preparing: calls, time, disk."""
