@@ -44,7 +44,7 @@ _OF_PLACES = ("--dataset", "--memory", "--name", "--data-dir", "--prepared-dir")
 
 
 class PlannedRun(Struct, frozen=True):
-    """What `run` is given."""
+    """The arguments of `run`."""
 
     dataset: Dataset
     configuration: MemoryConfiguration
