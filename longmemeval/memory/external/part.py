@@ -128,13 +128,21 @@ class ServicePart(Part[Ingested]):
             folder: the folder of the part.
             models: the models it is offered.
         """
-        ids, name = OpaqueIds(haystack_id, messages), self.scope_name(haystack_id, messages)
+        ids, name = OpaqueIds(haystack_id, messages), self.scope_name(haystack_id, messages, folder)
         return Scope(name, folder, self.configuration, ids, messages, self.name, models)
 
-    def scope_name(self, haystack_id: str, messages: Sequence[Message]) -> str:
-        """Return the name that the service gets for a history."""
+    def scope_name(self, haystack_id: str, messages: Sequence[Message], folder: Path) -> str:
+        """Return the service's name for a history; it differs between preparations, which may share one service.
+
+        Args:
+            haystack_id: of the history.
+            messages: all of them, oldest first.
+            folder: the folder of the part; an ingested history keeps its name when the folder is moved.
+        """
         content = sha256_text("\0".join(message.content for message in messages))
-        return scope_id(self.name, haystack_id, content)
+        if (ingested := recorded(folder)) is None:
+            return scope_id(self.name, haystack_id, content, str(folder.parent.parent.absolute()))
+        return ingested.scope or scope_id(self.name, haystack_id, content)  # 0.2.0 named it without the preparation.
 
     def offered(
         self, name: str, stage: Stage, access: ModelAccess, calls: Path | None, haystack_id: str = ""
@@ -164,10 +172,11 @@ class ServicePart(Part[Ingested]):
         """
         self._check_code()
         haystack_id, calls = source.haystack.haystack_id, source.folder / CALLS
-        with self.offered(self.scope_name(haystack_id, source.messages), "prepare", tools.models, calls) as models:
+        name = self.scope_name(haystack_id, source.messages, source.folder)
+        with self.offered(name, "prepare", tools.models, calls) as models:
             service = await asyncio.to_thread(shared_service, self.spec, keys=tools.models.chat_model is None)
             scope = self.scope(haystack_id, source.messages, source.folder, models)
-            before, ingested, why = recorded(scope), None, ""
+            before, ingested, why = recorded(scope.folder), None, ""
             try:
                 most = (await service.hello()).capabilities.max_parallel
                 async with place(source.folder.parent.parent, self.name, most):

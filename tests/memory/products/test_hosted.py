@@ -145,3 +145,22 @@ def test_lists_say_what_was_not_run(tmp_path: Path) -> None:
         shown = longmemeval_anew(*words, cwd=tmp_path, COLUMNS="400").stdout
         lines = [line for line in shown.splitlines() if "not run against the real service" in line]
         assert {name for name in PRODUCTS if any(f" {name} " in line for line in lines)} == PRODUCTS.keys()
+
+
+def test_a_second_preparation_leaves_what_the_first_one_keeps_there(case: Case) -> None:
+    """Both are at one service, with the same histories: each has names of its own."""
+    write_dataset(case.folder / "d.json", PLANTED)
+    data = ("--dataset", "d.json")
+    case.command("prepare", *data, *case.words)
+    first = set(case.stub.kept())
+    case.command("prepare", *data, *case.words, "--name", "second")
+    assert first < set(case.stub.kept())
+    case.command("prepare", *data, *case.words, "--prepared-dir", "elsewhere")
+    assert len(case.stub.kept()) == 3 * len(first)
+    case.command("run", *data, *case.words, "--model", "offline/extractive", "--run-id", "r")
+    assert "I painted my bicycle green today" in (case.folder / "results/r/prompts.jsonl").read_text()
+    # A preparation may be moved: what was ingested into it keeps its name.
+    (case.folder / "elsewhere").rename(case.folder / "moved")
+    moved = ("--prepared-dir", "moved", "--run-id", "moved")
+    case.command("run", *data, *case.words, "--model", "offline/extractive", *moved)
+    assert "I painted my bicycle green today" in (case.folder / "results/moved/prompts.jsonl").read_text()

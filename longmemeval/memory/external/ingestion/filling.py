@@ -54,6 +54,8 @@ class Ingested(Struct, frozen=True):
     """The usage that the service reports."""
     models: OfferedModels | None = None
     """The models that were offered; None: none were."""
+    scope: str = ""
+    """The service's name for the history; empty: 0.2.0 did not record it."""
     lost: int = 0
     """Batches that the service accepted and, by its own count, cannot find."""
 
@@ -119,7 +121,7 @@ async def ingest(service: MemoryService, scope: Scope) -> Ingested:
             the next attempt, if the service keeps it.
     """
     hello = await service.hello()
-    persist, before = hello.capabilities.persist, recorded(scope)
+    persist, before = hello.capabilities.persist, recorded(scope.folder)
     if before and not scope.workplace.exists():
         await asyncio.to_thread(shutil.copytree, scope.state, scope.workplace)
     scope.workplace.mkdir(parents=True, exist_ok=True)
@@ -141,13 +143,18 @@ async def ingest(service: MemoryService, scope: Scope) -> Ingested:
     if before and ingested.missing >= before.missing:
         await asyncio.to_thread(_forget, scope)
         return before
+    ingested = structs.replace(ingested, scope=scope.scope)
     await asyncio.to_thread(_write, scope, ingested)
     return ingested
 
 
-def recorded(scope: Scope) -> Ingested | None:
-    """Return the record of a completed attempt; None if there was none."""
-    record = scope.folder / _RECORD
+def recorded(folder: Path) -> Ingested | None:
+    """Return what became of the history in an attempt that came to its end; None where there was none.
+
+    Args:
+        folder: the part's.
+    """
+    record = folder / _RECORD
     return msgspec.json.decode(record.read_bytes(), type=Ingested) if record.exists() else None
 
 
@@ -167,7 +174,7 @@ async def _added(service: MemoryService, scope: Scope, hello: HelloResult, there
         why = next(iter(failed.values())).error if failed else "it does not say why"
         raise ServiceError(f"The memory could add nothing: {why}")
     snapshot = await service.snapshot(scope.scope)
-    before = recorded(scope)
+    before = recorded(scope.folder)
     refs = {ref: ids for line in lines for ref, ids in line.refs.items()}
     usage = [line.usage for line in (before, *lines) if line and line.usage]
     return Ingested(
