@@ -8,15 +8,8 @@ from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from longmemeval.cli.main import app
 from longmemeval.cli.options.panels import Parameter, explanation_of, usage_of, visible_parameters
-from longmemeval.cli.verb_table import FOLDERS
+from longmemeval.cli.verb_table import FOLDERS, HEADINGS
 
-HEADINGS = {
-    "begin": "Begin",
-    "look": "Look",
-    "compare": "Compare",
-    "defend": "Defend",
-    "exchange": "Exchange and extend",
-}
 ALWAYS = "--help", "--help-all"
 HEAD = """# Command line
 

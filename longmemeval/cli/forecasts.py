@@ -106,7 +106,7 @@ def show_grading(forecast: "GradingForecast") -> None:
 
 
 def _table(rows: list[list[str]], *counts: str) -> Table:
-    """One row per stage; `counts` are columns behind its name."""
+    """Return one row per stage; `counts` are columns behind its name."""
     columns = ["stage", *counts, "calls", "prompt\ntokens", "reply\ntokens", "USD", "time", "known by"]
     last = len(columns) - 1
     return Table("", columns, rows, left=frozenset({0, last}), prose=frozenset({0, last}), drop=(last,))

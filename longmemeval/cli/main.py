@@ -21,8 +21,7 @@ from longmemeval.errors import HarnessError
 
 app = typer.Typer(
     name="longmemeval",
-    help="Measure the memory systems of LLM agents: prepare fixtures once, run any memory configuration, grade with "
-    "the benchmark's own judges.",
+    help="Measure the memory systems of LLM agents: prepare once, run, grade, compare.",
     pretty_exceptions_enable=False,
     cls=AllVerbs,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -71,7 +70,7 @@ def main() -> None:
 
 
 def _typed() -> str:
-    """The command as it was typed, up to its first option."""
+    """Return the command as it was typed, up to its first option."""
     words = list(takewhile(lambda word: not word.startswith("-"), sys.argv[1:]))
     return " ".join(["longmemeval", *words[:1]])
 
@@ -98,7 +97,7 @@ def _main() -> None:
 
 
 def _refusal(error: OSError) -> str:
-    """What the operating system refuses, and what to do about it."""
+    """Say what the operating system refuses, and what to do about it."""
     # Of a file that takes another's place the second name is the one that was asked for.
     name = error.filename2 or error.filename
     place = f" ({name})" if name else ""

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 def command_line(*words: str, places: "PreparedPlaces | None" = None) -> str:
-    """A command line of ours, quoted; folders that were given are given again."""
+    """Return a command line of ours, quoted; folders that were given are given again."""
     return shlex.join(["longmemeval", *words, *(places.given() if places else [])])
 
 
@@ -38,22 +38,22 @@ def grade(run: str, benchmark: "Benchmark", model: str, places: "PreparedPlaces"
 
 
 def resume(run_id: str) -> str:
-    """The command line that was given, now continuing this run."""
+    """Return the command line that was given, now continuing this run."""
     return command_line(*_without(sys.argv[1:], "--run-id", "--resume"), "--resume", run_id)
 
 
 def same_again() -> str:
-    """The command line that was given."""
+    """Return the command line that was given."""
     return command_line(*sys.argv[1:])
 
 
 def repeat_again(run_id: str) -> str:
-    """The command line that was given with --repeat, now naming the runs it made; `run_id` is one of them."""
+    """Return the command line that was given with --repeat, now naming the runs it made; `run_id` is one of them."""
     return command_line(*_without(sys.argv[1:], "--run-id"), "--run-id", run_id.rpartition("-r")[0])
 
 
 def _without(words: list[str], *options: str) -> list[str]:
-    """The words without options and their values."""
+    """Return the words without options and their values."""
     kept, skip = [], False
     for word in words:
         if not skip and word.split("=")[0] not in options:

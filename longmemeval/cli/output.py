@@ -63,7 +63,7 @@ class Terminal:
 
 
 def _wrapped(text: Text, width: int) -> Text:
-    """The text with line ends instead of spaces where a line is full."""
+    """Return the text with line ends instead of spaces where a line is full."""
     lines = []
     for line in text.split(allow_blank=True):
         breaks, start = [], 0
@@ -85,7 +85,7 @@ _printed = Event()
 
 
 def has_printed() -> bool:
-    """Whether this command has printed anything to standard output or error until now."""
+    """Return whether this command has printed anything to standard output or error until now."""
     return _printed.is_set()
 
 

@@ -21,7 +21,7 @@ Published = Annotated[
 
 
 def with_default(arguments: Iterable[str]) -> Iterator[str]:
-    """The arguments with the value that `--published` has where `all` does not follow."""
+    """Return the arguments with the value that `--published` has where `all` does not follow."""
     waiting = False
     for argument in arguments:
         if waiting and argument not in (_SAME, _ALL):

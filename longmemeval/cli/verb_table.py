@@ -15,39 +15,48 @@ from longmemeval.cli.options.panels import Verbs
 if TYPE_CHECKING:
     from typer._click import Command, Context
 
-SUMMARIES = {
-    "demo": "Run the whole pipeline on the shipped sample.",
-    "prepare": "Turn each haystack into a fixture, once.",
-    "run": "Answer the questions from prepared fixtures.",
-    "evaluate": "Grade stored answers with a judge.",
-    "retrieval": "Measure how well memories find the evidence.",
-    "runs": "List runs, newest first.",
-    "status": "Show how far runs are, from their files alone.",
-    "inspect": "Show a question or haystack, and what memories recall.",
-    "facts": "Show what a history says, and when it was so.",
-    "verify": "Check all hashes, and recompute every number from the files.",
-    "sign": "Sign all files of a run, so that others can tell that they are yours.",
-    "merge": "Make one run of the runs of all shards.",
-    "export": "Write a run in a format that other tools read.",
-    "import": "Make a run from a hypothesis file or a judged log.",
-    "compare": "Compare graded runs.",
-    "sweep": "Run, grade and compare every combination in a file.",
-    "report": "Write a report on graded runs.",
-    "plugins": "List plug-ins, their packages, and what is wrong with them.",
-    "datasets": "List, download, verify and describe data sets.",
-    "judge": "Check judges on answers whose truth is known.",
-    "memory": "Write a memory system of your own, install others, and try one.",
-    "board": "A leaderboard of verified runs, of one person or many.",
-}
-"""The first line of each verb's own help; a test compares them."""
 FOLDERS = {
     "begin": ("demo", "datasets", "prepare", "run", "evaluate"),
     "look": ("runs", "status", "inspect", "facts", "retrieval"),
-    "compare": ("compare", "sweep", "report"),
+    "compare": ("compare", "report", "sweep"),
     "defend": ("verify", "sign", "judge"),
-    "exchange": ("export", "import", "merge", "board", "memory", "plugins"),
+    "exchange": ("import", "export", "merge", "board", "memory", "plugins"),
 }
-"""The verbs of each folder under `cli/verbs/`."""
+"""The verbs of each folder under `cli/verbs/`, which is a group of the help, in its order."""
+ALIASES = frozenset({"status"})
+"""Verbs that the help leaves out, as another one does the same."""
+HEADINGS = {
+    "begin": "Begin",
+    "look": "Look",
+    "compare": "Compare",
+    "defend": "Defend",
+    "exchange": "Exchange and extend",
+}
+SUMMARIES = {
+    "demo": "Run the whole pipeline on the shipped sample.",
+    "datasets": "List, download, verify and describe data sets.",
+    "prepare": "Turn each haystack into a fixture, once.",
+    "run": "Answer the questions from prepared fixtures.",
+    "evaluate": "Grade stored answers with a judge.",
+    "runs": "List runs, their scores, and how far they are.",
+    "status": "Show how far runs are, from their files alone.",
+    "inspect": "Show a question or haystack, and what memories recall.",
+    "facts": "Show what a history says, and when it was so.",
+    "retrieval": "Measure how well memories find the evidence.",
+    "compare": "Compare graded runs.",
+    "report": "Write a report on graded runs.",
+    "sweep": "Run, grade and compare every combination in a file.",
+    "verify": "Check all hashes, and recompute every number from the files.",
+    "sign": "Sign all files of a run as yours.",
+    "judge": "Check judges on answers whose truth is known.",
+    "import": "Make a run from a hypothesis file or a judged log.",
+    "export": "Write a run in a format that other tools read.",
+    "merge": "Make one run of the runs of all shards.",
+    "board": "A leaderboard of verified runs, of one person or many.",
+    "memory": "Write a memory system of your own, install others, and try one.",
+    "plugins": "List plug-ins, their packages, and what is wrong with them.",
+}
+"""The first line of each verb's own help; a test compares them."""
 _MODULES = {verb: f"{folder}.{verb}" for folder, verbs in FOLDERS.items() for verb in verbs}
 _MODULES["import"] = "exchange.import_run"
 
@@ -68,9 +77,12 @@ class AllVerbs(Verbs):
             ctx.fail(_GONE[args[0]])
         return super().resolve_command(ctx, args)
 
-    def summaries(self) -> dict[str, str]:
-        """Return the line of each verb in the help, without importing any."""
-        return SUMMARIES
+    def summaries(self) -> dict[str, dict[str, str]]:
+        """Return the line of each verb in the help under the heading of its group, without importing any."""
+        return {
+            HEADINGS[group]: {verb: SUMMARIES[verb] for verb in verbs if verb not in ALIASES}
+            for group, verbs in FOLDERS.items()
+        }
 
 
 class _Commands(MutableMapping[str, "Command"]):

@@ -17,6 +17,8 @@ from longmemeval.pipeline.sweep.controls import control_pairs
 from longmemeval.settings import Folders
 
 MODEL = "offline/extractive"
+BASELINE = "full-history"
+"""The memory that the others are compared with."""
 REPEATED = "hybrid"
 """The memory whose recall is repeated by a control."""
 SHOWN = ("full-history", "last-k", "semantic-recall", "bm25", "hybrid", "engram-lean", "oracle")

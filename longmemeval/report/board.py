@@ -27,7 +27,7 @@ header, nav, main, footer { max-width: 94rem; }
 
 
 class WrittenBoard(Struct, frozen=True):
-    """What `board build` wrote."""
+    """The files that `board build` wrote."""
 
     folder: str
     ranked: int
@@ -74,7 +74,7 @@ def write_board(
 
 
 def board_page(board: Board) -> str:
-    """The page of a board."""
+    """Return the page of a board."""
     from markupsafe import Markup
 
     style = page_file("page.css") + _STYLE
@@ -96,7 +96,7 @@ def board_page(board: Board) -> str:
 
 
 def _group(fields: list[BoardField]) -> dict[str, Any]:
-    """The runs on one data set."""
+    """Return the runs on one data set."""
     first = fields[0].field
     return {"title": first.dataset, "sha256": first.dataset_sha256, "blocks": [_block(one) for one in fields]}
 

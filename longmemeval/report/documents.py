@@ -19,7 +19,7 @@ def comparison_document(
     published: Sequence[PublishedFigure] = (),
     questions: bool = False,
 ) -> dict[str, Any]:
-    """The comparison as one document.
+    """Return the comparison as one document.
 
     Args:
         comparison: what was found.
@@ -28,6 +28,8 @@ def comparison_document(
         questions: whether to list every question.
     """
     document: dict[str, Any] = {
+        "verdict": comparison.verdict,
+        "digest": comparison.digest,
         "dataset": comparison.dataset,
         "runs": [_run(run) for run in comparison.runs],
         "pairs": comparison.pairs,
@@ -40,12 +42,12 @@ def comparison_document(
 
 
 def evaluation_document(summary: RunSummary) -> dict[str, Any]:
-    """One run as one judge graded it, with the notes that come under its table."""
+    """Return one run as one judge graded it, with the notes that come under its table."""
     return run_document(summary) | {"notes": footnotes([summary])}
 
 
 def run_document(summary: RunSummary) -> dict[str, Any]:
-    """One run as `evaluate --json` prints it: its scores, and beside them what was run, its costs and its latencies.
+    """Return one run as `evaluate --json` prints it: its scores, what was run, its costs and its latencies.
 
     `usage` and `latency_ms` are those of the judge, as in the stored scores; `answers_latency_ms` is that of the run.
     """
@@ -57,7 +59,7 @@ def run_document(summary: RunSummary) -> dict[str, Any]:
 
 
 def _run(run: RunFigures) -> dict[str, Any]:
-    """What `evaluate --json` prints of a run, and what the comparison adds."""
+    """Return the document of `evaluate --json` on a run, and what the comparison adds."""
     added = {
         "reading": run.reading,
         "settings_sha256": run.settings_sha256,

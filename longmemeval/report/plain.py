@@ -11,7 +11,7 @@ from longmemeval.report.page.data import NOTHING, figure_cells, notes, repeats_t
 from longmemeval.report.published import PublishedFigure
 from longmemeval.report.tables.abilities import ability_legend, ability_notes, ability_table
 from longmemeval.report.tables.cells import UNKNOWN, apart, interval, percent
-from longmemeval.report.tables.comparison import published_table, question_count
+from longmemeval.report.tables.comparison import digest_table, published_table, question_count
 from longmemeval.report.tables.effort import cost_table, latency_table
 from longmemeval.report.tables.layout import letter_of
 from longmemeval.report.tables.memory_models import memory_model_table
@@ -50,8 +50,8 @@ def escape_latex(text: str) -> str:
 
 
 def markdown(comparison: Comparison, published: Sequence[PublishedFigure] = ()) -> str:
-    """The tables, what has to be said under them, and every pair of runs in a sentence."""
-    parts = [f"# {escape_markdown(comparison.dataset)}"]
+    """Return the tables, the notes under them, and every pair of runs in a sentence."""
+    parts = [f"# {escape_markdown(comparison.dataset)}", escape_markdown(comparison.verdict.text)]
     parts += [_markdown_table(table) for table in _tables(comparison, published)]
     parts += [_bullets(notes(comparison))]
     if pairs := verdicts(comparison, _letters(comparison)):
@@ -61,8 +61,8 @@ def markdown(comparison: Comparison, published: Sequence[PublishedFigure] = ()) 
 
 
 def latex(comparison: Comparison, published: Sequence[PublishedFigure] = ()) -> str:
-    """The tables in the style of booktabs; what has to be said under them is in the first caption."""
-    said = " ".join(notes(comparison))
+    """Return the tables in the style of booktabs; verdict and notes are in the first caption."""
+    said = " ".join([comparison.verdict.text, *notes(comparison)])
     tables = _tables(comparison, published)
     parts = ["% Needs \\usepackage{booktabs}."]
     parts += [_latex_table(table, said if table is tables[0] else "") for table in tables]
@@ -77,7 +77,7 @@ def markdown_across(graded: Sequence[GradedRun]) -> str:
 
 
 def latex_across(graded: Sequence[GradedRun]) -> str:
-    """The same in the style of booktabs, all that is said in the caption."""
+    """Return the same in the style of booktabs, all notes in the caption."""
     said = ". ".join(ability_legend(graded)) + ". " + " ".join(ability_notes(graded))
     return f"% Needs \\usepackage{{booktabs}}.\n\n{_latex_table(ability_table(graded), said)}\n"
 
@@ -113,7 +113,8 @@ def _tables(comparison: Comparison, published: Sequence[PublishedFigure]) -> lis
     effort = [table for table in tables if table.rows]
     repeats = repeats_table(comparison, letters)
     others = published_table(published) if published else None
-    return [table for table in (runs, types, *effort, repeats, others) if table]
+    lost = digest_table(comparison.digest)
+    return [table for table in (runs, types, *effort, repeats, others, lost) if table and table.rows]
 
 
 def _score(score: Score | None) -> str:
@@ -133,7 +134,7 @@ def _markdown_table(table: Table) -> str:
 
 
 def _latex_row(row: list[str]) -> str:
-    """One line; a bracket at its beginning would be an argument of the line end before it."""
+    """Return one line; a bracket at its beginning would be an argument of the line end before it."""
     text = " & ".join(map(escape_latex, row))
     return ("{}" if text.startswith("[") else "") + text + r" \\"
 

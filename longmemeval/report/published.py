@@ -79,13 +79,13 @@ def published_for(dataset: Dataset, judge: JudgeIdentity | None = None) -> tuple
 
 
 def _grades_alike(judge: JudgeIdentity, table: _Table) -> bool:
-    """Whether the metric is the same, and the model with the benchmark's own prompts or the rules."""
+    """Return whether the metric is the same, and the model with the benchmark's own prompts or the rules."""
     ruled = judge.model.startswith("offline/")
     return (judge.metric, judge.model) == (table.metric, table.graded_by) and (judge.official or ruled)
 
 
 def load_published(path: Path | None = None) -> tuple[PublishedFigure, ...]:
-    """All figures of a file.
+    """Read all figures of a file.
 
     Args:
         path: a JSON list of tables, each `{"dataset", "variant", "catalogue", "metric", "n", "judge", "source",

@@ -8,5 +8,5 @@ _INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u
 
 
 def visible(text: str) -> str:
-    """The text with invisible characters written out as `⟨U+202E⟩`; tabs and line ends stay."""
+    """Return the text with invisible characters written out as `⟨U+202E⟩`; tabs and line ends stay."""
     return _INVISIBLE.sub(lambda match: f"⟨U+{ord(match[0]):04X}⟩", text)

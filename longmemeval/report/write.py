@@ -24,7 +24,7 @@ _HEAD_BYTES = 1 << 16
 
 
 class ReportOptions(Struct, frozen=True):
-    """What the report is made from and how."""
+    """The source and form of a report."""
 
     format: ReportFormat = "html"
     judge: str | None = None
@@ -92,12 +92,12 @@ def _is_report(file: Path) -> bool:
 def render_report(
     run_ids: Sequence[str], *, options: ReportOptions = ReportOptions(), where: Folders | None = None
 ) -> str:
-    """The report as text; arguments and errors as of `write_report`."""
+    """Return the report as text; arguments and errors as of `write_report`."""
     return _rendered(run_ids, options, where or folders())[0]
 
 
 def _rendered(run_ids: Sequence[str], options: ReportOptions, where: Folders) -> tuple[str, int, int]:
-    """The text, and how many runs and questions it is about."""
+    """Return the text, and how many runs and questions it is about."""
     prompts = not options.across
     graded = load_graded(run_ids, where, judge=options.judge, dataset=options.dataset, look_into_prompts=prompts)
     if options.across:

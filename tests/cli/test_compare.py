@@ -30,17 +30,47 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_tables(command: Command) -> None:
-    done = command("compare good fair bad")
+    done = command("compare good fair bad --tables --pairs --notes")
     assert (done.code, done.stderr) == (0, "")
     assert "d, 100 questions, judge test/strict" in done.stdout
-    assert "80.0 % [71.1, 86.7]" in done.stdout
-    assert "▼ 50.0 %" in done.stdout
-    assert "inside the noise" not in done.stdout.split("Pairs")[0]
+    assert "80.0 [71.1, 86.7]" in done.stdout
+    assert "▼ -30.0 [" in done.stdout
     (close,) = [line for line in done.stdout.splitlines() if line.split()[:2] == ["good", "fair"]]
     assert close.split()[2] == "+5.0"
     assert close.rstrip().endswith("inside the noise")
     assert "Minimum detectable difference (MDE):" in done.stdout
     assert "Published" not in done.stdout
+
+
+def test_the_answer_comes_first_and_the_rest_is_asked_for(command: Command) -> None:
+    short = command("compare good fair bad").stdout
+    assert short.startswith("There is no winner: no difference between fair (the best of 2 runs) and good is shown (")
+    assert "Pairs" not in short
+    assert "By question type" not in short
+    assert "Minimum detectable" not in short
+    last = short.splitlines()[-1]
+    assert re.fullmatch(r"More: --tables \(\d\), --pairs \(3\), --notes \(\d+\)\.", last)
+    for option, shown in (("--tables", "By question type"), ("--pairs", "Pairs ("), ("--notes", "Minimum detectable")):
+        longer = command(f"compare good fair bad {option}").stdout
+        assert shown in longer
+        assert option not in longer.splitlines()[-1]
+
+
+def test_the_baseline_is_chosen(command: Command) -> None:
+    document = json.loads(command("compare good fair bad --baseline bad --json").stdout)
+    assert [run["run"] for run in document["runs"]] == ["bad", "good", "fair"]
+    assert (document["verdict"]["run"], document["verdict"]["baseline"]) == ("good", "bad")
+    assert document["verdict"]["finding"] == "better"
+    assert document["verdict"]["winner"] is None
+    text = command("compare good --baseline bad").stdout
+    assert text.startswith("good is better than bad by 30.0 points (95 % interval +2")
+
+
+def test_the_margin_decides_on_as_well_as(command: Command) -> None:
+    assert command("compare good fair").stdout.startswith("No difference between fair and good is shown (100 questions")
+    wide = command("compare good fair --margin 0.3").stdout
+    assert wide.startswith("fair does as well as good (difference -5.0 points, 95 % interval -")
+    assert "inside a margin of 30.0 points)" in wide.splitlines()[0]
 
 
 def test_json_document(command: Command) -> None:
@@ -141,7 +171,8 @@ def test_no_run_id_is_broken_in_a_pipe(command: Command, tmp_path: Path) -> None
     names = [f"a-run-id-of-thirty-characters{place}" for place in range(2)]
     for name, right in zip(names, (80, 20), strict=True):
         graded_run(LongMemEvalDataset(tmp_path / "d.json"), folders_in(tmp_path), name, labels(right, 100 - right))
-    rows = [line.split() for line in command(f"compare {' '.join(names)}").stdout.splitlines()]
+    shown = command(f"compare {' '.join(names)} --tables --pairs").stdout
+    rows = [line.split() for line in shown.splitlines()]
     assert sum(row[:1] == names[:1] for row in rows) == 5
     (pair,) = [row for row in rows if row[:2] == names]
     assert " ".join(pair).endswith(f"{names[0]} is better by 60.0 points")

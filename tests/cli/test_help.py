@@ -10,7 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from longmemeval.cli import verbs
 from longmemeval.cli.main import app
-from longmemeval.cli.verb_table import SUMMARIES
+from longmemeval.cli.verb_table import FOLDERS, SUMMARIES
 from tests.cli.conftest import Command
 from tests.cli.terminal import WIDTHS, check_snapshot, shown
 
@@ -103,6 +103,14 @@ def test_a_group_alone_prints_its_help(group: str, command: Command) -> None:
 def test_the_list_of_verbs_says_what_each_says_of_itself(verb: str) -> None:
     first = (GROUP.commands[verb].help or "").strip().split("\n\n")[0]
     assert " ".join(first.split()) == SUMMARIES[verb]
+
+
+def test_the_help_shows_each_verb_in_one_group(command: Command) -> None:
+    grouped = [verb for verbs in FOLDERS.values() for verb in verbs]
+    assert sorted(grouped) == sorted(SUMMARIES)
+    lines = [line.strip("│ ") for line in command("--help").stdout.splitlines()]
+    headings = ["Begin", "Look", "Compare", "Defend", "Exchange and extend"]
+    assert [line for line in lines if line in headings] == headings
 
 
 def test_the_list_of_verbs_is_whole() -> None:

@@ -36,7 +36,7 @@ def front_rows(output: str) -> dict[str, list[str]]:
 def test_one_command_runs_grades_and_compares_eight_runs(done: tuple[Path, str, str]) -> None:
     folder, out, err = done
     assert len(RUNS) == 8
-    assert "Pairs (exact McNemar)" in out
+    assert "More by longmemeval compare --sweep sample --judge " in out
     assert "NOT the official judge" in out
     assert list(front_rows(out)) == SHOWN
     assert "Left to do:" in err

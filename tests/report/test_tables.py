@@ -27,6 +27,8 @@ from longmemeval.report.tables.comparison import (
     question_lists,
     run_letters,
 )
+from longmemeval.report.tables.footnotes import marks_line, short_notes
+from longmemeval.report.tables.layout import fit
 from longmemeval.report.tables.table import Table
 from longmemeval.settings import Folders
 from tests.pipeline.graded_runs import F1, STRICT, graded_run, labels
@@ -47,11 +49,12 @@ def test_runs_of_labels(dataset: Dataset, where: Folders) -> None:
     con = {"reading": {"method": "con"}, "reads_gold": True}
     graded_run(dataset, where, "b", labels(30, 10), status="interrupted", settings=con)
     runs, types, pairs, lost, latencies = tables(compare(["a", "b"], where=where)).values()
-    assert runs.title == "d, 40 questions, judge test/strict, prompts: by hand"
-    assert runs.columns[:4] == ["run", "memory", "reading", "accuracy,\n95 % interval"]
+    assert runs.title == "d, 40 questions, judge test/strict, prompts: by hand (NOT the official judge)"
+    assert runs.columns[:4] == ["run", "memory", "reading", "accuracy in %,\n95 % interval"]
     assert runs.rows[0][0] == "a"
-    assert runs.rows[1][:4] == ["b\n(reads gold)\n(interrupted)", "last-k", "con", "▲ 75.0 % [59.8, 85.8] !"]
-    assert runs.rows[0][4:] == ["0", "0.0 %", "100", "$0", "0.0"]
+    assert runs.rows[1][:4] == ["b\n(reads gold, interrupted)", "last-k", "con", "75.0 [59.8, 85.8] !"]
+    assert runs.rows[0][4:] == ["baseline", "", "0", "0.0 %", "100", "$0", "0.0"]
+    assert runs.rows[1][4:6] == ["▲ +50.0 [+35.0, +65.0]", "< 0.001"]
     assert (types.columns, types.rows[0][1]) == (["run", "single-session-\nuser\nn 40"], "25.0\n[14.2, 40.2]")
     assert pairs.title == "Pairs (exact McNemar)"
     assert pairs.columns[4:7] == ["only a", "only b", "p"]
@@ -59,16 +62,16 @@ def test_runs_of_labels(dataset: Dataset, where: Folders) -> None:
     assert pairs.rows[0][4:] == ["0", "20", "< 0.001", "< 0.001", "30.4", "b is better by 50.0 points"]
     assert (lost.columns, lost.rows) == (
         ["run", "not retrieved"],
-        [["a", "30"], ["b\n(reads gold)\n(interrupted)", "10"]],
+        [["a", "30"], ["b\n(reads gold, interrupted)", "10"]],
     )
-    assert latencies.rows[1] == ["b\n(reads gold)\n(interrupted)", *["0.0"] * 6]
+    assert latencies.rows[1] == ["b\n(reads gold, interrupted)", *["0.0"] * 6]
 
 
 def test_a_judge_of_scores_heads_its_metric(dataset: Dataset, where: Folders) -> None:
     graded_run(dataset, where, "a", [0.5] * 40, judge=F1)
     graded_run(dataset, where, "b", [0.25] * 40, judge=F1)
     runs, types, pairs, *_ = tables(compare(["a", "b"], where=where)).values()
-    assert "F1,\n95 % interval" in runs.columns
+    assert "F1 in %,\n95 % interval" in runs.columns
     assert types.title == "By question type, F1 in percent"
     assert pairs.title == "Pairs (sign-flip permutation)"
     assert not any("only" in column or "McNemar" in column for column in pairs.columns)
@@ -78,7 +81,7 @@ def test_one_run_has_no_pairs(dataset: Dataset, where: Folders) -> None:
     graded_run(dataset, where, "a", labels(40))
     found = compare(["a"], where=where)
     assert list(tables(found)) == [
-        "d, 40 questions, judge test/strict, prompts: by hand",
+        "d, 40 questions, judge test/strict, prompts: by hand (NOT the official judge)",
         "By question type, accuracy in percent",
         "Latency per question in milliseconds",
     ]
@@ -95,22 +98,47 @@ def test_notes(dataset: Dataset, where: Folders) -> None:
     assert notes[0].startswith(
         "Minimum detectable difference (MDE): 30.4 points (40 questions, 80 % power, by how far these"
     )
-    assert notes[1] == "▲ ▼: significantly better or worse than a (p after Holm below 0.05)."
-    assert notes[2].startswith("! Nothing is known of this judge's errors: it was never checked on LongMemEval.")
-    assert notes[3].startswith("Judge: test/strict")
-    assert notes[4] == "Cost of prepare, question analysis, answers and judge: $0, no model was paid for."
-    assert "missing or were made from other data" in notes[5]
+    assert notes[1].startswith("! Nothing is known of this judge's errors: it was never checked on LongMemEval.")
+    assert notes[2].startswith("Judge: test/strict")
+    assert notes[3] == "Cost of prepare, question analysis, answers and judge: $0, no model was paid for."
+    assert "gone or made from other data" in notes[4]
 
 
-def test_of_many_pairs_those_with_the_first_are_shown(dataset: Dataset, where: Folders) -> None:
+def test_the_lines_under_the_table(dataset: Dataset, where: Folders) -> None:
+    graded_run(dataset, where, "a", labels(10, 30))
+    graded_run(dataset, where, "b", labels(30, 10), status="interrupted", settings={"reading": {"method": "con"}})
+    found = compare(["a", "b"], where=where)
+    assert short_notes(found) == [
+        "! unchecked-judge (all runs).",
+        "b is not completed (interrupted): unanswered questions count as wrong.",
+        "What differs beside the memories: reading.history_format, reading.method.",
+    ]
+    assert marks_line(found, {}).startswith("▲ ▼: significantly better or worse than the baseline, a (p after Holm")
+    assert set(found.cautions) < set(found.warnings)
+
+
+def test_all_pairs_are_in_their_table(dataset: Dataset, where: Folders) -> None:
     names = [f"r{number}" for number in range(6)]
     for name in names:
         graded_run(dataset, where, name, labels(20, 20))
-    five, six = compare(names[:5], where=where), compare(names, where=where)
-    assert len(tables(five)["Pairs (exact McNemar)"].rows) == 10
-    assert [row[:2] for row in tables(six)["Pairs (exact McNemar)"].rows] == [["r0", name] for name in names[1:]]
-    assert not any("--json" in note for note in comparison_notes(five))
-    assert any("--json has all 15; Holm's adjustment covers them all" in note for note in comparison_notes(six))
+    found = compare(names, where=where)
+    assert len(tables(found)["Pairs (exact McNemar)"].rows) == 15
+    (runs,) = comparison_tables(found, details=False, pairs=False)
+    assert [row[3] for row in runs.rows] == ["baseline", *["+0.0 [+0.0, +0.0]"] * 5]
+
+
+def test_columns_that_matter_stay(dataset: Dataset, where: Folders) -> None:
+    for run_id, right in (("a", 10), ("b", 30)):
+        graded_run(dataset, where, run_id, labels(right, 40 - right))
+    (runs,) = comparison_tables(compare(["a", "b"], where=where), details=False, pairs=False)
+    assert fit(runs, 100).left_out[0] == "not evaluated"
+    narrow = fit(runs, 60)
+    assert [" ".join(name.split()) for name in narrow.blocks[0].table.columns] == [
+        "run",
+        "accuracy in %, 95 % interval",
+        "against the baseline, points",
+        "prompt tokens",
+    ]
 
 
 def test_scores_that_are_alike_detect_no_difference_of_zero(dataset: Dataset, where: Folders) -> None:
@@ -162,9 +190,8 @@ def test_a_threshold_is_worth_what_the_judge_gives_declining(credit: float | Non
 def test_common_questions_are_in_the_heading(dataset: Dataset, where: Folders) -> None:
     graded_run(dataset, where, "a", labels(10, 30))
     graded_run(dataset, where, "b", labels(5))
-    assert "d, 5 common questions, judge test/strict, prompts: by hand" in tables(
-        compare(["a", "b"], where=where, common=True)
-    )
+    title = "d, 5 common questions, judge test/strict, prompts: by hand (NOT the official judge)"
+    assert title in tables(compare(["a", "b"], where=where, common=True))
 
 
 @pytest.mark.parametrize(
@@ -216,7 +243,8 @@ def test_document(dataset: Dataset, where: Folders) -> None:
     graded_run(dataset, where, "b", labels(30, 10))
     found = compare(["a", "b"], where=where)
     document = comparison_document(found)
-    assert set(document) == {"dataset", "runs", "pairs", "repeats", "detectable", "warnings"}
+    assert set(document) == {"verdict", "digest", "dataset", "runs", "pairs", "repeats", "detectable", "warnings"}
+    assert document["verdict"] == found.verdict
     first = document["runs"][0]
     assert (first["run"], first["overall"]["correct"], first["lost"]) == ("a", 10, {"not retrieved": 30})
     assert {"judge", "task_averaged", "by_type", "abstention", "usage", "costs", "answers_latency_ms", "memory"} < set(
@@ -244,6 +272,8 @@ def test_long_run_ids_go_by_letters(dataset: Dataset, where: Folders) -> None:
     runs, _, pairs, *_ = tables(found).values()
     assert [row[0] for row in runs.rows] == ["A", "B"]
     assert (pairs.rows[0][:2], pairs.rows[0][-1]) == (["A", "B"], "B is better by 50.0 points")
-    notes = list(comparison_notes(found))
-    assert run_letters(found, None) == {names[0]: "A", names[1]: "B"}
-    assert "▲ ▼: significantly better or worse than A (p after Holm below 0.05)." in notes
+    letters = {names[0]: "A", names[1]: "B"}
+    assert run_letters(found, None) == letters
+    assert marks_line(found, letters).startswith(
+        "▲ ▼: significantly better or worse than the baseline, A (p after Holm"
+    )

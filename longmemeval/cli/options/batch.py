@@ -33,7 +33,7 @@ class Batch:
     ] = None
 
     def options(self) -> "BatchOptions | None":
-        """As the pipeline takes them; None: calls go directly."""
+        """Return the options as the pipeline takes them; None: calls go directly."""
         from longmemeval.pipeline.batches.batches import BatchOptions
 
         if self.batch_poll is not None and not self.batch:

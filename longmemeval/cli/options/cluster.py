@@ -21,7 +21,7 @@ ClusterAddress = Annotated[
 
 
 def executor_spec(executor: str | None, address: str | None) -> str | None:
-    """The executor with its address, as the pipeline takes it.
+    """Return the executor with its address, as the pipeline takes it.
 
     Raises:
         HarnessError: an address is given, and no executor.

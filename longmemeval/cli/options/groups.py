@@ -31,7 +31,7 @@ def add_verb(app: typer.Typer, name: str, verb: Callable[..., None], *, example:
 
 
 def spread(verb: Callable[..., None], *, all_options: bool = False) -> Callable[..., None]:
-    """The verb with every parameter that is an option group replaced by the fields of the group.
+    """Return the verb with every parameter that is an option group replaced by the fields of the group.
 
     Args:
         verb: takes arguments, options and instances of dataclasses.

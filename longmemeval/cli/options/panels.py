@@ -4,7 +4,8 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import typer
-from rich.console import Console
+from rich.console import Console, Group, RenderableType
+from rich.padding import Padding
 from rich.panel import Panel
 from rich.table import Table as Grid
 from rich.text import Text
@@ -20,7 +21,7 @@ _EXPLAINED = "every-option"
 
 
 class _Context(Protocol):
-    """What is used of a context."""
+    """The part of a context that is used."""
 
     @property
     def command_path(self) -> str: ...
@@ -30,7 +31,7 @@ class _Context(Protocol):
 
 
 class _Formatter(Protocol):
-    """Where help is written to."""
+    """A writer of help."""
 
     def write(self, string: str, /) -> None: ...
 
@@ -73,16 +74,20 @@ class Verbs(TyperGroup):
             raise typer.Exit
         return super().parse_args(ctx, args)
 
-    def summaries(self) -> dict[str, str]:
-        """Return the line of each verb in the help."""
-        return {name: _summary(verb.help) for name, verb in self.commands.items()}
+    def summaries(self) -> dict[str, dict[str, str]]:
+        """Return the line of each verb in the help, by the heading it stands under; empty: under none."""
+        return {"": {name: _summary(verb.help) for name, verb in self.commands.items()}}
 
     def format_help(self, ctx: _Context, formatter: _Formatter) -> None:
         """Print usage, verbs and options."""
         console = _console()
         _print_head(console, self, ctx, "COMMAND")
-        verbs = [(Text(name, style=_BOLD), Text(summary)) for name, summary in self.summaries().items()]
-        console.print(_panel("Commands", verbs))
+        groups, parts = self.summaries(), list[RenderableType]()
+        width = max(len(name) for verbs in groups.values() for name in verbs)
+        for heading, verbs in groups.items():
+            rows = [(Text(name, style=_BOLD), Text(summary)) for name, summary in verbs.items()]
+            parts += [*([Text(heading, style="bold")] if heading else []), _grid(rows, 2 if heading else 0, width)]
+        console.print(_boxed("Commands", Group(*parts)))
         console.print(
             _panel("Options", [*((usage_of(one), explanation_of(one)) for one in visible_parameters(self)), _OWN_HELP])
         )
@@ -130,19 +135,27 @@ def _summary(text: str | None) -> str:
 
 
 def _panel(title: str, rows: Sequence[tuple[Text, Text]]) -> Panel:
+    return _boxed(title, _grid(rows))
+
+
+def _boxed(title: str, what: RenderableType) -> Panel:
+    return Panel(what, title=title, title_align="left", border_style="dim")
+
+
+def _grid(rows: Sequence[tuple[Text, Text]], indent: int = 0, width: int | None = None) -> Padding:
     grid = Grid.grid(padding=(0, 2, 0, 0), expand=True)
-    grid.add_column(no_wrap=True)
+    grid.add_column(no_wrap=True, min_width=width)
     grid.add_column(ratio=1)
     for row in rows:
         grid.add_row(*row)
-    return Panel(grid, title=title, title_align="left", border_style="dim")
+    return Padding(grid, (0, 0, 0, indent))
 
 
 def _names_panel(ctx: _Context, options: Iterable[Parameter]) -> Panel:
-    """The names of options, each whole on its line."""
+    """Return the names of options, each whole on its line."""
     names = [_long(one) for one in options if _long(one) != "--help-all"]
     title = f"{ADVANCED}: explained by {ctx.command_path} --help-all"
-    return Panel(Text(" ".join(names), style="cyan"), title=title, title_align="left", border_style="dim")
+    return _boxed(title, Text(" ".join(names), style="cyan"))
 
 
 def _argument(one: TyperArgument) -> str:
@@ -155,7 +168,7 @@ def _option(one: TyperOption) -> str:
 
 
 def _long(one: Parameter) -> str:
-    """The first of an option's long names."""
+    """Return the first of an option's long names."""
     return next((name for name in one.opts if name.startswith("--")), one.opts[0])
 
 

@@ -10,7 +10,7 @@ from longmemeval.cli.options.panels import ADVANCED
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
-    """How progress is shown."""
+    """The way progress is shown."""
 
     progress: Annotated[
         Literal["auto", "json", "off"],

@@ -149,7 +149,7 @@ class Runs:
     sweep: Sweep = None
 
     def named(self, where: "Folders", *, rankings: bool = False) -> list[str]:
-        """The ids; patterns and sweeps leave out runs of `retrieval` unless `rankings`."""
+        """Return the ids; patterns and sweeps leave out runs of `retrieval` unless `rankings`."""
         from longmemeval.cli.output import tell_omitted
         from longmemeval.results.listing import named_runs
 
@@ -161,7 +161,7 @@ class Runs:
 
 @dataclass(frozen=True, kw_only=True)
 class Questions:
-    """Which questions."""
+    """The questions to ask."""
 
     limit: Annotated[
         int | None, typer.Option("--limit", metavar="N", rich_help_panel=WHAT, help="Only the first N questions.")
@@ -195,14 +195,14 @@ class Questions:
     ] = ""
 
     def given(self) -> list[str]:
-        """The options that were given, as words of a command line."""
+        """Return the options that were given, as words of a command line."""
         numbers = {"--limit": self.limit, "--sample": self.sample, "--seed": self.seed or None}
         words = [word for name, number in numbers.items() if number is not None for word in (name, str(number))]
         words += ["--shard", self.shard] if self.shard else []
         return words + [word for one in self.question_id or () for word in ("--question-id", one)]
 
     def selection(self) -> "Selection":
-        """The selection these options name."""
+        """Return the selection these options name."""
         from longmemeval.results.selection import Selection
 
         return Selection(self.limit, self.sample, self.seed, tuple(self.question_id or ()), self.shard)
@@ -231,7 +231,7 @@ class Parameters:
     ] = None
 
     def overrides(self) -> list[str]:
-        """All of them as `key=value`."""
+        """Return all of them as `key=value`."""
         from longmemeval.memory.configuration import given_parameters
 
         return [*(self.settings or []), *given_parameters(reranker=self.reranker, budget=self.budget)]
@@ -239,7 +239,7 @@ class Parameters:
 
 @dataclass(frozen=True, kw_only=True)
 class Rates:
-    """How many requests and tokens a minute providers take."""
+    """The requests and tokens that providers take a minute."""
 
     rpm: Annotated[
         float | None,
@@ -268,7 +268,7 @@ class Rates:
     ] = None
 
     def rates(self, where: "Folders") -> "RateLimits":
-        """The limits, which commands with the same fixtures share."""
+        """Return the limits, which commands with the same fixtures share."""
         from longmemeval.llm.rates.file import rate_limits
 
         return rate_limits(self.file, rpm=self.rpm, tpm=self.tpm, folder=where.cache_dir / "rates")
@@ -283,7 +283,7 @@ class Rates:
 
 @dataclass(frozen=True, kw_only=True)
 class Calls(Rates):
-    """How chat models are called, and what that may cost."""
+    """The way chat models are called, and the limit on their cost."""
 
     api_base: ApiBase = None
     concurrency: Annotated[
@@ -369,18 +369,18 @@ ResultsDir = Annotated[
 
 @dataclass(frozen=True, kw_only=True)
 class PreparedPlaces:
-    """Where data sets and fixtures are."""
+    """The folders of data sets and fixtures."""
 
     data_dir: DataDir = None
     prepared_dir: PreparedDir = None
 
     def given(self) -> list[str]:
-        """The options that were given, as words of a command line."""
+        """Return the options that were given, as words of a command line."""
         named = {field.name.replace("_", "-"): getattr(self, field.name) for field in fields(self)}
         return [word for name, path in named.items() if path is not None for word in (f"--{name}", str(path))]
 
     def folders(self) -> "Folders":
-        """The folders these options name."""
+        """Return the folders these options name."""
         from longmemeval.settings import folders
 
         return folders(**{field.name: getattr(self, field.name) for field in fields(self)})
@@ -388,6 +388,6 @@ class PreparedPlaces:
 
 @dataclass(frozen=True, kw_only=True)
 class Places(PreparedPlaces):
-    """Where data sets, fixtures and runs are."""
+    """The folders of data sets, fixtures and runs."""
 
     results_dir: ResultsDir = None

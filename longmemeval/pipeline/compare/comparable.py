@@ -9,6 +9,7 @@ from longmemeval.core.text.plural import count_of
 from longmemeval.errors import HarnessError
 from longmemeval.judges.imported import bound_to_its_log
 from longmemeval.measures.metrics import compute_metrics
+from longmemeval.pipeline.compare.comparison import Note
 from longmemeval.results.graded.graded_run import GradedRun
 from longmemeval.results.run_questions import RunQuestions
 from longmemeval.results.scores.warnings import OF_QUESTIONS, question_warnings
@@ -78,12 +79,12 @@ def _refuse(
 
 
 def _one_judge(graded: Sequence[GradedRun]) -> str:
-    """Return how to have all runs graded by one judge."""
+    """Return what to do so that one judge has graded all runs."""
     judges = [{metrics.judge.id for metrics in run.files.metrics} for run in graded]
     if shared := sorted(set[str].intersection(*judges)):
         return "With --judge, name a judge that has graded all of them: " + ", ".join(shared)
     if any(bound_to_its_log(run.metrics.judge) for run in graded):
-        # Their identity contained the hash of the log, so that no two logs had a judge in common.
+        # Their identity had the hash of the log in it, so that no two logs had a judge in common.
         return "Logs imported by an earlier version have a judge each: `longmemeval import FILE` again, as other runs"
     return "Have all of them graded by one judge (`longmemeval evaluate RUN --judge SPEC`), then name it with --judge"
 
@@ -99,10 +100,10 @@ def _shared_questions(graded: Sequence[GradedRun]) -> set[str]:
 
 
 def on_common_questions(graded: Sequence[GradedRun]) -> tuple[list[GradedRun], list[str]]:
-    """Return the runs restricted to the questions they all share; scores are computed again.
+    """Return the runs as if they had answered the questions all of them share and no others; scores are computed again.
 
     Returns:
-        The restricted runs, and notes: none if they answered the same questions anyway.
+        The runs, and what has to be said: nothing where they answered the same questions anyway.
 
     Raises:
         HarnessError: there is no such question.
@@ -124,27 +125,23 @@ def on_common_questions(graded: Sequence[GradedRun]) -> tuple[list[GradedRun], l
 def _restricted(run: GradedRun, shared: set[str]) -> GradedRun:
     if len(run.asked.questions) == len(shared):
         return run
-    shared_ids = tuple(question_id for question_id in run.manifest.question_ids if question_id in shared)
-    run_questions = RunQuestions(
-        structs.replace(run.manifest, question_ids=shared_ids, selection=None), run.asked.dataset
-    )
+    kept = tuple(question_id for question_id in run.manifest.question_ids if question_id in shared)
+    asked = RunQuestions(structs.replace(run.manifest, question_ids=kept, selection=None), run.asked.dataset)
     answers = {question_id: answer for question_id, answer in run.answers.items() if question_id in shared}
     metrics = compute_metrics(
-        run_questions.golds(),
+        asked.golds(),
         run.judgements,
         run.metrics.judge,
         run=run.manifest.run_id,
-        haystacks={question.question_id: question.haystack_id for question in run_questions.questions.values()},
+        haystacks={question.question_id: question.haystack_id for question in asked.questions.values()},
         hypotheses={name: answer.hypothesis for name, answer in answers.items() if answer.status == "ok"},
-        types=run_questions.benchmark.types,
+        types=asked.benchmark.types,
     )
-    part = (
-        f"{len(shared):,} of {run_questions.total:,} questions, those that all runs share" if run_questions.part else ""
-    )
+    part = f"{len(shared):,} of {asked.total:,} questions, those that all runs share" if asked.part else ""
     answered = [answer for answer in answers.values() if answer.status == "ok"]
     warnings = (
-        *question_warnings(run_questions, answered, control=run.summary.control is not None),
-        *(warning for warning in run.summary.warnings if warning.code not in OF_QUESTIONS),
+        *question_warnings(asked, answered, control=run.summary.control is not None),
+        *(one for one in run.summary.warnings if one.code not in OF_QUESTIONS),
     )
     summary = structs.replace(
         run.summary,
@@ -153,39 +150,46 @@ def _restricted(run: GradedRun, shared: set[str]) -> GradedRun:
         judge_check=run.corrected(metrics),
         warnings=warnings,
     )
-    judgements = {question_id: judgement for question_id, judgement in run.judgements.items() if question_id in shared}
-    return structs.replace(run, summary=summary, answers=answers, judgements=judgements, asked=run_questions)
+    judgements = {question_id: one for question_id, one in run.judgements.items() if question_id in shared}
+    return structs.replace(run, summary=summary, answers=answers, judgements=judgements, asked=asked)
 
 
-def what_differs(graded: Sequence[GradedRun]) -> Iterator[str]:
-    """Yield what makes comparable runs less so, a sentence each: first their kind, then every differing setting."""
+def what_differs(graded: Sequence[GradedRun]) -> Iterator[Note]:
+    """Say what, beside settings, makes comparable runs less so."""
     foreign = [run for run in graded if run.manifest.kind != "run"]
     if foreign:
-        yield f"{_names(foreign)}: answers of another system; how they were made is unknown."
+        yield Note(f"{_names(foreign)}: answers of another system; how they were made is unknown.", caution=True)
     for run in graded:
         if (status := run.manifest.status) != "completed":
-            yield f"{run.manifest.run_id} is not completed ({status}): unanswered questions count as wrong."
+            text = f"{run.manifest.run_id} is not completed ({status}): unanswered questions count as wrong."
+            yield Note(text, caution=True)
         if run.summary.reads_gold:
-            yield f"{run.manifest.run_id} reads the gold evidence: it is a ceiling, not a memory system."
+            yield Note(f"{run.manifest.run_id} reads the gold evidence: it is a ceiling, not a memory system.")
     if len({run.metrics.judge.official for run in graded}) > 1:
         served = [run for run in graded if not run.metrics.judge.official]
-        yield f"{_names(served)}: according to the server, not all labels come from the official judge's model."
-    yield from _setting_differences([run for run in graded if run.manifest.kind == "run"])
+        text = f"{_names(served)}: according to the server, not all labels come from the official judge's model."
+        yield Note(text, caution=True)
 
 
-def _setting_differences(graded: Sequence[GradedRun]) -> Iterator[str]:
-    """Yield settings with several values, of the memory only the budget: `reading.method differs: con in a; …`."""
+def setting_differences(graded: Sequence[GradedRun]) -> dict[str, str]:
+    """Return a sentence on each setting that the runs differ in, of the memory's own the budget alone, by its name.
+
+    Such as `reading.method differs: con in a; direct in b.`
+    """
+    graded = [run for run in graded if run.manifest.kind == "run"]
     values: dict[str, dict[str, list[GradedRun]]] = {}
     settings = {run.manifest.run_id: dict(_decisive(run.manifest.settings.plain)) for run in graded}
-    for name in sorted({name for run_settings in settings.values() for name in run_settings}):
+    for name in sorted({name for one in settings.values() for name in one}):
         for run in graded:
             has = settings[run.manifest.run_id]
             # Only runs that read vectors have an embedder, and only memories that search a budget.
             if name in has or not name.startswith(("embedder.", "budget")):
                 values.setdefault(name, {}).setdefault(_shown(has.get(name)), []).append(run)
-    for name, groups in values.items():
-        if len(groups) > 1:
-            yield f"{name} differs: {'; '.join(f'{value} in {_names(alike)}' for value, alike in groups.items())}."
+    return {
+        name: f"{name} differs: {'; '.join(f'{value} in {_names(alike)}' for value, alike in groups.items())}."
+        for name, groups in values.items()
+        if len(groups) > 1
+    }
 
 
 def _decisive(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -3,22 +3,30 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import combinations
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from longmemeval.errors import HarnessError
 from longmemeval.llm.controls import CONTROL_MODELS
-from longmemeval.pipeline.compare.comparable import check_comparable, on_common_questions, what_differs
+from longmemeval.pipeline.compare.comparable import (
+    check_comparable,
+    on_common_questions,
+    setting_differences,
+    what_differs,
+)
 from longmemeval.pipeline.compare.comparison import (
     Comparison,
     Discordant,
+    Note,
     PairResult,
     QuestionRow,
     RepeatGroup,
     RunFigures,
 )
 from longmemeval.pipeline.compare.detectable import detectable_difference, planned_difference
+from longmemeval.pipeline.compare.digest import digest_of
 from longmemeval.pipeline.compare.floor import floor_note
 from longmemeval.pipeline.compare.repeats import pool_repeats
+from longmemeval.pipeline.compare.verdict import MARGIN, verdict_of
 from longmemeval.results.graded.graded_run import GradedRun, load_graded
 from longmemeval.results.graded.losses import Losses, StoredSessions, losses
 from longmemeval.results.index import settings_sha256
@@ -38,77 +46,100 @@ def compare(
     common: bool = False,
     dataset: str | None = None,
     seed: int = 0,
+    margin: float = MARGIN,
     where: Folders | None = None,
 ) -> Comparison:
     """Compare graded runs over the same questions.
 
     Args:
-        run_ids: one or more, in the order of display; marks refer to the first.
-        judge: id of the judge, a beginning of it or its model; None: the official judge's scores if there are any, else
-            the newest.
-        common: compare on the questions all runs share if they answered different ones.
-        dataset: the location of the data, if it has moved.
+        run_ids: one or more, in the order of display; the first is the baseline of marks and verdict.
+        judge: id of the judge, a beginning of it or its model; None: the official judge's scores where there are some,
+            else the newest.
+        common: compare on the questions all runs share where they answered different ones.
+        dataset: where the data is now, if it has moved.
         seed: of the resampling.
+        margin: of the verdict: a run does "as well as" the baseline where the interval of their difference is inside.
         where: the folders; None: from the environment.
 
     Raises:
         HarnessError: no such run, it is not graded, or the runs are of different data, questions, judges or metrics.
     """
     where = where or folders()
-    return compare_runs(load_graded(run_ids, where, judge=judge, dataset=dataset), where, seed=seed, common=common)
+    graded = load_graded(run_ids, where, judge=judge, dataset=dataset)
+    return compare_runs(graded, where, seed=seed, common=common, margin=margin)
 
 
-def compare_runs(graded: Sequence[GradedRun], where: Folders, *, seed: int = 0, common: bool = False) -> Comparison:
+def compare_runs(
+    graded: Sequence[GradedRun], where: Folders, *, seed: int = 0, common: bool = False, margin: float = MARGIN
+) -> Comparison:
     """Compare runs that have been loaded.
 
     Args:
         graded: one or more, in the order of display.
-        where: the folders; existing fixtures show what was stored.
+        where: the folders; fixtures that are still there tell what was stored.
         seed: of the resampling.
         common: compare on the questions all runs share.
+        margin: of the verdict.
 
     Raises:
         HarnessError: there is no run, or they are of different data, questions, judges or metrics.
     """
     if not graded:
         raise HarnessError("There is nothing to compare", fix="Name at least one graded run")
-    notes: list[str] = []
+    left_out: list[str] = []
     if common:
-        graded, notes = on_common_questions(graded)
+        graded, left_out = on_common_questions(graded)
     check_comparable(graded)
     credits = [run.credits for run in graded]
-    run_questions = graded[0].asked
-    pairs = pairs_of(graded, seed)
+    asked = graded[0].asked
+    pairs, repeats = pairs_of(graded, seed), tuple(_repeats(graded))
     stored = StoredSessions(where)
     lost = [losses(run, stored) for run in graded]
-    haystacks = graded[0].haystacks
+    corrected, first = list(_corrected(graded, pairs)), graded[0].manifest.run_id
+    answering = [run for run in graded if run.summary.model not in CONTROL_MODELS]
+    differing = setting_differences(answering)
+    verdict = verdict_of(
+        [run.summary for run in graded],
+        pairs,
+        repeats,
+        margin=margin,
+        not_surviving=[one.pair for one in corrected if one.survives is False],
+    )
+    subject = next(place for place, run in enumerate(graded) if run.manifest.run_id == verdict.run)
+    notes = (
+        *(Note(text, caution=True) for text in left_out),
+        *(Note(one.text, caution=one.survives is False and one.pair[0] == first) for one in corrected),
+        *filter(None, [floor_note(graded, seed)]),
+        *what_differs(answering),
+        *(Note(text) for text in differing.values()),
+        *_not_known(stored),
+        *_too_few(len(pairs), graded[0].haystacks),
+    )
     return Comparison(
         dataset=graded[0].manifest.dataset["name"],
-        common=bool(notes),
-        runs=tuple(_figures(run, losses_of_run, pairs) for run, losses_of_run in zip(graded, lost, strict=True)),
+        common=bool(left_out),
+        runs=tuple(_figures(run, one, pairs) for run, one in zip(graded, lost, strict=True)),
         pairs=tuple(pairs),
-        questions=tuple(
-            _row(name, run_questions.question_type(name), credits, lost) for name in run_questions.questions
-        ),
-        repeats=tuple(_repeats(graded)),
-        detectable=(
-            max((pair.detectable for pair in pairs if pair.detectable is not None), default=None)
-            if pairs
-            else planned_difference(haystacks, labels=graded[0].metrics.judge.metric == "accuracy")
-        ),
-        warnings=(
-            *notes,
-            *_surviving(graded, pairs),
-            *filter(None, [floor_note(graded, seed)]),
-            *what_differs([run for run in graded if run.summary.model not in CONTROL_MODELS]),
-            *_not_known(stored),
-            *_too_few(len(pairs), haystacks),
-        ),
+        questions=tuple(_row(one, asked.question_type(one), credits, lost) for one in asked.questions),
+        repeats=repeats,
+        detectable=_detectable(graded[0], pairs),
+        warnings=tuple(note.text for note in notes),
+        verdict=verdict,
+        digest=digest_of(graded[subject], lost[subject], [*graded[:subject], *graded[subject + 1 :]]),
+        cautions=tuple(note.text for note in notes if note.caution),
+        differing=tuple(differing),
     )
 
 
+def _detectable(first: GradedRun, pairs: Sequence[PairResult]) -> float | None:
+    """Return what every pair can show, of one run a planning figure (`Comparison.detectable`)."""
+    if not pairs:
+        return planned_difference(first.haystacks, labels=first.metrics.judge.metric == "accuracy")
+    return max((pair.detectable for pair in pairs if pair.detectable is not None), default=None)
+
+
 def pairs_of(graded: Sequence[GradedRun], seed: int = 0) -> list[PairResult]:
-    """Return every run paired with every later one, p values adjusted for the number of pairs."""
+    """Compare every run with every later one, p values adjusted for their number."""
     credits = [run.credits for run in graded]
     haystacks = graded[0].haystacks
     ids = [run.manifest.run_id for run in graded]
@@ -116,7 +147,7 @@ def pairs_of(graded: Sequence[GradedRun], seed: int = 0) -> list[PairResult]:
     places = list(combinations(range(len(graded)), 2))
     found = []
     for first, second in places:
-        # Always in the order of the ids, and swapped afterwards: chance must not depend on the order given.
+        # Always in the order of the ids, and turned round after: chance must not depend on the order given.
         a, b = sorted((first, second), key=ids.__getitem__)
         paired = compare_pairs(credits[a], credits[b], haystacks, seed=seed)
         found.append(paired if a == first else _turned(paired))
@@ -131,19 +162,29 @@ def pairs_of(graded: Sequence[GradedRun], seed: int = 0) -> list[PairResult]:
     ]
 
 
-def _too_few(pairs: int, haystacks: Mapping[str, str]) -> Iterator[str]:
-    """Warn if the questions, or the haystacks they share, are too few for any difference to be significant."""
+def _too_few(pairs: int, haystacks: Mapping[str, str]) -> Iterator[Note]:
+    """Say where the questions, or the haystacks they share, are so few that no difference could be called one."""
     units = independent_units(list(haystacks.values()))
     if pairs and smallest_p(units) * pairs >= ALPHA:
         what = "haystacks" if units < len(haystacks) else "question" if units == 1 else "questions"
-        yield (
+        yield Note(
             f"With {units} {what} p is never below {smallest_p(units):.2g}: adjusted for {pairs:,} "
             f"{'pair' if pairs == 1 else 'pairs'}, no difference can reach significance. Compare fewer runs at a time, "
-            f"or on more {what.removesuffix('s')}s."
+            f"or on more {what.removesuffix('s')}s.",
+            caution=True,
         )
 
 
-def _surviving(graded: Sequence[GradedRun], pairs: Sequence[PairResult]) -> Iterator[str]:
+class _Corrected(Struct, frozen=True):
+    """A difference beyond the noise, corrected for the judge's errors."""
+
+    pair: tuple[str, str]
+    text: str
+    survives: bool | None
+    """None where it cannot be corrected."""
+
+
+def _corrected(graded: Sequence[GradedRun], pairs: Sequence[PairResult]) -> Iterator[_Corrected]:
     """Yield whether significant differences remain so when corrected for the judge's errors."""
     stored = graded[0].check_of(graded[0].metrics.judge)
     rates = stored.rates if stored else None
@@ -154,17 +195,21 @@ def _surviving(graded: Sequence[GradedRun], pairs: Sequence[PairResult]) -> Iter
             a, b = scores[pair.a], scores[pair.b]
             evaluated = (b.not_evaluated - a.not_evaluated) / a.n
             found = corrected_difference(pair.difference, pair.interval, rates, evaluated=evaluated)
-            subject = f"{pair.a} - {pair.b}, corrected for the judge's errors"
+            # Rates that do not hold for a run say nothing of how far it is from another.
+            odd = next((name for name in (pair.a, pair.b) if reasons.get(name)), None)
+            survives = None
             if isinstance(found, NotCorrectable):
-                yield f"{subject}: not possible, {found.reason}."
-                continue
-            if odd := next((name for name in (pair.a, pair.b) if reasons.get(name)), None):
-                # Rates that do not apply to a run say nothing about its difference to another.
-                yield f"{subject}: not possible, as for {odd} {reasons[odd]}."
-                continue
-            low, high = found.interval
-            survives = "the difference survives" if low > 0 or high < 0 else "the difference does NOT survive"
-            yield f"{subject}: {found.value * 100:+z.1f} points [{low * 100:+z.1f}, {high * 100:+z.1f}], {survives}."
+                finding = f"not possible, {found.reason}"
+            elif odd:
+                finding = f"not possible, as for {odd} {reasons[odd]}"
+            else:
+                low, high = found.interval
+                survives = low > 0 or high < 0
+                said = "the difference survives" if survives else "the difference does NOT survive"
+                finding = f"{found.value * 100:+z.1f} points [{low * 100:+z.1f}, {high * 100:+z.1f}], {said}"
+            yield _Corrected(
+                (pair.a, pair.b), f"{pair.a} - {pair.b}, corrected for the judge's errors: {finding}.", survives
+            )
 
 
 def _turned(paired: Paired) -> Paired:
@@ -219,8 +264,8 @@ def _row(
     return QuestionRow(
         question_id=question_id,
         question_type=question_type,
-        credits=tuple(run_credits[question_id] for run_credits in credits),
-        stages=tuple(run_losses.stages[question_id] for run_losses in lost),
+        credits=tuple(one[question_id] for one in credits),
+        stages=tuple(one.stages[question_id] for one in lost),
     )
 
 
@@ -234,9 +279,9 @@ def _repeats(graded: Sequence[GradedRun]) -> Iterator[RepeatGroup]:
             )
 
 
-def _not_known(stored: StoredSessions) -> Iterator[str]:
+def _not_known(stored: StoredSessions) -> Iterator[Note]:
     if stored.unknown:
-        yield (
+        yield Note(
             f"The fixtures of {', '.join(stored.unknown)} are missing or were made from other data since: whether "
             "evidence was stored is unknown, so none is reported as not stored."
         )

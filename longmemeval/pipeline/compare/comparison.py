@@ -1,6 +1,8 @@
 """The results of `compare`: figures of every run, every pair of runs, every question. Nothing is rounded."""
 
-from msgspec import Struct
+from typing import Literal
+
+from msgspec import Struct, structs
 
 from longmemeval.records import Provenance
 from longmemeval.results.graded.graded_run import RunSummary
@@ -66,6 +68,25 @@ class PairResult(Struct, frozen=True):
     `p` below 0.05. None if they can show none, or the two score alike on every question.
     """
 
+    @property
+    def is_better(self) -> bool:
+        """True where `a` is significantly better than `b`."""
+        return self.significant and self.difference > 0
+
+    @property
+    def turned(self) -> "PairResult":
+        """The same result as seen from `b`."""
+        low, high = self.interval
+        one = self.mcnemar
+        return structs.replace(
+            self,
+            a=self.b,
+            b=self.a,
+            difference=0.0 - self.difference,
+            interval=(0.0 - high, 0.0 - low),
+            mcnemar=one and Discordant(one.b_only, one.a_only, one.p),
+        )
+
     def verdict_on(self, a: str, b: str) -> str:
         """Return the verdict, with the runs under these names."""
         if not self.significant:
@@ -92,6 +113,58 @@ class RepeatGroup(Struct, frozen=True):
     spread: Spread
 
 
+class Note(Struct, frozen=True):
+    """A sentence on what makes the figures of a comparison less comparable than they look."""
+
+    text: str
+    caution: bool = False
+    """Whether it speaks against what the table shows: it is then shown beside the table, not only on request."""
+
+
+Finding = Literal["score", "better", "worse", "as well as", "alike", "not shown"]
+
+
+class Verdict(Struct, frozen=True):
+    """The answer of a comparison."""
+
+    text: str
+    """One sentence."""
+    finding: Finding
+    """Of `run` against `baseline`; `score` for a single run."""
+    run: str
+    """The best run beside the baseline that is no control; of controls alone, the best of them."""
+    baseline: str | None
+    """The first run; None for a single run."""
+    winner: str | None
+    """The run that is better than the baseline and than every other run that is no control; None: there is none."""
+    margin: float
+    """Between 0 and 1: "as well as" needs the interval of the difference inside it."""
+
+
+class LostGroup(Struct, frozen=True):
+    """Questions that a run lost for one cause."""
+
+    cause: str
+    count: int
+    won_elsewhere: int
+    """Those of them that another run answers correctly without the gold evidence."""
+    example: str
+    """The id of one, of those `won_elsewhere` where there are some."""
+    to_try: str
+    """Options of `run` or another verb that may mend it; empty where none would."""
+
+
+class Digest(Struct, frozen=True):
+    """Why one run lost its questions."""
+
+    run: str
+    lost: int
+    """Questions answered wrongly, or not at all."""
+    of: int
+    groups: tuple[LostGroup, ...]
+    """The most frequent cause first."""
+
+
 class Comparison(Struct, frozen=True):
     """Runs over the same questions of the same data, graded by the same judge."""
 
@@ -107,5 +180,12 @@ class Comparison(Struct, frozen=True):
     """
     warnings: tuple[str, ...]
     """Warnings that the figures are less comparable than they look, one sentence or two each."""
+    verdict: Verdict
+    digest: Digest
+    """Of the run that the verdict is about."""
+    cautions: tuple[str, ...] = ()
+    """Those of the warnings that speak against what the table shows."""
+    differing: tuple[str, ...] = ()
+    """Names of the settings, beside those of the memories, that the runs differ in."""
     common: bool = False
     """True if questions were left out that not all runs answered."""

@@ -9,6 +9,7 @@ from itertools import count
 from math import ceil, fsum
 
 from longmemeval.core.text.plural import count_of
+from longmemeval.pipeline.compare.comparison import Note
 from longmemeval.pipeline.compare.repeats import pool_repeats
 from longmemeval.results.graded.graded_run import GradedRun
 from longmemeval.statistics.paired import compare_pairs, holm
@@ -19,7 +20,7 @@ Pool = Sequence[GradedRun]
 Credits = Mapping[str, float]
 
 
-def floor_note(graded: Sequence[GradedRun], seed: int = 0) -> str | None:
+def floor_note(graded: Sequence[GradedRun], seed: int = 0) -> Note | None:
     """Return which runs are significantly better than the best control, or that these questions cannot show it.
 
     Args:
@@ -27,7 +28,7 @@ def floor_note(graded: Sequence[GradedRun], seed: int = 0) -> str | None:
         seed: of the resampling.
 
     Returns:
-        None if no run is a floor, or all are controls.
+        None where no run is a floor, or all are controls.
     """
     pools = pool_repeats(graded)
     floors = [pool for pool in pools if pool[0].summary.control == "floor"]
@@ -36,7 +37,7 @@ def floor_note(graded: Sequence[GradedRun], seed: int = 0) -> str | None:
         return None
     best = max(floors, key=lambda pool: fsum(_credits(pool).values()))
     if cannot := _out_of_reach(best, len(systems)):
-        return cannot
+        return Note(cannot, caution=True)
     base, haystacks = _credits(best), graded[0].haystacks
     found = [compare_pairs(_credits(pool), base, haystacks, seed=seed) for pool in systems]
     adjusted = holm([paired.p for paired in found])
@@ -47,19 +48,21 @@ def floor_note(graded: Sequence[GradedRun], seed: int = 0) -> str | None:
     ]
     control = _control(best, comparisons=len(systems))
     if len(systems) == 1:
-        return f"{_name(systems[0])} is {'NOT ' if behind else ''}significantly better than {control}."
-    if not behind:
-        return f"Every run is significantly better than {control}."
-    if len(behind) == len(systems):
-        return f"NO run is significantly better than {control}."
-    return f"NOT significantly better than {control}: {', '.join(behind)}."
+        text = f"{_name(systems[0])} is {'NOT ' if behind else ''}significantly better than {control}."
+    elif not behind:
+        text = f"Every run is significantly better than {control}."
+    elif len(behind) == len(systems):
+        text = f"NO run is significantly better than {control}."
+    else:
+        text = f"NOT significantly better than {control}: {', '.join(behind)}."
+    return Note(text, caution=bool(behind))
 
 
 def _out_of_reach(best: Pool, runs: int) -> str | None:
     """Return a note that no run could be significantly better, and what that takes; None if one could.
 
-    A run can only win questions that the control does not get right. One that wins all of them has the smallest
-    possible p: by McNemar's test and by flipping signs alike, that of as many signs that agree.
+    Only what the control leaves to win can be won. A run that wins all of it has the smallest p there is: by McNemar's
+    test and by flipping signs alike, that of as many signs that agree.
     """
     credits, haystacks = _credits(best), best[0].haystacks
     shared = share_haystacks(list(haystacks.values()))
@@ -71,12 +74,12 @@ def _out_of_reach(best: Pool, runs: int) -> str | None:
         return None
     needed = next(number for number in count(1) if runs * smallest_p(number) < ALPHA)
     fewer = ceil(ALPHA / least) - 1
-    remedy = f", or compare at most {count_of(fewer, 'run')} at a time" if fewer else ""
+    remedy = f", or at most {count_of(fewer, 'run')} at a time" if fewer else ""
     family = f", adjusted for {runs} comparisons" if runs > 1 else ""
     return (
-        f"No run can be shown to be better than {_control(best)}: even winning all that it leaves to win ({room} of "
-        f"{count_of(units, unit)}) gives p = {min(1.0, runs * least):.2g}{family}. "
-        f"At least {count_of(needed, unit)} must be left to win{remedy}."
+        f"Whether a run is better than {_control(best)}, cannot be shown here: even to win all that it leaves to win "
+        f"({room} of {count_of(units, unit)}) gives p = {min(1.0, runs * least):.2g}{family}. "
+        f"It takes {count_of(needed, unit)} to win{remedy}."
     )
 
 

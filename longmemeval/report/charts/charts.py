@@ -119,7 +119,7 @@ class Point(Struct, frozen=True):
 
 
 def front_of(points: Sequence[Point]) -> list[Point]:
-    """The points on the Pareto front of score against `x`, ceilings aside; cheapest first."""
+    """Return the points on the Pareto front of score against `x`, ceilings aside; cheapest first."""
     memories = [ParetoPoint(one.letter, one.score, cost_usd=one.x) for one in points if not one.reads_gold]
     letters = pareto_front(memories)
     return sorted((one for one in points if one.letter in letters), key=lambda one: (one.x, one.letter))
@@ -208,12 +208,12 @@ def recall_chart(curves: Sequence[Curve]) -> Chart:
 
 
 def _short(label: str) -> str:
-    """A label that leaves room for the bars; the table of figures has all of it."""
+    """Return a label that leaves room for the bars; the table of figures has all of it."""
     return label if len(label) <= _LABEL else label[: _LABEL - 1] + "…"
 
 
 def percent_axis(axes: "Axes", which: str) -> None:
-    """A fixed scale from 0 to 100 %: differences look as large as they are."""
+    """Return a fixed scale from 0 to 100 %: differences look as large as they are."""
     from matplotlib.ticker import PercentFormatter
 
     axis = axes.xaxis if which == "x" else axes.yaxis
@@ -226,7 +226,7 @@ def percent_axis(axes: "Axes", which: str) -> None:
 
 
 def _spread(values: Sequence[float], gap: float) -> list[float]:
-    """The values moved upwards where they would be nearer than `gap`; in their own order."""
+    """Return the values moved upwards where they would be nearer than `gap`; in their own order."""
     moved = [0.0] * len(values)
     last = float("-inf")
     for index in sorted(range(len(values)), key=values.__getitem__):

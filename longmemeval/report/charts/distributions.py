@@ -31,7 +31,7 @@ class Latencies(Struct, frozen=True):
 
 
 def latency_chart(runs: Sequence[Latencies]) -> Chart:
-    """One ridge per run on a logarithmic scale, with marks at the median and the 95th percentile."""
+    """Return one ridge per run on a logarithmic scale, with marks at the median and the 95th percentile."""
     logs = [[log10(max(one, _LEAST_MS)) for one in run.milliseconds] for run in runs]
     low = min(map(min, logs)) - 0.15
     high = max(map(max, logs)) + 0.15
@@ -75,14 +75,14 @@ def latency_chart(runs: Sequence[Latencies]) -> Chart:
 
 
 def milliseconds(value: float) -> str:
-    """A duration: `340 ms`, `1.2 s`."""
+    """Return a duration: `340 ms`, `1.2 s`."""
     if value >= 1000:
         return f"{value / 1000:,.1f} s" if value < 10_000 else f"{value / 1000:,.0f} s"
     return f"{value:.1f} ms" if value < 10 else f"{value:.0f} ms"
 
 
 def calibration_chart(run: int, name: str, metric: str, calibration: Calibration) -> Chart:
-    """What share of questions can be answered, and is answered rightly, by the best recall score.
+    """Return a chart of the questions that can be answered, and are answered rightly, by the best recall score.
 
     Args:
         run: from 0; decides the colour.

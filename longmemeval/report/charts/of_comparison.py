@@ -36,7 +36,7 @@ _BAR_WORDS = "Bars: mean over all selected questions, not evaluated ones counted
 
 
 def overall_chart(comparison: Comparison, letters: Sequence[str]) -> Chart | None:
-    """All runs, one bar each; None for a single run, whose table says as much."""
+    """Return a chart of all runs, one bar each; None for a single run, whose table says as much."""
     if len(letters) < 2:
         return None
     groups = [
@@ -47,7 +47,7 @@ def overall_chart(comparison: Comparison, letters: Sequence[str]) -> Chart | Non
 
 
 def metric_of(comparison: Comparison) -> str:
-    """What the score is called; runs of different metrics are not compared."""
+    """Return the name of the score; runs of different metrics are not compared."""
     return comparison.runs[0].summary.metrics.judge.metric
 
 
@@ -58,7 +58,7 @@ def group_chart(
     letters: Sequence[str],
     groups_of: Callable[[Metrics], Mapping[str, Score]],
 ) -> Chart | None:
-    """A group of bars for each type or ability; None where there are none."""
+    """Return a chart with a group of bars for each type or ability; None where there are none."""
     found = [groups_of(one.summary.metrics) for one in comparison.runs]
     groups = [
         BarGroup(
@@ -127,7 +127,7 @@ def _tokens(one: RunFigures) -> tuple[float, str] | None:
 
 
 def _dollars(one: RunFigures) -> tuple[float, str] | None:
-    """None where the cost is not known: of answers made elsewhere, or of calls without a price."""
+    """Return the cost; None where it is not known: of answers made elsewhere, or of calls without a price."""
     total = one.summary.costs.total
     return None if total.usd is None else (total.usd, dollars(total.usd))
 
@@ -159,7 +159,7 @@ def recall_curves(graded: Sequence[GradedRun], letters: Sequence[str]) -> Chart 
 
 
 def calibration_charts(graded: Sequence[GradedRun], letters: Sequence[str]) -> list[Chart]:
-    """One per run that has recall scores, where some questions cannot be answered."""
+    """Return a chart per run that has recall scores, where some questions cannot be answered."""
     charts = []
     for index, (letter, run) in enumerate(zip(letters, graded, strict=True)):
         unanswerable = {gold.question_id: gold.abstention for gold in run.asked.golds()}
@@ -191,7 +191,7 @@ def judges_chart(graded: Sequence[GradedRun], letters: Sequence[str]) -> tuple[C
 def _two_judges(
     index: int, letter: str, run: GradedRun, pair: JudgeAgreement, metrics: tuple[Metrics, Metrics]
 ) -> tuple[TwoJudges | None, list[str]]:
-    """One run by two judges; None where the rates of one are not known or leave nothing, with what to do about it."""
+    """Return one run by two judges; None where the rates of one are unknown or leave nothing, with what to do."""
     checks = [run.check_of(one.judge) for one in metrics]
     unchecked = [one.judge for one, check in zip(metrics, checks, strict=True) if check is None]
     if unchecked and run.asked.benchmark.planting is None:
@@ -233,7 +233,7 @@ def _two_judges(
 
 
 def latency_ridges(graded: Sequence[GradedRun], letters: Sequence[str]) -> Chart | None:
-    """How long answers took, recall and model together; None where no run asked a model."""
+    """Return a chart of how long answers took, recall and model together; None where no run asked a model."""
     runs = []
     for index, (letter, run) in enumerate(zip(letters, graded, strict=True)):
         asked = (answer for answer in run.answers.values() if answer.status == "ok" and answer.attempts)

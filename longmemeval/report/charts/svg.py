@@ -47,7 +47,7 @@ _STYLE: "dict[RcKeyType, object]" = {
 
 
 def run_colour(index: int) -> str:
-    """The stand-in for the colour of run `index`, from 0."""
+    """Return the stand-in for the colour of run `index`, from 0."""
     return f"#0101{index % RUN_COLOURS + 1:02x}"
 
 
@@ -70,7 +70,7 @@ def need_report_libraries() -> None:
 
 
 def drawn(name: str, width: float, height: float, draw: Callable[["Figure"], None]) -> str:
-    """A figure as an `svg` element without width and height, hidden from screen readers: its frame has the words.
+    """Return a figure as an `svg` element without size, hidden from screen readers: its frame has the words.
 
     Args:
         name: distinct among the figures of a page; the ids within the element begin with it.
@@ -92,7 +92,7 @@ def drawn(name: str, width: float, height: float, draw: Callable[["Figure"], Non
 
 
 def _inline(document: str, name: str) -> str:
-    """The `svg` element alone, with the page's colours and fonts, and ids that no other figure has."""
+    """Return the `svg` element alone, with the page's colours and fonts, and ids that no other figure has."""
     text = visible(document[document.index("<svg") :])
     text = re.sub(r"<metadata>.*?</metadata>|<style .*?</style>|<!--.*?-->", "", text, flags=re.DOTALL)
     text = re.sub(

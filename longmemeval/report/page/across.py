@@ -15,7 +15,7 @@ _STYLE = """
 
 
 def across_page(graded: Sequence[GradedRun]) -> str:
-    """The page: the same bytes for the same files.
+    """Return the page: the same bytes for the same files.
 
     Raises:
         HarnessError: the extra `report` is not installed.

@@ -51,7 +51,7 @@ class RunView(Struct, frozen=True):
 
 
 def run_names(comparison: Comparison) -> list[str]:
-    """What each run is called beside its letter: its memory or a control's model, its id where several have that."""
+    """Return the name of each run: its memory or a control's model, its id where several have that."""
     names = [row_name(one.summary) for one in comparison.runs]
     return [
         name if names.count(name) == 1 else one.summary.run_id for name, one in zip(names, comparison.runs, strict=True)
@@ -59,7 +59,7 @@ def run_names(comparison: Comparison) -> list[str]:
 
 
 def run_views(comparison: Comparison, graded: list[GradedRun]) -> list[RunView]:
-    """The runs in the order they are shown."""
+    """Return the runs in the order they are shown."""
     any_check = any(one.summary.judge_check for one in comparison.runs)
     return [
         RunView(
@@ -97,7 +97,7 @@ def _facts(figures: RunFigures, run: GradedRun) -> tuple[tuple[str, str], ...]:
 
 
 def figure_cells(figures: RunFigures, any_check: bool) -> dict[str, str]:
-    """The figures of a run as they are printed, by column; every run has the same columns.
+    """Return the figures of a run as they are printed, by column; every run has the same columns.
 
     Args:
         figures: of the run.
@@ -141,7 +141,7 @@ class Verdicts(Struct, frozen=True):
 
 
 def verdicts(comparison: Comparison, letters: list[str]) -> Verdicts | None:
-    """Which differences are more than noise; None for a single run."""
+    """Return the pairs by whether their difference is more than noise; None for a single run."""
     if not comparison.pairs:
         return None
     ids = [one.summary.run_id for one in comparison.runs]
@@ -160,7 +160,7 @@ def verdicts(comparison: Comparison, letters: list[str]) -> Verdicts | None:
 
 
 def _pair_table(pairs: list[PairResult], names: dict[str, str]) -> Table | None:
-    """The largest differences first, each as seen from the run that is ahead."""
+    """Return the largest differences first, each as seen from the run that is ahead."""
     if not pairs:
         return None
     columns = ["pair", "points", "95 % interval", "p", "p (Holm)", "MDE"]
@@ -197,7 +197,7 @@ def notes(comparison: Comparison) -> list[str]:
 
 
 def abstention_table(comparison: Comparison, letters: list[str]) -> Table | None:
-    """How each run does on unanswerable questions; None where there are none and no run abstains."""
+    """Return how each run does on unanswerable questions; None where there are none and no run abstains."""
     rows = []
     for letter, one in zip(letters, comparison.runs, strict=True):
         metrics = one.summary.metrics
@@ -217,7 +217,7 @@ def _score_cells(score: Score | None) -> tuple[str, str, str]:
 
 
 def agreement_tables(graded: list[GradedRun], letters: list[str]) -> list[Table]:
-    """A table per run that several judges graded."""
+    """Return a table per run that several judges graded."""
     tables = []
     for letter, run in zip(letters, graded, strict=True):
         judges = [one.judge for one in run.files.metrics]

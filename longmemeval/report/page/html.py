@@ -25,7 +25,7 @@ from longmemeval.report.page.question_data import details, rows
 from longmemeval.report.page.question_records import Row
 from longmemeval.report.page.templates import environment, page_file, policy
 from longmemeval.report.published import PublishedFigure
-from longmemeval.report.tables.comparison import published_table, question_count
+from longmemeval.report.tables.comparison import digest_table, published_table, question_count
 from longmemeval.report.tables.effort import cost_table, latency_table
 from longmemeval.report.tables.memory_models import memory_model_table
 from longmemeval.report.tables.table import Table
@@ -58,7 +58,7 @@ class _PageRun(Struct, frozen=True):
 
 
 class _PageData(Struct, frozen=True):
-    """What the script of the page reads first."""
+    """The data that the script of the page reads first."""
 
     runs: tuple[_PageRun, ...]
     rows: list[Row]
@@ -71,7 +71,7 @@ def html_page(
     full: bool = False,
     published: Sequence[PublishedFigure] = (),
 ) -> str:
-    """The page: the same bytes for the same files.
+    """Return the page: the same bytes for the same files.
 
     Args:
         comparison: of the runs.
@@ -97,6 +97,7 @@ def html_page(
         .render(
             policy=policy(script, style),
             title=f"{comparison.dataset}: {_named(runs)}",
+            verdict=comparison.verdict.text,
             lead=f"{question_count(comparison)}, {len(runs)} {'run' if len(runs) == 1 else 'runs'}",
             version=__version__,
             runs=runs,
@@ -126,7 +127,7 @@ def _embedded(document: object) -> str:
 
 
 def _sections(comparison: Comparison, graded: list[GradedRun], letters: list[str]) -> list[Section]:
-    """Those that have something to show."""
+    """Return the sections that have something to show."""
     by_type = charts.group_chart("types", "By question type", comparison, letters, lambda one: one.by_type)
     by_ability = charts.group_chart("abilities", "By ability", comparison, letters, lambda one: one.by_ability)
     effort = tuple(charts.tradeoff_charts(comparison, letters))
@@ -142,7 +143,13 @@ def _sections(comparison: Comparison, graded: list[GradedRun], letters: list[str
         Section("abstention", "Abstention", _ABSTENTION, tables=_some(abstention_table(comparison, letters))),
         Section("effort", "Score and effort", charts=effort, narrow=True, short="Effort"),
         Section("recall", "Evidence recall", charts=_some(charts.recall_curves(graded, letters)), short="Recall"),
-        Section("losses", "Where questions were lost", charts=_some(losses), short="Losses"),
+        Section(
+            "losses",
+            "Where questions were lost",
+            charts=_some(losses),
+            tables=tuple(table for table in [digest_table(comparison.digest)] if table.rows),
+            short="Losses",
+        ),
         Section("calibration", "Calibration", _CALIBRATION, calibration, narrow=True),
         Section("cost", "Cost in US dollars", tables=_with_rows(cost_table(summaries, letters)), short="Cost"),
         Section(
@@ -180,7 +187,7 @@ _REPEATS = "Runs that differ in nothing but their number: how far chance alone m
 
 
 def _with_rows(table: Table) -> tuple[Table, ...]:
-    """The table without the title, which the section has; none without rows."""
+    """Return the table without the title, which the section has; none without rows."""
     return (structs.replace(table, title=""),) if table.rows else ()
 
 

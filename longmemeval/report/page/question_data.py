@@ -42,7 +42,7 @@ _CUT_SHOWN = 10
 
 
 def rows(questions: Iterable[QuestionRow], asked: RunQuestions) -> list[Row]:
-    """The rows of the table, in the order of the questions."""
+    """Return the rows of the table, in the order of the questions."""
     return [
         Row(one.question_id, one.question_type, asked.questions[one.question_id].text, one.credits, one.stages)
         for one in questions
@@ -50,7 +50,7 @@ def rows(questions: Iterable[QuestionRow], asked: RunQuestions) -> list[Row]:
 
 
 def details(question_ids: Sequence[str], graded: Sequence[GradedRun], *, full: bool) -> tuple[Details, list[str]]:
-    """What opens below the rows, and what was left out of it, in words.
+    """Return what opens below the rows, and what was left out of it, in words.
 
     Args:
         question_ids: in the order of the rows.
@@ -102,7 +102,7 @@ def _question_detail(
 
 
 def _shortening(found: Details, messages: int | None, prompts: int | None, answers: int | None) -> list[str]:
-    """What was cut or left out, by the limits on messages, prompts and answers."""
+    """Return what was cut or left out, by the limits on messages, prompts and answers."""
     no_prompts = _too_short(prompts)
     notes = [
         f"{what} are cut to about {limit:,} bytes."
@@ -137,7 +137,7 @@ class _MessageTable:
         self._messages: list[Message | str] = []
 
     def number(self, haystack_id: str, message_id: str, history: Mapping[str, Message]) -> int:
-        """The place of a message; of one that the data set does not hold, only its id is known."""
+        """Return the place of a message; of one that the data set does not hold, only its id is known."""
         key = (haystack_id, message_id)
         if key not in self._numbers:
             self._numbers[key] = len(self._messages)
@@ -165,7 +165,7 @@ class _MessageTable:
 
 
 class _Listing:
-    """Which messages of one question are listed: evidence first of all, others as far as there is room."""
+    """The messages of one question that are listed: evidence first of all, others as far as there is room."""
 
     def __init__(
         self, table: _MessageTable, haystack_id: str, history: Mapping[str, Message], right: Gold, full: bool
@@ -193,7 +193,7 @@ class _Listing:
         return Listed(tuple(map(self._number, shown)), len(ids) - len(shown))
 
     def evidence(self) -> tuple[int, ...]:
-        """The labelled turns; where only sessions are labelled, what was listed of them so far."""
+        """Return the labelled turns; where only sessions are labelled, what was listed of them so far."""
         return tuple(map(self._number, self.right.evidence_turns or self._seen))
 
     def _is_evidence(self, message_id: str) -> bool:

@@ -36,7 +36,7 @@ class Listed(Struct, frozen=True, omit_defaults=True):
 
 
 class Verdict(Struct, frozen=True, omit_defaults=True):
-    """What one judge said."""
+    """The judgement of one judge."""
 
     judge: int
     """Number of the judge among those of the page."""
@@ -48,7 +48,7 @@ class Verdict(Struct, frozen=True, omit_defaults=True):
 
 
 class RunDetail(Struct, frozen=True, omit_defaults=True):
-    """What one run did with a question."""
+    """One run's work on a question."""
 
     hypothesis: Excerpt | None
     """None where there is no answer."""

@@ -15,7 +15,7 @@ class Excerpt(Struct, frozen=True, array_like=True):
 
 
 def fair_limit(sizes: Iterable[int], budget: int) -> int | None:
-    """The largest limit under which pieces of these sizes, each cut to it, fit into the budget together.
+    """Return the largest limit under which pieces of these sizes, each cut to it, fit into the budget together.
 
     Returns:
         None where nothing has to be cut.
@@ -31,12 +31,12 @@ def fair_limit(sizes: Iterable[int], budget: int) -> int | None:
 
 
 def size_of(text: str) -> int:
-    """What a text takes in the page: bytes of UTF-8."""
+    """Return the size of a text in the page: bytes of UTF-8."""
     return len(text.encode())
 
 
 def excerpt(text: str, limit: int | None, *, end: int = 0) -> Excerpt:
-    """The beginning of `text`, with a share of its end.
+    """Return the beginning of `text`, with a share of its end.
 
     Args:
         text: whole.

@@ -32,7 +32,7 @@ def environment() -> "Environment":
 
 
 def page_file(name: str) -> str:
-    """The text of a file beside the templates."""
+    """Return the text of a file beside the templates."""
     return resources.files("longmemeval.report").joinpath("page", name).read_text(encoding="utf-8").strip()
 
 

@@ -23,7 +23,7 @@ _CELLS = (
 
 
 def ability_table(graded: Sequence[GradedRun]) -> Table:
-    """A column per run, a row per ability that any of them asks for; each cell with its interval and its count."""
+    """Return a column per run, a row per ability that any asks for; each cell with its interval and count."""
     scores = [run.metrics.by_ability for run in graded]
     abilities = [name for name in (*ABILITIES, OTHER) if any(name in found for found in scores)]
     rows = [
@@ -38,7 +38,7 @@ def ability_table(graded: Sequence[GradedRun]) -> Table:
 
 
 def ability_legend(graded: Sequence[GradedRun]) -> list[str]:
-    """What stands in each column, and which question types ask for which ability, a line each."""
+    """Return what stands in each column, and which question types ask for which ability, a line each."""
     lines = []
     abilities: dict[str, dict[str, list[str]]] = {}
     for place, run in enumerate(graded):
@@ -57,7 +57,7 @@ def ability_legend(graded: Sequence[GradedRun]) -> list[str]:
 
 
 def ability_notes(graded: Sequence[GradedRun]) -> list[str]:
-    """What has to be said under the table; what does not hold of all columns says of which."""
+    """Return the notes under the table; a note that does not hold for all columns names its own."""
     columns: dict[str, list[str]] = {}
     for place, run in enumerate(graded):
         for note in footnotes([run.summary]):

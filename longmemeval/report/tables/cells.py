@@ -1,6 +1,6 @@
 """Tables and lines that the command line prints. Rounding happens here and nowhere before."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from itertools import takewhile
 
 from longmemeval.benchmarks.spec import Benchmark
@@ -21,7 +21,7 @@ _LEAST_SHOWN = 0.0001
 
 
 def warned(summary: RunSummary) -> str:
-    """The mark behind a score that warnings are about; empty where there are none."""
+    """Return the mark behind a score that warnings are about; empty where there are none."""
     return f" {WARNED}" if summary.warnings else ""
 
 
@@ -62,7 +62,7 @@ def task_average_note(metrics: Metrics, benchmark: Benchmark) -> str | None:
 
 
 def abstention_lines(metrics: Metrics) -> list[str]:
-    """What abstaining did, and what a threshold on the recall score would have done, a line each."""
+    """Return what abstaining did, and what a threshold on the recall score would have done, a line each."""
     lines = []
     if (found := metrics.abstaining) is not None:
         parts = [f"{name} {share}" for name, share in abstaining_shares(found).items() if share]
@@ -100,48 +100,24 @@ def abstaining_shares(found: Abstaining) -> dict[str, str]:
     }
 
 
-def memory_table(title: str, summaries: Iterable[RunSummary]) -> Table:
-    """One row per run, named by its memory; controls last, set apart and marked."""
-    summaries = sorted(summaries, key=lambda one: one.control is not None)
-    columns = ["memory", "accuracy,\n95 % interval", "corrected for\nthe judge", "abstention", "not\nevaluated"]
-    columns += ["prompt\ntokens", "cost"]
-    return Table(
-        title, columns, [_memory_row(summary) for summary in summaries], apart=apart(summaries), drop=(6, 3, 5, 2)
-    )
-
-
 def apart(summaries: Sequence[RunSummary]) -> int:
-    """How many controls are at the end, after runs that are none."""
+    """Return how many controls are at the end, after runs that are none."""
     last = len(list(takewhile(lambda one: one.control, reversed(summaries))))
     return last if last < len(summaries) else 0
 
 
 def row_name(summary: RunSummary) -> str:
-    """What a row is of: the memory, or the model of a control that has one."""
+    """Return the name of a row: the memory, or the model of a control that has one."""
     return summary.model if summary.model in CONTROL_MODELS else summary.memory
 
 
-def _memory_row(summary: RunSummary) -> list[str]:
-    metrics = summary.metrics
-    tokens = summary.mean_prompt_tokens
-    return [
-        row_name(summary) + (" (control)" if summary.control else ""),
-        f"{percent(metrics.overall.accuracy)} {interval(metrics.overall)}{warned(summary)}",
-        corrected_cell(summary),
-        percent(metrics.abstention.accuracy) if metrics.abstention else "-",
-        str(metrics.overall.not_evaluated),
-        "-" if tokens is None else f"{tokens:,.0f}",
-        cost_text(summary.costs.total),
-    ]
-
-
 def percent(fraction: float) -> str:
-    """A fraction as `83.6 %`."""
+    """Return a fraction as `83.6 %`."""
     return f"{fraction * 100:z.1f} %"
 
 
 def interval(score: Score) -> str:
-    """The 95 % interval as `[80.1, 86.6]`, in percent."""
+    """Return the 95 % interval as `[80.1, 86.6]`, in percent."""
     return _bounds(score.interval)
 
 
@@ -150,7 +126,7 @@ def _bounds(bounds: tuple[float, float]) -> str:
 
 
 def corrected_cell(summary: RunSummary) -> str:
-    """The score corrected for the judge's errors, with its interval; a dash where the judge was not checked.
+    """Return the score corrected for the judge's errors, with its interval; a dash where the judge was not checked.
 
     By the rates of another data set it has an asterisk, which the note under the table explains.
     """
@@ -162,7 +138,7 @@ def corrected_cell(summary: RunSummary) -> str:
 
 
 def usage_share(usage: Usage, haystacks: int, messages: int) -> str:
-    """What model calls took for each haystack and for 1,000 messages, in one line."""
+    """Return what model calls took for each haystack and for 1,000 messages, in one line."""
     tokens, cost = usage.prompt_tokens + usage.completion_tokens, cost_of(usage)
     shares = (("haystack", haystacks), ("1,000 messages", messages / 1000))
     shown = (

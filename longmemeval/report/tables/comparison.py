@@ -2,11 +2,20 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from msgspec import Struct
+
 from longmemeval.core.text.plural import count_of
 from longmemeval.judges.official_status import judge_name
 from longmemeval.measures.metrics import Score
 from longmemeval.pipeline.compare.baseline import AgainstBaseline
-from longmemeval.pipeline.compare.comparison import Comparison, PairResult, QuestionRow, RunFigures, points
+from longmemeval.pipeline.compare.comparison import (
+    Comparison,
+    Digest,
+    PairResult,
+    QuestionRow,
+    RunFigures,
+    points,
+)
 from longmemeval.report.published import PublishedFigure
 from longmemeval.report.tables.cells import UNKNOWN, apart, corrected_cell, cost_text, interval, percent, warned
 from longmemeval.report.tables.effort import cost_table, effort_notes, latency_table, ms
@@ -17,43 +26,44 @@ from longmemeval.report.tables.table import Table
 from longmemeval.statistics.power import ALPHA, DISCORDANT
 from longmemeval.statistics.resampling import smallest_p
 
-_ALL_PAIRS = 10
-"""Up to so many pairs all are shown; of more, those with the first run."""
 _NARROW = 16
 """Longer names of question types take two lines."""
 ALIKE = "Minimum detectable difference: not known, as these runs score alike on every question."
 
 
-def comparison_tables(comparison: Comparison, width: int | None = None) -> list[Table]:
-    """All tables of a comparison that have rows.
+def comparison_tables(
+    comparison: Comparison, width: int | None = None, *, details: bool = True, pairs: bool = True
+) -> list[Table]:
+    """Return the tables of a comparison that have rows, that of the runs first.
 
     Args:
         comparison: what to show.
-        width: of the terminal. Where a table does not fit, as where ids are long, runs go by letters
-            (`run_letters`).
+        width: of the terminal. Where the runs do not fit, as where ids are long, they go by letters (`run_letters`).
+        details: whether to have the tables by type, of losses, costs, latencies, memories' models and repeats.
+        pairs: whether to have the table of all pairs.
     """
-    return _tables(comparison, run_letters(comparison, width))
+    called = run_letters(comparison, width)
+    summaries, names = [run.summary for run in comparison.runs], [_name(run, called) for run in comparison.runs]
+    tables = [_runs(comparison, names)]
+    if details:
+        tables.append(_types(comparison, names))
+    if pairs:
+        tables.append(_pairs(comparison, called))
+    if details:
+        tables += [
+            _lost(comparison, names),
+            cost_table(summaries, names),
+            latency_table(summaries, names),
+            memory_model_table(summaries, names),
+            _repeats(comparison, called),
+        ]
+    return [table for table in tables if table.rows]
 
 
 def run_letters(comparison: Comparison, width: int | None) -> dict[str, str]:
-    """Run id to letter; none where everything fits with the ids."""
+    """Return run id to letter; none where the columns that matter fit with the ids."""
     ids = [run.summary.run_id for run in comparison.runs]
-    return letters(ids, _tables(comparison, {}), width)
-
-
-def _tables(comparison: Comparison, called: Mapping[str, str]) -> list[Table]:
-    summaries, names = [run.summary for run in comparison.runs], [_name(run, called) for run in comparison.runs]
-    tables = (
-        _runs(comparison, names),
-        _types(comparison, names),
-        _pairs(comparison, called),
-        _lost(comparison, names),
-        cost_table(summaries, names),
-        latency_table(summaries, names),
-        memory_model_table(summaries, names),
-        _repeats(comparison, called),
-    )
-    return [table for table in tables if table.rows]
+    return letters(ids, [_runs(comparison, [_name(run, {}) for run in comparison.runs])], width)
 
 
 def _metric(comparison: Comparison) -> str:
@@ -61,45 +71,83 @@ def _metric(comparison: Comparison) -> str:
 
 
 def _name(run: RunFigures, called: Mapping[str, str]) -> str:
-    """The run's id or letter, with what makes it another kind of figure."""
+    """Return the run's id or letter, with what makes it another kind of figure below."""
     summary = run.summary
     remarks = ["control"] if summary.control else []
     remarks += ["reads gold"] if summary.reads_gold else []
     remarks += [summary.status] if summary.status != "completed" else []
-    return called.get(summary.run_id, summary.run_id) + "".join(f"\n({remark})" for remark in remarks)
+    return called.get(summary.run_id, summary.run_id) + (f"\n({', '.join(remarks)})" if remarks else "")
+
+
+class _Column(Struct, frozen=True):
+    """One column of the table of runs."""
+
+    heading: str
+    text: Callable[[RunFigures], str]
+    rank: int | None = None
+    """Where space is short, the highest goes first; None: never."""
+    left: bool = False
 
 
 def _runs(comparison: Comparison, names: Sequence[str]) -> Table:
-    shown: list[tuple[str, Callable[[RunFigures], str]]] = [("memory", lambda run: run.summary.memory)]
-    for heading, text in _SETTINGS:
-        if len({text(run) for run in comparison.runs}) > 1:
-            shown.append((heading, text))
-    texts = 1 + len(shown)
-    shown.append((f"{_metric(comparison)},\n95 % interval", _score))
-    if any(run.summary.judge_check for run in comparison.runs):
-        shown.append(("corrected for\nthe judge", lambda run: corrected_cell(run.summary)))
-    figures = len(shown)
-    shown += [
-        ("not\nevaluated", lambda run: str(run.summary.metrics.overall.not_evaluated)),
-        ("evidence\nrecall", shown_recall),
-        ("prompt\ntokens", lambda run: _rounded(run.summary.mean_prompt_tokens)),
-        ("cost", lambda run: cost_text(run.summary.costs.total)),
-        ("latency\np50, ms", lambda run: ms(run.summary.latency.total.p50)),
+    against = {pair.b: pair.turned for pair in comparison.pairs if pair.a == comparison.runs[0].summary.run_id}
+    columns = [_Column("memory", lambda run: run.summary.memory, 1, left=True)]
+    columns += [
+        _Column(heading, text, rank, left=True)
+        for rank, (heading, text) in enumerate(_SETTINGS, start=2)
+        if len({text(run) for run in comparison.runs}) > 1
     ]
-    judge = judge_name(comparison.runs[0].summary.metrics.judge)
+    columns.append(_Column(f"{_metric(comparison)} in %,\n95 % interval", _score))
+    if against:
+        columns.append(_Column("against the\nbaseline, points", lambda run: _against(run, against)))
+        columns.append(_Column("p,\nHolm", lambda run: _p_against(run, against), 6))
+    if any(run.summary.judge_check for run in comparison.runs):
+        columns.append(_Column("corrected for\nthe judge", lambda run: corrected_cell(run.summary), 5))
+    columns += [
+        _Column("not\nevaluated", lambda run: str(run.summary.metrics.overall.not_evaluated), 0),
+        _Column("evidence\nrecall", shown_recall, 7),
+        _Column("prompt\ntokens", lambda run: _rounded(run.summary.mean_prompt_tokens)),
+        _Column("cost", lambda run: cost_text(run.summary.costs.total), 8),
+        _Column("latency\np50, ms", lambda run: ms(run.summary.latency.total.p50), 9),
+    ]
+    rows = [[name, *(column.text(run) for column in columns)] for name, run in zip(names, comparison.runs, strict=True)]
+    metrics = comparison.runs[0].summary.metrics
+    unofficial = "" if metrics.judge.official else " (NOT the official judge)"
     return Table(
-        title=f"{comparison.dataset}, {question_count(comparison)}, judge {judge}",
-        columns=["run", *(heading for heading, _ in shown)],
-        rows=[[name, *(text(run) for _, text in shown)] for name, run in zip(names, comparison.runs, strict=True)],
-        left=frozenset(range(texts)),
+        title=f"{comparison.dataset}, {question_count(comparison)}, judge {judge_name(metrics.judge)}{unofficial}",
+        columns=["run", *(column.heading for column in columns)],
+        rows=rows,
+        left=frozenset({0, *(place for place, column in enumerate(columns, start=1) if column.left)}),
         apart=apart([run.summary for run in comparison.runs]),
-        # Latency, cost, evidence recall, tokens; then settings; the memory last, which ids hold as a rule.
-        drop=(figures + 5, figures + 4, figures + 2, figures + 3, *range(2, texts), 1),
+        drop=_drop_order(columns, rows),
     )
 
 
+def _drop_order(columns: Sequence[_Column], rows: Sequence[Sequence[str]]) -> tuple[int, ...]:
+    """Return the columns a narrow terminal leaves out: all zero first, then constant ones, then by rank."""
+
+    def first(place: int) -> tuple[bool, bool, int]:
+        cells = {row[place] for row in rows}
+        return cells != {"0"}, len(rows) > 1 and len(cells) > 1, -(columns[place - 1].rank or 0)
+
+    places = [place for place, column in enumerate(columns, start=1) if column.rank is not None]
+    return tuple(sorted(places, key=first))
+
+
+def _against(run: RunFigures, against: Mapping[str, PairResult]) -> str:
+    pair = against.get(run.summary.run_id)
+    if pair is None:
+        return "baseline"
+    return f"{run.marks} {pair.difference * 100:+z.1f} {signed_interval(pair.interval)}".lstrip()
+
+
+def _p_against(run: RunFigures, against: Mapping[str, PairResult]) -> str:
+    pair = against.get(run.summary.run_id)
+    return "" if pair is None else _p(pair.p_holm)
+
+
 def question_count(comparison: Comparison) -> str:
-    """How many questions are compared; of how many and how they were chosen, where that is not the whole data set."""
+    """Return how many questions are compared; of a part of the data set, of how many and how they were chosen."""
     summary = comparison.runs[0].summary
     if comparison.common:
         return count_of(len(comparison.questions), "common question")
@@ -116,7 +164,7 @@ _SETTINGS: tuple[tuple[str, Callable[[RunFigures], str]], ...] = (
 
 def _score(run: RunFigures) -> str:
     overall = run.summary.metrics.overall
-    return f"{run.marks} {percent(overall.accuracy)} {interval(overall)}{warned(run.summary)}".lstrip()
+    return f"{overall.accuracy * 100:z.1f} {interval(overall)}{warned(run.summary)}"
 
 
 def _rounded(value: float | None) -> str:
@@ -142,13 +190,13 @@ def _types(comparison: Comparison, names_of_runs: Sequence[str]) -> Table:
 
 
 def _broken(name: str) -> str:
-    """A long name on two lines."""
+    """Return a long name on two lines."""
     head, hyphen, tail = name.rpartition("-")
     return f"{head}{hyphen}\n{tail}" if hyphen and len(name) > _NARROW else name
 
 
 def _pairs(comparison: Comparison, called: Mapping[str, str]) -> Table:
-    pairs = _shown_pairs(comparison)
+    pairs = comparison.pairs
     labels = any(pair.mcnemar for pair in pairs)
     # Where questions share haystacks another test decides; McNemar's is beside it.
     beside = any(pair.mcnemar and pair.mcnemar.p != pair.p for pair in pairs)
@@ -161,13 +209,6 @@ def _pairs(comparison: Comparison, called: Mapping[str, str]) -> Table:
     drop = (last - 1, *([6] if beside else []), *([4, 5] if labels else []), last - 3)
     title = f"Pairs ({', '.join(tests)})"
     return Table(title, columns, rows, frozenset({0, 1, last}), prose=frozenset({last}), drop=drop)
-
-
-def _shown_pairs(comparison: Comparison) -> Sequence[PairResult]:
-    if len(comparison.pairs) <= _ALL_PAIRS:
-        return comparison.pairs
-    first = comparison.runs[0].summary.run_id
-    return [pair for pair in comparison.pairs if pair.a == first]
 
 
 def _pair_row(pair: PairResult, labels: bool, beside: bool, called: Mapping[str, str]) -> list[str]:
@@ -207,6 +248,16 @@ def _lost(comparison: Comparison, names: Sequence[str]) -> Table:
     )
 
 
+def digest_table(digest: Digest) -> Table:
+    """Return why the run of the verdict lost its questions; without rows where it lost none, or nothing is known."""
+    columns = ["cause", "questions", "another\nrun wins", "example", "to try"]
+    rows = [
+        [one.cause, str(one.count), str(one.won_elsewhere), one.example, one.to_try or "-"] for one in digest.groups
+    ]
+    title = f"{digest.run} lost {digest.lost:,} of {count_of(digest.of, 'question')}"
+    return Table(title, columns, rows, frozenset({0, 3, 4}), prose=frozenset({4}))
+
+
 def _repeats(comparison: Comparison, called: Mapping[str, str]) -> Table:
     rows = []
     for group in comparison.repeats:
@@ -221,15 +272,9 @@ def _repeats(comparison: Comparison, called: Mapping[str, str]) -> Table:
     return Table(title, columns, rows, frozenset({0, 1}), prose=frozenset({0, 1}), drop=(4,))
 
 
-def comparison_notes(comparison: Comparison, width: int | None = None) -> Iterator[str]:
-    """What has to be said under the tables; `width` as of `comparison_tables`."""
-    called = run_letters(comparison, width)
+def comparison_notes(comparison: Comparison) -> Iterator[str]:
+    """Return all that has to be said under the tables."""
     yield detectable_line(comparison)
-    if any(run.marks for run in comparison.runs):
-        first = comparison.runs[0].summary.run_id
-        yield f"▲ ▼: significantly better or worse than {called.get(first, first)} (p after Holm below 0.05)."
-    if (pairs := len(comparison.pairs)) > len(_shown_pairs(comparison)):
-        yield f"Only pairs with the first run are shown. --json has all {pairs}; Holm's adjustment covers them all."
     summaries = [run.summary for run in comparison.runs]
     if any(run.provenance == "session" for run in comparison.runs):
         yield BY_SESSION_NOTE
@@ -245,14 +290,14 @@ BY_SESSION_NOTE = (
 
 
 def shown_recall(run: RunFigures) -> str:
-    """The evidence recall, marked where it is by session."""
+    """Return the evidence recall, marked where it is by session."""
     if run.evidence_recall is None:
         return UNKNOWN
     return percent(run.evidence_recall) + (" (s)" if run.provenance == "session" else "")
 
 
 def detectable_line(comparison: Comparison) -> str:
-    """The smallest difference these questions can show, and what that is based on."""
+    """Return the smallest difference these questions can show, and what that is based on."""
     metrics = comparison.runs[0].summary.metrics
     n = count_of(metrics.overall.n, "question")
     shared = f" over {metrics.haystacks:,} haystacks" if metrics.haystacks else ""
@@ -277,7 +322,7 @@ def detectable_line(comparison: Comparison) -> str:
 
 
 def question_lists(comparison: Comparison) -> Iterator[tuple[str, list[str]]]:
-    """For each run against the first: which questions it wins, loses, and both get wrong; ids in the data's order."""
+    """Return which questions each run wins, loses and gets wrong like the first; ids in the data's order."""
     first, *others = (run.summary.run_id for run in comparison.runs)
     for place, run_id in enumerate(others, start=1):
         found: dict[str, list[str]] = {"won": [], "lost": [], "both wrong": []}
@@ -296,7 +341,7 @@ def _outcome(row: QuestionRow, place: int) -> str:
 
 
 def against_line(result: AgainstBaseline) -> str:
-    """One run and its baseline in one sentence."""
+    """Return one run and its baseline in one sentence."""
     verdict = "worse" if result.worse else "not worse"
     settings = "" if result.same_settings else "; other settings"
     return (
@@ -307,7 +352,7 @@ def against_line(result: AgainstBaseline) -> str:
 
 
 def published_table(figures: Sequence[PublishedFigure]) -> Table:
-    """What others have published, apart from one's own figures; what repeats the row above is left empty."""
+    """Return what others have published, apart from one's own figures; what repeats the row above is left empty."""
     rows = []
     for before, figure in zip((None, *figures), figures, strict=False):
         n = "-" if figure.n is None else f"{figure.n:,}"

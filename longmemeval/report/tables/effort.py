@@ -25,7 +25,7 @@ FREE = "Cost of prepare, question analysis, answers and judge: $0, no model was 
 
 
 def kinds(costs: RunCosts) -> dict[str, Cost]:
-    """The costs by the kind of work, as tables name it."""
+    """Return the costs by the kind of work, as tables name it."""
     return {
         "prepare": costs.prepare,
         "question analysis": costs.question_analysis,
@@ -35,7 +35,7 @@ def kinds(costs: RunCosts) -> dict[str, Cost]:
 
 
 def work_table(costs: RunCosts) -> Table:
-    """One run: a row for each kind of work and one for the sum."""
+    """Return the costs of one run: a row for each kind of work and one for the sum."""
     columns = ["cost", "calls", "from the\ncache", "billed\nprompt", "billed\nreply", "US dollars"]
     rows = [
         [name, *map(_count, (one.calls, one.cached_calls, one.prompt_tokens, one.completion_tokens)), cost_text(one)]
@@ -45,7 +45,7 @@ def work_table(costs: RunCosts) -> Table:
 
 
 def work_line(one: Cost) -> str:
-    """What one kind of work took, in one line."""
+    """Return what one kind of work took, in one line."""
     if one.calls is None:
         return "not known"
     return usage_line(
@@ -61,7 +61,7 @@ def work_line(one: Cost) -> str:
 
 
 def cost_table(summaries: Sequence[RunSummary], names: Sequence[str]) -> Table:
-    """A row per run; without rows where nothing was paid for.
+    """Return a row per run; without rows where nothing was paid for.
 
     Args:
         summaries: of the runs.
@@ -73,7 +73,7 @@ def cost_table(summaries: Sequence[RunSummary], names: Sequence[str]) -> Table:
 
 
 def cost_cells(summary: RunSummary) -> list[str]:
-    """What each kind of work cost, all of it, and what asking 1,000 more questions would."""
+    """Return the cost of each kind of work, of all of it, and of asking 1,000 more questions."""
     costs, questions = summary.costs, summary.metrics.overall.n
     asked = sum_costs([costs.question_analysis, costs.answers])
     more = cost_text(asked, 1000 / questions) if questions else UNKNOWN
@@ -81,7 +81,7 @@ def cost_cells(summary: RunSummary) -> list[str]:
 
 
 def latency_table(summaries: Sequence[RunSummary], names: Sequence[str]) -> Table:
-    """A row per run; without rows where nothing was timed."""
+    """Return a row per run; without rows where nothing was timed."""
     rows = [[name, *latency_cells(summary.latency)] for name, summary in zip(names, summaries, strict=True)]
     timed = any(summary.latency.total.p50 is not None for summary in summaries)
     title = "Latency per question in milliseconds"
@@ -99,7 +99,7 @@ def both(latency: Latency) -> str:
 
 
 def latency_line(latency: RunLatency) -> str:
-    """The latency of one run in one sentence."""
+    """Return the latency of one run in one sentence."""
     if latency.total.p50 is None:
         return "Latency per question: not known."
     named = {"recall": latency.recall, "model": latency.model, "both": latency.total}
@@ -108,7 +108,7 @@ def latency_line(latency: RunLatency) -> str:
 
 
 def effort_notes(summaries: Sequence[RunSummary], *, told_free: bool = False) -> Iterator[str]:
-    """What has to be said under costs and tokens.
+    """Return the notes under costs and tokens.
 
     Args:
         summaries: of the runs.

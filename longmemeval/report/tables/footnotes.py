@@ -9,6 +9,7 @@ from longmemeval.judges.official_status import grading, judge_name
 from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.llm.controls import CONTROL_MODELS
 from longmemeval.measures.metrics import Metrics
+from longmemeval.pipeline.compare.comparison import INSIDE_THE_NOISE, Comparison
 from longmemeval.report.tables.cells import WARNED, percent
 from longmemeval.report.tables.memory_models import memory_model_notes
 from longmemeval.results.graded.graded_run import RunSummary
@@ -30,14 +31,14 @@ FALLBACK_NOTE = (
 
 
 def official_status(judge: JudgeIdentity) -> str:
-    """Whether the figures of a judge compare with published ones."""
+    """Say whether the figures of a judge compare with published ones."""
     if judge.official:
         return "Official."
     return "NOT the official judge: figures do not compare with published ones."
 
 
 def footnotes(summaries: list[RunSummary]) -> list[str]:
-    """What has to be said under any table of these runs."""
+    """Return the notes under any table of these runs."""
     notes: list[str] = []
     notes += warning_lines([(summary.run_id, summary.warnings) for summary in summaries])
     judges = [summary.metrics.judge for summary in summaries]
@@ -88,7 +89,7 @@ def footnotes(summaries: list[RunSummary]) -> list[str]:
 
 
 def warning_lines(runs: Sequence[tuple[str, Sequence[ScoreWarning]]]) -> Iterator[str]:
-    """The warnings that stand beside scores, each once, with the runs that it is about where it is not about all.
+    """Return the warnings beside scores, each once, with the runs that it is about where those are not all.
 
     Args:
         runs: what each is called, and its warnings.
@@ -98,13 +99,52 @@ def warning_lines(runs: Sequence[tuple[str, Sequence[ScoreWarning]]]) -> Iterato
         for warning in warnings:
             about_runs.setdefault(warning.text, []).append(name)
     for text, names in about_runs.items():
-        more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-        about = f"{', '.join(names[:_SHOWN])}{more}: " if len(names) < len(runs) else ""
+        about = f"{_listed(names)}: " if len(names) < len(runs) else ""
         yield f"{WARNED} {about}{text}"
 
 
+def warning_codes(runs: Sequence[tuple[str, Sequence[ScoreWarning]]]) -> str:
+    """Return the codes of the warnings in one line, with the runs they are about; empty where there are none.
+
+    Args:
+        runs: what each is called, and its warnings.
+    """
+    about: dict[str, list[str]] = {}
+    for name, warnings in runs:
+        for code in dict.fromkeys(one.code for one in warnings):
+            about.setdefault(code, []).append(name)
+    parts = [f"{code} ({'all runs' if len(names) == len(runs) else _listed(names)})" for code, names in about.items()]
+    return f"{WARNED} {'; '.join(parts)}." if parts else ""
+
+
+def marks_line(comparison: Comparison, called: Mapping[str, str]) -> str:
+    """Return what the marks mean, with the runs under these names; empty where no run has one."""
+    if not any(run.marks for run in comparison.runs):
+        return ""
+    baseline = comparison.runs[0].summary.run_id
+    first = f"{called.get(baseline, baseline)} (p after Holm below 0.05)"
+    return f"▲ ▼: significantly better or worse than the baseline, {first}; the others are {INSIDE_THE_NOISE}."
+
+
+def short_notes(comparison: Comparison) -> list[str]:
+    """Return the lines that stand under the table: codes of warnings, what speaks against the table, what differs."""
+    lines = list(filter(None, [warning_codes([(run.summary.run_id, run.summary.warnings) for run in comparison.runs])]))
+    first, *others = comparison.cautions or ("",)
+    if first:
+        more = f" ({len(others)} more such {'note' if len(others) == 1 else 'notes'}: --notes)" if others else ""
+        lines.append(first + more)
+    if comparison.differing:
+        lines.append(f"What differs beside the memories: {', '.join(comparison.differing)}.")
+    return lines
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
+    return ", ".join(names[:_SHOWN]) + more
+
+
 def _check_note(check: CheckedScore, metrics: Metrics) -> str:
-    """What the check of a judge found, and what the corrected scores are."""
+    """Return what the check of a judge found, and what the corrected scores are."""
     rates = f"{percent(check.right_passed)} of right and {percent(check.wrong_passed)} of wrong"
     given = "passes" if metrics.judge.metric == "accuracy" else "gives on average"
     elsewhere = " * These plants are of ANOTHER data set: on that of the runs the judge may err otherwise."
@@ -116,7 +156,7 @@ def _check_note(check: CheckedScore, metrics: Metrics) -> str:
 
 
 def _gradings_note(summary: RunSummary, found: Gradings) -> str:
-    """The spread of a run's gradings by one judge, and which of them is the score."""
+    """Return the spread of a run's gradings by one judge, and which of them is the score."""
     judge = summary.metrics.judge
     first = f"the first is the score, {percent(found.accuracies[0])}"
     shown = "" if grading(judge) == 1 else f", and this is number {grading(judge)}"

@@ -13,7 +13,7 @@ from longmemeval.results.graded.judge_checks import JudgeCheck
 
 
 def check_table(check: JudgeCheck) -> Table:
-    """A row per kind of plant, right ones first, and one for each group together."""
+    """Return a row per kind of plant, right ones first, and one for each group together."""
     rates, labels = check.rates, check.judge.metric == "accuracy"
     planting = BENCHMARK_SPECS.get(check.benchmark).planting
     kinds = planting.kinds if planting else {}

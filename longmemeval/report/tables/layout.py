@@ -24,7 +24,7 @@ class Block(Struct, frozen=True):
 
 
 class Fitted(Struct, frozen=True):
-    """What is shown of a table."""
+    """The part of a table that is shown."""
 
     blocks: list[Block]
     """One table, or several below each other that repeat the first column."""
@@ -33,7 +33,7 @@ class Fitted(Struct, frozen=True):
 
 
 def fit(table: Table, width: int) -> Fitted:
-    """The table for a terminal of `width` characters."""
+    """Return the table for a terminal of `width` characters."""
     columns = list(range(len(table.columns)))
     left_out: list[int] = []
     for candidate in table.drop:
@@ -50,16 +50,20 @@ def fit(table: Table, width: int) -> Fitted:
 
 
 def fits(table: Table, width: int) -> bool:
-    """Whether the table is shown whole, each cell as it is."""
+    """Return whether the table is shown whole, each cell as it is."""
     return _total(_naturals(table)) <= width
 
 
 def letters(run_ids: Sequence[str], tables: Sequence[Table], width: int | None) -> dict[str, str]:
-    """Run id to letter where ids are long or a table of theirs is too wide; else nothing."""
-    wide = width is not None and not all(fits(table, width) for table in tables)
+    """Return run id to letter where ids are long or the columns that matter do not fit in one table; else nothing."""
+    wide = width is not None and not all(_is_one(fit(table, width), width) for table in tables)
     if not wide and max(map(len, run_ids), default=0) <= _LONG_ID:
         return {}
     return lettered(run_ids)
+
+
+def _is_one(fitted: Fitted, width: int) -> bool:
+    return len(fitted.blocks) == 1 and _total(fitted.blocks[0].widths) <= width
 
 
 def lettered(run_ids: Sequence[str]) -> dict[str, str]:
@@ -68,18 +72,18 @@ def lettered(run_ids: Sequence[str]) -> dict[str, str]:
 
 
 def legend(found: Mapping[str, str]) -> list[str]:
-    """What the letters stand for, a line each."""
+    """Return what the letters stand for, a line each."""
     return [f"{letter}: {run_id}" for run_id, letter in found.items()]
 
 
 def letter_of(index: int) -> str:
-    """How run `index`, from 0, is called in charts and tables: A to Z, then A2 and so on."""
+    """Return the letter of run `index`, from 0, in charts and tables: A to Z, then A2 and so on."""
     round_, place = divmod(index, 26)
     return chr(ord("A") + place) + (str(round_ + 1) if round_ else "")
 
 
 def _only(table: Table, columns: Sequence[int]) -> Table:
-    """The table with these of its columns."""
+    """Return the table with these of its columns."""
     return Table(
         table.title,
         [table.columns[index] for index in columns],

@@ -24,7 +24,7 @@ _TITLE = "What memories asked of models, counted on the wire"
 
 
 def memory_model_table(summaries: Sequence[RunSummary], names: Sequence[str]) -> Table:
-    """A row per run whose memory is from outside; without rows where there is none, or none asks a model.
+    """Return a row per run whose memory is from outside; without rows where there is none, or none asks a model.
 
     Args:
         summaries: of the runs.
@@ -38,12 +38,12 @@ def memory_model_table(summaries: Sequence[RunSummary], names: Sequence[str]) ->
 
 
 def service(parts: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
-    """What is said about the part that a memory from outside made; empty where a run reads none."""
+    """Return what is said about the part that a memory from outside made; empty where a run reads none."""
     return next((told for told in parts.values() if "service" in told), {})
 
 
 def memory_model_notes(memory: str, told: Mapping[str, Any]) -> Iterator[str]:
-    """What has to be said about the models that a memory asked.
+    """Return the notes on the models that a memory asked.
 
     Args:
         memory: how tables call it.

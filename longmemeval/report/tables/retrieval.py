@@ -16,7 +16,7 @@ from longmemeval.report.tables.table import Table
 
 
 def retrieval_document(report: RetrievalReport) -> dict[str, object]:
-    """The document that `retrieval --json` prints; means are fractions, None where no question has a value."""
+    """Return the document that `retrieval --json` prints; means are fractions, None where no question has a value."""
     results = [
         {
             "memory": result.memory,
@@ -41,7 +41,7 @@ def _means(measures: Mapping[str, Mean]) -> dict[str, float | None]:
 
 
 def retrieval_tables(report: RetrievalReport) -> Iterator[Table]:
-    """A table per kind of gold and denominator, one row per memory; per question type too when there is one memory."""
+    """Return a table per kind of gold and denominator, one row per memory; of one memory per question type too."""
     for alike in zip(*(run.results for run in report.runs), strict=True):
         first = alike[0]
         names = _shown(first, report)
@@ -60,7 +60,7 @@ def retrieval_tables(report: RetrievalReport) -> Iterator[Table]:
 
 
 def _shown(result: RetrievalResult, report: RetrievalReport) -> list[str]:
-    """The measures that get a column."""
+    """Return the measures that get a column."""
     names, protocol = list(result.measures), _official_protocol(report)
     if not isinstance(protocol, OfficialRanking) or not protocol.shown_cutoffs:
         return names
@@ -87,7 +87,7 @@ def _percent(mean: Mean) -> str:
 
 
 def retrieval_footnotes(report: RetrievalReport) -> list[str]:
-    """What has to be said under the tables."""
+    """Return the notes under the tables."""
     notes = ["Figures in percent; n: questions with a value.", *_warnings(report)]
     protocol = _official_protocol(report)
     if isinstance(protocol, OfficialRanking):

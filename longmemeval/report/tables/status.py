@@ -14,10 +14,19 @@ _COLUMNS = ["run", "state", "stage", "done", "failed", "rate", "left", "spent", 
 
 
 def status_table(runs: Sequence[RunState], preparations: Sequence[PreparationState]) -> Table:
-    """One row for each run and preparation."""
+    """Return one row for each run and preparation."""
     rows = [_row(one.run, one.state, one.at_work, _spent(one), _score(one)) for one in runs]
     rows += [_row(one.preparation, one.state, one.work, _spent(one), "-") for one in preparations]
     return Table("", _COLUMNS, rows, left=frozenset({0, 1, 2, 8}), drop=(5, 4, 2, 7))
+
+
+def progress(one: RunState) -> str:
+    """Return how much of its present work a run has done, and how long the rest takes, in a few words."""
+    work = one.at_work
+    if work is None:
+        return "-"
+    left = f", {duration(work.seconds_left)} left" if work.seconds_left is not None else ""
+    return f"{_done(work)}{left}"
 
 
 def _row(name: str, state: str, work: Work | None, spent: str, score: str) -> list[str]:
@@ -28,7 +37,7 @@ def _row(name: str, state: str, work: Work | None, spent: str, score: str) -> li
 
 
 def sentences(one: RunState | PreparationState) -> Iterator[str]:
-    """One run or preparation: how far it is, what it spent, its scores."""
+    """Return how far one run or preparation is, what it spent, its scores."""
     name = one.run if isinstance(one, RunState) else one.preparation
     yield f"{name}: {_what(one)}"
     works = (

@@ -132,13 +132,13 @@ def show_stats(name: NameOrPath, data_dir: DataDir = None, json: Json = False) -
 
 
 def _megabytes(entry: "CatalogueEntry") -> str:
-    """Of all files that are downloaded."""
+    """Return the size of all files that are downloaded."""
     sizes = [source.bytes for _, source in entry.sources(Path(entry.file))]
     return f"{sum(sizes) / 1e6:,.0f}" if sizes else ""
 
 
 def _status(entry: "CatalogueEntry", data_dir: Path) -> str:
-    """Whether an entry's file is here; by its size alone, hashing is left to `verify`."""
+    """Return whether an entry's file is here; by its size alone, hashing is left to `verify`."""
     from longmemeval.benchmarks.catalogue import data_file, folder_state
 
     path = data_file(entry, data_dir)

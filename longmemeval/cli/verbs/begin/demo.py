@@ -9,7 +9,7 @@ from longmemeval.cli.next_step import command_line
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import ADVANCED, WHAT
-from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
+from longmemeval.cli.output import err, out, print_json, printable
 
 if TYPE_CHECKING:
     from longmemeval.settings import Folders
@@ -38,11 +38,11 @@ def demo(
     Six memories and two controls, offline, without a key, in seconds; a report at the end.
     """
     from longmemeval.cli.verbs.begin.prepare import show as show_preparation
-    from longmemeval.pipeline.compare.floor import floor_note
-    from longmemeval.pipeline.demo import run_demo
+    from longmemeval.cli.verbs.compare.compare import show as show_comparison
+    from longmemeval.pipeline.compare.compare import compare_runs
+    from longmemeval.pipeline.demo import BASELINE, run_demo
     from longmemeval.report.documents import run_document
-    from longmemeval.report.tables.cells import memory_table
-    from longmemeval.report.tables.footnotes import footnotes
+    from longmemeval.results.graded.controls import controls_last
     from longmemeval.results.graded.graded_run import StoredChecks, graded_run
 
     started = time.perf_counter()
@@ -57,16 +57,21 @@ def demo(
         print_json({"prepare": outcome.preparation, "runs": [run_document(summary) for summary in summaries]})
         return
     show_preparation(outcome.preparation)
-    title = f"sample, {summaries[0].metrics.overall.n} questions, model {summaries[0].model}"
-    print_table(memory_table(title, summaries))
-    print_lines(filter(None, [floor_note(graded), *footnotes(summaries)]))
+    # The full history first: what a memory has to beat, or to do as well as with fewer tokens.
+    first = next(run for run in graded if run.summary.memory == BASELINE)
+    ordered = [first, *(run for run in graded if run is not first)]
+    comparison = compare_runs(
+        [ordered[place] for place in controls_last([run.summary.control for run in ordered])], where
+    )
+    again = command_line("compare", "demo-*", "--baseline", first.summary.run_id, places=places)
+    show_comparison(comparison, command=again)
     new = outcome.newly_answered
     done = f"{new} questions answered" if new else "every question was already answered"
     err.print(
         f"{time.perf_counter() - started:.1f} s, {done}. Runs: {where.results_dir}/, fixtures: {where.prepared_dir}/."
     )
-    first = outcome.evaluations[0].manifest.question_ids[0]
-    read = command_line("inspect", first, places=shared.PreparedPlaces(prepared_dir=places.prepared_dir))
+    question = outcome.evaluations[0].manifest.question_ids[0]
+    read = command_line("inspect", question, places=shared.PreparedPlaces(prepared_dir=places.prepared_dir))
     compare = command_line("compare", "demo-hybrid", "demo-last-k", "demo-full-history", places=places)
     err.next(read, compare)
     _write_report([summary.run_id for summary in summaries], where)

@@ -127,7 +127,7 @@ def _to_grade(
     questions: shared.Questions,
     where: "Folders",
 ) -> list[str]:
-    """The ids of the runs that are to be graded; a file of hypotheses becomes one, and so does a shard."""
+    """Return the ids of the runs that are to be graded; a file of hypotheses becomes one, and so does a shard."""
     from longmemeval.pipeline.merge.split import shard_to_grade
 
     chosen = questions.selection()
@@ -196,7 +196,7 @@ def _document(
     audited: "list[AuditedScore]",
     where: "Folders",
 ) -> object:
-    """The figures of one judge; of several, all of them and how they agree."""
+    """Return the figures of one judge; of several, all of them and how they agree."""
     from longmemeval.report.documents import evaluation_document
     from longmemeval.results.graded.graded_run import summarise
 
@@ -219,6 +219,7 @@ def _adopt(file: Path, dataset: str, chosen: "Selection", where: "Folders") -> s
 def show(evaluation: "Evaluation", where: "Folders") -> None:
     """Print the scores of one run, what it cost and how long it took."""
     from longmemeval.judges.official_status import judge_name
+    from longmemeval.pipeline.compare.verdict import score_sentence
     from longmemeval.report.tables.cells import abstention_lines, corrected_cell, score_table, task_average_note
     from longmemeval.report.tables.effort import both, effort_notes, latency_line, work_table
     from longmemeval.report.tables.footnotes import footnotes
@@ -228,6 +229,7 @@ def show(evaluation: "Evaluation", where: "Folders") -> None:
     metrics, manifest = evaluation.metrics, evaluation.manifest
     summary = summarise(evaluation.files, evaluation.asked, metrics, where)
     judge = judge_name(metrics.judge)
+    out.print(f"[bold]{printable(score_sentence(metrics))}[/]")
     data = ", ".join([manifest.dataset["name"], *([summary.part] if summary.part else [])])
     title = f"{metrics.run}: {summary.memory}, {summary.model}, {data}, judged by {judge}"
     print_table(score_table(title, summary))

@@ -124,7 +124,7 @@ def prepare(
 
 
 def _checks(memory: list[str], settings: list[str], parts: PartOptions, api_base: str | None) -> list[str]:
-    """The command lines that try those memories which are services or classes: where nothing works, they say why."""
+    """Return the command lines that try those memories that are services or classes: they say why nothing works."""
     from longmemeval.memory.external.contract_check.named import service_part
 
     given = [word for setting in settings for word in ("--set", setting)]

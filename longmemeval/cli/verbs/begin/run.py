@@ -99,7 +99,7 @@ class Reading:
     ] = None
 
     def of(self, data: "Dataset", options: "RunOptions") -> "RunOptions":
-        """The options with how the model is asked; the official protocol asks in its own way."""
+        """Return the options with how the model is asked; the official protocol asks in its own way."""
         from msgspec import structs
 
         from longmemeval.benchmarks.specs import benchmark_of
@@ -118,7 +118,7 @@ class Reading:
 
 @dataclass(frozen=True, kw_only=True)
 class Which:
-    """Which run this is."""
+    """The name and number of this run."""
 
     repeat: Annotated[
         int, typer.Option(min=1, metavar="N", rich_help_panel=OUTPUT, help="Make N runs, RUN-r1 to RUN-rN.")
@@ -159,7 +159,7 @@ class Which:
         return next(iter(names.values()), None)
 
     def begun(self, name: str, shard: str, *, by_batch: bool) -> str:
-        """The id of the run of a shard; an interrupt from here on tells how to go on with it."""
+        """Return the id of the run of a shard; an interrupt from here on tells how to go on with it."""
         from longmemeval.results.shards import sharded_id
 
         name = sharded_id(name, shard) if self.repeat == 1 else name
@@ -343,7 +343,7 @@ def _tell(line: str) -> None:
 def _next(
     reports: "list[RunReport]", model: str, benchmark: "Benchmark", places: shared.Places, *, elsewhere: bool
 ) -> str:
-    """The command that goes on: the same for questions without an answer, else the judge's."""
+    """Return the command that goes on: the same for questions without an answer, else the judge's."""
     first = reports[0].run_id
     if any(report.answered < report.questions for report in reports):
         return next_step.resume(first) if len(reports) == 1 else next_step.repeat_again(first)

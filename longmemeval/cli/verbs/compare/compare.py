@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, NamedTuple
 
 import typer
 from msgspec.structs import asdict
@@ -48,17 +48,40 @@ def compare(
             help="Exit with 4 if a run is significantly worse.",
         ),
     ] = None,
-    margin: Annotated[
-        float,
+    baseline: Annotated[
+        str | None,
         typer.Option(
-            min=0.0, max=1.0, metavar="FRACTION", rich_help_panel=LIMITS, help="Allowed loss; 0.02 is 2 points."
+            metavar="RUN",
+            autocompletion=complete_run,
+            rich_help_panel=WHAT,
+            help="What the others are compared with [default: the first run].",
         ),
-    ] = 0.0,
+    ] = None,
+    margin: Annotated[
+        float | None,
+        typer.Option(
+            min=0.0,
+            max=1.0,
+            metavar="FRACTION",
+            rich_help_panel=LIMITS,
+            help="Loss that --against allows [default: 0]; how close runs do as well as each other [default: 0.03, "
+            "3 points].",
+        ),
+    ] = None,
     save_baseline: Annotated[
         Path | None,
         typer.Option(metavar="FILE", rich_help_panel=OUTPUT, help="Save a run for a later --against."),
     ] = None,
     published: Published = None,
+    tables: Annotated[
+        bool, typer.Option("--tables", rich_help_panel=OUTPUT, help="All tables: by type, lost, cost, latency.")
+    ] = False,
+    pairs: Annotated[
+        bool, typer.Option("--pairs", rich_help_panel=OUTPUT, help="Every pair of runs, with counts and p.")
+    ] = False,
+    notes: Annotated[
+        bool, typer.Option("--notes", rich_help_panel=OUTPUT, help="All that the table rests on, in sentences.")
+    ] = False,
     questions: Annotated[
         bool, typer.Option("--questions", rich_help_panel=OUTPUT, help="List the questions won and lost.")
     ] = False,
@@ -69,11 +92,12 @@ def compare(
 ) -> None:
     """Compare graded runs.
 
-    Scores, significance, cost, and where questions were lost. Marks refer to the first run.
+    The verdict first, then scores and differences from the baseline.
     """
     from longmemeval.pipeline.compare.baseline import compare_to_baseline, load_baseline, regression
     from longmemeval.pipeline.compare.baseline import save_baseline as save
     from longmemeval.pipeline.compare.compare import compare_runs
+    from longmemeval.pipeline.compare.verdict import MARGIN
     from longmemeval.report.documents import comparison_document
     from longmemeval.report.published import published_for
     from longmemeval.report.tables.comparison import against_line
@@ -81,6 +105,8 @@ def compare(
 
     where = places.folders()
     run_ids = runs.named(where)
+    if baseline is not None:
+        run_ids = [baseline, *(run_id for run_id in run_ids if run_id != baseline)]
     if save_baseline is not None and len(run_ids) > 1:
         raise typer.BadParameter("--save-baseline takes one run")
     if across and (against or save_baseline or published or common or questions):
@@ -89,17 +115,18 @@ def compare(
     if across:
         _show_across(graded, as_json=as_json)
         return
-    comparison = compare_runs(graded, where, seed=seed, common=common)
+    close = MARGIN if margin is None else margin
+    comparison = compare_runs(graded, where, seed=seed, common=common, margin=close)
     held: list[AgainstBaseline] = []
     if against is not None:
-        baseline = load_baseline(against, where, judge=graded[0].metrics.judge.id, dataset=dataset)
-        held = [compare_to_baseline(run, baseline, margin=margin, seed=seed) for run in graded]
+        saved = load_baseline(against, where, judge=graded[0].metrics.judge.id, dataset=dataset)
+        held = [compare_to_baseline(run, saved, margin=margin or 0.0, seed=seed) for run in graded]
     own = graded[0].metrics.judge
     figures = published_for(graded[0].asked.dataset, None if published == "all" else own) if published else ()
     if as_json:
         print_json(comparison_document(comparison, against=held, published=figures, questions=questions))
     else:
-        show(comparison, questions=questions)
+        show(comparison, Details(tables, pairs, notes, questions))
         print_lines(map(against_line, held))
         if published:
             _show_published(figures, own)
@@ -130,22 +157,55 @@ def _show_across(graded: "list[GradedRun]", *, as_json: bool) -> None:
     print_lines([*ability_legend(graded), "", *ability_notes(graded)])
 
 
-def show(comparison: "Comparison", *, questions: bool = False) -> None:
+class Details(NamedTuple):
+    """The parts of a comparison that are shown beside the verdict, the table of runs and their main notes."""
+
+    tables: bool = False
+    pairs: bool = False
+    notes: bool = False
+    questions: bool = False
+
+
+_NO_DETAILS = Details()
+
+
+def show(comparison: "Comparison", shown: Details = _NO_DETAILS, *, command: str = "") -> None:
     """Print a comparison.
 
     Args:
         comparison: what to print.
-        questions: whether to list the questions won and lost.
+        shown: what is shown on request.
+        command: the command line that takes the options for more; empty: the one that was given.
     """
-    from longmemeval.report.tables.comparison import comparison_notes, comparison_tables, question_lists, run_letters
+    from longmemeval.report.tables import comparison as made
+    from longmemeval.report.tables.footnotes import marks_line, short_notes
     from longmemeval.report.tables.layout import legend
 
-    for place, table in enumerate(comparison_tables(comparison, out.width)):
+    out.print(f"[bold]{printable(comparison.verdict.text)}[/]")
+    out.print()
+    letters = made.run_letters(comparison, out.width)
+    every = made.comparison_tables(comparison, out.width)
+    chosen = made.comparison_tables(comparison, out.width, details=shown.tables, pairs=shown.pairs)
+    for place, table in enumerate(chosen):
         print_table(table)
-        if place == 0 and (called := run_letters(comparison, out.width)):
-            print_lines([*legend(called), ""])
-    if questions:
-        print_lines(
-            f"{heading} ({len(ids)}): {', '.join(ids) or 'none'}" for heading, ids in question_lists(comparison)
-        )
-    print_lines(comparison_notes(comparison, out.width))
+        if place == 0:
+            print_lines(filter(None, [*legend(letters), marks_line(comparison, letters)]))
+            print_lines(short_notes(comparison))
+    if shown.questions:
+        lists = made.question_lists(comparison)
+        print_lines(f"{heading} ({len(ids)}): {', '.join(ids) or 'none'}" for heading, ids in lists)
+    lost = made.digest_table(comparison.digest)
+    if lost.rows:
+        out.print()
+        print_table(lost)
+    notes = list(made.comparison_notes(comparison))
+    if shown.notes:
+        print_lines(notes)
+    more = {
+        "--tables": len(every) - 1 - bool(comparison.pairs),
+        "--pairs": len(comparison.pairs),
+        "--notes": len(notes),
+    }
+    left = [f"{option} ({count})" for option, count in more.items() if count and not getattr(shown, option[2:])]
+    if left:
+        print_lines([f"More{f' by {command}' if command else ''}: {', '.join(left)}."])

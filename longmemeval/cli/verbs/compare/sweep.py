@@ -7,6 +7,7 @@ import typer
 from msgspec import structs
 
 from longmemeval.cli.forecasts import RANGES, show_preparation, stage_cells
+from longmemeval.cli.next_step import command_line
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import LIMITS, OUTPUT
@@ -79,7 +80,8 @@ def sweep(
 def show(report: "SweepReport") -> None:
     """Print what the runs came to, and where they are."""
     for compared in report.comparisons:
-        show_comparison(compared.comparison)
+        again = command_line("compare", "--sweep", report.name, "--judge", compared.judge)
+        show_comparison(compared.comparison, command=again)
         _show_front(compared)
     worked = report.newly_answered or report.newly_judged or report.failures
     new = f"{count_of(report.newly_answered, 'question')} answered and {count_of(report.newly_judged, 'answer')} graded"
@@ -161,7 +163,7 @@ def _front_row(summary: "RunSummary", on_front: bool) -> list[str]:
 
 
 def _document(report: "SweepReport") -> dict[str, object]:
-    """One document: `runs` as `compare --json` has them, `pareto` the ids on the front by the first judge."""
+    """Return one document: `runs` as `compare --json` has them, `pareto` the ids on the front by the first judge."""
     from longmemeval.report.documents import comparison_document
 
     return {

@@ -27,7 +27,7 @@ def sign(
     ],
     as_json: shared.Json = False,
 ) -> None:
-    """Sign all files of a run, so that others can tell that they are yours.
+    """Sign all files of a run as yours.
 
     The checks of judges that its corrected scores rest on are signed too.
     Readers check it with your public key: longmemeval verify RUN --public-key FILE. A key is made by

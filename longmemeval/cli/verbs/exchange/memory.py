@@ -89,7 +89,7 @@ def install(
 
 
 def _pins(told: "Description") -> str:
-    """What is installed, without the conditions."""
+    """Return what is installed, without the conditions."""
     return ", ".join(one.partition(";")[0].strip() for one in told.requirements)
 
 

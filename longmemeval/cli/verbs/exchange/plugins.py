@@ -44,7 +44,7 @@ def plugins(
 
 
 def doors() -> "list[Registry[Any]]":
-    """The registries of all doors."""
+    """Return the registries of all extension points."""
     from longmemeval.benchmarks.specs import BENCHMARK_SPECS
     from longmemeval.core.executors.registry import EXECUTORS
     from longmemeval.embedding.registry import EMBEDDERS

@@ -1,5 +1,6 @@
 """`longmemeval runs`."""
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -7,13 +8,25 @@ import typer
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.completion import complete_memory
 from longmemeval.cli.options.groups import add_verb
-from longmemeval.cli.options.panels import WHAT
-from longmemeval.cli.output import out, print_json, print_table, tell_omitted
+from longmemeval.cli.options.panels import OUTPUT, WHAT
+from longmemeval.cli.output import out, print_json, print_lines, print_table, printable, tell_omitted
+from longmemeval.cli.verbs.look.status import show as show_progress
 from longmemeval.core.text.plural import count_of
+from longmemeval.errors import HarnessError
+from longmemeval.report.tables.cells import WARNED, percent
+from longmemeval.report.tables.footnotes import warning_codes
 from longmemeval.report.tables.table import Table
+from longmemeval.results.listing import DAMAGED
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from longmemeval.results.listing import ListedRun
+    from longmemeval.results.scores.warnings import ScoreWarning
+    from longmemeval.settings import Folders
+
+_LOOKED_AT = 30
+"""Of longer lists the scores are not looked at for warnings."""
 
 
 def register(app: typer.Typer) -> None:
@@ -22,6 +35,7 @@ def register(app: typer.Typer) -> None:
 
 
 def runs(
+    runs: shared.Runs,
     places: shared.Places,
     dataset: Annotated[
         str | None,
@@ -48,16 +62,26 @@ def runs(
     since: Annotated[
         str | None, typer.Option(metavar="DATE", rich_help_panel=WHAT, help="Only runs started since then, in UTC.")
     ] = None,
-    sweep: shared.Sweep = None,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", rich_help_panel=OUTPUT, help="Keep looking until the work ends.")
+    ] = False,
     as_json: shared.Json = False,
 ) -> None:
-    """List runs, newest first.
+    """List runs, their scores, and how far they are.
 
-    The score is that of the official judge, else of the newest.
+    Newest first; the score is that of the official judge, else of the newest. With RUN: how far these are.
     """
+    from longmemeval.pipeline.status.preparations import unfinished_preparations
+    from longmemeval.report.tables.status import sentences
     from longmemeval.results.listing import RunFilter, list_runs, unrecorded_note
 
-    results_dir, wanted = places.folders().results_dir, RunFilter(dataset, memory, model, status, since, sweep)
+    where, sweep = places.folders(), runs.sweep
+    if runs.run_ids or watch:
+        if any((dataset, memory, model, status, since)):
+            raise typer.BadParameter("RUN and --watch take no filters")
+        show_progress(runs, where, watch=watch, as_json=as_json)
+        return
+    results_dir, wanted = where.results_dir, RunFilter(dataset, memory, model, status, since, sweep)
     found = list_runs(results_dir, wanted)
     if sweep is not None and (left_out := unrecorded_note(list_runs(results_dir), sweep)):
         tell_omitted(left_out)
@@ -68,15 +92,41 @@ def runs(
         every = wanted == RunFilter()
         out.print("There are no runs yet." if every else "No run matches. Without filters, all runs are listed.")
         return
+    warnings, unknown = _warnings(found, where)
     columns = ["run", "memory", "model", "data set", "status", "questions", "score", "judge", "started"]
-    rows = [_row(one) for one in found]
+    rows = [_row(one, where, bool(warnings.get(one.run))) for one in found]
     print_table(Table("", columns, rows, left=frozenset({0, 1, 2, 3, 4, 7, 8}), drop=(8, 3, 7, 2, 1)))
+    if codes := warning_codes([(one.run, warnings[one.run]) for one in found if one.run in warnings]):
+        out.print(printable(codes))
+    if unknown:
+        out.print(f"{count_of(unknown, 'score')} not looked at for warnings; `longmemeval compare RUN` does that.")
+    print_lines(line for one in unfinished_preparations(where.prepared_dir) for line in sentences(one.look()))
     out.print(count_of(len(found), "run"))
 
 
-def _row(one: "ListedRun") -> list[str]:
-    from longmemeval.report.tables.cells import percent
+def _warnings(found: "Sequence[ListedRun]", where: "Folders") -> "tuple[dict[str, Sequence[ScoreWarning]], int]":
+    """Return the warnings of graded runs by run id, and how many graded runs were not looked at.
 
+    They follow from answers, questions and checks of judges as they are now, so the runs are read: those of long lists
+    are not.
+    """
+    from longmemeval.results.graded.graded_run import load_graded
+
+    graded = [one for one in found if one.scores and one.kind != "retrieval"]
+    warnings: dict[str, Sequence[ScoreWarning]] = {}
+    for one in graded if len(graded) <= _LOOKED_AT else ():
+        with suppress(HarnessError, OSError):  # Its data has moved, say: the list is of what is there.
+            (run,) = load_graded([one.run], where, judge=one.scores[0].judge)
+            warnings[one.run] = run.summary.warnings
+    return warnings, len(graded) - len(warnings)
+
+
+def _row(one: "ListedRun", where: "Folders", is_warned: bool) -> list[str]:
+    from longmemeval.pipeline.status.runs import RunWatch, is_unfinished
+    from longmemeval.report.tables.status import progress
+
+    folder = where.results_dir / one.run
+    state = RunWatch(folder).look() if one.status != DAMAGED and is_unfinished(folder) else None
     open_ones = one.answered is not None and one.answered < one.questions
     questions = f"{one.answered:,} of {one.questions:,}" if open_ones else f"{one.questions:,}"
     score = one.scores[0] if one.scores else None
@@ -86,9 +136,9 @@ def _row(one: "ListedRun") -> list[str]:
         memory or "-",
         one.model or "-",
         one.dataset or "-",
-        one.status,
-        questions,
-        percent(score.value) if score else "-",
+        state.state if state else one.status,
+        progress(state) if state else questions,
+        percent(score.value) + (f" {WARNED}" if is_warned else "") if score else "-",
         score.judge if score else "-",
         one.started_at[:16].replace("T", " "),
     ]

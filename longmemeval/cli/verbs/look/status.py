@@ -37,9 +37,21 @@ def status(
 ) -> None:
     """Show how far runs are, from their files alone.
 
-    Works from another terminal or machine. Without RUN: what is unfinished, and what ended in the last day.
+    Works from another terminal or machine; `runs RUN` does the same. Without RUN: what is unfinished, and what ended in
+    the last day.
     """
-    where = places.folders()
+    show(runs, places.folders(), watch=watch, as_json=as_json)
+
+
+def show(runs: shared.Runs, where: "Folders", *, watch: bool, as_json: bool) -> None:
+    """Print how far runs are.
+
+    Args:
+        runs: those that are named; without any, what is unfinished and what ended in the last day.
+        where: the folders.
+        watch: whether to look again until nothing is at them any more.
+        as_json: as one document, or with `watch` as one a look.
+    """
     named = bool(runs.run_ids) or runs.sweep is not None
     looking = _named(runs.named(where, rankings=True), where) if named else _unfinished(where)
     if not watch:
@@ -53,13 +65,13 @@ def status(
 
 
 class _Looking:
-    """What is looked at."""
+    """The runs and preparations that are looked at."""
 
     def __init__(self, runs: "Sequence[RunWatch]", preparations: "Sequence[PreparationWatch]" = ()) -> None:
         self._runs, self._preparations = runs, preparations
 
     def look(self) -> "tuple[list[RunState], list[PreparationState]]":
-        """All of it at this moment."""
+        """Return the state of all of them at this moment."""
         return [one.look() for one in self._runs], [one.look() for one in self._preparations]
 
 

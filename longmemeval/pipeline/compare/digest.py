@@ -1,0 +1,59 @@
+"""The lost questions of the run that a comparison is about, grouped by cause, each with an example and what to try."""
+
+from collections.abc import Sequence
+
+from msgspec import UNSET
+
+from longmemeval.pipeline.compare.comparison import Digest, LostGroup
+from longmemeval.results.graded.graded_run import GradedRun
+from longmemeval.results.graded.losses import Losses
+from longmemeval.results.settings import AnswerSettings
+
+_CAUSES = {"not retrieved": "not recalled", "retrieved but cut": "cut"}
+"""Stages whose cause has another name than in `measures/losses.py`."""
+_LIMITS = ("top_k", "budget", "last_messages")
+"""Parameters of memories that let more of the history through, the first that is set to be tried."""
+_MORE = 2
+"""What a limit is multiplied by."""
+
+
+def digest_of(run: GradedRun, lost: Losses, others: Sequence[GradedRun]) -> Digest:
+    """Return why a run lost its questions, the most frequent cause first.
+
+    Args:
+        run: the run.
+        lost: where it lost them.
+        others: the other runs; a question that one of them wins without the gold evidence is the better example.
+    """
+    rivals = [other.credits for other in others if not other.summary.reads_gold]
+    groups = []
+    for stage, count in sorted(lost.counts.items(), key=lambda counted: -counted[1]):
+        ids = [question_id for question_id, found in lost.stages.items() if found == stage]
+        won = [question_id for question_id in ids if any((credits[question_id] or 0) == 1 for credits in rivals)]
+        groups.append(
+            LostGroup(_CAUSES.get(stage, stage), count, len(won), (won or ids)[0], _to_try(stage, run)),
+        )
+    return Digest(run.manifest.run_id, sum(lost.counts.values()), len(lost.stages), tuple(groups))
+
+
+def _to_try(stage: str, run: GradedRun) -> str:
+    """Return the parameter to try next; empty where none would help."""
+    settings = run.manifest.settings
+    memory = settings.memory_record
+    parameters = memory.parameters if memory else {}
+    limit = next((name for name in _LIMITS if isinstance(parameters.get(name), int) and parameters[name] > 0), None)
+    larger = f"--set {limit}={parameters[limit] * _MORE}" if limit else ""
+    if stage == "not retrieved":
+        return larger or "another --memory"
+    if stage == "retrieved but cut":
+        return f"--set budget={parameters['budget'] * _MORE}" if parameters.get("budget") else "--context-window"
+    if stage == "not stored":
+        return "prepare again; `longmemeval verify` names what failed"
+    if stage == "not answered":
+        return f"--resume {run.manifest.run_id}"
+    if stage == "disputed":
+        return "evaluate with --votes 3"
+    if stage == "in the prompt":
+        method = settings.reading.method if isinstance(settings, AnswerSettings) else UNSET
+        return "another --model" + ("" if method in ("con", UNSET) else ", or --reading con")
+    return ""

@@ -1,0 +1,150 @@
+"""The answer of a comparison in one sentence, as far as the paired statistics carry it.
+
+Better and worse need p below 0.05 after Holm's adjustment over all pairs; "as well as" needs the 95 % interval of the
+paired difference inside the margin. Controls are never winners.
+"""
+
+from collections.abc import Collection, Sequence
+
+from longmemeval.core.text.plural import count_of
+from longmemeval.judges.official_status import judge_name
+from longmemeval.measures.metrics import Metrics
+from longmemeval.pipeline.compare.comparison import Finding, PairResult, RepeatGroup, Verdict, points
+from longmemeval.results.graded.graded_run import RunSummary
+from longmemeval.statistics.power import ALPHA
+from longmemeval.statistics.resampling import smallest_p
+
+MARGIN = 0.03
+"""Two runs do as well as each other where the interval of their difference lies inside this, unless said otherwise."""
+_SHARES = {50: "half", 33: "a third", 25: "a quarter", 20: "a fifth", 10: "a tenth"}
+"""Rounded percentages that have a word."""
+_AS_MANY = 0.05
+"""Mean numbers of tokens that differ by less are not called different."""
+
+
+def score_sentence(metrics: Metrics) -> str:
+    """Return the score of one run with its interval, in one sentence."""
+    overall, judge = metrics.overall, metrics.judge
+    low, high = (f"{bound * 100:z.1f}" for bound in overall.interval)
+    missing = f" ({overall.not_evaluated:,} not evaluated)" if overall.not_evaluated else ""
+    unofficial = "" if judge.official else ", not the official judge"
+    return (
+        f"{metrics.run}: {overall.accuracy * 100:z.1f} % {judge.metric} (95 % interval {low} to {high}) on "
+        f"{count_of(overall.n, 'question')}{missing}, by {judge_name(judge)}{unofficial}."
+    )
+
+
+def verdict_of(
+    summaries: Sequence[RunSummary],
+    pairs: Sequence[PairResult],
+    repeats: Sequence[RepeatGroup] = (),
+    *,
+    margin: float = MARGIN,
+    not_surviving: Collection[tuple[str, str]] = (),
+) -> Verdict:
+    """Return the verdict on runs.
+
+    Args:
+        summaries: of the runs; the first is the baseline.
+        pairs: every run with every later one.
+        repeats: runs of one configuration, which are no rivals of each other.
+        margin: a fraction between 0 and 1.
+        not_surviving: ids of pairs whose difference is not shown when it is corrected for the judge's errors.
+    """
+    baseline, *others = summaries
+    if not others:
+        return Verdict(score_sentence(baseline.metrics), "score", baseline.run_id, None, None, margin)
+    against = {pair.b: pair.turned for pair in pairs if pair.a == baseline.run_id}
+    systems = [one for one in others if not is_control(one)]
+
+    def rank(one: RunSummary) -> tuple[bool, float]:
+        return against[one.run_id].is_better, one.metrics.overall.accuracy
+
+    run = max(systems or others, key=rank)
+    pair = against[run.run_id]
+    finding = _finding(pair, baseline.metrics, margin)
+    winner = _winner([*systems, *([] if is_control(baseline) else [baseline])], baseline, pairs, repeats)
+    name = run.run_id
+    if len(systems) > 1:
+        apart = "" if len(systems) == len(others) else ", controls apart"
+        name += f" (the best of {len(systems)} runs{apart})"
+    text = _sentence(name, pair, finding, _can_show(pair, baseline.metrics, len(pairs)), margin)
+    if (pair.b, pair.a) in not_surviving:
+        text += "; corrected for the judge's errors, that difference is not shown"
+    text += _tokens(run, baseline)
+    if len(others) > 1 and systems:
+        text = f"{winner} wins: {text}" if winner else f"There is no winner: {text}"
+    if text.startswith("no difference"):
+        text = f"N{text[1:]}"
+    return Verdict(f"{text}.", finding, run.run_id, baseline.run_id, winner, margin)
+
+
+def is_control(summary: RunSummary) -> bool:
+    """Return whether a run is no memory system, or reads the gold evidence."""
+    return summary.control is not None or summary.reads_gold
+
+
+def _finding(pair: PairResult, metrics: Metrics, margin: float) -> Finding:
+    low, high = pair.interval
+    if pair.significant:
+        return "better" if pair.difference > 0 else "worse"
+    if _least_p(metrics) >= ALPHA:
+        return "not shown"
+    if pair.detectable is None:
+        return "alike"
+    return "as well as" if -margin < low and high < margin else "not shown"
+
+
+def _least_p(metrics: Metrics) -> float:
+    """Return the smallest p that the questions, or the haystacks they share, can give."""
+    return smallest_p(metrics.haystacks or metrics.overall.n)
+
+
+def _winner(
+    systems: Sequence[RunSummary], baseline: RunSummary, pairs: Sequence[PairResult], repeats: Sequence[RepeatGroup]
+) -> str | None:
+    better = {(one.a, one.b) for pair in pairs for one in (pair, pair.turned) if one.is_better}
+    ids = {one.run_id for one in systems}
+    for run_id in ids:
+        same = next((set(group.run_ids) for group in repeats if run_id in group.run_ids), {run_id})
+        if all((run_id, other) in better for other in (ids | {baseline.run_id}) - same):
+            return run_id
+    return None
+
+
+def _sentence(name: str, pair: PairResult, finding: Finding, can_show: str, margin: float) -> str:
+    low, high = (f"{bound * 100:+z.1f}" for bound in pair.interval)
+    if finding == "not shown":
+        return f"no difference between {name} and {pair.b} is shown ({can_show})"
+    if finding == "alike":
+        return f"{name} and {pair.b} score alike on every question"
+    if finding == "as well as":
+        inside = f"95 % interval {low} to {high}, inside a margin of {points(margin)}"
+        return f"{name} does as well as {pair.b} (difference {pair.difference * 100:+z.1f} points, {inside})"
+    return f"{name} is {finding} than {pair.b} by {points(abs(pair.difference))} (95 % interval {low} to {high})"
+
+
+def _can_show(pair: PairResult, metrics: Metrics, pairs: int) -> str:
+    """Return how large a difference the questions can show."""
+    number = count_of(metrics.haystacks, "haystack") if metrics.haystacks else count_of(metrics.overall.n, "question")
+    least = _least_p(metrics)
+    if least >= ALPHA or pair.detectable is None:
+        return f"{number} can show none, however large"
+    if least * pairs >= ALPHA:
+        return f"{number} can show none among {pairs} pairs, however large"
+    return f"{number} can show {points(pair.detectable)}{' between two runs alone' if pairs > 1 else ''}"
+
+
+def _tokens(run: RunSummary, baseline: RunSummary) -> str:
+    """Return what the run sends to the model, beside the baseline; empty where that is about as much or not known."""
+    if not run.mean_prompt_tokens or not baseline.mean_prompt_tokens:
+        return ""
+    share = run.mean_prompt_tokens / baseline.mean_prompt_tokens
+    if abs(share - 1) < _AS_MANY:
+        return ""
+    percent = round(share * 100)
+    if share > 1:
+        words = f"{share:.1f} times"
+    else:
+        words = _SHARES.get(percent, f"{percent} %" if percent else "less than 1 %") + " of"
+    return f"; {run.run_id} uses {words} the tokens"
