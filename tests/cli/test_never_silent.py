@@ -24,7 +24,7 @@ class Held:
     def search(self, query, *, date, limit):
         return []
 """
-SWEEP = "dataset: held.json\nmemories: [bm25]\nmodels: [offline/extractive]\n"
+SWEEP = "name: held\ndataset: held.json\nmemories: [bm25]\nmodels: [offline/extractive]\n"
 READ_DATA = (
     "prepare --dataset held.json --memory hybrid",
     "run --dataset held.json --memory bm25 --model offline/extractive",
@@ -43,7 +43,6 @@ READ_RUN = (
     "compare held whole",
     "report held whole -o report.html",
     "verify held",
-    "recipe held",
     "export held --format csv",
     "status held",
     "runs",

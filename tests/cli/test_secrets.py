@@ -251,9 +251,6 @@ def test_a_password_that_is_a_word_takes_no_name_with_it(folder: Path, monkeypat
     assert (manifest["dataset"]["name"], manifest["dataset"]["path"]) == ("postgres", "postgres.json")
     assert (manifest["question_ids"], list(manifest["fixtures"])) == (["postgres-1"], ["postgres-1"])
     assert manifest["settings"]["preparation"] == "postgres"
-    longmemeval("recipe", "postgres-demo", "--output", "recipe.yaml", cwd=folder)
-    recipe = (folder / "recipe.yaml").read_text()
-    assert "run: postgres-demo" in recipe
-    assert "[redacted]" not in recipe
-    longmemeval("run", "--recipe", "recipe.yaml", "--strict", "--run-id", "again", cwd=folder)
+    assert "--name postgres" in manifest["prepare"]
+    longmemeval("run", "--like", "postgres-demo", "--strict", "--run-id", "again", cwd=folder)
     longmemeval("compare", "postgres-demo", cwd=folder)

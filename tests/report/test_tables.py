@@ -101,7 +101,7 @@ def test_notes(dataset: Dataset, where: Folders) -> None:
     assert notes[1].startswith("! Nothing is known of this judge's errors: it was never checked on LongMemEval.")
     assert notes[2].startswith("Judge: test/strict")
     assert notes[3] == "Cost of prepare, question analysis, answers and judge: $0, no model was paid for."
-    assert "gone or made from other data" in notes[4]
+    assert "are missing or were made from other data" in notes[4]
 
 
 def test_the_lines_under_the_table(dataset: Dataset, where: Folders) -> None:
