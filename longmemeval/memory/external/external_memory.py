@@ -164,9 +164,9 @@ class ServiceMemory:
         haystack_id = fixture.meta.haystack_id
         with ExitStack() as stack:
             access = self._access(ingested)
-            name = self._part.scope_name(haystack_id, messages, folder)
+            name = self._part.scope_name(haystack_id, messages, ingested)
             offer = self._part.offered(name, "search", access, access.calls_file, haystack_id)
-            scope = self._part.scope(haystack_id, messages, folder, stack.enter_context(offer))
+            scope = self._part.scope(name, haystack_id, messages, folder, stack.enter_context(offer))
             service = shared_service(self._part.spec, keys=access.chat_model is None)
             return OpenedHistory(service, scope, ingested, stack.pop_all())
 

@@ -4,7 +4,7 @@ import asyncio
 import os
 import platform
 from collections.abc import Collection, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -118,31 +118,36 @@ class ServicePart(Part[Ingested]):
         return flags | ({"embedder": recipe["embedder"]["spec"]} if "embedder" in recipe else {})
 
     def scope(
-        self, haystack_id: str, messages: list[Message], folder: Path, models: ProxiedScope | None = None
+        self, name: str, haystack_id: str, messages: list[Message], folder: Path, models: ProxiedScope | None = None
     ) -> Scope:
         """Return the scope of a history.
 
         Args:
+            name: the service's name for it, see `scope_name`.
             haystack_id: the history's id.
             messages: all of them, oldest first.
             folder: the folder of the part.
             models: the models it is offered.
         """
-        ids, name = OpaqueIds(haystack_id, messages), self.scope_name(haystack_id, messages, folder)
-        return Scope(name, folder, self.configuration, ids, messages, self.name, models)
+        return Scope(name, folder, self.configuration, OpaqueIds(haystack_id, messages), messages, self.name, models)
 
-    def scope_name(self, haystack_id: str, messages: Sequence[Message], folder: Path) -> str:
-        """Return the service's name for a history; it differs between preparations, which may share one service.
+    def scope_name(
+        self, haystack_id: str, messages: Sequence[Message], ingested: Ingested | None, shared_by: Path | None = None
+    ) -> str:
+        """Return the service's name for a history.
 
         Args:
-            haystack_id: of the history.
+            haystack_id: the history's id.
             messages: all of them, oldest first.
-            folder: the folder of the part; an ingested history keeps its name when the folder is moved.
+            ingested: the record of its ingestion, which keeps its name wherever the fixtures are moved; None: none yet.
+            shared_by: the preparation, if the service keeps histories itself: it may serve several preparations.
         """
+        if ingested and ingested.scope:
+            return ingested.scope
         content = sha256_text("\0".join(message.content for message in messages))
-        if (ingested := recorded(folder)) is None:
-            return scope_id(self.name, haystack_id, content, str(folder.parent.parent.absolute()))
-        return ingested.scope or scope_id(self.name, haystack_id, content)  # 0.2.0 named it without the preparation.
+        # 0.2.0 never named the preparation.
+        place = [str(shared_by.absolute())] if shared_by and not ingested else []
+        return scope_id(self.name, haystack_id, content, *place)
 
     def offered(
         self, name: str, stage: Stage, access: ModelAccess, calls: Path | None, haystack_id: str = ""
@@ -172,11 +177,12 @@ class ServicePart(Part[Ingested]):
         """
         self._check_code()
         haystack_id, calls = source.haystack.haystack_id, source.folder / CALLS
-        name = self.scope_name(haystack_id, source.messages, source.folder)
+        service = await asyncio.to_thread(shared_service, self.spec, keys=tools.models.chat_model is None)
+        shared_by = source.folder.parent.parent if await _keeps_histories(service) else None
+        before, ingested, why = recorded(source.folder), None, ""
+        name = self.scope_name(haystack_id, source.messages, before, shared_by)
         with self.offered(name, "prepare", tools.models, calls) as models:
-            service = await asyncio.to_thread(shared_service, self.spec, keys=tools.models.chat_model is None)
-            scope = self.scope(haystack_id, source.messages, source.folder, models)
-            before, ingested, why = recorded(scope.folder), None, ""
+            scope = self.scope(name, haystack_id, source.messages, source.folder, models)
             try:
                 most = (await service.hello()).capabilities.max_parallel
                 async with place(source.folder.parent.parent, self.name, most):
@@ -213,3 +219,10 @@ class ServicePart(Part[Ingested]):
     def open(self, stored: Stored) -> Ingested:
         """Return the record of the ingestion."""
         return msgspec.json.decode((stored.folder() / "ingested.json").read_bytes(), type=Ingested)
+
+
+async def _keeps_histories(service: MemoryService) -> bool:
+    """Return whether the service keeps histories itself; one that fails is reported when it is used."""
+    with suppress(ServiceError):
+        return (await service.hello()).capabilities.persist == "service"
+    return False

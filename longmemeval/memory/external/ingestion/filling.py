@@ -55,7 +55,7 @@ class Ingested(Struct, frozen=True):
     models: OfferedModels | None = None
     """The models that were offered; None: none were."""
     scope: str = ""
-    """The service's name for the history; empty: 0.2.0 did not record it."""
+    """The service's name for the history, if the service keeps it itself; 0.2.0 did not record it."""
     lost: int = 0
     """Batches that the service accepted and, by its own count, cannot find."""
 
@@ -143,7 +143,8 @@ async def ingest(service: MemoryService, scope: Scope) -> Ingested:
     if before and ingested.missing >= before.missing:
         await asyncio.to_thread(_forget, scope)
         return before
-    ingested = structs.replace(ingested, scope=scope.scope)
+    if persist == "service":
+        ingested = structs.replace(ingested, scope=scope.scope)
     await asyncio.to_thread(_write, scope, ingested)
     return ingested
 
