@@ -81,4 +81,4 @@ def test_the_tests_of_the_example_pass(installed: Path, tmp_path: Path) -> None:
     done = run_there(
         installed, tmp_path / "plugin", "pytest", "-q", "-p", "no:xdist", "-p", "no:cacheprovider", "tests"
     )
-    assert "4 passed" in done
+    assert "5 passed" in done
