@@ -236,7 +236,7 @@ def test_what_cannot_be_made_again_the_same_is_marked(dataset: Dataset, where: F
     assert "not_reproducible" not in read_manifest(where.results_dir / "other").settings.plain
     longmemeval("evaluate", "r", "--judge", "offline/lexical", cwd=tmp_path)
     longmemeval("evaluate", "other", "--judge", "offline/lexical", cwd=tmp_path)
-    shown = " ".join(longmemeval("compare", "r", "other", cwd=tmp_path).stdout.split())
+    shown = " ".join(longmemeval("compare", "r", "other", "--tables", "--notes", cwd=tmp_path).stdout.split())
     assert "FactMemory reads parts that would not come out the same if they were prepared again: shelf" in shown
 
 

@@ -226,6 +226,7 @@ class _PlannedRun:
     def manifest(self, run_id: str, selection: Selection) -> RunManifest:
         """Return the manifest that the run begins with."""
         marks = self.fixtures.marks(self._questions)
+        first = next((question.haystack_id for question in self._questions), "")
         return RunManifest(
             format=FORMAT,
             run_id=run_id,
@@ -247,7 +248,7 @@ class _PlannedRun:
             started_at=now(),
             selection=selection,
             templates=self._own_templates(),
-            prepare=as_given(self.fixtures.prepare_command(next((one.haystack_id for one in self._questions), ""))),
+            prepare=as_given(self.fixtures.prepare_command(first, places=False)),
             sweep=self._options.sweep,
         )
 

@@ -284,7 +284,7 @@ def test_provenance_is_scored_at_its_level_and_never_guessed(folder: Path) -> No
         name = memory.rpartition(":")[2]
         longmemeval(*RUN, "--dataset", "d.json", "--memory", memory, "--run-id", name, cwd=folder)
         longmemeval("evaluate", name, "--judge", "offline/lexical", cwd=folder)
-    compared = longmemeval("compare", "MyMemory", "Sessions", "Nothing", cwd=folder).stdout
+    compared = longmemeval("compare", "MyMemory", "Sessions", "Nothing", "--tables", "--notes", cwd=folder).stdout
     rows = {line.split()[0]: line for line in reversed(compared.splitlines()) if line.strip()}
     assert "100.0 %" in rows["MyMemory"]
     assert "100.0 % (s)" in rows["Sessions"]

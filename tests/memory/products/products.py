@@ -205,4 +205,4 @@ def from_prepare_to_a_table(tried: Tried) -> str:
     for label in LABELS:
         assert label not in sent, label
         assert label.encode() not in kept, label
-    return longmemeval("compare", "product", "bm25", cwd=folder).stdout
+    return longmemeval("compare", "product", "bm25", "--tables", "--notes", cwd=folder).stdout

@@ -21,7 +21,7 @@ from tests.pipeline.helpers import answers, manifest
 STEPS: dict[type, tuple[str, ...]] = {
     BatchStore: ("write", "write_requests", "write_replies"),
     BatchEndpoint: ("upload", "create", "status", "content"),
-    Account: ("reserve", "settle"),
+    Account: ("reserve", "record_cost"),
     Journal: ("append",),
 }
 """Whatever a run by batch does outside of its own memory."""

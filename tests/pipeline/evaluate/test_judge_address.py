@@ -139,7 +139,7 @@ def test_an_address_that_was_not_recorded_is_not_official(where: Folders, server
     assert verify("r", where=where).problems == ()
     (run,) = compare(["r"], where=where).runs
     assert (run.summary.metrics.judge.id, run.summary.metrics.judge.official) == (old, False)
-    told = " ".join(longmemeval("compare", "r", cwd=tmp_path).stdout.split())
+    told = " ".join(longmemeval("compare", "r", "--tables", "--notes", cwd=tmp_path).stdout.split())
     assert f"Judge: openai/{MODEL}, address not recorded. NOT the official judge" in told
     # Shown again by its id, without a key; asked again, it is another judge.
     shown = longmemeval("evaluate", "r", "--judge", old, cwd=tmp_path)

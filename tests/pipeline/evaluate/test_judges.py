@@ -109,7 +109,7 @@ def test_of_several_gradings_the_first_is_the_score_everywhere(
     assert run.summary.metrics.judge == first.metrics.judge
     assert run.summary.gradings == Gradings(4, 0.0, 1.0, (0.75, 0.0, 1.0, 0.5))
     said = "r: 4 gradings by this judge, accuracy 0.0 % to 100.0 %; the first is the score, 75.0 %."
-    for command in (("compare", "r"), ("evaluate", "r"), ("report", "r", "--format", "md", "-o", "-")):
+    for command in (("compare", "r", "--notes"), ("evaluate", "r"), ("report", "r", "--format", "md", "-o", "-")):
         told = " ".join(longmemeval(*command, cwd=tmp_path).stdout.split())
         assert said in told, command
         assert "75.0 %" in told
@@ -119,7 +119,11 @@ def test_of_several_gradings_the_first_is_the_score_everywhere(
     assert compare(["r"], judge="longmemeval-gpt", where=where).runs[0].summary.metrics.judge == first.metrics.judge
     (later,) = compare(["r"], judge=again.grading.judge.id, where=where).runs
     assert later.summary.metrics.overall.accuracy == 0.5
-    told = " ".join(longmemeval("compare", "r", "--judge", again.grading.judge.id, cwd=tmp_path).stdout.split())
+    told = " ".join(
+        longmemeval(
+            "compare", "r", "--judge", again.grading.judge.id, "--tables", "--notes", cwd=tmp_path
+        ).stdout.split()
+    )
     assert f"{said[:-1]}, and this is number 4." in told
     assert "grading 4. NOT the official judge" in told
     # One official line in the index, one log for the official script, one baseline.

@@ -208,7 +208,7 @@ def test_tables_say_which_part_of_the_questions_they_are_about(tmp_path: Path, k
 
 def test_the_whole_data_set_needs_no_words(where: Folders, tmp_path: Path) -> None:
     assert manifest(where)["selection"] == {"limit": None, "sample": None, "seed": 0, "question_ids": [], "shard": ""}
-    shown = longmemeval("compare", "r", cwd=tmp_path).stdout
+    shown = longmemeval("compare", "r", "--tables", "--notes", cwd=tmp_path).stdout
     assert "colours, 4 questions, judge" in shown
     assert "whole data set" not in shown
 
@@ -259,7 +259,7 @@ def test_a_manifest_of_an_earlier_version_says_that_it_does_not_know(where: Fold
     answer_all(dataset, where, "old", memory="combined", selection=Selection(limit=3))
     edited(where, "old", selection=None)
     evaluate("old", options=OFFLINE, where=where)
-    told = longmemeval("compare", "old", cwd=tmp_path).stdout
+    told = longmemeval("compare", "old", "--tables", "--notes", cwd=tmp_path).stdout
     assert "3 of 4 questions, how they were chosen is not recorded" in told
     edited(where, "r", selection=None)
     assert compare(["r"], where=where).runs[0].summary.part == ""

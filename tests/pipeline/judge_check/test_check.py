@@ -140,7 +140,9 @@ def test_scores_are_shown_corrected_beside_the_raw_ones(tmp_path: Path) -> None:
     assert summary.judge_check.corrected == corrected_accuracy(overall.accuracy, overall.n, overall.interval, rates)
     assert summary.judge_check.right_passed == outcome.check.rates.right.credit
     assert tree(where.results_dir / "r") == before
-    shown = longmemeval("compare", "r", cwd=tmp_path, LONGMEMEVAL_RESULTS_DIR=str(where.results_dir)).stdout
+    shown = longmemeval(
+        "compare", "r", "--tables", "--notes", cwd=tmp_path, LONGMEMEVAL_RESULTS_DIR=str(where.results_dir)
+    ).stdout
     assert "corrected for" in shown
     assert "It stands beside the score, never instead of it." in shown
 
