@@ -157,7 +157,7 @@ def discard_output() -> None:
 
 @contextmanager
 def hiding_secrets() -> Iterator[None]:
-    """Standard output and error hold no secrets meanwhile, whatever prints: tracebacks, logs, libraries."""
+    """Keep secrets out of standard output and error meanwhile, whatever prints: tracebacks, logs, libraries."""
     _printed.clear()
     before = sys.stdout, sys.stderr
     sys.stdout, sys.stderr = (_HidingStream(one) if isinstance(one, TextIOWrapper) else one for one in before)

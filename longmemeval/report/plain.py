@@ -70,7 +70,7 @@ def latex(comparison: Comparison, published: Sequence[PublishedFigure] = ()) -> 
 
 
 def markdown_across(graded: Sequence[GradedRun]) -> str:
-    """Runs on different data sets: the table by ability, what stands in it, and what has to be said under it."""
+    """Return the table by ability of runs on different data sets, with its legend and notes."""
     table = ability_table(graded)
     parts = [f"# {escape_markdown(table.title)}", _markdown_table(replace(table, title=""))]
     return "\n\n".join([*parts, _bullets(ability_legend(graded)), _bullets(ability_notes(graded))]) + "\n"
@@ -87,7 +87,7 @@ def _letters(comparison: Comparison) -> list[str]:
 
 
 def _tables(comparison: Comparison, published: Sequence[PublishedFigure]) -> list[Table]:
-    """Runs with their figures, types by runs, costs, latencies, repeats, published figures."""
+    """Return the tables: runs with their figures, types by runs, costs, latencies, repeats, published figures."""
     letters = _letters(comparison)
     any_check = any(one.summary.judge_check for one in comparison.runs)
     cells = [figure_cells(one, any_check) for one in comparison.runs]

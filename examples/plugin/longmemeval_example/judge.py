@@ -21,7 +21,7 @@ def _words(text: str) -> set[str]:
 
 
 def pantry_rules() -> RuleJudge:
-    """The judge. Whoever changes the rules changes `version`, and has another judge."""
+    """Return the judge. Whoever changes the rules changes `version`, and has another judge."""
     return rule_judge(
         "offline/pantry", grade, name="pantry rules", version="pantry rules v1: every word of the gold answer"
     )

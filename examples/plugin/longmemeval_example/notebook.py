@@ -56,7 +56,7 @@ class Notebook(Part[list[Note]]):
         return [Note(message.message_id, tuple(sorted(words(message.content)))) for message in messages]
 
     def open(self, stored: Stored) -> list[Note]:
-        """The notes."""
+        """Return the notes."""
         return msgspec.json.decode(stored.data(), type=list[Note])
 
 
@@ -74,14 +74,14 @@ class NotebookMemory:
 
     @staticmethod
     def parts(parameters: Parameters) -> tuple[Part[Any], ...]:
-        """What it reads of a fixture."""
+        """Return the parts that the memory reads."""
         return MESSAGES, NOTEBOOK
 
     def __init__(self, parameters: Parameters, tools: MemoryTools) -> None:
         self.top_k = parameters.top_k
 
     async def recall(self, question: Question, fixture: Fixture) -> Recall:
-        """The best messages, each with the words' weight as its score."""
+        """Return the best messages, each with the words' weight as its score."""
         store = fixture.part(MESSAGES)
         best = [unit for unit in self.rank(question, fixture)[: self.top_k] if unit.score > 0]
         return Recall(
@@ -108,5 +108,5 @@ class NotebookMemory:
 
 
 def words(text: str) -> set[str]:
-    """The words of a text that carry meaning, in lower case."""
+    """Return the words of a text that carry meaning, in lower case."""
     return set(re.findall(r"\w+", text.lower())) - EMPTY_WORDS

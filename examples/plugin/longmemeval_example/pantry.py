@@ -12,7 +12,7 @@ from longmemeval.records import Gold, Haystack, Question, Session, Turn
 
 
 def load(path: Path, name: str) -> InMemoryDataset:
-    """The households of a file, each a haystack whose chats are sessions."""
+    """Return the households of a file, each a haystack whose chats are sessions."""
     households = read_records(path)
     haystacks = [Haystack(one["household"], tuple(_session(chat) for chat in one["chats"])) for one in households]
     asked = [_question(one, number) for one in households for number in range(len(one["questions"]))]

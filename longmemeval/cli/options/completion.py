@@ -33,7 +33,7 @@ def complete_sweep(incomplete: str) -> list[str]:
 
 
 def complete_run(incomplete: str) -> list[str]:
-    """Runs in the results folder of the environment, newest first."""
+    """Return the runs in the results folder of the environment, newest first."""
     from longmemeval.settings import folders
 
     found = [path.parent for path in Path(folders().results_dir).glob("*/run.json")]

@@ -28,7 +28,7 @@ def floor_note(graded: Sequence[GradedRun], seed: int = 0) -> Note | None:
         seed: of the resampling.
 
     Returns:
-        None where no run is a floor, or all are controls.
+        None if no run is a floor, or all are controls.
     """
     pools = pool_repeats(graded)
     floors = [pool for pool in pools if pool[0].summary.control == "floor"]
@@ -61,8 +61,8 @@ def floor_note(graded: Sequence[GradedRun], seed: int = 0) -> Note | None:
 def _out_of_reach(best: Pool, runs: int) -> str | None:
     """Return a note that no run could be significantly better, and what that takes; None if one could.
 
-    Only what the control leaves to win can be won. A run that wins all of it has the smallest p there is: by McNemar's
-    test and by flipping signs alike, that of as many signs that agree.
+    A run can only win questions that the control does not get right. One that wins all of them has the smallest
+    possible p: by McNemar's test and by flipping signs alike, that of as many signs that agree.
     """
     credits, haystacks = _credits(best), best[0].haystacks
     shared = share_haystacks(list(haystacks.values()))
@@ -74,12 +74,12 @@ def _out_of_reach(best: Pool, runs: int) -> str | None:
         return None
     needed = next(number for number in count(1) if runs * smallest_p(number) < ALPHA)
     fewer = ceil(ALPHA / least) - 1
-    remedy = f", or at most {count_of(fewer, 'run')} at a time" if fewer else ""
+    remedy = f", or compare at most {count_of(fewer, 'run')} at a time" if fewer else ""
     family = f", adjusted for {runs} comparisons" if runs > 1 else ""
     return (
-        f"Whether a run is better than {_control(best)}, cannot be shown here: even to win all that it leaves to win "
-        f"({room} of {count_of(units, unit)}) gives p = {min(1.0, runs * least):.2g}{family}. "
-        f"It takes {count_of(needed, unit)} to win{remedy}."
+        f"No run can be shown to be better than {_control(best)}: even winning all that it leaves to win ({room} of "
+        f"{count_of(units, unit)}) gives p = {min(1.0, runs * least):.2g}{family}. "
+        f"At least {count_of(needed, unit)} must be left to win{remedy}."
     )
 
 

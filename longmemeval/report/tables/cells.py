@@ -163,7 +163,7 @@ def cost_text(cost: Cost, share: float = 1.0) -> str:
 
 
 def usage_line(usage: Usage) -> str:
-    """Calls, tokens and price in one line."""
+    """Return calls, tokens and price in one line."""
     cached = f" ({usage.cached_calls:,} from the cache)" if usage.cached_calls else ""
     price = dollars(usage.cost_usd)
     if usage.unpriced_calls:

@@ -174,7 +174,7 @@ def test_without_a_mapping_it_says_how_to_name_one(tmp_path: Path) -> None:
 
 
 def test_shipped_mappings_are_whole() -> None:
-    files = list((ROOT / "longmemeval" / "memory" / "adapters").glob("*/mapping.toml"))
+    files = list((ROOT / "longmemeval" / "memory" / "products").glob("*/mapping.toml"))
     assert files
     for file in files:
         assert read_mapping(file)["add"]["tool"]
