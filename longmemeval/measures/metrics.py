@@ -98,6 +98,11 @@ class Metrics(Struct, frozen=True):
     """Number of haystacks that the questions share, which intervals resample whole; None where each question has its
     own, or all share one: they count as independent then."""
 
+    @property
+    def independent_units(self) -> int:
+        """The number of units a test counts or flips: the shared haystacks, else the questions."""
+        return self.haystacks or self.overall.n
+
 
 def compute_metrics(
     golds: Sequence[Gold],

@@ -88,16 +88,11 @@ def _finding(pair: PairResult, metrics: Metrics, margin: float) -> Finding:
     low, high = pair.interval
     if pair.significant:
         return "better" if pair.difference > 0 else "worse"
-    if _least_p(metrics) >= ALPHA:
+    if smallest_p(metrics.independent_units) >= ALPHA:
         return "not shown"
     if pair.detectable is None:
         return "alike"
     return "as well as" if -margin < low and high < margin else "not shown"
-
-
-def _least_p(metrics: Metrics) -> float:
-    """Return the smallest p that the questions, or the haystacks they share, can give."""
-    return smallest_p(metrics.haystacks or metrics.overall.n)
 
 
 def _winner(
@@ -127,7 +122,7 @@ def _sentence(name: str, pair: PairResult, finding: Finding, can_show: str, marg
 def _can_show(pair: PairResult, metrics: Metrics, pairs: int) -> str:
     """Return how large a difference the questions can show."""
     number = count_of(metrics.haystacks, "haystack") if metrics.haystacks else count_of(metrics.overall.n, "question")
-    least = _least_p(metrics)
+    least = smallest_p(metrics.independent_units)
     if least >= ALPHA or pair.detectable is None:
         return f"{number} can show none, however large"
     if least * pairs >= ALPHA:

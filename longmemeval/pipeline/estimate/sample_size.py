@@ -9,6 +9,7 @@ from longmemeval.dataset import Dataset
 from longmemeval.pipeline.estimate.forecast import Forecast
 from longmemeval.results.selection import stratified_order
 from longmemeval.statistics.power import (
+    ALPHA,
     CORRELATION,
     DISCORDANT,
     assumed_design_effect,
@@ -16,11 +17,9 @@ from longmemeval.statistics.power import (
     independent_units,
     minimum_detectable_difference,
 )
-from longmemeval.statistics.resampling import share_haystacks
+from longmemeval.statistics.resampling import share_haystacks, smallest_p
 
 _MOST_QUESTIONS = 10_000_000
-_LEAST_UNITS = 6
-"""Fewer questions, or haystacks where questions share them, show no difference whatever the runs answer."""
 
 
 class Amount(Struct, frozen=True):
@@ -100,7 +99,7 @@ class _Sample:
             shared = independent_units(chosen) if share_haystacks(chosen) else None
             return 100 * minimum_detectable_difference(n, design_effect=assumed_design_effect(chosen), haystacks=shared)
         units = round(self._units * n / len(self.haystacks)) if self.shared else None
-        if (units or n) < _LEAST_UNITS:
+        if smallest_p(units or n) >= ALPHA:
             return 100.0
         return 100 * minimum_detectable_difference(n, design_effect=self._effect, haystacks=units)
 

@@ -301,7 +301,7 @@ def detectable_line(comparison: Comparison) -> str:
     metrics = comparison.runs[0].summary.metrics
     n = count_of(metrics.overall.n, "question")
     shared = f" over {metrics.haystacks:,} haystacks" if metrics.haystacks else ""
-    if smallest_p(metrics.haystacks or metrics.overall.n) >= ALPHA:
+    if smallest_p(metrics.independent_units) >= ALPHA:
         return f"Minimum detectable difference: none. With {n}{shared} no difference can be shown, however large."
     if comparison.detectable is None:
         return ALIKE
