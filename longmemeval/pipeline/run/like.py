@@ -43,7 +43,7 @@ _OF_PLACES = ("--dataset", "--memory", "--name", "--data-dir", "--prepared-dir")
 """Options of the recorded `prepare` that are those of this command here."""
 
 
-class PlannedRun(Struct, frozen=True):
+class RunRequest(Struct, frozen=True):
     """The arguments of `run`."""
 
     dataset: Dataset
@@ -55,7 +55,7 @@ class PlannedRun(Struct, frozen=True):
 
 def run_like(
     source: str, where: Folders, *, strict: bool, tell: Callable[[str], None], dataset: str | None = None
-) -> PlannedRun:
+) -> RunRequest:
     """Return the run that makes another one again.
 
     Args:
@@ -104,7 +104,7 @@ def run_like(
     )
     memory = settings.memory
     configuration = configuration_of(memory.preset, memory.parameters, name=memory.name, where=source)
-    planned = PlannedRun(data, configuration, settings.model.spec, selection, options)
+    planned = RunRequest(data, configuration, settings.model.spec, selection, options)
     _check_prepared(planned, manifest, where)
     return planned
 
@@ -174,7 +174,7 @@ def _dataset(manifest: RunManifest, override: str | None, where: Folders) -> Dat
     return load_dataset(override or (path if path.exists() else name), where.data_dir)
 
 
-def _check_prepared(planned: PlannedRun, manifest: RunManifest, where: Folders) -> None:
+def _check_prepared(planned: RunRequest, manifest: RunManifest, where: Folders) -> None:
     """Refuse to begin without the fixtures, with the command that makes them as those of the run were made."""
     fixtures = PreparedFixtures(planned.dataset, planned.options.prepared, where, planned.configuration)
     questions, _ = asked_of(planned.dataset, planned.configuration, planned.selection, planned.options)

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from longmemeval.benchmarks.spec import Benchmark
     from longmemeval.dataset import Dataset
     from longmemeval.pipeline.run.answering import RunReport
-    from longmemeval.pipeline.run.like import PlannedRun
+    from longmemeval.pipeline.run.like import RunRequest
     from longmemeval.pipeline.run.run import RunOptions
     from longmemeval.settings import Folders
 
@@ -241,7 +241,7 @@ def run(
     from longmemeval.llm.registry import model_warning
     from longmemeval.memory.configuration import resolve_configuration
     from longmemeval.pipeline.run import run as pipeline
-    from longmemeval.pipeline.run.like import PlannedRun, run_like
+    from longmemeval.pipeline.run.like import RunRequest, run_like
     from longmemeval.results.manifest import default_run_id
 
     shown.apply()
@@ -264,7 +264,7 @@ def run(
         )
         configuration = resolve_configuration(memory or "", parameters.overrides())
         data = load_dataset(dataset or "", where.data_dir)
-        asked = PlannedRun(data, configuration, model or "", questions.selection(), reading.of(data, options))
+        asked = RunRequest(data, configuration, model or "", questions.selection(), reading.of(data, options))
     data, configuration, model, chosen = asked.dataset, asked.configuration, asked.model, asked.selection
     model_options = structs.replace(calls.model_options(where), api_base=asked.options.model_options.api_base)
     if warning := model_warning(model, model_options):
@@ -290,7 +290,7 @@ def run(
 
 
 def _forecast(
-    asked: "PlannedRun", repeat: int, where: "Folders", detect: float | None, max_cost: float | None, *, as_json: bool
+    asked: "RunRequest", repeat: int, where: "Folders", detect: float | None, max_cost: float | None, *, as_json: bool
 ) -> None:
     """Print what the run would take; first, where it is asked for, how many questions a difference takes."""
     from longmemeval.pipeline.estimate.forecast import forecast_run
@@ -310,7 +310,7 @@ def _forecast(
 
 
 def _answer_and_show(
-    asked: "PlannedRun", repeat: int, where: "Folders", places: shared.Places, *, as_json: bool
+    asked: "RunRequest", repeat: int, where: "Folders", places: shared.Places, *, as_json: bool
 ) -> None:
     from longmemeval.benchmarks.specs import benchmark_of
     from longmemeval.pipeline.run import run as pipeline
