@@ -14,7 +14,7 @@ from longmemeval.core.interruption import request_end
 
 Handler = Callable[[int, FrameType | None], object]
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""What asks for the end; the exit code is 128 and its number, as shells have it."""
+"""Signals that ask for the end; the exit code is 128 and the number of the signal, as shells have it."""
 INTERRUPTED = 128 + signal.SIGINT
 
 _GOOD_ORDER_S = 3.0
@@ -23,7 +23,7 @@ _AT_ONCE_S = 1.0
 _SHOW_CURSOR = "\x1b[?25h"
 
 _number: int = signal.SIGINT
-"""Which of `SIGNALS` came."""
+"""The one of `SIGNALS` that came."""
 
 
 def handle_interrupts(instead_of: Handler = signal.default_int_handler) -> None:

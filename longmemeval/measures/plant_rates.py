@@ -63,7 +63,7 @@ def judge_rates(plants: Sequence[Plant], judgements: Mapping[str, Judgement]) ->
     for plant in plants:
         by_type.setdefault(plant.question_type, []).append(plant)
         by_kind.setdefault(plant.kind, []).append(plant)
-    right, wrong = both(_of_both(plants))
+    right, wrong = both(_answers_of_both_kinds(plants))
     return JudgeRates(
         right=right,
         wrong=wrong,
@@ -84,13 +84,13 @@ def measured_rates(plants: Sequence[Plant], judgements: Mapping[str, Judgement])
     """
     credits = [
         PlantCredit(plant.question_id, plant.right, given)
-        for plant in _of_both(plants)
+        for plant in _answers_of_both_kinds(plants)
         if (given := credit(judgements.get(plant.plant_id))) is not None
     ]
     return MeasuredRates(credits) if len({one.right for one in credits}) == 2 else None
 
 
-def _of_both(plants: Sequence[Plant]) -> list[Plant]:
+def _answers_of_both_kinds(plants: Sequence[Plant]) -> list[Plant]:
     """Return the answers among plants, of question types that have right and wrong ones.
 
     A type that has plants of one direction alone would weigh in one rate and not in the other.

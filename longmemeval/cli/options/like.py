@@ -12,7 +12,7 @@ _BESIDE = (
     *("dataset", "embedder", "data_dir", "prepared_dir", "results_dir"),
     *("concurrency", "max_cost", "timeout", "max_attempts", "give_up_after", "rpm", "tpm", "limits"),
 )
-"""What may be given beside --like: where things are, which run it becomes, and limits."""
+"""Options that may be given beside --like: places, the id of the new run, and limits."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -30,7 +30,7 @@ def total(question: ParsedQuestion, matcher: Matcher, candidates: Sequence[Candi
 
     One statement counts per session, or per item that the question lists.
     """
-    statements = _of_items(question, matcher) or _of_sessions(question, candidates)
+    statements = _statement_of_each_item(question, matcher) or _statement_of_each_session(question, candidates)
     amounts = [amount for statement in statements if (amount := _amount(question, statement.sentence.text)) is not None]
     if not amounts:
         return None
@@ -39,7 +39,7 @@ def total(question: ParsedQuestion, matcher: Matcher, candidates: Sequence[Candi
     return f"{symbol}{sum(amounts):,.10g}{unit}" + (f" ({parts})" if len(amounts) > 1 else "")
 
 
-def _of_items(question: ParsedQuestion, matcher: Matcher) -> list[Candidate]:
+def _statement_of_each_item(question: ParsedQuestion, matcher: Matcher) -> list[Candidate]:
     """Return the best statement about each item that the question lists; none if it lists none or one is not found."""
     listed = _LIST.search(question.text)
     if not listed:
@@ -62,7 +62,7 @@ def _of_items(question: ParsedQuestion, matcher: Matcher) -> list[Candidate]:
     return statements
 
 
-def _of_sessions(question: ParsedQuestion, candidates: Sequence[Candidate]) -> list[Candidate]:
+def _statement_of_each_session(question: ParsedQuestion, candidates: Sequence[Candidate]) -> list[Candidate]:
     """Return the best statement of each session, made by the user and about the user."""
     suitable = [
         statement

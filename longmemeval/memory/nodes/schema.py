@@ -20,7 +20,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _BLOCK = re.compile(r"(?<!\?P)(?<!\?<)<([\w ]+)>")
 _RESERVED = ("evidence",)
 _DEEPEST, _MOST_EXPANDED = 20, 40_000
-"""How deep words may refer to each other, and most characters of a pattern with all of them expanded."""
+"""The deepest chain of words that refer to each other, and the most characters of a pattern with all expanded."""
 
 
 class _Strict(BaseModel):

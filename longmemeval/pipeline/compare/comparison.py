@@ -118,7 +118,7 @@ class Note(Struct, frozen=True):
 
     text: str
     caution: bool = False
-    """Whether it speaks against what the table shows: it is then shown beside the table, not only on request."""
+    """True if it speaks against the table: it is then shown beside it, not only on request."""
 
 
 Finding = Literal["score", "better", "worse", "as well as", "alike", "not shown"]
@@ -130,7 +130,7 @@ class Verdict(Struct, frozen=True):
     text: str
     """One sentence."""
     finding: Finding
-    """Of `run` against `baseline`; `score` for a single run."""
+    """The finding about `run` against `baseline`; `score` for a single run."""
     run: str
     """The best run beside the baseline that is no control; of controls alone, the best of them."""
     baseline: str | None
@@ -147,7 +147,7 @@ class LostGroup(Struct, frozen=True):
     cause: str
     count: int
     won_elsewhere: int
-    """Those of them that another run answers correctly without the gold evidence."""
+    """The number of them that another run answers correctly without the gold evidence."""
     example: str
     """The id of one, of those `won_elsewhere` where there are some."""
     to_try: str

@@ -79,7 +79,7 @@ def run_costs(manifest: RunManifest, records: Sequence[Answer], metrics: Metrics
     """
     own = manifest.kind == "run"
     prepare = prepare_usage(manifest, prepared_dir)
-    analysis = _of_questions(manifest, len(current_answers(records))) if own else None
+    analysis = _question_usage(manifest, len(current_answers(records))) if own else None
     answers = total_usage(records) if own else None
     judge = None if is_imported(metrics.judge) else metrics.usage
     return costs_of(prepare, analysis, answers, judge)
@@ -109,7 +109,7 @@ def sum_costs(parts: Sequence[Cost]) -> Cost:
     )
 
 
-def _of_questions(manifest: RunManifest, answered: int) -> Usage | None:
+def _question_usage(manifest: RunManifest, answered: int) -> Usage | None:
     """Return the usage of analysing and embedding the questions; None if a session ended without recording it."""
     settings, totals, usage = manifest.settings, manifest.totals, Usage()
     if isinstance(settings, AnswerSettings) and settings.query_model:

@@ -180,10 +180,10 @@ class JudgeChecks:
     def _stored(self, judge: JudgeIdentity, benchmark: str) -> tuple[list[StoredCheck], list[str]]:
         if BENCHMARK_SPECS.get(benchmark).planting is None:
             return [], []
-        stored, damaged = self._of_judge(judge)
+        stored, damaged = self._checks_of_judge(judge)
         return [one for one in stored if one.check.benchmark == benchmark], damaged
 
-    def _of_judge(self, judge: JudgeIdentity) -> tuple[list[StoredCheck], list[str]]:
+    def _checks_of_judge(self, judge: JudgeIdentity) -> tuple[list[StoredCheck], list[str]]:
         judge_id = first_of(judge).id
         if judge_id not in self._read:
             stored, damaged = self._read[judge_id] = [], []

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from longmemeval.settings import Folders
 
 _LOOKED_AT = 30
-"""Of longer lists the scores are not looked at for warnings."""
+"""The longest list whose scores are searched for warnings."""
 
 
 def register(app: typer.Typer) -> None:

@@ -61,14 +61,14 @@ def _of_turn(said: Said, date: datetime, nodes: Sequence[NodeType]) -> Iterator[
     dates = dated_sentences(stated, date)
     seen: set[tuple[str, str]] = set()
     for node in nodes:
-        for entry in _of_node(said, node, stated, dates):
+        for entry in _entries_of_node(said, node, stated, dates):
             key = (node.name, repr(sorted(entry.values.items(), key=lambda item: item[0])))
             if key not in seen:
                 seen.add(key)
                 yield entry
 
 
-def _of_node(said: Said, node: NodeType, stated: Sequence[str], dates: DatedText) -> Iterator[Entry]:
+def _entries_of_node(said: Said, node: NodeType, stated: Sequence[str], dates: DatedText) -> Iterator[Entry]:
     words = tuple(node.words.items())
     for sentence in stated:
         taken: list[tuple[int, int]] = []
