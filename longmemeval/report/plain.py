@@ -17,7 +17,7 @@ from longmemeval.report.tables.layout import letter_of
 from longmemeval.report.tables.memory_models import memory_model_table
 from longmemeval.report.tables.table import Table
 from longmemeval.report.text import visible
-from longmemeval.results.graded.graded_run import GradedRun
+from longmemeval.results.graded.graded_run import Evaluation
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~&])")
 _LATEX = {
@@ -69,14 +69,14 @@ def latex(comparison: Comparison, published: Sequence[PublishedFigure] = ()) -> 
     return "\n\n".join(parts) + "\n"
 
 
-def markdown_across(graded: Sequence[GradedRun]) -> str:
+def markdown_across(graded: Sequence[Evaluation]) -> str:
     """Return the table by ability of runs on different data sets, with its legend and notes."""
     table = ability_table(graded)
     parts = [f"# {escape_markdown(table.title)}", _markdown_table(replace(table, title=""))]
     return "\n\n".join([*parts, _bullets(ability_legend(graded)), _bullets(ability_notes(graded))]) + "\n"
 
 
-def latex_across(graded: Sequence[GradedRun]) -> str:
+def latex_across(graded: Sequence[Evaluation]) -> str:
     """Return the same in the style of booktabs, all notes in the caption."""
     said = ". ".join(ability_legend(graded)) + ". " + " ".join(ability_notes(graded))
     return f"% Needs \\usepackage{{booktabs}}.\n\n{_latex_table(ability_table(graded), said)}\n"

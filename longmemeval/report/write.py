@@ -11,7 +11,7 @@ from longmemeval.errors import HarnessError
 from longmemeval.pipeline.compare.compare import compare_runs
 from longmemeval.report.plain import latex, latex_across, markdown, markdown_across
 from longmemeval.report.published import published_for
-from longmemeval.results.graded.graded_run import GradedRun, load_graded
+from longmemeval.results.graded.graded_run import Evaluation, load_graded
 from longmemeval.settings import Folders, folders
 
 ReportFormat = Literal["html", "md", "latex"]
@@ -114,7 +114,7 @@ def _rendered(run_ids: Sequence[str], options: ReportOptions, where: Folders) ->
     return text, len(graded), len(comparison.questions)
 
 
-def _across(graded: Sequence[GradedRun], options: ReportOptions) -> str:
+def _across(graded: Sequence[Evaluation], options: ReportOptions) -> str:
     if options.format == "html":
         from longmemeval.report.page.across import across_page
 

@@ -35,7 +35,7 @@ WRONG: list[tuple[str, list[object], dict[str, object], str]] = [
     ("evaluate", [None], {}, "Give str."),
     ("compare", ["r"], {}, "Put it into a list"),
     ("compare", [[]], {}, "nothing to compare"),
-    ("compare_runs", [["r"]], {}, "Give Sequence[GradedRun]"),
+    ("compare_runs", [["r"]], {}, "Give Sequence[Evaluation]"),
     ("retrieve", ["DATA", "bm25"], {}, "Put it into a list"),
     ("sweep", [None], {}, "Give str | Path"),
     ("sweep", ["nothing.yaml"], {}, "cannot be read"),

@@ -12,7 +12,7 @@ from longmemeval.pipeline.board.ranking import Rank, ranked
 from longmemeval.pipeline.board.signers import Signer, Signers
 from longmemeval.pipeline.board.submissions import Apart, Submission, Verifying, run_folders
 from longmemeval.results.graded.costs import Cost
-from longmemeval.results.graded.graded_run import GradedRun
+from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.settings import AnswerSettings
 from longmemeval.settings import Folders, folders
 
@@ -118,7 +118,7 @@ def make_board(
     return MadeBoard(Board(BOARD_FORMAT, __version__, fields, apart), manifests)
 
 
-def _field(graded: GradedRun) -> Field:
+def _field(graded: Evaluation) -> Field:
     manifest, judge = graded.manifest, graded.metrics.judge
     settings = manifest.settings
     reader, budget = "answers of another system", ""
@@ -154,7 +154,7 @@ def _rows(submissions: Sequence[Submission]) -> tuple[BoardRow, ...]:
     )
 
 
-def _mark(run: GradedRun) -> str:
+def _mark(run: Evaluation) -> str:
     if run.summary.reads_gold:
         return "ceiling"
     return "control" if run.summary.control else ""

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from itertools import combinations
 
-from longmemeval.results.graded.graded_run import GradedRun
+from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.statistics.paired import compare_pairs, holm
 from longmemeval.statistics.power import ALPHA
 
@@ -30,7 +30,7 @@ def ranks(order: int, better: Callable[[int, int], bool]) -> list[Rank]:
     return found
 
 
-def ranked(graded: Sequence[GradedRun]) -> tuple[list[GradedRun], list[Rank]]:
+def ranked(graded: Sequence[Evaluation]) -> tuple[list[Evaluation], list[Rank]]:
     """Return runs by one judge on the same data, the best first, with their places.
 
     Two runs over the same questions are separated by the paired test, adjusted for the number of pairs (Holm 1979),

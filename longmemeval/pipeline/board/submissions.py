@@ -13,7 +13,7 @@ from longmemeval.errors import HarnessError
 from longmemeval.judges.official_status import grading
 from longmemeval.pipeline.board.signers import Signer, Signers
 from longmemeval.pipeline.verify.verify import verify
-from longmemeval.results.graded.graded_run import GradedRun, load_graded
+from longmemeval.results.graded.graded_run import Evaluation, load_graded
 from longmemeval.results.lines import ANSWERS
 from longmemeval.results.manifest import RunManifest, stored_manifest
 from longmemeval.results.scores.stored import stored_metrics
@@ -36,7 +36,7 @@ class Submission(Struct, frozen=True):
     folder: Path
     checks: int
     """The number of checks that passed."""
-    graded: GradedRun
+    graded: Evaluation
     signer: Signer
 
 

@@ -12,7 +12,7 @@ from longmemeval.core.text.plural import count_of
 from longmemeval.core.text_files import UnreadableError, decode_format
 from longmemeval.errors import HarnessError, RegressionError, nearest
 from longmemeval.pipeline.compare.comparison import points
-from longmemeval.results.graded.graded_run import GradedRun, load_graded
+from longmemeval.results.graded.graded_run import Evaluation, load_graded
 from longmemeval.results.index import settings_sha256
 from longmemeval.results.manifest import run_ids
 from longmemeval.settings import Folders
@@ -70,7 +70,7 @@ class AgainstBaseline(Struct, frozen=True):
     """Ids of the questions that earned more."""
 
 
-def baseline_of(run: GradedRun) -> Baseline:
+def baseline_of(run: Evaluation) -> Baseline:
     """Make a baseline from a run."""
     dataset, judge = run.manifest.dataset, run.metrics.judge
     return Baseline(
@@ -84,7 +84,7 @@ def baseline_of(run: GradedRun) -> Baseline:
     )
 
 
-def save_baseline(run: GradedRun, path: Path) -> None:
+def save_baseline(run: Evaluation, path: Path) -> None:
     """Write the baseline of a run to a file."""
     document = msgspec.json.encode(baseline_of(run), order="sorted")
     write_atomic(path, msgspec.json.format(document, indent=2) + b"\n")
@@ -120,7 +120,7 @@ def _decode(path: Path) -> Baseline:
         raise HarnessError(f"The file is not a baseline: {error}", where=str(path), fix=remedy) from error
 
 
-def compare_to_baseline(run: GradedRun, baseline: Baseline, *, margin: float = 0.0, seed: int = 0) -> AgainstBaseline:
+def compare_to_baseline(run: Evaluation, baseline: Baseline, *, margin: float = 0.0, seed: int = 0) -> AgainstBaseline:
     """Compare a run with its baseline.
 
     Args:

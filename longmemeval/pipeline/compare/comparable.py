@@ -10,7 +10,7 @@ from longmemeval.errors import HarnessError
 from longmemeval.judges.imported import bound_to_its_log
 from longmemeval.measures.metrics import compute_metrics
 from longmemeval.pipeline.compare.comparison import Note
-from longmemeval.results.graded.graded_run import GradedRun
+from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.run_questions import RunQuestions
 from longmemeval.results.scores.warnings import OF_QUESTIONS, question_warnings
 
@@ -22,7 +22,7 @@ _NOT_DECISIVE = ("repeat", "save_prompts", "preparation", "reads_gold")
 """Settings that may differ without a note: they do not change what an answer is worth."""
 
 
-def check_comparable(graded: Sequence[GradedRun]) -> None:
+def check_comparable(graded: Sequence[Evaluation]) -> None:
     """Raise if the runs' scores cannot be compared.
 
     Raises:
@@ -50,27 +50,27 @@ def check_comparable(graded: Sequence[GradedRun]) -> None:
     )
 
 
-def _metric(run: GradedRun) -> str:
+def _metric(run: Evaluation) -> str:
     return run.metrics.judge.metric
 
 
-def _judge(run: GradedRun) -> str:
+def _judge(run: Evaluation) -> str:
     return run.metrics.judge.id
 
 
-def _judge_and_metric(run: GradedRun) -> str:
+def _judge_and_metric(run: Evaluation) -> str:
     return f"{_judge(run)} ({_metric(run)})"
 
 
 def _refuse(
-    graded: Sequence[GradedRun],
+    graded: Sequence[Evaluation],
     what: str,
-    key: Callable[[GradedRun], Hashable],
-    shown: Callable[[GradedRun], str],
+    key: Callable[[Evaluation], Hashable],
+    shown: Callable[[Evaluation], str],
     fix: str,
 ) -> None:
     """Raise unless `key` is the same for all runs; the message lists each run's value."""
-    groups: dict[Hashable, list[GradedRun]] = {}
+    groups: dict[Hashable, list[Evaluation]] = {}
     for run in graded:
         groups.setdefault(key(run), []).append(run)
     if len(groups) > 1:
@@ -78,7 +78,7 @@ def _refuse(
         raise HarnessError(f"{what}: {'; '.join(found)}", fix=fix)
 
 
-def _one_judge(graded: Sequence[GradedRun]) -> str:
+def _one_judge(graded: Sequence[Evaluation]) -> str:
     """Return what to do so that one judge has graded all runs."""
     judges = [{metrics.judge.id for metrics in run.files.metrics} for run in graded]
     if shared := sorted(set[str].intersection(*judges)):
@@ -89,17 +89,17 @@ def _one_judge(graded: Sequence[GradedRun]) -> str:
     return "Have all of them graded by one judge (`longmemeval evaluate RUN --judge SPEC`), then name it with --judge"
 
 
-def _common_remedy(graded: Sequence[GradedRun]) -> str:
+def _common_remedy(graded: Sequence[Evaluation]) -> str:
     shared = len(_shared_questions(graded))
     again = "rerun with the same selection"
     return f"Give --common to compare on the {shared:,} they share, or {again}" if shared else again.capitalize()
 
 
-def _shared_questions(graded: Sequence[GradedRun]) -> set[str]:
+def _shared_questions(graded: Sequence[Evaluation]) -> set[str]:
     return set.intersection(*(set(run.asked.questions) for run in graded))
 
 
-def on_common_questions(graded: Sequence[GradedRun]) -> tuple[list[GradedRun], list[str]]:
+def on_common_questions(graded: Sequence[Evaluation]) -> tuple[list[Evaluation], list[str]]:
     """Return the runs as if they had answered the questions all of them share and no others; scores are computed again.
 
     Returns:
@@ -122,7 +122,7 @@ def on_common_questions(graded: Sequence[GradedRun]) -> tuple[list[GradedRun], l
     return [_restricted(run, shared) for run in graded], [note]
 
 
-def _restricted(run: GradedRun, shared: set[str]) -> GradedRun:
+def _restricted(run: Evaluation, shared: set[str]) -> Evaluation:
     if len(run.asked.questions) == len(shared):
         return run
     kept = tuple(question_id for question_id in run.manifest.question_ids if question_id in shared)
@@ -154,7 +154,7 @@ def _restricted(run: GradedRun, shared: set[str]) -> GradedRun:
     return structs.replace(run, summary=summary, answers=answers, judgements=judgements, asked=asked)
 
 
-def what_differs(graded: Sequence[GradedRun]) -> Iterator[Note]:
+def what_differs(graded: Sequence[Evaluation]) -> Iterator[Note]:
     """Say what, beside settings, makes comparable runs less so."""
     foreign = [run for run in graded if run.manifest.kind != "run"]
     if foreign:
@@ -171,13 +171,13 @@ def what_differs(graded: Sequence[GradedRun]) -> Iterator[Note]:
         yield Note(text, caution=True)
 
 
-def setting_differences(graded: Sequence[GradedRun]) -> dict[str, str]:
+def setting_differences(graded: Sequence[Evaluation]) -> dict[str, str]:
     """Return a sentence on each setting that the runs differ in, of the memory's own the budget alone, by its name.
 
     Such as `reading.method differs: con in a; direct in b.`
     """
     graded = [run for run in graded if run.manifest.kind == "run"]
-    values: dict[str, dict[str, list[GradedRun]]] = {}
+    values: dict[str, dict[str, list[Evaluation]]] = {}
     settings = {run.manifest.run_id: dict(_decisive(run.manifest.settings.plain)) for run in graded}
     for name in sorted({name for one in settings.values() for name in one}):
         for run in graded:
@@ -215,7 +215,7 @@ def _shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:12]}…"
 
 
-def _names(runs: Iterable[GradedRun]) -> str:
+def _names(runs: Iterable[Evaluation]) -> str:
     ids = [run.manifest.run_id for run in runs]
     more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
     return ", ".join(ids[:_SHOWN]) + more

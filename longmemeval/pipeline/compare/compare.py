@@ -27,7 +27,7 @@ from longmemeval.pipeline.compare.digest import digest_of
 from longmemeval.pipeline.compare.floor import floor_note
 from longmemeval.pipeline.compare.repeats import pool_repeats
 from longmemeval.pipeline.compare.verdict import MARGIN, verdict_of
-from longmemeval.results.graded.graded_run import GradedRun, load_graded
+from longmemeval.results.graded.graded_run import Evaluation, load_graded
 from longmemeval.results.graded.losses import Losses, StoredSessions, losses
 from longmemeval.results.index import settings_sha256
 from longmemeval.results.settings import AnswerSettings
@@ -70,7 +70,7 @@ def compare(
 
 
 def compare_runs(
-    graded: Sequence[GradedRun], where: Folders, *, seed: int = 0, common: bool = False, margin: float = MARGIN
+    graded: Sequence[Evaluation], where: Folders, *, seed: int = 0, common: bool = False, margin: float = MARGIN
 ) -> Comparison:
     """Compare runs that have been loaded.
 
@@ -131,14 +131,14 @@ def compare_runs(
     )
 
 
-def _detectable(first: GradedRun, pairs: Sequence[PairResult]) -> float | None:
+def _detectable(first: Evaluation, pairs: Sequence[PairResult]) -> float | None:
     """Return what every pair can show, of one run a planning figure (`Comparison.detectable`)."""
     if not pairs:
         return planned_difference(first.haystacks, labels=first.metrics.judge.metric == "accuracy")
     return max((pair.detectable for pair in pairs if pair.detectable is not None), default=None)
 
 
-def pairs_of(graded: Sequence[GradedRun], seed: int = 0) -> list[PairResult]:
+def pairs_of(graded: Sequence[Evaluation], seed: int = 0) -> list[PairResult]:
     """Compare every run with every later one, p values adjusted for their number."""
     credits = [run.credits for run in graded]
     haystacks = graded[0].haystacks
@@ -184,7 +184,7 @@ class _Corrected(Struct, frozen=True):
     """None where it cannot be corrected."""
 
 
-def _corrected(graded: Sequence[GradedRun], pairs: Sequence[PairResult]) -> Iterator[_Corrected]:
+def _corrected(graded: Sequence[Evaluation], pairs: Sequence[PairResult]) -> Iterator[_Corrected]:
     """Yield whether significant differences remain so when corrected for the judge's errors."""
     stored = graded[0].check_of(graded[0].metrics.judge)
     rates = stored.rates if stored else None
@@ -243,7 +243,7 @@ def _pair(a: str, b: str, paired: Paired, p_holm: float, *, labels: bool) -> Pai
     return structs.replace(result, verdict=result.verdict_on(a, b))
 
 
-def _figures(run: GradedRun, lost: Losses, pairs: Sequence[PairResult]) -> RunFigures:
+def _figures(run: Evaluation, lost: Losses, pairs: Sequence[PairResult]) -> RunFigures:
     run_id, settings = run.manifest.run_id, run.manifest.settings
     # Pairs with the first run come before all others.
     to_first = next((pair for pair in pairs if pair.b == run_id), None)
@@ -269,7 +269,7 @@ def _row(
     )
 
 
-def _repeats(graded: Sequence[GradedRun]) -> Iterator[RepeatGroup]:
+def _repeats(graded: Sequence[Evaluation]) -> Iterator[RepeatGroup]:
     for alike in pool_repeats(graded):
         if len(alike) > 1:
             yield RepeatGroup(

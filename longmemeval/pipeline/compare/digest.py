@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from msgspec import UNSET
 
 from longmemeval.pipeline.compare.comparison import Digest, LostGroup
-from longmemeval.results.graded.graded_run import GradedRun
+from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.graded.losses import Losses
 from longmemeval.results.settings import AnswerSettings
 
@@ -17,7 +17,7 @@ _MORE = 2
 """What a limit is multiplied by."""
 
 
-def digest_of(run: GradedRun, lost: Losses, others: Sequence[GradedRun]) -> Digest:
+def digest_of(run: Evaluation, lost: Losses, others: Sequence[Evaluation]) -> Digest:
     """Return why a run lost its questions, the most frequent cause first.
 
     Args:
@@ -36,7 +36,7 @@ def digest_of(run: GradedRun, lost: Losses, others: Sequence[GradedRun]) -> Dige
     return Digest(run.manifest.run_id, sum(lost.counts.values()), len(lost.stages), tuple(groups))
 
 
-def _to_try(stage: str, run: GradedRun) -> str:
+def _to_try(stage: str, run: Evaluation) -> str:
     """Return the parameter to try next; empty where none would help."""
     settings = run.manifest.settings
     memory = settings.memory_record

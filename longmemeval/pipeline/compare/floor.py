@@ -11,16 +11,16 @@ from math import ceil, fsum
 from longmemeval.core.text.plural import count_of
 from longmemeval.pipeline.compare.comparison import Note
 from longmemeval.pipeline.compare.repeats import pool_repeats
-from longmemeval.results.graded.graded_run import GradedRun
+from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.statistics.paired import compare_pairs, holm
 from longmemeval.statistics.power import ALPHA, independent_units
 from longmemeval.statistics.resampling import share_haystacks, smallest_p
 
-Pool = Sequence[GradedRun]
+Pool = Sequence[Evaluation]
 Credits = Mapping[str, float]
 
 
-def floor_note(graded: Sequence[GradedRun], seed: int = 0) -> Note | None:
+def floor_note(graded: Sequence[Evaluation], seed: int = 0) -> Note | None:
     """Return which runs are significantly better than the best control, or that these questions cannot show it.
 
     Args:

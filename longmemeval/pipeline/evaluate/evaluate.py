@@ -24,7 +24,6 @@ from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import load_chat_model
-from longmemeval.measures.metrics import Metrics
 from longmemeval.pipeline.batches.batches import Batches, BatchOptions
 from longmemeval.pipeline.batches.state import FOLDER as BATCHES
 from longmemeval.pipeline.batches.state import batches_in
@@ -33,8 +32,9 @@ from longmemeval.pipeline.progress import progress
 from longmemeval.pipeline.workers import Outcomes, WatchedChatModel, in_order
 from longmemeval.records import Answer, Judgement, Question
 from longmemeval.results.accounts import judges_account
+from longmemeval.results.graded.graded_run import Evaluation, graded_run
 from longmemeval.results.lines import judgements_file
-from longmemeval.results.manifest import RunManifest, run_folder
+from longmemeval.results.manifest import run_folder
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import RunQuestions, dataset_of
 from longmemeval.results.scores.checked import metrics_of, read_run, recompute_scores, write_metrics
@@ -62,26 +62,6 @@ class EvaluateOptions(Struct, frozen=True):
     """The location of the gold if the run's data set has moved: a catalogue name or a file."""
     tell: Callable[[str], None] | None = None
     """Receives notes before the first call, such as labels that exist and cannot be used."""
-
-
-class Evaluation(Struct, frozen=True):
-    """The figures of an evaluation, and the state of the run."""
-
-    metrics: Metrics
-    """The score, by the judge's first grading of these answers."""
-    grading: Metrics
-    """The score by the grading that was made or added to now: the same, except when judging again."""
-    newly_judged: int
-    failed: int
-    """Questions not evaluated because an answer or a judge's call is missing; not those that the rules leave out."""
-    files: RunFiles
-    """The files of the run, with what was written now."""
-    asked: RunQuestions
-
-    @property
-    def manifest(self) -> RunManifest:
-        """The manifest of the graded run."""
-        return self.asked.manifest
 
 
 def evaluate(run_id: str, *, options: EvaluateOptions = EvaluateOptions(), where: Folders | None = None) -> Evaluation:
@@ -182,9 +162,8 @@ def _grade(files: RunFiles, run_questions: RunQuestions, options: EvaluateOption
         question_id not in files.answers or files.answers[question_id].status == "error"
         for question_id in run_questions.questions
     )
-    return Evaluation(
-        metrics, grading, newly_judged, unanswered + len(unlabelled(files, identity)), files, run_questions
-    )
+    graded = graded_run(files, run_questions, metrics, where, grading=grading)
+    return structs.replace(graded, newly_judged=newly_judged, failed=unanswered + len(unlabelled(files, identity)))
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ from longmemeval.report.charts.distributions import Latencies, calibration_chart
 from longmemeval.report.charts.two_judges import JudgedBy, TwoJudges, two_judges_chart
 from longmemeval.report.page.data import run_names
 from longmemeval.report.tables.cells import dollars, percent
-from longmemeval.results.graded.graded_run import GradedRun
+from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.scores.warnings import check_command
 from longmemeval.statistics.misclassification import expected_agreement
 from longmemeval.statistics.spread import wilson_interval
@@ -137,7 +137,7 @@ def _latency(one: RunFigures) -> tuple[float, str] | None:
     return None if median is None else (median, milliseconds(median))
 
 
-def recall_curves(graded: Sequence[GradedRun], letters: Sequence[str]) -> Chart | None:
+def recall_curves(graded: Sequence[Evaluation], letters: Sequence[str]) -> Chart | None:
     """Evidence among the first k messages; None where no run recalls messages or no evidence is labelled."""
     curves = []
     for index, (letter, run) in enumerate(zip(letters, graded, strict=True)):
@@ -158,7 +158,7 @@ def recall_curves(graded: Sequence[GradedRun], letters: Sequence[str]) -> Chart 
     return recall_chart(curves) if curves else None
 
 
-def calibration_charts(graded: Sequence[GradedRun], letters: Sequence[str]) -> list[Chart]:
+def calibration_charts(graded: Sequence[Evaluation], letters: Sequence[str]) -> list[Chart]:
     """Return a chart per run that has recall scores, where some questions cannot be answered."""
     charts = []
     for index, (letter, run) in enumerate(zip(letters, graded, strict=True)):
@@ -175,7 +175,7 @@ def calibration_charts(graded: Sequence[GradedRun], letters: Sequence[str]) -> l
     return charts
 
 
-def judges_chart(graded: Sequence[GradedRun], letters: Sequence[str]) -> tuple[Chart | None, str]:
+def judges_chart(graded: Sequence[Evaluation], letters: Sequence[str]) -> tuple[Chart | None, str]:
     """Two judges of the same answers, rates against agreement; and what is missing for pairs that are not drawn."""
     drawn: list[TwoJudges] = []
     missing: dict[str, None] = {}
@@ -189,7 +189,7 @@ def judges_chart(graded: Sequence[GradedRun], letters: Sequence[str]) -> tuple[C
 
 
 def _two_judges(
-    index: int, letter: str, run: GradedRun, pair: JudgeAgreement, metrics: tuple[Metrics, Metrics]
+    index: int, letter: str, run: Evaluation, pair: JudgeAgreement, metrics: tuple[Metrics, Metrics]
 ) -> tuple[TwoJudges | None, list[str]]:
     """Return one run by two judges; None where the rates of one are unknown or leave nothing, with what to do."""
     checks = [run.check_of(one.judge) for one in metrics]
@@ -232,7 +232,7 @@ def _two_judges(
     ), []
 
 
-def latency_ridges(graded: Sequence[GradedRun], letters: Sequence[str]) -> Chart | None:
+def latency_ridges(graded: Sequence[Evaluation], letters: Sequence[str]) -> Chart | None:
     """Return a chart of how long answers took, recall and model together; None where no run asked a model."""
     runs = []
     for index, (letter, run) in enumerate(zip(letters, graded, strict=True)):

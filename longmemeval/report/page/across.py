@@ -7,14 +7,14 @@ from longmemeval.core.text.plural import count_of
 from longmemeval.report.charts.svg import need_report_libraries
 from longmemeval.report.page.templates import environment, page_file, policy
 from longmemeval.report.tables.abilities import ability_legend, ability_notes, ability_table
-from longmemeval.results.graded.graded_run import GradedRun
+from longmemeval.results.graded.graded_run import Evaluation
 
 _STYLE = """
 .across td, .across thead th { white-space: pre-line; }
 """
 
 
-def across_page(graded: Sequence[GradedRun]) -> str:
+def across_page(graded: Sequence[Evaluation]) -> str:
     """Return the page: the same bytes for the same files.
 
     Raises:

@@ -25,7 +25,7 @@ from longmemeval.report.tables.effort import effort_notes, kinds, work_line
 from longmemeval.report.tables.footnotes import ORACLE_NOTE, footnotes
 from longmemeval.report.tables.layout import letter_of
 from longmemeval.report.tables.table import Table
-from longmemeval.results.graded.graded_run import GradedRun
+from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.manifest import document_of
 
 NOTHING = UNKNOWN
@@ -58,7 +58,7 @@ def run_names(comparison: Comparison) -> list[str]:
     ]
 
 
-def run_views(comparison: Comparison, graded: list[GradedRun]) -> list[RunView]:
+def run_views(comparison: Comparison, graded: list[Evaluation]) -> list[RunView]:
     """Return the runs in the order they are shown."""
     any_check = any(one.summary.judge_check for one in comparison.runs)
     return [
@@ -77,7 +77,7 @@ def run_views(comparison: Comparison, graded: list[GradedRun]) -> list[RunView]:
     ]
 
 
-def _facts(figures: RunFigures, run: GradedRun) -> tuple[tuple[str, str], ...]:
+def _facts(figures: RunFigures, run: Evaluation) -> tuple[tuple[str, str], ...]:
     summary, judge = figures.summary, figures.summary.metrics.judge
     votes = summary.metrics.votes
     facts = {
@@ -125,7 +125,7 @@ def _latency(value: float | None) -> str:
     return NOTHING if value is None else milliseconds(value)
 
 
-def _settings(run: GradedRun) -> str:
+def _settings(run: Evaluation) -> str:
     document = document_of(run.manifest)
     document["question_ids"] = f"{count_of(len(run.manifest.question_ids), 'question')}, see run.json"
     document["fixtures"] = f"{len(run.manifest.fixtures)} fixtures, see run.json"
@@ -216,7 +216,7 @@ def _score_cells(score: Score | None) -> tuple[str, str, str]:
     return (NOTHING,) * 3 if score is None else (percent(score.accuracy), interval(score), f"{score.n:,}")
 
 
-def agreement_tables(graded: list[GradedRun], letters: list[str]) -> list[Table]:
+def agreement_tables(graded: list[Evaluation], letters: list[str]) -> list[Table]:
     """Return a table per run that several judges graded."""
     tables = []
     for letter, run in zip(letters, graded, strict=True):

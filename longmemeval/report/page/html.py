@@ -29,7 +29,7 @@ from longmemeval.report.tables.comparison import digest_table, published_table, 
 from longmemeval.report.tables.effort import cost_table, latency_table
 from longmemeval.report.tables.memory_models import memory_model_table
 from longmemeval.report.tables.table import Table
-from longmemeval.results.graded.graded_run import GradedRun
+from longmemeval.results.graded.graded_run import Evaluation
 
 T = TypeVar("T")
 
@@ -66,7 +66,7 @@ class _PageData(Struct, frozen=True):
 
 def html_page(
     comparison: Comparison,
-    graded: list[GradedRun],
+    graded: list[Evaluation],
     *,
     full: bool = False,
     published: Sequence[PublishedFigure] = (),
@@ -126,7 +126,7 @@ def _embedded(document: object) -> str:
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def _sections(comparison: Comparison, graded: list[GradedRun], letters: list[str]) -> list[Section]:
+def _sections(comparison: Comparison, graded: list[Evaluation], letters: list[str]) -> list[Section]:
     """Return the sections that have something to show."""
     by_type = charts.group_chart("types", "By question type", comparison, letters, lambda one: one.by_type)
     by_ability = charts.group_chart("abilities", "By ability", comparison, letters, lambda one: one.by_ability)

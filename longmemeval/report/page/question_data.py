@@ -17,7 +17,7 @@ from longmemeval.report.page.question_records import (
     Verdict,
 )
 from longmemeval.report.page.shorten import Excerpt, excerpt, fair_limit, size_of
-from longmemeval.results.graded.graded_run import GradedRun
+from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.lines import PROMPTS
 from longmemeval.results.run_files import PromptEntry
 from longmemeval.results.run_questions import RunQuestions
@@ -49,7 +49,7 @@ def rows(questions: Iterable[QuestionRow], asked: RunQuestions) -> list[Row]:
     ]
 
 
-def details(question_ids: Sequence[str], graded: Sequence[GradedRun], *, full: bool) -> tuple[Details, list[str]]:
+def details(question_ids: Sequence[str], graded: Sequence[Evaluation], *, full: bool) -> tuple[Details, list[str]]:
     """Return what opens below the rows, and what was left out of it, in words.
 
     Args:
@@ -213,7 +213,7 @@ class _RunFiles:
         judges: ids with their numbers in the page; this run's are added.
     """
 
-    def __init__(self, run: GradedRun, judges: dict[str, int]) -> None:
+    def __init__(self, run: Evaluation, judges: dict[str, int]) -> None:
         self._answers = run.answers
         self._file = run.files.folder / PROMPTS
         first = run.metrics.judge.id

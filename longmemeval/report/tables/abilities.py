@@ -9,7 +9,7 @@ from longmemeval.report.tables.cells import UNKNOWN, interval, percent
 from longmemeval.report.tables.footnotes import footnotes
 from longmemeval.report.tables.layout import letter_of
 from longmemeval.report.tables.table import Table
-from longmemeval.results.graded.graded_run import GradedRun
+from longmemeval.results.graded.graded_run import Evaluation
 
 TITLE = "By ability, across data sets"
 _NOTE = (
@@ -22,7 +22,7 @@ _CELLS = (
 )
 
 
-def ability_table(graded: Sequence[GradedRun]) -> Table:
+def ability_table(graded: Sequence[Evaluation]) -> Table:
     """Return a column per run, a row per ability that any asks for; each cell with its interval and count."""
     scores = [run.metrics.by_ability for run in graded]
     abilities = [name for name in (*ABILITIES, OTHER) if any(name in found for found in scores)]
@@ -37,7 +37,7 @@ def ability_table(graded: Sequence[GradedRun]) -> Table:
     return Table(TITLE, ["", *heads], rows)
 
 
-def ability_legend(graded: Sequence[GradedRun]) -> list[str]:
+def ability_legend(graded: Sequence[Evaluation]) -> list[str]:
     """Return what stands in each column, and which question types ask for which ability, a line each."""
     lines = []
     abilities: dict[str, dict[str, list[str]]] = {}
@@ -56,7 +56,7 @@ def ability_legend(graded: Sequence[GradedRun]) -> list[str]:
     return lines
 
 
-def ability_notes(graded: Sequence[GradedRun]) -> list[str]:
+def ability_notes(graded: Sequence[Evaluation]) -> list[str]:
     """Return the notes under the table; a note that does not hold for all columns names its own."""
     columns: dict[str, list[str]] = {}
     for place, run in enumerate(graded):

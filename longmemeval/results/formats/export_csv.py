@@ -11,7 +11,7 @@ from msgspec import Struct
 from longmemeval.core.files import write_atomic
 from longmemeval.measures.losses import evidence_recall
 from longmemeval.records import Answer, Gold, Judgement
-from longmemeval.results.graded.graded_run import GradedRun, load_graded
+from longmemeval.results.graded.graded_run import Evaluation, load_graded
 from longmemeval.results.graded.losses import StoredSessions, losses
 from longmemeval.settings import Folders, folders
 
@@ -69,7 +69,7 @@ def export_csv(
     return CsvExport(str(file), len(rows), tuple(judges), run.asked.part, run.summary.protocol_note)
 
 
-def _rows(run: GradedRun, judges: Sequence[str], where: Folders) -> list[dict[str, Cell]]:
+def _rows(run: Evaluation, judges: Sequence[str], where: Folders) -> list[dict[str, Cell]]:
     golds = run.asked.golds()
     stages = losses(run, StoredSessions(where)).stages
     judged = {judge: run.files.current_judgements(judge) for judge in judges}
@@ -88,7 +88,7 @@ def _rows(run: GradedRun, judges: Sequence[str], where: Folders) -> list[dict[st
     return rows
 
 
-def _question(run: GradedRun, gold: Gold, answer: Answer | None) -> dict[str, Cell]:
+def _question(run: Evaluation, gold: Gold, answer: Answer | None) -> dict[str, Cell]:
     question = run.asked.questions[gold.question_id]
     return {
         "question_id": gold.question_id,

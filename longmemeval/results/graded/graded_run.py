@@ -1,6 +1,6 @@
 """Graded runs, read back from their files: the input of comparisons, reports and exports."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -11,7 +11,7 @@ from longmemeval.errors import HarnessError, nearest
 from longmemeval.judges.official_status import grading
 from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.llm.model_calls import CallSums
-from longmemeval.measures.metrics import Latency, Metrics, credit, latency
+from longmemeval.measures.metrics import Latency, Metrics, Score, credit, latency
 from longmemeval.memory.definition import Control
 from longmemeval.records import Answer, Judgement
 from longmemeval.results.graded.controls import control_of, controls_last
@@ -41,6 +41,20 @@ class RunLatency(Struct, frozen=True):
     """Time in model calls, including retries and waiting."""
     total: Latency
     """Sum of both: the time a user waits for the answer."""
+
+
+def latency_of(answers: Sequence[Answer]) -> RunLatency:
+    """Return the latency of answers of this harness; those that failed are to be left out."""
+    return RunLatency(
+        recall=latency([answer.recall_ms for answer in answers]),
+        model=latency([answer.latency_ms for answer in answers if answer.latency_ms is not None]),
+        total=latency([answer.total_ms for answer in answers if answer.total_ms is not None]),
+    )
+
+
+def recalls_of(answers: Mapping[str, Answer]) -> dict[str, tuple[str, ...]]:
+    """Return the ids of the messages that reached the prompt, by question id."""
+    return {question_id: answer.recall_ids for question_id, answer in answers.items()}
 
 
 class RunSummary(Struct, frozen=True):
@@ -138,11 +152,7 @@ def summarise(
         mean_prompt_tokens=fmean(answer.prompt_tokens for answer in timed) if timed else None,
         calls_per_question=fmean(answer.usage.calls for answer in timed) if timed else None,
         costs=run_costs(manifest, files.answer_lines, metrics, where.prepared_dir),
-        latency=RunLatency(
-            recall=latency([answer.recall_ms for answer in timed]),
-            model=latency([answer.latency_ms for answer in timed if answer.latency_ms is not None]),
-            total=latency([answer.total_ms for answer in timed if answer.total_ms is not None]),
-        ),
+        latency=latency_of(timed),
         shortened=int(manifest.totals.get("shortened", 0)),
         undated=int(manifest.totals.get("undated", 0)),
         failed=int(manifest.totals.get("failed", 0)),
@@ -166,10 +176,11 @@ def summarise(
     )
 
 
-class GradedRun(Struct, frozen=True):
-    """One run as one judge graded it, with everything a comparison needs."""
+class Evaluation(Struct, frozen=True):
+    """One run as one judge graded it: what `evaluate` returns and comparisons, reports and exports are made of."""
 
     files: RunFiles
+    """The files of the run, with what was written now."""
     manifest: RunManifest
     summary: RunSummary
     answers: dict[str, Answer]
@@ -180,11 +191,58 @@ class GradedRun(Struct, frozen=True):
     """The questions as they were put, and their gold; shared by the runs on one data set."""
     checks: StoredChecks
     """Checks of judges and memories; shared by the runs of a command."""
+    where: Folders
+    grading: Metrics
+    """The score by the grading that was made or added to last: that of `metrics`, except when judging again."""
+    newly_judged: int = 0
+    failed: int = 0
+    """Questions not evaluated because an answer or a judge's call is missing, if it was graded now; not those that the
+    rules leave out."""
+
+    def __repr__(self) -> str:
+        (low, high), judge = self.interval, self.metrics.judge
+        score = f"{judge.metric} {self.score:.1%} [{low:.1%}, {high:.1%}] of {self.metrics.overall.n} questions"
+        return f"Evaluation({self.manifest.run_id!r}, {score}, by {judge.id})"
 
     @property
     def metrics(self) -> Metrics:
-        """The scores, recomputed from the files."""
+        """The scores by the judge's first grading of these answers, recomputed from the files."""
         return self.summary.metrics
+
+    @property
+    def score(self) -> float:
+        """Accuracy, or the mean score of a judge of scores, between 0 and 1; what is not evaluated counts as 0."""
+        return self.metrics.overall.accuracy
+
+    @property
+    def interval(self) -> tuple[float, float]:
+        """95 % interval of `score`."""
+        return self.metrics.overall.interval
+
+    @property
+    def by_type(self) -> dict[str, Score]:
+        """Score by question type."""
+        return self.metrics.by_type
+
+    @property
+    def wrong(self) -> list[str]:
+        """Ids of the questions without full credit, those not evaluated included, in their order."""
+        return [question_id for question_id, given in self.credits.items() if given is None or given < 1]
+
+    @property
+    def recalls(self) -> dict[str, tuple[str, ...]]:
+        """Ids of the messages that reached the prompt, by question id."""
+        return recalls_of(self.answers)
+
+    @property
+    def cost(self) -> RunCosts:
+        """What preparing, questions, answers and judging cost; unknown dollars are None."""
+        return self.summary.costs
+
+    @property
+    def latency(self) -> RunLatency:
+        """Milliseconds of recall, model and both."""
+        return self.summary.latency
 
     @property
     def credits(self) -> dict[str, float | None]:
@@ -207,13 +265,24 @@ class GradedRun(Struct, frozen=True):
 
 
 def graded_run(
-    files: RunFiles, asked: RunQuestions, metrics: Metrics, where: Folders, checks: StoredChecks | None = None
-) -> GradedRun:
-    """Return one run as comparisons use it; arguments as of `summarise`."""
+    files: RunFiles,
+    asked: RunQuestions,
+    metrics: Metrics,
+    where: Folders,
+    checks: StoredChecks | None = None,
+    grading: Metrics | None = None,
+) -> Evaluation:
+    """Return one run as comparisons use it; arguments as of `summarise`.
+
+    Args:
+        grading: the grading that was made now; None: that of `metrics`.
+    """
     checks = checks or StoredChecks(where.results_dir)
     summary = summarise(files, asked, metrics, where, checks)
     judgements = files.current_judgements(metrics.judge.id)
-    return GradedRun(files, files.manifest, summary, files.answers, judgements, asked, checks)
+    return Evaluation(
+        files, files.manifest, summary, files.answers, judgements, asked, checks, where, grading or metrics
+    )
 
 
 def load_graded(
@@ -223,7 +292,7 @@ def load_graded(
     judge: str | None = None,
     dataset: str | None = None,
     look_into_prompts: bool = False,
-) -> list[GradedRun]:
+) -> list[Evaluation]:
     """Read runs with their scores by one judge; each data set is opened once.
 
     Args:

@@ -10,7 +10,7 @@ from msgspec import Struct
 from longmemeval.errors import FixtureError
 from longmemeval.measures.losses import Stage, by_session, evidence_recall, stage_of
 from longmemeval.records import Answer, Gold, Provenance
-from longmemeval.results.graded.graded_run import GradedRun
+from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import fixture_folder, meta_of
 from longmemeval.storage.remote_fixtures import refresh_listing
@@ -38,7 +38,7 @@ class StoredSessions:
         self.unknown: dict[str, None] = {}
         """Ids of the runs whose fixtures are gone or of other data now, in the order of the queries."""
 
-    def holds(self, run: GradedRun, question_id: str, identifier: str) -> bool:
+    def holds(self, run: Evaluation, question_id: str, identifier: str) -> bool:
         """Return whether a message, or a thread, was stored; True if that is unknown.
 
         Args:
@@ -69,7 +69,7 @@ def _thread_ids(
     return frozenset(meta.thread_ids) if meta and meta.dataset.sha256 == dataset_sha256 else None
 
 
-def losses(run: GradedRun, stored: StoredSessions) -> Losses:
+def losses(run: Evaluation, stored: StoredSessions) -> Losses:
     """Return the stages at which a run lost its questions.
 
     Args:
@@ -100,7 +100,7 @@ def _provenance(answers: Iterable[Answer]) -> Provenance:
     return "none" if "none" in levels else "session" if "session" in levels else "message"
 
 
-def _stage(run: GradedRun, gold: Gold, stored: StoredSessions, disputed: bool) -> Stage | None:
+def _stage(run: Evaluation, gold: Gold, stored: StoredSessions, disputed: bool) -> Stage | None:
     question_id = gold.question_id
     answer, judgement = run.answers.get(question_id), run.judgements.get(question_id)
     answered = answer is not None and answer.status == "ok"
@@ -114,7 +114,7 @@ def _stage(run: GradedRun, gold: Gold, stored: StoredSessions, disputed: bool) -
     return stage_of(gold, answer, stored=holds, disputed=disputed)
 
 
-def _disputed(run: GradedRun) -> frozenset[str]:
+def _disputed(run: Evaluation) -> frozenset[str]:
     """Return the questions whose answer gets different labels from the judges of this run with the same metric."""
     metric = run.metrics.judge.metric
     judges = [scores.judge.id for scores in run.files.metrics if scores.judge.metric == metric]

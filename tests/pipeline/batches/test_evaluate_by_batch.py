@@ -7,8 +7,9 @@ import pytest
 
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
-from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, Evaluation, evaluate
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.results.accounts import spent_on_judging
+from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.settings import Folders
 from tests.batch_server import BatchServer
 from tests.pipeline.batches.batched import BATCH, KEY, patience

@@ -14,7 +14,7 @@ from longmemeval.pipeline.compare.baseline import (
     regression,
     save_baseline,
 )
-from longmemeval.results.graded.graded_run import GradedRun, load_graded
+from longmemeval.results.graded.graded_run import Evaluation, load_graded
 from longmemeval.settings import Folders
 from tests.pipeline.graded_runs import F1, LENIENT, STRICT, graded_run, labels
 from tests.pipeline.helpers import colours
@@ -25,7 +25,7 @@ def hundred(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return colours(tmp_path_factory.mktemp("data") / "hundred.json", 100)
 
 
-def graded(where: Folders, run_id: str) -> GradedRun:
+def graded(where: Folders, run_id: str) -> Evaluation:
     (run,) = load_graded([run_id], where)
     return run
 

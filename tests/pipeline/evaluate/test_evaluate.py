@@ -16,10 +16,11 @@ from longmemeval.errors import DataError, FatalModelError, HarnessError, Integri
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.llm.http import endpoints
 from longmemeval.llm.options import ModelOptions
-from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, Evaluation, evaluate
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import prepare
 from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.records import Judgement
+from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import answer_all, colour_record, colours, folders_in, manifest, prepared_colours

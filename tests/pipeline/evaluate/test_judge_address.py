@@ -15,8 +15,9 @@ from longmemeval.llm.http import endpoints
 from longmemeval.llm.http.endpoints import OWN_ENDPOINT
 from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.compare.compare import compare
-from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, Evaluation, evaluate
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.verify.verify import verify
+from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import answer_all, prepared_colours
 from tests.server import ModelServer

@@ -16,10 +16,11 @@ from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.llm.http import endpoints
 from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.compare.compare import compare
-from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, Evaluation, evaluate
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.results.formats.hypotheses import adopt_hypotheses
 from longmemeval.results.formats.official_logs import export_official
+from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.index import read_index
 from longmemeval.results.scores.gradings import Gradings
 from longmemeval.settings import Folders

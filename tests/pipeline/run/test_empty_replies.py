@@ -12,10 +12,11 @@ import pytest
 from longmemeval.core.files import sha256_file
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.llm.options import ModelOptions
-from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, Evaluation, evaluate
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.reading.reader import reading_configuration
 from longmemeval.results.formats.hypotheses import adopt_hypotheses
+from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import answer_all, answers, ask, folders_in, manifest, patience, prepared_colours
 from tests.server import ModelServer

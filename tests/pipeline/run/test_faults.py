@@ -12,11 +12,12 @@ from msgspec import structs
 from longmemeval.dataset import Dataset
 from longmemeval.errors import EndpointDownError
 from longmemeval.llm.options import ModelOptions
-from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, Evaluation, evaluate
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.run.answering import RunReport
 from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.pipeline.verify.verify import verify
+from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import answer_all, answers, colours, folders_in, manifest, start

@@ -12,11 +12,12 @@ from longmemeval.errors import FatalModelError, HarnessError, SpendingLimitError
 from longmemeval.llm.costs.spending import SpendingLimit
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import resolve_configuration
-from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, Evaluation, evaluate
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.run.repeats import run_repeats
 from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.results.accounts import spent_on_answers, spent_on_judging
+from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.preparation.journal import spent_on_preparation
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import answers, colours, folders_in, manifest, prepared_colours

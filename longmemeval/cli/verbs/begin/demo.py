@@ -43,15 +43,13 @@ def demo(
     from longmemeval.pipeline.demo import BASELINE, run_demo
     from longmemeval.report.documents import run_document
     from longmemeval.results.graded.controls import controls_last
-    from longmemeval.results.graded.graded_run import StoredChecks, graded_run
 
     started = time.perf_counter()
     where = places.folders()
     if not as_json:
         err.print("Preparing, answering and grading the shipped sample, offline ...")
     outcome = run_demo(index, where, everything=everything)
-    checks = StoredChecks(where.results_dir)
-    graded = [graded_run(one.files, one.asked, one.metrics, where, checks) for one in outcome.evaluations]
+    graded = outcome.evaluations
     summaries = [one.summary for one in graded]
     if as_json:
         print_json({"prepare": outcome.preparation, "runs": [run_document(summary) for summary in summaries]})

@@ -22,7 +22,8 @@ from longmemeval.report.tables.table import Table
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.evaluate.agreement import AuditedScore, JudgeAgreement
-    from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, Evaluation
+    from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions
+    from longmemeval.results.graded.graded_run import Evaluation
     from longmemeval.results.selection import Selection
     from longmemeval.settings import Folders
 
@@ -179,10 +180,10 @@ def _grade(
     metrics = [one.metrics for one in evaluations]
     agreements = judge_agreements(files, asked, [one.judge for one in metrics])
     audited = audit_scores(audit, files, asked, metrics) if audit else []
-    document = None if show_it else _document(evaluations, agreements, audited, where)
+    document = None if show_it else _document(evaluations, agreements, audited)
     if show_it:
         for evaluation in evaluations:
-            show(evaluation, where)
+            show(evaluation)
         show_agreements(agreements)
         show_audit(audited)
     for evaluation in evaluations:
@@ -194,13 +195,11 @@ def _document(
     evaluations: "list[Evaluation]",
     agreements: "list[JudgeAgreement]",
     audited: "list[AuditedScore]",
-    where: "Folders",
 ) -> object:
     """Return the figures of one judge; of several, all of them and how they agree."""
     from longmemeval.report.documents import evaluation_document
-    from longmemeval.results.graded.graded_run import summarise
 
-    figures = [evaluation_document(summarise(one.files, one.asked, one.metrics, where)) for one in evaluations]
+    figures = [evaluation_document(one.summary) for one in evaluations]
     if len(evaluations) == 1 and not audited:
         return figures[0]
     return {"judges": figures, "agreement": agreements, "audit": audited}
@@ -216,7 +215,7 @@ def _adopt(file: Path, dataset: str, chosen: "Selection", where: "Folders") -> s
     return adopted.run_id
 
 
-def show(evaluation: "Evaluation", where: "Folders") -> None:
+def show(evaluation: "Evaluation") -> None:
     """Print the scores of one run, what it cost and how long it took."""
     from longmemeval.judges.official_status import judge_name
     from longmemeval.pipeline.compare.verdict import score_sentence
@@ -224,10 +223,8 @@ def show(evaluation: "Evaluation", where: "Folders") -> None:
     from longmemeval.report.tables.effort import both, effort_notes, latency_line, work_table
     from longmemeval.report.tables.footnotes import footnotes
     from longmemeval.report.tables.memory_models import memory_model_table
-    from longmemeval.results.graded.graded_run import summarise
 
-    metrics, manifest = evaluation.metrics, evaluation.manifest
-    summary = summarise(evaluation.files, evaluation.asked, metrics, where)
+    metrics, manifest, summary = evaluation.metrics, evaluation.manifest, evaluation.summary
     judge = judge_name(metrics.judge)
     out.print(f"[bold]{printable(score_sentence(metrics))}[/]")
     data = ", ".join([manifest.dataset["name"], *([summary.part] if summary.part else [])])

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from longmemeval.pipeline.compare.baseline import AgainstBaseline
     from longmemeval.pipeline.compare.comparison import Comparison
     from longmemeval.report.published import PublishedFigure
-    from longmemeval.results.graded.graded_run import GradedRun
+    from longmemeval.results.graded.graded_run import Evaluation
 
 
 def register(app: typer.Typer) -> None:
@@ -147,7 +147,7 @@ def _show_published(figures: "Sequence[PublishedFigure]", judge: "JudgeIdentity"
         out.print("`--published all` shows those of other judges.")
 
 
-def _show_across(graded: "list[GradedRun]", *, as_json: bool) -> None:
+def _show_across(graded: "list[Evaluation]", *, as_json: bool) -> None:
     from longmemeval.report.tables.abilities import ability_legend, ability_notes, ability_table
 
     if as_json:
