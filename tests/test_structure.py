@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from importlib import import_module
 from pathlib import Path
 
 import pytest
@@ -314,6 +315,29 @@ def run_code(code: str, *arguments: str) -> str:
         env=clean_environment(),
         timeout=60,
     ).stdout
+
+
+def test_whose_data_it_is_takes_no_loader_and_no_judge() -> None:
+    told = "benchmarks(); print(sorted(sys.modules))"
+    loaded = ast.literal_eval(run_code(f"import sys; from longmemeval.benchmarks.specs import benchmarks; {told}"))
+    homes = {path.parent.name for path in (PACKAGE / "benchmarks").glob("*/plugins.toml")}
+    own = [name.split(".") for name in loaded if name.startswith("longmemeval.benchmarks.")]
+    assert {names[2] for names in own if len(names) == 4} == homes
+    assert {names[3] for names in own if len(names) == 4} == {"benchmark", "planting", "recall"}
+    assert {"longmemeval.judges.plants.answer_plants", "longmemeval.judges.asking", "numpy"} & set(loaded) == set()
+
+
+def test_what_is_imported_on_demand_is_there() -> None:
+    targets = [
+        ast.literal_eval(node.args[0])
+        for path in modules()
+        for node in ast.walk(ast.parse(path.read_text()))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "on_demand"
+    ]
+    assert len(targets) > 20
+    for target in targets:
+        module, _, name = target.partition(":")
+        assert callable(getattr(import_module(module), name)), target
 
 
 def test_two_runs_are_told_apart_without_scipy() -> None:

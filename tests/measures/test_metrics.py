@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 
 from longmemeval.benchmarks.locomo.benchmark import LOCOMO
 from longmemeval.benchmarks.longmemeval.benchmark import LONGMEMEVAL
+from longmemeval.benchmarks.longmemeval.benchmark import ORDER as OFFICIAL_TYPES
 from longmemeval.benchmarks.longmemeval.judge import PARAMETERS, TEMPLATES_SHA256
-from longmemeval.benchmarks.longmemeval.official.figures import ORDER as OFFICIAL_TYPES
 from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.judges.question_types import ANY_TYPES, OfficialFigures, QuestionTypes
 from longmemeval.llm.http.endpoints import OWN_ENDPOINT

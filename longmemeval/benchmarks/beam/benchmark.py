@@ -2,16 +2,16 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from longmemeval.benchmarks.beam.layout import claims_folder
-from longmemeval.benchmarks.beam.loader import BeamDataset
-from longmemeval.benchmarks.beam.plants import PLANTING
-from longmemeval.benchmarks.beam.protocol import OFFICIAL_ANSWERING
-from longmemeval.benchmarks.beam.quirks import beam_quirks
+from longmemeval.benchmarks.beam.planting import PLANTING
 from longmemeval.benchmarks.retrieval_protocols import GoldRule, RetrievalRules, evidence_rule
-from longmemeval.benchmarks.spec import Benchmark
+from longmemeval.benchmarks.spec import Benchmark, OfficialAnswering
+from longmemeval.core.on_demand import on_demand
 from longmemeval.judges.question_types import OTHER, QuestionTypes
-from longmemeval.measures.rankings import Granularity
+
+if TYPE_CHECKING:
+    from longmemeval.measures.rankings import Granularity
 
 CITATION = """@misc{tavakoli2025beam,
   title = {Beyond a Million Tokens: Benchmarking and Enhancing Long-Term Memory in LLMs},
@@ -36,7 +36,13 @@ ABILITIES = {
 """BEAM's ten abilities, in the order of its files -> those that all benchmarks share."""
 
 
-def _rules(level: Granularity) -> Sequence[GoldRule]:
+MAX_TOKENS = 2048
+"""Maximum tokens of an answer under the official protocol."""
+
+_claims_folder = on_demand("longmemeval.benchmarks.beam.layout:claims_folder")
+
+
+def _rules(level: "Granularity") -> Sequence[GoldRule]:
     return [
         evidence_rule(
             level,
@@ -50,8 +56,8 @@ def _rules(level: Granularity) -> Sequence[GoldRule]:
 BEAM = Benchmark(
     name="beam",
     title="BEAM",
-    claims=lambda data: data.is_folder and claims_folder(data.path),
-    load=BeamDataset,
+    claims=lambda data: data.is_folder and _claims_folder(data.path),
+    load=on_demand("longmemeval.benchmarks.beam.loader:BeamDataset"),
     shape="a folder chats/<size> with <n>/chat.json and <n>/probing_questions/probing_questions.json",
     options=frozenset({"text", "markers"}),
     licence="none stated",
@@ -61,9 +67,14 @@ BEAM = Benchmark(
     default_judge="openai/gpt-4.1-mini",
     prompts="beam",
     planting=PLANTING,
-    answering=OFFICIAL_ANSWERING,
+    answering=OfficialAnswering(
+        record=on_demand("longmemeval.benchmarks.beam.protocol:protocol_record"),
+        note=on_demand("longmemeval.benchmarks.beam.protocol:protocol_note"),
+        compose=on_demand("longmemeval.benchmarks.beam.protocol:compose"),
+        max_tokens=MAX_TOKENS,
+    ),
     retrieval=RetrievalRules(level="turn", rules=_rules),
-    quirks=beam_quirks,
+    quirks=on_demand("longmemeval.benchmarks.beam.quirks:beam_quirks"),
     published=Path(__file__).with_name("published.json"),
     copy=lambda dataset: "cut where the official run reads cut texts" if dataset.text == "official" else "whole texts",
 )

@@ -15,27 +15,12 @@ from longmemeval.benchmarks.beam.judge import ORDERING
 from longmemeval.benchmarks.beam.loader import BeamGold
 from longmemeval.core.text.words import content_words
 from longmemeval.judges.offline.refusal import abstains
-from longmemeval.judges.plants.answers import polite, sentence
+from longmemeval.judges.plants.answer_plants import polite, sentence
 from longmemeval.judges.plants.forms import amounts_in, names_several, near, with_other_date, with_other_number
-from longmemeval.judges.plants.plant import SAID_OF_NOTHING, Kind, Plant
-from longmemeval.judges.plants.planting import DECLINES, Ground, Made, Make, Planting, said_of_nothing
+from longmemeval.judges.plants.plant import Plant
+from longmemeval.judges.plants.planting import DECLINES, Ground, Made, Make, said_of_nothing
 from longmemeval.records import Gold, Question
 
-KINDS = {
-    "nuggets": Kind(True, "every nugget is stated"),
-    "polite": Kind(True, "every nugget is stated inside a long, polite answer"),
-    "answered": Kind(True, "nuggets that are stated, where others are left out"),
-    "in-order": Kind(True, "the events in their order, a line each"),
-    "declines": Kind(True, "an unanswerable question is declined"),
-    "left-out": Kind(False, "nuggets that are left out, where others are stated"),
-    "other-question": Kind(False, "the nuggets of another question of the same ability"),
-    "changed-number": Kind(False, "the one nugget with another number"),
-    "changed-date": Kind(False, "the one nugget with another day, month or year"),
-    "reversed": Kind(False, "the events in reverse order, a line each"),
-    "refusal": Kind(False, "an answerable question is declined"),
-    "answers-unanswerable": Kind(False, "an unanswerable question gets an answer"),
-    **SAID_OF_NOTHING,
-}
 COMPLIANCE = frozenset({"instruction_following", "preference_following"})
 _ANSWERS = "information_extraction"
 """The ability whose answers are used as made-up ones."""
@@ -61,7 +46,8 @@ def statement(nugget: str) -> str | None:
     return None if not text or _OF_THE_REPLY.search(text) or _VERB.match(text) else text
 
 
-def _on(ground: Ground) -> Make:
+def planted_on(ground: Ground) -> Make:
+    """Return the maker of the plants of one data set."""
     stated = {name: _statements(gold) for name, gold in ground.golds.items() if isinstance(gold, BeamGold)}
 
     def others(gold: BeamGold, ability: str, random: Random) -> tuple[str, str] | None:
@@ -160,10 +146,8 @@ def _changed(statements: Sequence[str], random: Random) -> Iterator[Made]:
         yield Made("changed-date", *date)
 
 
-def _graded_by(gold: Gold, plant: Plant) -> Gold:
+def graded_by(gold: Gold, plant: Plant) -> Gold:
+    """Return the gold with the nuggets that the plant is graded by."""
     if not isinstance(gold, BeamGold) or not plant.parts:
         return gold
     return msgspec.structs.replace(gold, rubric=tuple(gold.rubric[place] for place in plant.parts))
-
-
-PLANTING = Planting(_on, KINDS, _graded_by)

@@ -12,17 +12,18 @@ from the user's copy of the authors' code; what that code does by mistake is not
 from collections.abc import Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from longmemeval.benchmarks.beam.loader import BeamDataset
+from longmemeval.benchmarks.beam.benchmark import MAX_TOKENS
 from longmemeval.benchmarks.beam.wording import ANSWERING, CLONE, answering_text
-from longmemeval.benchmarks.spec import OfficialAnswering
 from longmemeval.llm.protocol import ChatMessage
-from longmemeval.reading.prompts import Compose
 from longmemeval.records import Question, Recall, RecalledItem
 
+if TYPE_CHECKING:
+    from longmemeval.benchmarks.beam.loader import BeamDataset
+    from longmemeval.reading.prompts import Compose
+
 LONG_CONTEXT, RAG = "long-context", "rag"
-MAX_TOKENS = 2048
 
 _COMMON = (
     f"an answer has at most {MAX_TOKENS:,} tokens unless --max-tokens is given, where theirs has no fixed limit",
@@ -59,7 +60,7 @@ def protocol_record(seed: int, texts: object, whole_history: bool) -> dict[str, 
     }
 
 
-def compose(dataset: BeamDataset, data_dir: Path, record: Mapping[str, Any]) -> Compose:
+def compose(dataset: "BeamDataset", data_dir: Path, record: Mapping[str, Any]) -> "Compose":
     """Return the composer of the messages of a call.
 
     Args:
@@ -97,8 +98,3 @@ def _rag(text: str, question: Question, recall: Recall) -> tuple[ChatMessage, ..
 def _laid_out(item: RecalledItem) -> str:
     """Return an item in the form of the authors' chunks of whole turns; other items than messages have no role."""
     return f"{item.speaker.upper()}: {item.text} \n\n" if item.kind == "message" else f"{item.text} \n\n"
-
-
-OFFICIAL_ANSWERING = OfficialAnswering(
-    record=protocol_record, note=protocol_note, compose=compose, max_tokens=MAX_TOKENS
-)

@@ -2,16 +2,16 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from longmemeval.benchmarks.convomem.layout import claims_folder
-from longmemeval.benchmarks.convomem.loader import ConvoMemDataset
-from longmemeval.benchmarks.convomem.quirks import convomem_quirks
 from longmemeval.benchmarks.retrieval_protocols import GoldRule, RetrievalRules, evidence_rule
 from longmemeval.benchmarks.spec import Benchmark, Sniffed
-from longmemeval.judges.definition import JudgeDefinition
+from longmemeval.core.on_demand import on_demand
 from longmemeval.judges.plants.answers import answer_planting
 from longmemeval.judges.question_types import QuestionTypes
-from longmemeval.measures.rankings import Granularity
+
+if TYPE_CHECKING:
+    from longmemeval.measures.rankings import Granularity
 
 CITATION = """@misc{pakhomov2025convomem,
   title = {ConvoMem Benchmark: Why Your First 150 Conversations Don't Need RAG},
@@ -20,9 +20,6 @@ CITATION = """@misc{pakhomov2025convomem,
   eprint = {2511.10523},
   archivePrefix = {arXiv}
 }"""
-
-PROMPTS = JudgeDefinition(prompt_set=Path(__file__).with_name("judge_prompts.json"))
-"""Our wording of the rules by which its authors have Gemini 2.5 Flash grade."""
 
 ABILITIES = {
     "abstention": "abstention",
@@ -40,11 +37,14 @@ TYPES = QuestionTypes(
 )
 
 
+_claims_folder = on_demand("longmemeval.benchmarks.convomem.layout:claims_folder")
+
+
 def _claims(data: Sniffed) -> bool:
-    return claims_folder(data.path) if data.is_folder else bool(data.keys & {"evidence_items", "evidenceItems"})
+    return _claims_folder(data.path) if data.is_folder else bool(data.keys & {"evidence_items", "evidenceItems"})
 
 
-def _rules(level: Granularity) -> Sequence[GoldRule]:
+def _rules(level: "Granularity") -> Sequence[GoldRule]:
     return [
         evidence_rule(
             level,
@@ -59,7 +59,7 @@ CONVOMEM = Benchmark(
     name="convomem",
     title="ConvoMem",
     claims=_claims,
-    load=ConvoMemDataset,
+    load=on_demand("longmemeval.benchmarks.convomem.loader:ConvoMemDataset"),
     shape="evidence_items or evidenceItems, in files <category>/<n>_evidence/*.json",
     licence="CC BY-NC 4.0",
     citation=CITATION,
@@ -69,7 +69,7 @@ CONVOMEM = Benchmark(
     prompts="convomem",
     planting=answer_planting(described=("preferences", "implicit-connections")),
     retrieval=RetrievalRules(rules=_rules),
-    quirks=convomem_quirks,
+    quirks=on_demand("longmemeval.benchmarks.convomem.quirks:convomem_quirks"),
     stand_in_dates=True,
     published=Path(__file__).with_name("published.json"),
 )

@@ -1,27 +1,22 @@
 """The specification of LoCoMo (Maharana et al. 2024)."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from msgspec.structs import replace
 
-from longmemeval.benchmarks.locomo.format import OPEN_ABSTENTION
-from longmemeval.benchmarks.locomo.loader import LocomoDataset
-from longmemeval.benchmarks.locomo.protocol import official_questions
-from longmemeval.benchmarks.locomo.quirks import locomo_quirks
 from longmemeval.benchmarks.locomo.recall import OFFICIAL_RECALL, STANDARD
-from longmemeval.benchmarks.locomo.texts import (
-    FILE_ENDINGS,
-    load_texts,
-    protocol_record,
-    recorded_texts,
-    wording_note,
-)
 from longmemeval.benchmarks.spec import Benchmark, OfficialAnswering
+from longmemeval.core.on_demand import on_demand
+from longmemeval.dataset import Dataset
 from longmemeval.judges.plants.answers import answer_planting
 from longmemeval.judges.question_types import QuestionTypes
 from longmemeval.records import Gold, Question
+
+if TYPE_CHECKING:
+    from longmemeval.benchmarks.locomo.texts import ProtocolTexts
 
 CITATION = """@inproceedings{maharana2024locomo,
   title = {Evaluating Very Long-Term Conversational Memory of LLM Agents},
@@ -32,6 +27,8 @@ and Fang, Yuwei},
   eprint = {2402.17753},
   archivePrefix = {arXiv}
 }"""
+OPEN_ABSTENTION = "open abstention"
+"""The type of an adversarial question whose two options were not shown: another task than the official one."""
 ABILITIES = {
     "single-hop": "fact-recall",
     "multi-hop": "multi-hop",
@@ -55,6 +52,19 @@ def _gold_as_asked(gold: Gold, question: Question) -> Gold:
     return replace(gold, question_type=OPEN_ABSTENTION)
 
 
+def _record(seed: int, texts: "ProtocolTexts | None", whole_history: bool) -> dict[str, Any]:
+    from longmemeval.benchmarks.locomo.texts import protocol_record
+
+    return protocol_record(seed, texts)
+
+
+def _as_asked(dataset: Dataset, questions: Sequence[Question], record: Mapping[str, Any]) -> list[Question]:
+    from longmemeval.benchmarks.locomo.protocol import official_questions
+    from longmemeval.benchmarks.locomo.texts import recorded_texts
+
+    return official_questions(dataset, questions, record["seed"], recorded_texts(record))
+
+
 def _audit_id(identifier: str, haystack_ids: Sequence[str]) -> str:
     """Map an id of the public audit (dial481/locomo-audit): conversation and question number, both counted from 0."""
     match = _PUBLISHED_ID.fullmatch(identifier)
@@ -67,7 +77,7 @@ LOCOMO = Benchmark(
     name="locomo",
     title="LoCoMo",
     claims=lambda data: bool(data.keys & {"conversation", "qa"}),
-    load=LocomoDataset,
+    load=on_demand("longmemeval.benchmarks.locomo.loader:LocomoDataset"),
     shape="records with sample_id, conversation and qa",
     options=frozenset({"captions", "allow_tainted"}),
     licence="CC BY-NC 4.0",
@@ -78,22 +88,20 @@ LOCOMO = Benchmark(
     prompts="lenient",
     planting=answer_planting(),
     answering=OfficialAnswering(
-        record=lambda seed, texts, whole_history: protocol_record(seed, texts),
-        questions=lambda dataset, questions, record: official_questions(
-            dataset, questions, record["seed"], recorded_texts(record)
-        ),
-        note=wording_note,
+        record=_record,
+        questions=_as_asked,
+        note=on_demand("longmemeval.benchmarks.locomo.texts:wording_note"),
         reading="short",
-        load_texts=load_texts,
-        text_endings=FILE_ENDINGS,
-        recorded_texts=recorded_texts,
+        load_texts=on_demand("longmemeval.benchmarks.locomo.texts:load_texts"),
+        text_endings=(".json", ".yaml", ".yml"),
+        recorded_texts=on_demand("longmemeval.benchmarks.locomo.texts:recorded_texts"),
         prompts=lambda texts: (texts.prompt, texts.adversarial_prompt),
     ),
     gold_as_asked=_gold_as_asked,
     retrieval=STANDARD,
     official_retrieval=OFFICIAL_RECALL,
     audit_id=_audit_id,
-    quirks=locomo_quirks,
+    quirks=on_demand("longmemeval.benchmarks.locomo.quirks:locomo_quirks"),
     copy=lambda dataset: dataset.copy,
     footnotes={
         OPEN_ABSTENTION: "Open abstention: adversarial questions asked without their two options. These figures and "

@@ -21,8 +21,6 @@ from longmemeval.errors import DataError, nearest
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}
 """Names of the category numbers: only with these do the counts of the paper's Table 5 match the file."""
 ADVERSARIAL = 5
-OPEN_ABSTENTION = "open abstention"
-"""The type of an adversarial question whose two options were not shown: another task than the official one."""
 NOT_MENTIONED = "Not mentioned in the conversation"
 """The right option of an adversarial question, as worded in the official prompt (`task_eval/gpt_utils.py`)."""
 ABSTENTION_PHRASES = ("no information available", "not mentioned")

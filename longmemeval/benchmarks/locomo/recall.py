@@ -5,14 +5,16 @@ units and their scoring are the protocol; the retriever is not: here any memory 
 """
 
 from collections.abc import Collection, Sequence
+from typing import TYPE_CHECKING
 
-from longmemeval.benchmarks.locomo.format import dia_id_of
 from longmemeval.benchmarks.retrieval_protocols import GoldRule, OfficialScoring, RetrievalRules, evidence
 from longmemeval.measures.compute import compute, recall
 from longmemeval.measures.notation import Measure
 from longmemeval.measures.notation import recall as recall_at
-from longmemeval.measures.rankings import Granularity
 from longmemeval.records import Gold
+
+if TYPE_CHECKING:
+    from longmemeval.measures.rankings import Granularity
 
 TURN_CUTOFFS = (5, 10, 25, 50)
 SESSION_CUTOFFS = (2, 5, 10)
@@ -61,8 +63,10 @@ def _summary_id_of(thread_id: str) -> str:
     return "S" + thread_id.removeprefix("session_")
 
 
-def official_rule(level: Granularity) -> GoldRule:
+def official_rule(level: "Granularity") -> GoldRule:
     """Return the rule that scores raw evidence strings by `locomo_recall`."""
+    from longmemeval.benchmarks.locomo.format import dia_id_of
+
     name = dia_id_of if level == "turn" else _summary_id_of
 
     def score(measure: Measure, ranked: Sequence[str], gold: Gold, _: Sequence[str]) -> float | None:
@@ -76,7 +80,7 @@ def official_rule(level: Granularity) -> GoldRule:
     )
 
 
-def strict_rule(level: Granularity) -> GoldRule:
+def strict_rule(level: "Granularity") -> GoldRule:
     """Return the rule that scores repaired evidence; a question without any has no value."""
 
     def score(measure: Measure, ranked: Sequence[str], gold: Gold, history: Sequence[str]) -> float | None:

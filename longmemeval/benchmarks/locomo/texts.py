@@ -29,7 +29,6 @@ from longmemeval.core.files import sha256_bytes, sha256_text
 from longmemeval.core.text_files import UnreadableError, decode_json, load_yaml, read_text
 from longmemeval.errors import HarnessError, IntegrityError, nearest
 
-FILE_ENDINGS = (".json", ".yaml", ".yml")
 _PLACES = ("history", "question", "question_date")
 _NEEDED = ("history", "question")
 _REQUIRED = ("prompt", "date_hint", "options")

@@ -2,17 +2,17 @@
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from longmemeval.benchmarks.locomo_plus.format import COGNITIVE
-from longmemeval.benchmarks.locomo_plus.loader import LocomoPlusDataset
-from longmemeval.benchmarks.locomo_plus.plants import PLANTING
-from longmemeval.benchmarks.locomo_plus.protocol import OFFICIAL_ANSWERING
-from longmemeval.benchmarks.locomo_plus.quirks import locomo_plus_quirks
+from longmemeval.benchmarks.locomo_plus.planting import PLANTING
 from longmemeval.benchmarks.retrieval_protocols import GoldRule, RetrievalRules, evidence_rule
-from longmemeval.benchmarks.spec import Benchmark
+from longmemeval.benchmarks.spec import Benchmark, OfficialAnswering
+from longmemeval.core.on_demand import on_demand
 from longmemeval.judges.question_types import QuestionTypes
 from longmemeval.measures.notation import mrr, recall_all, recall_any
-from longmemeval.measures.rankings import Granularity
+
+if TYPE_CHECKING:
+    from longmemeval.measures.rankings import Granularity
 
 CITATION = """@inproceedings{li2026locomoplus,
   title = {Locomo-Plus: Beyond-Factual Cognitive Memory Evaluation Framework for LLM Agents},
@@ -23,9 +23,11 @@ and Xu, Yu and Liu, Jun},
   eprint = {2602.10715},
   archivePrefix = {arXiv}
 }"""
+COGNITIVE = "cognitive"
+"""The one type of question."""
 
 
-def _rules(level: Granularity) -> Sequence[GoldRule]:
+def _rules(level: "Granularity") -> Sequence[GoldRule]:
     return [
         evidence_rule(
             level,
@@ -40,7 +42,7 @@ LOCOMO_PLUS = Benchmark(
     name="locomo-plus",
     title="LoCoMo-Plus",
     claims=lambda data: {"cue_dialogue", "trigger_query"} <= data.keys,
-    load=LocomoPlusDataset,
+    load=on_demand("longmemeval.benchmarks.locomo_plus.loader:LocomoPlusDataset"),
     shape="records with cue_dialogue, trigger_query and time_gap, beside locomo10.json",
     options=frozenset({"captions"}),
     licence="none stated; the conversations are LoCoMo's, CC BY-NC 4.0",
@@ -50,10 +52,16 @@ LOCOMO_PLUS = Benchmark(
     default_judge="openai/gpt-4o-mini",
     prompts="locomo-plus",
     planting=PLANTING,
-    answering=OFFICIAL_ANSWERING,
+    answering=OfficialAnswering(
+        record=on_demand("longmemeval.benchmarks.locomo_plus.protocol:protocol_record"),
+        note=on_demand("longmemeval.benchmarks.locomo_plus.protocol:protocol_note"),
+        compose=on_demand("longmemeval.benchmarks.locomo_plus.protocol:compose"),
+        max_tokens=1024,
+        temperature=0.3,
+    ),
     retrieval=RetrievalRules(
         level="turn", kinds=(recall_any, recall_all), cutoffs=(5, 10, 25, 50), whole=(mrr,), rules=_rules
     ),
-    quirks=locomo_plus_quirks,
+    quirks=on_demand("longmemeval.benchmarks.locomo_plus.quirks:locomo_plus_quirks"),
     published=Path(__file__).with_name("published.json"),
 )

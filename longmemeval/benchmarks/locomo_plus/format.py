@@ -16,8 +16,6 @@ from longmemeval.benchmarks.faults import Place, json_in, malformed
 from longmemeval.core.text.calendar_names import MONTHS
 from longmemeval.errors import DataError
 
-COGNITIVE = "cognitive"
-"""The one type of question."""
 LOCOMO_FILE = "locomo10.json"
 """The conversations, in the same folder."""
 

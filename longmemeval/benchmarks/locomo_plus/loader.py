@@ -9,7 +9,8 @@ from pathlib import Path
 from longmemeval.benchmarks.in_memory import InMemoryDataset
 from longmemeval.benchmarks.locomo.format import Conversation
 from longmemeval.benchmarks.locomo.loader import LocomoDataset
-from longmemeval.benchmarks.locomo_plus.format import COGNITIVE, LOCOMO_FILE, CueRecord, date_text, read_cues
+from longmemeval.benchmarks.locomo_plus.benchmark import COGNITIVE
+from longmemeval.benchmarks.locomo_plus.format import LOCOMO_FILE, CueRecord, date_text, read_cues
 from longmemeval.core.files import sha256_file
 from longmemeval.errors import DataError
 from longmemeval.records import Gold, Haystack, Question, Session, Turn

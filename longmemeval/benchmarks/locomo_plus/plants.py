@@ -9,19 +9,8 @@ from collections.abc import Iterator
 from random import Random
 
 from longmemeval.core.text.words import content_words
-from longmemeval.judges.plants.plant import SAID_OF_NOTHING, Kind
-from longmemeval.judges.plants.planting import Ground, Made, Make, Planting, said_of_nothing
+from longmemeval.judges.plants.planting import Ground, Made, Make, said_of_nothing
 from longmemeval.records import Gold, Question
-
-KINDS = {
-    "linked": Kind(True, "a reply that quotes the cue"),
-    "retold": Kind(True, "a reply that says the cue in the words of the one who heard it"),
-    "linked-late": Kind(True, "a long reply that comes to the cue at its end"),
-    "other-cue": Kind(False, "a reply linked to the cue of another item"),
-    "general": Kind(False, "a reply that anybody could give"),
-    "forgets": Kind(False, "a reply that says it knows of nothing"),
-    **SAID_OF_NOTHING,
-}
 
 _QUOTES = (
     'That takes me back to something you told me: "{cue}" I still have that in mind.',
@@ -82,7 +71,8 @@ def _words(gold: Gold) -> set[str]:
     return set(content_words(" ".join(text.partition("\N{FULLWIDTH COLON}")[2] for text in gold.evidence_texts)))
 
 
-def _on(ground: Ground) -> Make:
+def planted_on(ground: Ground) -> Make:
+    """Return the maker of the plants of one data set."""
     words = {name: _words(gold) for name, gold in ground.golds.items()}
     triggers = {q.question_id: set(content_words(q.text)) for q in ground.questions}
 
@@ -102,6 +92,3 @@ def _on(ground: Ground) -> Make:
         yield from said_of_nothing(random)
 
     return make
-
-
-PLANTING = Planting(_on, KINDS)

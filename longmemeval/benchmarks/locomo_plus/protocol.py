@@ -8,17 +8,17 @@ from the user's copy of their code.
 from collections.abc import Iterator, Mapping
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from longmemeval.benchmarks.locomo_plus.loader import LocomoPlusDataset
 from longmemeval.benchmarks.locomo_plus.official_texts import COGNITIVE_TASK, OPENING, SHA256, TASK_FILE, official_texts
-from longmemeval.benchmarks.spec import OfficialAnswering
 from longmemeval.errors import HarnessError
 from longmemeval.llm.protocol import ChatMessage
-from longmemeval.reading.prompts import Compose
 from longmemeval.records import Question, Recall
 
-MAX_TOKENS, TEMPERATURE = 1024, 0.3
+if TYPE_CHECKING:
+    from longmemeval.benchmarks.locomo_plus.loader import LocomoPlusDataset
+    from longmemeval.reading.prompts import Compose
+
 FAILED = "a failed call is no answer, where theirs grades its error message"
 CHOSEN = "the memory chooses what is shown of the conversation, where theirs shows all of it"
 
@@ -32,7 +32,7 @@ def protocol_record(seed: int, texts: object, whole_history: bool) -> dict[str, 
     }
 
 
-def compose(dataset: LocomoPlusDataset, data_dir: Path, record: Mapping[str, Any]) -> Compose:
+def compose(dataset: "LocomoPlusDataset", data_dir: Path, record: Mapping[str, Any]) -> "Compose":
     """Return the composer of the message of a call.
 
     Args:
@@ -63,12 +63,12 @@ def protocol_note(record: Mapping[str, Any], official_metric: bool) -> str:
     )
 
 
-def _prompt(opening: str, dataset: LocomoPlusDataset, question: Question, recall: Recall) -> tuple[ChatMessage, ...]:
+def _prompt(opening: str, dataset: "LocomoPlusDataset", question: Question, recall: Recall) -> tuple[ChatMessage, ...]:
     lines = [*_lines(dataset, question, recall), _line(dataset.asked_by[question.question_id], question.text)]
     return (ChatMessage("user", opening + "\n".join(lines).strip()),)
 
 
-def _lines(dataset: LocomoPlusDataset, question: Question, recall: Recall) -> Iterator[str]:
+def _lines(dataset: "LocomoPlusDataset", question: Question, recall: Recall) -> Iterator[str]:
     """Yield the recalled items as lines; messages as in the data, without captions."""
     sessions = {session.session_id: session.turns for session in dataset.haystack(question.haystack_id).sessions}
     for item in recall.items:
@@ -79,8 +79,3 @@ def _lines(dataset: LocomoPlusDataset, question: Question, recall: Recall) -> It
 
 def _line(speaker: str, text: str) -> str:
     return f'{speaker} said, "{text.strip()}"'
-
-
-OFFICIAL_ANSWERING = OfficialAnswering(
-    record=protocol_record, note=protocol_note, compose=compose, max_tokens=MAX_TOKENS, temperature=TEMPERATURE
-)

@@ -1,27 +1,12 @@
 """The specification of LongMemEval (Wu et al. 2025)."""
 
-from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset, Record
-from longmemeval.benchmarks.longmemeval.official.figures import ORDER, official_figures
-from longmemeval.benchmarks.longmemeval.quirks import longmemeval_quirks
-from longmemeval.benchmarks.retrieval_protocols import (
-    OfficialRanker,
-    OfficialRanking,
-    RankedRun,
-    RankingRequest,
-    RetrievalRules,
-    evidence_rule,
-)
+from longmemeval.benchmarks.retrieval_protocols import OfficialRanking, RetrievalRules, evidence_rule
 from longmemeval.benchmarks.spec import Benchmark, Sniffed
-from longmemeval.dataset import Dataset
+from longmemeval.core.on_demand import on_demand
 from longmemeval.judges.plants.answers import answer_planting
 from longmemeval.judges.question_types import QuestionTypes
-
-if TYPE_CHECKING:
-    from longmemeval.measures.rankings import Granularity, RetrievalResult
 
 CITATION = """@inproceedings{wu2025longmemeval,
   title = {LongMemEval: Benchmarking Chat Assistants on Long-Term Interactive Memory},
@@ -32,7 +17,17 @@ CITATION = """@inproceedings{wu2025longmemeval,
   archivePrefix = {arXiv}
 }"""
 
-_OWN_KEYS = frozenset(name for name in Record.__struct_fields__ if "haystack" in name) | {"answer_session_ids"}
+ORDER = (
+    "single-session-user",
+    "single-session-preference",
+    "single-session-assistant",
+    "multi-session",
+    "temporal-reasoning",
+    "knowledge-update",
+)
+"""The question types in the order in which the official script prints them."""
+
+_OWN_KEYS = frozenset({"haystack_dates", "haystack_session_ids", "haystack_sessions", "answer_session_ids"})
 
 
 def _claims(data: Sniffed) -> bool:
@@ -40,40 +35,11 @@ def _claims(data: Sniffed) -> bool:
     return bool(data.keys & _OWN_KEYS) or {"question_id", "question_type"} <= data.keys or data.keys == {"question_id"}
 
 
-# The official protocol of retrieval needs numpy and more: it is imported on demand.
-
-
-def _ranker(request: RankingRequest) -> OfficialRanker:
-    from longmemeval.benchmarks.longmemeval.official.retrieval import official_ranker
-
-    return official_ranker(request)
-
-
-def _score(
-    dataset: Dataset, level: "Granularity", rankings: Mapping[str, Sequence[str]], memory: str
-) -> "tuple[RetrievalResult, ...]":
-    from longmemeval.benchmarks.longmemeval.official.scoring import scored_again
-
-    return scored_again(dataset, level, rankings, memory)
-
-
-def _gold_ids(ranked: Iterable[str]) -> Iterable[str]:
-    from longmemeval.benchmarks.longmemeval.official.measures import official_gold
-
-    return official_gold(ranked)
-
-
-def _notes(runs: Sequence[RankedRun]) -> list[str]:
-    from longmemeval.benchmarks.longmemeval.official.notes import notes
-
-    return notes(runs)
-
-
 LONGMEMEVAL = Benchmark(
     name="longmemeval",
     title="LongMemEval",
     claims=_claims,
-    load=LongMemEvalDataset,
+    load=on_demand("longmemeval.benchmarks.longmemeval.loader:LongMemEvalDataset"),
     shape="records with question_id, question, haystack_sessions and more",
     licence="MIT",
     citation=CITATION,
@@ -89,7 +55,7 @@ LONGMEMEVAL = Benchmark(
             "knowledge-update": "knowledge-update",
         },
         average_needs=frozenset(ORDER),
-        official_figures=official_figures,
+        official_figures=on_demand("longmemeval.benchmarks.longmemeval.official.figures:official_figures"),
     ),
     default_judge="openai/gpt-4o-2024-08-06",
     prompts="longmemeval",
@@ -101,12 +67,12 @@ LONGMEMEVAL = Benchmark(
     ),
     official_retrieval=OfficialRanking(
         level="session",
-        ranker=_ranker,
-        score=_score,
-        gold_ids=_gold_ids,
+        ranker=on_demand("longmemeval.benchmarks.longmemeval.official.retrieval:official_ranker"),
+        score=on_demand("longmemeval.benchmarks.longmemeval.official.scoring:scored_again"),
+        gold_ids=on_demand("longmemeval.benchmarks.longmemeval.official.measures:official_gold"),
         shown_cutoffs=(5, 10),
-        notes=_notes,
+        notes=on_demand("longmemeval.benchmarks.longmemeval.official.notes:notes"),
     ),
-    quirks=longmemeval_quirks,
+    quirks=on_demand("longmemeval.benchmarks.longmemeval.quirks:longmemeval_quirks"),
     published=Path(__file__).with_name("published.json"),
 )

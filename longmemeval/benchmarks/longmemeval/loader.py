@@ -8,7 +8,6 @@ one haystack. Field names and their meaning are those of the official repository
 import hashlib
 import re
 from collections.abc import Collection, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
 from datetime import datetime
 from functools import cached_property, lru_cache
 from operator import attrgetter
@@ -172,6 +171,8 @@ class LongMemEvalDataset:
     @cached_property
     def content_sha256(self) -> str:
         """Hash of every record's known fields as canonical JSON, one a line; validates the whole file."""
+        from concurrent.futures import Future, ThreadPoolExecutor
+
         digest = hashlib.sha256()
         # One record is hashed while the next is read.
         with ThreadPoolExecutor(1) as hasher:

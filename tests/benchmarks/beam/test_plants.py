@@ -5,7 +5,8 @@ from datetime import datetime
 import pytest
 
 from longmemeval.benchmarks.beam.loader import BeamGold
-from longmemeval.benchmarks.beam.plants import KINDS, PLANTING, statement
+from longmemeval.benchmarks.beam.planting import KINDS, PLANTING
+from longmemeval.benchmarks.beam.plants import statement
 from longmemeval.judges.plants.plant import Plant
 from longmemeval.judges.plants.planting import Ground
 from longmemeval.records import Haystack, Question

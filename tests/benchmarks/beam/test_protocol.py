@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from longmemeval.benchmarks.beam.benchmark import MAX_TOKENS
 from longmemeval.benchmarks.beam.loader import BeamDataset
-from longmemeval.benchmarks.beam.protocol import DEVIATIONS, LONG_CONTEXT, MAX_TOKENS, RAG, compose, protocol_record
+from longmemeval.benchmarks.beam.protocol import DEVIATIONS, LONG_CONTEXT, RAG, compose, protocol_record
 from longmemeval.errors import IntegrityError
 from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate

@@ -8,7 +8,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from longmemeval.benchmarks.longmemeval.loader import QUESTION_TYPES, LongMemEvalDataset, parse_date
+from longmemeval.benchmarks.longmemeval.benchmark import LONGMEMEVAL
+from longmemeval.benchmarks.longmemeval.loader import QUESTION_TYPES, LongMemEvalDataset, Record, parse_date
+from longmemeval.benchmarks.spec import Sniffed
 from longmemeval.core.text.calendar_names import official_date
 from longmemeval.dataset import Dataset
 from longmemeval.errors import DataError
@@ -417,3 +419,10 @@ def test_plain_record_keeps_what_the_file_says_of_turns(tmp_path: Path) -> None:
     dataset = open_records(tmp_path, make_record("other"), record | {"unknown": 1})
     plain = json.loads(json.dumps(dataset.plain_record("q1")))
     assert plain == record
+
+
+def test_each_list_of_a_record_gives_its_benchmark_away(tmp_path: Path) -> None:
+    lists = {name for name in Record.__struct_fields__ if name.startswith("haystack_")} | {"answer_session_ids"}
+    assert len(lists) == 4
+    assert all(LONGMEMEVAL.claims(Sniffed(tmp_path, keys=frozenset({name}))) for name in lists)
+    assert not LONGMEMEVAL.claims(Sniffed(tmp_path, keys=frozenset({"question", "answer"})))

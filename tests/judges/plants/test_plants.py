@@ -6,7 +6,8 @@ from random import Random
 import pytest
 from msgspec import structs
 
-from longmemeval.judges.plants.answers import answer_planting, dump, superseded
+from longmemeval.judges.plants.answer_plants import dump, superseded
+from longmemeval.judges.plants.answers import answer_planting
 from longmemeval.judges.plants.forms import (
     kind_of,
     names_in,

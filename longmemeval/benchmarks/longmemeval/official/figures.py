@@ -2,20 +2,11 @@
 
 from collections.abc import Iterable
 
+from longmemeval.benchmarks.longmemeval.benchmark import ORDER
 from longmemeval.benchmarks.longmemeval.judge import OFFICIAL_MODEL
 from longmemeval.judges.imported import is_imported
 from longmemeval.judges.question_types import Labels, OfficialFigures
 from longmemeval.records import Gold
-
-ORDER = (
-    "single-session-user",
-    "single-session-preference",
-    "single-session-assistant",
-    "multi-session",
-    "temporal-reasoning",
-    "knowledge-update",
-)
-"""The question types in the order in which the script prints them."""
 
 
 def official_figures(found: Labels) -> OfficialFigures | None:

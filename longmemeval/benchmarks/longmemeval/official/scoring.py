@@ -11,8 +11,8 @@ from itertools import chain
 import numpy as np
 from numpy.typing import NDArray
 
+from longmemeval.benchmarks.longmemeval.benchmark import ORDER
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset, Record
-from longmemeval.benchmarks.longmemeval.official.figures import ORDER
 from longmemeval.benchmarks.longmemeval.official.measures import (
     DENOMINATORS,
     OFFICIAL_CUTOFFS,

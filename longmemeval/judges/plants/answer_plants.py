@@ -1,0 +1,238 @@
+"""The plants of `answer_planting`: answers made of a gold by rules alone."""
+
+import re
+from collections.abc import Collection, Iterator
+from random import Random
+
+from longmemeval.core.text.words import content_words
+from longmemeval.judges.offline.refusal import abstains
+from longmemeval.judges.plants.forms import (
+    amounts_in,
+    asks_for_value,
+    is_date,
+    kind_of,
+    names_in,
+    names_several,
+    near,
+    numbers_in,
+    other_forms,
+    polarity_of,
+    reordered,
+    stated,
+    with_other_date,
+    with_other_name,
+    with_other_number,
+    with_other_polarity,
+)
+from longmemeval.judges.plants.planting import DECLINES, Ground, Made, said_of_nothing
+from longmemeval.judges.plants.topical import Statement, statements, topical_sentence
+from longmemeval.records import Gold, Haystack, Question
+
+LONGEST_GOLD = 25
+"""Words. A longer gold describes answers, as with preferences: neither it nor a changed one is an answer."""
+MOST_BESIDE = 2
+"""Maximum content words of a gold, apart from those of the question, that a changed value leaves. With more of them
+left, a judge may well find that the text still contains the answer."""
+
+_POLITE = (
+    "Thanks for asking! I looked through everything we have talked about so far to be sure, and as far as I can tell "
+    "the answer is this: {gold} I hope that is what you were after. Let me know if you would like to hear more about "
+    "it, I am always happy to help.",
+    "Great question, and a nice thing to come back to. Going by our earlier conversations: {gold} If anything about "
+    "that has changed in the meantime, just tell me and I will keep it in mind.",
+)
+_VAGUE = (
+    "You have talked with me about this before: {asked}. You told me how it went and what you thought of it, and it "
+    "was clear that it mattered to you.",
+    "This came up in our conversations, {asked} included. A lot was said on it over time, and as so often it depends "
+    "on how one looks at it.",
+)
+_BEFORE, LONGEST_DUMP = 3, 300
+"""Number of turns of a dump before the evidence, and its maximum words."""
+_BOTH = "{wrong} Or it may be this: {gold} It is one of the two, I cannot tell which."
+
+
+def polite(answer: str, random: Random) -> str:
+    """Return an answer inside a long, polite one."""
+    return random.choice(_POLITE).format(gold=sentence(answer))
+
+
+def sentence(text: str) -> str:
+    """Return the text with a full stop, unless it ends a sentence."""
+    return text if text.endswith((".", "!", "?")) else f"{text}."
+
+
+class AnswerPlants:
+    """Maker of planted answers to the questions of one data set."""
+
+    def __init__(self, ground: Ground, described: Collection[str]) -> None:
+        self._ground = ground
+        self._described = described
+        self._latest: tuple[str, list[Statement]] | None = None
+        self._others: dict[tuple[str, str], list[Gold]] = {}
+        for gold in ground.golds.values():
+            if not gold.abstention and self._is_answer(gold):
+                self._others.setdefault((gold.question_type, kind_of(_text(gold))), []).append(gold)
+        texts = [_text(gold) for gold in ground.golds.values()]
+        written = "\n".join([*texts, *(one.text for one in ground.questions)])
+        self._not_names = set(re.findall(r"\b[a-z]+\b", written))
+        self._names = sorted({name for text in texts for name in names_in(text, self._not_names)})
+
+    def of(self, question: Question, gold: Gold, random: Random) -> Iterator[Made]:
+        """Yield the plants of one question, at most one of each kind."""
+        return self._unanswerable(gold, random) if gold.abstention else self._answerable(question, gold, random)
+
+    def _is_answer(self, gold: Gold) -> bool:
+        return gold.question_type not in self._described and len(_text(gold).split()) <= LONGEST_GOLD
+
+    def _unanswerable(self, gold: Gold, random: Random) -> Iterator[Made]:
+        yield Made("declines", random.choice(DECLINES))
+        if gold.trap:
+            yield Made("answers-unanswerable", gold.trap, "the trap of the question")
+        elif other := self._other_gold(gold, "text", random):
+            yield Made("answers-unanswerable", _text(other), f"gold of {other.question_id}")
+        yield from said_of_nothing(random)
+
+    def _answerable(self, question: Question, gold: Gold, random: Random) -> Iterator[Made]:
+        text = _text(gold)
+        if self._is_answer(gold):
+            yield from _right(question, text, random)
+            yield from self._wrong(question, gold, text, random)
+        # A statement on the topic may well tell yes from no.
+        if not polarity_of(text) and (found := topical_sentence(question, gold, self._statements(question))):
+            yield Made("topical", *found)
+        # If the question offers a choice, its words are the answer.
+        if not set(content_words(text)) <= set(content_words(question.text)):
+            yield Made("vague", vague(question.text, random))
+        if repeated := dump(gold, self._ground.haystack(question)):
+            yield Made("dump", *repeated)
+        if not abstains(text):
+            yield Made("refusal", random.choice(DECLINES))
+        yield from said_of_nothing(random)
+
+    def _wrong(self, question: Question, gold: Gold, text: str, random: Random) -> Iterator[Made]:
+        changed = list(self._changed(question, gold, text, random))
+        yield from changed
+        other = self._other_gold(gold, kind_of(text), random)
+        if other:
+            yield Made("other-question", _text(other), f"gold of {other.question_id}")
+        updated = self._ground.ability(gold) == "knowledge-update"
+        if updated and (before := superseded(text, gold, self._ground.haystack(question))):
+            yield Made("superseded", *before)
+        wrong = changed[0].text if changed else _text(other) if other else ""
+        if wrong:
+            yield Made("both", _BOTH.format(gold=sentence(text), wrong=sentence(wrong)), f"beside: {wrong}")
+
+    def _changed(self, question: Question, gold: Gold, text: str, random: Random) -> Iterator[Made]:
+        # If several values are named, a wrong one may stand beside the right answer.
+        if names_several(text) or names_several(question.text):
+            return
+        # Values that the gold also accepts stay right.
+        right = numbers_in(str(gold.answer))
+        changes = {
+            "changed-number": with_other_number(text, right, random) if asks_for_value(question.text, text) else None,
+            "changed-date": with_other_date(text, random) if asks_for_value(question.text, text) else None,
+            "changed-name": with_other_name(text, self._names, random, self._not_names),
+            "changed-polarity": with_other_polarity(text),
+        }
+        for kind, change in changes.items():
+            if change and (kind == "changed-polarity" or is_asked(change[1].partition(" -> ")[0], text, question.text)):
+                yield Made(kind, *change)
+
+    def _statements(self, question: Question) -> list[Statement]:
+        """Return the statements of a question's haystack, cached for the next question on it."""
+        if self._latest is None or self._latest[0] != question.haystack_id:
+            self._latest = question.haystack_id, list(statements(self._ground.haystack(question)))
+        return self._latest[1]
+
+    def _other_gold(self, gold: Gold, kind: str, random: Random) -> Gold | None:
+        """Return the gold of another question of the type without a content word or near number of this one."""
+        # Of yes and no, the other is `changed-polarity`.
+        if kind == "polarity":
+            return None
+        own, numbers = set(content_words(str(gold.answer))), amounts_in(str(gold.answer))
+        candidates = [
+            other
+            for other in self._others.get((gold.question_type, kind), [])
+            if other.question_id != gold.question_id
+            and not own & set(content_words(str(other.answer)))
+            and not near(numbers, amounts_in(str(other.answer)))
+        ]
+        return random.choice(candidates) if candidates else None
+
+
+def is_asked(value: str, text: str, question: str) -> bool:
+    """Return whether a question asks for a value of its gold: it is not in the question and is most of the answer.
+
+    Args:
+        value: a value such as a number or a name.
+        text: the gold that contains it.
+        question: text of the question.
+    """
+    asked, changed = set(content_words(question)), set(content_words(value))
+    beside = set(content_words(text)) - asked - changed
+    # The day and the year belong to a changed month.
+    left = [word for word in beside if not (is_date(value) and word.isdigit())]
+    return not asked & changed and len(left) <= MOST_BESIDE
+
+
+def _text(gold: Gold) -> str:
+    return stated(str(gold.answer).strip())
+
+
+def _right(question: Question, text: str, random: Random) -> Iterator[Made]:
+    yield Made("gold", text)
+    yield Made("polite", polite(text, random))
+    for form, made_by in other_forms(text):
+        yield Made("other-form", form, made_by)
+    if other_order := reordered(text, question.text):
+        yield Made("reordered", other_order)
+
+
+def vague(question: str, random: Random) -> str:
+    """Return words of the question, and the claim that they were discussed."""
+    words = dict.fromkeys(word for word in re.findall(r"[\w'\u2019-]+", question) if content_words(word))
+    return random.choice(_VAGUE).format(asked=", ".join(words))
+
+
+def dump(gold: Gold, haystack: Haystack) -> tuple[str, str] | None:
+    """Return the text of the first evidence session, from shortly before the evidence, and the session's id.
+
+    Args:
+        gold: gold with the evidence ids.
+        haystack: haystack of the question.
+
+    Returns:
+        At most `LONGEST_DUMP` words; None if no session is labelled.
+    """
+    session = next((session for session in haystack.sessions if session.session_id in gold.evidence_sessions), None)
+    if session is None:
+        return None
+    ids = [f"{session.session_id}:{place}" for place in range(len(session.turns))]
+    first = next((place for place, turn in enumerate(ids) if turn in gold.evidence_turns), 0)
+    words = " ".join(turn.content for turn in session.turns[max(0, first - _BEFORE) :]).split()
+    return (" ".join(words[:LONGEST_DUMP]), session.session_id) if words else None
+
+
+def superseded(text: str, gold: Gold, haystack: Haystack) -> tuple[str, str] | None:
+    """Return the gold with the number that the first evidence turn gives for the same thing; None without one.
+
+    Args:
+        text: the gold answer, with one number before a unit, such as `Three days`.
+        gold: gold with the evidence ids.
+        haystack: haystack of the question.
+    """
+    turns = {f"{s.session_id}:{i}": turn for s in haystack.sessions for i, turn in enumerate(s.turns)}
+    evidence = [turns[turn_id].content for turn_id in gold.evidence_turns if turn_id in turns]
+    if len(evidence) < 2 or polarity_of(text):
+        return None
+    own = _VALUE.search(text)
+    if not own:
+        return None
+    for match in _VALUE.finditer(evidence[0]):
+        if match[2].lower() == own[2].lower() and match[1].lower() != own[1].lower() and match[1] not in text:
+            return text.replace(own[1], match[1], 1), f"{own[1]} -> {match[1]}, said in the first evidence turn"
+    return None
+
+
+_VALUE = re.compile(r"\b(\d[\d,.:]*\d|\d|one|two|three|four|five|six|seven|eight|nine|ten|twelve) ([a-z]{3,})", re.I)
