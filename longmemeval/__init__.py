@@ -1,89 +1,123 @@
 """longmemeval: an honest harness for memory systems of LLM agents.
 
-The verbs of the command line, from Python: `load_dataset`, `prepare`, `run`, `evaluate`, `retrieve`, `compare`,
-`sweep`. Each is imported when it is first used, so that `import longmemeval` costs nothing.
+From Python: `load_dataset` gives data, `run` answers its questions by a memory, `evaluate` grades a run and `compare`
+says what may be said. Each is imported when it is first used, so that `import longmemeval` costs nothing.
 """
 
 from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from longmemeval.benchmarks.registry import load_dataset
+    from longmemeval.errors import HarnessError
     from longmemeval.judges.offline.refusal import abstains
-    from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
+    from longmemeval.llm.options import ModelOptions
+    from longmemeval.llm.rates.limits import RateLimits
     from longmemeval.memory.engram import Engram
-    from longmemeval.pipeline.compare.compare import compare, compare_runs
-    from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
-    from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
-    from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
-    from longmemeval.pipeline.run.run import RunOptions, run
+    from longmemeval.pipeline.batches.batches import BatchOptions
+    from longmemeval.pipeline.compare.comparison import Comparison
+    from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions
+    from longmemeval.pipeline.objects.data import Data, load_dataset
+    from longmemeval.pipeline.objects.memory import Memory
+    from longmemeval.pipeline.objects.run import Run, evaluate, runs
+    from longmemeval.pipeline.objects.running import arun, run
+    from longmemeval.pipeline.objects.verbs import compare, prepare, retrieve
+    from longmemeval.pipeline.prepare.plan import PrepareOptions
+    from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions
+    from longmemeval.pipeline.run.run import RunOptions
     from longmemeval.pipeline.sweep.sweep import sweep
     from longmemeval.reading.reader import reading_configuration
     from longmemeval.report.write import ReportOptions, render_report, write_report
-    from longmemeval.results.selection import Selection
-    from longmemeval.settings import folders
+    from longmemeval.results.graded.graded_run import Evaluation
+    from longmemeval.settings import Folders, folders
 
 __version__ = "0.2.0"
 
+_HOMES = {
+    "BatchOptions": "pipeline.batches.batches",
+    "Comparison": "pipeline.compare.comparison",
+    "Data": "pipeline.objects.data",
+    "Engram": "memory.engram",
+    "EvaluateOptions": "pipeline.evaluate.evaluate",
+    "Evaluation": "results.graded.graded_run",
+    "Folders": "settings",
+    "HarnessError": "errors",
+    "Memory": "pipeline.objects.memory",
+    "ModelOptions": "llm.options",
+    "PrepareOptions": "pipeline.prepare.plan",
+    "RateLimits": "llm.rates.limits",
+    "ReportOptions": "report.write",
+    "RetrievalOptions": "pipeline.retrieval.retrieve",
+    "Run": "pipeline.objects.run",
+    "RunOptions": "pipeline.run.run",
+    "abstains": "judges.offline.refusal",
+    "arun": "pipeline.objects.running",
+    "compare": "pipeline.objects.verbs",
+    "evaluate": "pipeline.objects.run",
+    "folders": "settings",
+    "load_dataset": "pipeline.objects.data",
+    "prepare": "pipeline.objects.verbs",
+    "reading_configuration": "reading.reader",
+    "render_report": "report.write",
+    "retrieve": "pipeline.objects.verbs",
+    "run": "pipeline.objects.running",
+    "runs": "pipeline.objects.run",
+    "sweep": "pipeline.sweep.sweep",
+    "write_report": "report.write",
+}
+
 __all__ = [
+    "BatchOptions",
+    "Comparison",
+    "Data",
     "Engram",
     "EvaluateOptions",
-    "MemoryConfiguration",
+    "Evaluation",
+    "Folders",
+    "HarnessError",
+    "Memory",
+    "ModelOptions",
     "PrepareOptions",
+    "RateLimits",
     "ReportOptions",
     "RetrievalOptions",
+    "Run",
     "RunOptions",
-    "Selection",
     "abstains",
+    "arun",
     "compare",
-    "compare_runs",
     "evaluate",
     "folders",
     "load_dataset",
     "prepare",
     "reading_configuration",
     "render_report",
-    "resolve_configuration",
     "retrieve",
     "run",
+    "runs",
     "sweep",
     "write_report",
 ]
 
-_HOMES = {
-    "Engram": "memory.engram",
-    "load_dataset": "benchmarks.registry",
-    "abstains": "judges.offline.refusal",
-    "MemoryConfiguration": "memory.configuration",
-    "resolve_configuration": "memory.configuration",
-    "compare": "pipeline.compare.compare",
-    "compare_runs": "pipeline.compare.compare",
-    "EvaluateOptions": "pipeline.evaluate.evaluate",
-    "evaluate": "pipeline.evaluate.evaluate",
-    "PrepareOptions": "pipeline.prepare.prepare",
-    "prepare": "pipeline.prepare.prepare",
-    "RetrievalOptions": "pipeline.retrieval.retrieve",
-    "retrieve": "pipeline.retrieval.retrieve",
-    "RunOptions": "pipeline.run.run",
-    "run": "pipeline.run.run",
-    "Selection": "results.selection",
-    "sweep": "pipeline.sweep.sweep",
-    "reading_configuration": "reading.reader",
-    "ReportOptions": "report.write",
-    "render_report": "report.write",
-    "write_report": "report.write",
-    "folders": "settings",
+
+_GONE = {
+    "MemoryConfiguration": "Memory('hybrid', top_k=20)",
+    "Selection": "load_dataset('longmemeval_s').sample(50, seed=0)",
+    "compare_runs": "compare(evaluation, another)",
+    "resolve_configuration": "Memory('hybrid', top_k=20)",
 }
+"""Names that 0.2 exported, with what takes their place."""
 
 
-def __getattr__(name: str) -> object:
-    if name in _HOMES:
-        found = getattr(import_module(f"longmemeval.{_HOMES[name]}"), name)
-        if not isinstance(found, type):
-            from longmemeval.core.arguments import checked
+if not TYPE_CHECKING:  # Else every misspelt name would have a type.
 
-            found = checked(found)
-        # Next time it is found directly, without this function.
-        globals()[name] = found
-        return found
-    raise AttributeError(f"module 'longmemeval' has no attribute '{name}'")
+    def __getattr__(name: str) -> object:
+        if name in _HOMES:
+            found = getattr(import_module(f"longmemeval.{_HOMES[name]}"), name)
+            # Next time it is found directly, without this function.
+            globals()[name] = found
+            return found
+        if name in _GONE:
+            from longmemeval.errors import HarnessError
+
+            raise HarnessError(f"longmemeval.{name} was of 0.2", fix=f"Write {_GONE[name]}")
+        raise AttributeError(f"module 'longmemeval' has no attribute '{name}'")

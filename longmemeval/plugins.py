@@ -83,6 +83,11 @@ class Registry(Generic[T]):
         self.adapt, self.spelled = adapt, spelled
         self._built_in, self._further = built_in, further
         self._loaded: dict[str, T] = {}
+        self._given: dict[str, T] = {}
+
+    def give(self, name: str, loaded: T) -> None:
+        """Register an object of this process under a name that no package can have."""
+        self._given[name] = loaded
 
     @cached_property
     def built_in(self) -> Mapping[str, str]:
@@ -113,6 +118,8 @@ class Registry(Generic[T]):
             HarnessError: there is no such name (with the nearest one), two packages claim it, its import fails, or it
                 is not of this registry's kind.
         """
+        if name in self._given:
+            return self._given[name]
         if name not in self._loaded:
             self._loaded[name] = self._load(name)
         return self._loaded[name]
@@ -130,7 +137,7 @@ class Registry(Generic[T]):
         if name in self.built_in:
             return None
         stated: Mapping[str, str] | None = getattr(self.get(name), "origin", None)
-        if name in self.further or self.spelled(name) is not None:
+        if name in self._given or name in self.further or self.spelled(name) is not None:
             return {"target": name, **(stated or {})}
         point = self._only(name)
         target = point.value if point else name
@@ -150,7 +157,7 @@ class Registry(Generic[T]):
         """
         if name in self.built_in:
             return None
-        if name in self.further or self.spelled(name) is not None or self._only(name):
+        if name in self._given or name in self.further or self.spelled(name) is not None or self._only(name):
             return self.origin(name)
         digest = found_source_sha256(name.partition(":")[0])
         return {"target": name, "source_sha256": digest} if digest else None

@@ -5,6 +5,7 @@ from pathlib import Path
 from pydantic import field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
+from longmemeval.core.arguments import checked
 from longmemeval.core.remote.places import PlaceError, anchored, cache_bytes, local_place, remote_of
 from longmemeval.errors import HarnessError
 
@@ -52,6 +53,7 @@ class Folders(BaseSettings):
         return self.prepared_dir / ".cache"
 
 
+@checked()
 def folders(
     data_dir: Path | None = None, prepared_dir: str | Path | None = None, results_dir: Path | None = None
 ) -> Folders:

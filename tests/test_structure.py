@@ -178,6 +178,9 @@ def test_no_circle_among_the_rooms_of_the_pipeline() -> None:
 VERBS = {"run.run", "prepare.prepare", "evaluate.evaluate", "retrieval.retrieve"}
 RUN_VERBS = {
     "longmemeval",
+    "longmemeval.pipeline.objects.run",
+    "longmemeval.pipeline.objects.running",
+    "longmemeval.pipeline.objects.verbs",
     "longmemeval.pipeline.run.repeats",
     "longmemeval.pipeline.demo",
     "longmemeval.pipeline.estimate.forecast",

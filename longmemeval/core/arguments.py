@@ -1,14 +1,17 @@
-"""Validation of the arguments of public functions: a wrong type is a `HarnessError`, not a traceback."""
+"""Validation of what users pass to public functions: what is wrong or misspelt is a `HarnessError`, not a traceback."""
 
 import re
 import types
 import typing
-from collections.abc import Callable
-from functools import cache, wraps
-from inspect import signature
-from typing import TYPE_CHECKING, ParamSpec, TypeVar
+from collections.abc import Callable, Iterable, Mapping
+from functools import cache, reduce, wraps
+from inspect import Parameter, Signature, signature
+from operator import or_
+from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
 
-from longmemeval.errors import HarnessError
+from msgspec import Struct, StructMeta
+
+from longmemeval.errors import HarnessError, nearest
 
 if TYPE_CHECKING:
     from pydantic import TypeAdapter
@@ -16,32 +19,92 @@ if TYPE_CHECKING:
 P = ParamSpec("P")
 R = TypeVar("R")
 
-_AT_LEAST_ONE = {"concurrency", "context_window", "jobs", "max_attempts", "max_tokens", "repeats", "votes"}
+_AT_LEAST_ONE = {"concurrency", "context_window", "jobs", "max_attempts", "max_tokens", "n", "repeats", "votes"}
 """Counts, in any record that has them."""
 _SHOWN = 60
 """Characters of a wrong value to repeat."""
+_VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 
-def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """Wrap a function so that it refuses arguments and fields of option records of the wrong type.
+def checked(**forms: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Return a decorator of public functions and methods that refuses missing, unknown and wrong arguments.
 
-    A path may be given as text.
+    Fields of option records are checked too. A path may be given as text.
 
     Args:
-        function: with type hints.
+        forms: what to write instead, by the name of an argument that an earlier version had, or of one whose type has
+            changed since.
     """
-    name = function.__name__
 
-    @wraps(function)
-    def call(*args: P.args, **kwargs: P.kwargs) -> R:
-        bound = signature(function).bind(*args, **kwargs)
-        hints = typing.get_type_hints(function)
-        for argument, value in bound.arguments.items():
-            if argument in hints:
-                bound.arguments[argument] = _fitting(value, hints[argument], f"{name}({argument}=", argument)
-        return function(*bound.args, **bound.kwargs)
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
+        name = function.__qualname__.removesuffix(".__init__")
 
-    return call
+        @wraps(function)
+        def call(*args: P.args, **kwargs: P.kwargs) -> R:
+            taken = _signature(function)
+            try:
+                bound = taken.bind(*args, **kwargs)
+            except TypeError as error:
+                raise _unbound(name, taken, len(args), kwargs, forms, error) from error
+            hints = _hints(function)
+            for argument, value in bound.arguments.items():
+                if argument in hints:
+                    bound.arguments[argument] = _checked_one(taken.parameters[argument], value, hints, name, forms)
+            return function(*bound.args, **bound.kwargs)
+
+        return call
+
+    return decorate
+
+
+_signature = cache(signature)
+_hints = cache(typing.get_type_hints)
+
+
+def _checked_one(
+    parameter: Parameter, value: object, hints: Mapping[str, object], function: str, forms: Mapping[str, str]
+) -> object:
+    """Return the value of an argument, or the one its text stands for; of a variable number of them, all."""
+    name, hint = parameter.name, hints[parameter.name]
+    where = f"{function}({name}="
+    try:
+        if parameter.kind is Parameter.VAR_POSITIONAL:
+            return tuple(_fitting(one, hint, where, name) for one in typing.cast("tuple[object, ...]", value))
+        if parameter.kind is Parameter.VAR_KEYWORD:
+            named = typing.cast("dict[str, object]", value)
+            return {key: _fitting(one, hint, f"{function}({key}=", key) for key, one in named.items()}
+        return _fitting(value, hint, where, name)
+    except _WrongTypeError as error:
+        fix = f"Write {forms[name]}" if name in forms else error.fix
+        raise HarnessError(error.what, fix=fix) from error
+
+
+def _unbound(
+    function: str,
+    taken: Signature,
+    given: int,
+    named: Mapping[str, object],
+    forms: Mapping[str, str],
+    error: TypeError,
+) -> HarnessError:
+    """Return why arguments do not fit a signature: one is unknown or missing, or there are too many."""
+    valid = [
+        name for name, one in taken.parameters.items() if one.kind not in _VARIADIC and name not in ("self", "cls")
+    ]
+    for name in named:
+        if name not in taken.parameters:
+            fix = f"Write {forms[name]}" if name in forms else nearest(name, valid)
+            return HarnessError(f"{function}() has no argument '{name}'", fix=fix)
+    # Of several that are missing, the first.
+    if missing := re.search(r"missing a required (?:keyword-only )?argument: '(\w+)'", str(error)):
+        return HarnessError(f"{function}() needs the argument '{missing[1]}'", fix=f"It takes {', '.join(valid)}")
+    return HarnessError(
+        f"{function}() takes no {given} arguments without a name", fix=f"Give them by name: {', '.join(valid)}"
+    )
+
+
+class _WrongTypeError(HarnessError):
+    """An argument has the wrong type or value."""
 
 
 def _fitting(value: object, hint: object, where: str, name: str) -> object:
@@ -54,26 +117,46 @@ def _fitting(value: object, hint: object, where: str, name: str) -> object:
 
     if name in _AT_LEAST_ONE and isinstance(value, int) and value < 1:
         raise HarnessError(f"{where}{value}) is too small", fix="Give 1 or more")
-    if _is_protocol(hint):
-        fits = all(hasattr(value, member) for member in vars(hint) if not member.startswith("_"))
-        if not fits:
-            raise _refusal(value, hint, where)
+    kinds: tuple[Any, ...] = typing.get_args(hint) if _is_union(hint) else (hint,)
+    if any(_is_a(value, kind) for kind in kinds):
+        _check_fields(value)
         return value
+    others = [kind for kind in kinds if not _is_object(kind)]
     try:
-        found = _adapter(hint).validate_python(value)
+        if not others:
+            raise _refusal(value, hint, where)
+        found = _adapter(reduce(or_, others)).validate_python(value)
     except ValidationError as error:
         raise _refusal(value, hint, where) from error
     if isinstance(hint, type) and hasattr(hint, "model_fields") and not isinstance(value, hint):
         raise _refusal(value, hint, where)
-    if hasattr(found, "__struct_fields__") or hasattr(type(found), "model_fields"):
-        _check_fields(found)
+    _check_fields(found)
     return found
+
+
+def _is_a(value: object, kind: object) -> bool:
+    """Return whether a value is of a class of ours, or has all members of a protocol."""
+    if getattr(kind, "_is_protocol", False):
+        return not isinstance(value, str) and all(hasattr(value, name) for name in vars(kind) if name[0] != "_")
+    return isinstance(kind, type) and _is_object(kind) and isinstance(value, kind)
+
+
+def _is_object(kind: object) -> bool:
+    """Return whether values of a type are taken as they are: classes of this package, classes themselves, callables."""
+    ours = isinstance(kind, type) and kind.__module__.partition(".")[0] == __name__.partition(".")[0]
+    return kind is type or ours or bool(getattr(kind, "_is_protocol", False))
+
+
+def _is_union(hint: object) -> bool:
+    return typing.get_origin(hint) in (typing.Union, types.UnionType)
 
 
 def _check_fields(record: object) -> None:
     """Check the fields of an option record, which were set without validation."""
+    if not hasattr(type(record), "__struct_fields__") and not hasattr(type(record), "model_fields"):
+        return
     hints = typing.get_type_hints(type(record))
-    fields: typing.Iterable[str] = getattr(record, "__struct_fields__", getattr(type(record), "model_fields", ()))
+    fields: Iterable[str] = getattr(record, "__struct_fields__", getattr(type(record), "model_fields", ()))
     for field in fields:
         value, where = getattr(record, field), f"{type(record).__name__}({field}="
         found = _fitting(value, hints[field], where, field)
@@ -93,18 +176,13 @@ def _adapter(hint: object) -> "TypeAdapter[object]":
         return TypeAdapter(typing.cast("type[object]", hint))
 
 
-def _is_protocol(hint: object) -> bool:
-    return bool(getattr(hint, "_is_protocol", False))
-
-
-def _refusal(value: object, hint: object, where: str) -> HarnessError:
+def _refusal(value: object, hint: object, where: str) -> _WrongTypeError:
     given = repr(value)
     given = given if len(given) <= _SHOWN else f"{given[:_SHOWN]}…"
     wanted = _readable(hint)
-    source = " (`load_dataset` gives one)" if wanted == "Dataset" else ""
     listed = " Put it into a list" if isinstance(value, str) and wanted.startswith("Sequence") else ""
-    fix = f"Give {wanted}{source}.{listed}".rstrip(".")
-    return HarnessError(f"{where}{given}) has the wrong type or value", fix=fix)
+    fix = f"Give {wanted}.{listed}".rstrip(".")
+    return _WrongTypeError(f"{where}{given}) has the wrong type or value", fix=fix)
 
 
 def _readable(hint: object) -> str:
@@ -112,3 +190,22 @@ def _readable(hint: object) -> str:
     text = hint.__name__ if isinstance(hint, type) and not isinstance(hint, types.GenericAlias) else str(hint)
     plain = re.sub(r"\b(?:[a-z_]\w*\.)+", "", text)
     return re.sub(r"^Optional\[(.*)\]$", r"\1 | None", plain)
+
+
+class _OptionsMeta(StructMeta):
+    """Makes option records; a misspelt field is an error of ours."""
+
+    def __call__(cls: type[R], *args: object, **kwargs: object) -> R:
+        try:
+            made: R = StructMeta.__call__(cls, *args, **kwargs)
+            return made
+        except TypeError as error:
+            fields = typing.cast("tuple[str, ...]", getattr(cls, "__struct_fields__", ()))
+            unknown = next((name for name in kwargs if name not in fields), None)
+            if unknown is None:
+                raise HarnessError(f"{cls.__name__}: {error}", fix=f"It takes {', '.join(fields)}") from error
+            raise HarnessError(f"{cls.__name__} has no field '{unknown}'", fix=nearest(unknown, fields)) from error
+
+
+class Options(Struct, frozen=True, metaclass=_OptionsMeta):
+    """Base of the records that users fill with options."""

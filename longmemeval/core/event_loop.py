@@ -92,6 +92,47 @@ def cancel_work() -> bool:
     return task is not None
 
 
+async def from_loop(work: Callable[[], T]) -> T:
+    """Do synchronous work, which may call `complete`, in a thread of its own, without blocking this event loop.
+
+    Cancelled, it cancels what `complete` runs there and waits until that has cleaned up.
+    """
+    thread = _Called(work)
+    thread.start()
+    outcome = asyncio.wrap_future(thread.future)
+    try:
+        return await asyncio.shield(outcome)
+    except asyncio.CancelledError:
+        if not thread.future.done():
+            thread.cancelled = True
+            for loop, task in list(_under_way.items()):
+                if _thread_of.get(loop) is thread:
+                    loop.call_soon_threadsafe(task.cancel)
+            await asyncio.wait([outcome])
+            outcome.exception()
+        raise
+
+
+class _Called(Thread):
+    """A thread that does one piece of work."""
+
+    def __init__(self, work: Callable[[], Any]) -> None:
+        super().__init__(name="longmemeval-call", daemon=True)
+        self.future: Future[Any] = Future()
+        self.cancelled = False
+        self._context, self._work = copy_context(), work
+
+    def run(self) -> None:
+        try:
+            self.future.set_result(self._context.run(self._work))
+        except BaseException as error:
+            # What was cancelled in `complete` comes out of it as an interrupt, which would end the caller's loop.
+            self.future.set_exception(asyncio.CancelledError() if isinstance(error, KeyboardInterrupt) else error)
+
+
+_thread_of: WeakKeyDictionary[asyncio.AbstractEventLoop, Thread] = WeakKeyDictionary()
+
+
 class _Job(NamedTuple):
     turn: float
     number: int
@@ -150,6 +191,9 @@ def take_turn(number: float) -> None:
 async def _with_work_thread(work: Coroutine[Any, Any, T]) -> T:
     if task := asyncio.current_task():
         _under_way[asyncio.get_running_loop()] = task
+        _thread_of[asyncio.get_running_loop()] = thread_now = current_thread()
+        if isinstance(thread_now, _Called) and thread_now.cancelled:
+            task.cancel()
     thread = _WorkThread()
     _work_thread.set(thread)
     usual = sys.getswitchinterval()

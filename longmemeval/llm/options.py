@@ -1,7 +1,6 @@
 """Connection options for chat models, and which specs are offline."""
 
-from msgspec import Struct
-
+from longmemeval.core.arguments import Options
 from longmemeval.core.defaults import GIVE_UP_AFTER_S, MAX_ATTEMPTS, TIMEOUT_S
 from longmemeval.core.secrets.addresses import fault_of
 from longmemeval.core.secrets.redaction import public_url, register_address
@@ -12,7 +11,7 @@ OFFLINE_WAY = "work offline: --model offline/extractive, --judge offline/lexical
 """Remedy when a model cannot be called, whether for answers or as a judge."""
 
 
-class ModelOptions(Struct, frozen=True):
+class ModelOptions(Options, frozen=True):
     """Connection options for a chat model, and how long the harness keeps trying."""
 
     api_base: str | None = None

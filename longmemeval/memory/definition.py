@@ -58,16 +58,28 @@ class MemoryDefinition(Generic[P]):
 
 
 def _from_class(loaded: object) -> object:
-    """Turn a class with `recall` into a definition made of its `Parameters`, its `parts` and its docstring.
+    """Turn a class or an adapter into a definition.
 
-    A class with `add` and `search` is a memory service in this process; an adapter is one in a process of its own.
+    A class with `recall` is made of its `Parameters`, its `parts` and its docstring; one with `add` and `search` is a
+    memory service in this process, and an adapter is one in a process of its own.
     """
     if isinstance(loaded, Adapter):
         return _defined_outside("adapter_definition", loaded)
-    if isinstance(loaded, type) and is_memory_class(loaded) and not hasattr(loaded, "recall"):
-        return _defined_outside("class_definition", loaded)
-    if not isinstance(loaded, type):
-        return loaded
+    return class_memory(loaded) if isinstance(loaded, type) else loaded
+
+
+def class_memory(loaded: type, *names: object) -> "MemoryDefinition[Any]":
+    """Return the definition of a class with `add` and `search`, or with `recall`.
+
+    Args:
+        loaded: the class.
+        names: for a class with `add` and `search`: see `class_definition`.
+
+    Raises:
+        HarnessError: it has neither.
+    """
+    if is_memory_class(loaded) and not hasattr(loaded, "recall"):
+        return _defined_outside("class_definition", loaded, *names)
     if not callable(getattr(loaded, "recall", None)):
         raise HarnessError(
             "This is not a class with add(session) and search(query, *, date, limit)",
@@ -92,10 +104,10 @@ def _from_address(name: str) -> object:
     return _defined_outside("adapter_definition", adapter) if adapter else None
 
 
-def _defined_outside(function: str, argument: object) -> object:
+def _defined_outside(function: str, *arguments: object) -> "MemoryDefinition[Any]":
     """Build a definition with `longmemeval.memory.external`, loaded at run time because it imports this module."""
     define: Any = load_object(f"longmemeval.memory.external.external_memory:{function}", "memory")
-    definition: object = define(argument)
+    definition: MemoryDefinition[Any] = define(*arguments)
     return definition
 
 

@@ -9,6 +9,7 @@ from typing import Literal, get_args
 import msgspec
 from msgspec import Struct
 
+from longmemeval.core.arguments import checked
 from longmemeval.core.event_loop import in_thread
 from longmemeval.core.text.calendar_names import official_date
 from longmemeval.errors import EmptyReplyError, HarnessError, ModelError, RecallError
@@ -75,6 +76,7 @@ class ReadingConfiguration(Struct, frozen=True):
     """Builds the messages of a call instead of layout and templates; a benchmark's own protocol may have one."""
 
 
+@checked()
 def reading_configuration(
     method: ReadingMethod = "direct",
     *,

@@ -6,6 +6,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from longmemeval.core.arguments import Options, checked
 from longmemeval.core.files import write_atomic
 from longmemeval.errors import HarnessError
 from longmemeval.pipeline.compare.compare import compare_runs
@@ -23,7 +24,7 @@ _MARKS = [b'<p class="kind">longmemeval report</p>', *(line.encode() for line in
 _HEAD_BYTES = 1 << 16
 
 
-class ReportOptions(Struct, frozen=True):
+class ReportOptions(Options, frozen=True):
     """The source and form of a report."""
 
     format: ReportFormat = "html"
@@ -48,6 +49,7 @@ class WrittenReport(Struct, frozen=True):
     questions: int
 
 
+@checked()
 def write_report(
     run_ids: Sequence[str],
     output: Path | None = None,
@@ -89,6 +91,7 @@ def _is_report(file: Path) -> bool:
     return not head or any(mark in head for mark in _MARKS)
 
 
+@checked()
 def render_report(
     run_ids: Sequence[str], *, options: ReportOptions = ReportOptions(), where: Folders | None = None
 ) -> str:

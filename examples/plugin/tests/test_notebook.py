@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 from longmemeval_example.notebook import Note, NotebookMemory, words
 
-from longmemeval import RunOptions, folders, load_dataset, prepare, run
+from longmemeval import folders, load_dataset, prepare, run
 
 PANTRY = Path(__file__).parents[1] / "longmemeval_example" / "pantry.json"
 
@@ -18,11 +18,9 @@ def test_it_recalls_what_was_said(tmp_path: Path) -> None:
     where = folders(prepared_dir=tmp_path / "prepared", results_dir=tmp_path / "results")
     dataset = load_dataset(PANTRY)
     memory = f"{NotebookMemory.__module__}:{NotebookMemory.__name__}"
-    prepare(dataset, [memory], where=where)
+    prepare(dataset, memory, where=where)
     (folder,) = (tmp_path / "prepared").glob("pantry/default/quay")
     notes = msgspec.json.decode((folder / "notebook.json").read_bytes(), type=list[Note])
     assert notes[0] == Note("q1:0", ("bread", "freezer", "holds", "loaves", "rye", "two"))
-    run(dataset, memory, "offline/extractive", options=RunOptions(run_id="r"), where=where)
-    lines = (tmp_path / "results" / "r" / "answers.jsonl").read_bytes().splitlines()
-    recalled = {line["question_id"]: line["recall_ids"] for line in map(msgspec.json.decode, lines)}
+    recalled = run(dataset, memory, "offline/extractive", where=where).recalls
     assert "q2:0" in recalled["quay-1"]

@@ -22,6 +22,7 @@ from typing import Literal, NamedTuple
 import msgspec
 from msgspec import Struct
 
+from longmemeval.core.arguments import checked
 from longmemeval.core.files import sha256_file
 
 Kind = Literal["unable", "unsure", "absent", "told", "estimate", "answer", "aside", "other"]
@@ -146,6 +147,7 @@ class _Clause(NamedTuple):
         return self.kind == "unable" and not self.inexact and not self.detail
 
 
+@checked()
 def abstains(text: str) -> bool:
     """Return whether `text`, as an answer, says that the question cannot be answered. The rules know English only.
 

@@ -5,6 +5,8 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from longmemeval.core.arguments import Options
+
 
 class Rate(Struct, frozen=True):
     """The limits of one model under one key."""
@@ -26,7 +28,7 @@ class Rate(Struct, frozen=True):
         )
 
 
-class RateLimits(Struct, frozen=True):
+class RateLimits(Options, frozen=True):
     """The limits of all models; can be hashed and pickled."""
 
     models: tuple[tuple[str, Rate], ...] = ()

@@ -5,6 +5,7 @@ from collections.abc import Callable
 from typing import Any
 
 from longmemeval.llm.providers import without_keys
+from longmemeval.memory.external.live_classes import LIVE_CLASSES
 from longmemeval.memory.external.serve import MemoryServer
 from longmemeval.memory.external.specs import HTTP, PROCESS, command_of
 from longmemeval.memory.external.transports.child_process import ChildProcess
@@ -42,6 +43,6 @@ def _transport(spec: str, *, keys: bool) -> Callable[[OnProgress], Transport]:
         place = place_of(adapter).required()
         own = place.environment if keys else without_keys(place.environment)
         return lambda on_progress: ChildProcess(place.command, on_progress, own)
-    loaded: Any = load_object(spec, "memory")
+    loaded: Any = LIVE_CLASSES.get(spec) or load_object(spec, "memory")
     server = MemoryServer(loaded, loaded.__name__)
     return lambda on_progress: InProcess(server)

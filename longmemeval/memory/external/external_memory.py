@@ -76,11 +76,19 @@ def service_definition(
     )
 
 
-def class_definition(loaded: type) -> MemoryDefinition[ServiceParameters]:
-    """Return the definition of a class with `add` and `search`."""
+def class_definition(
+    loaded: type, spec: str = "", source: dict[str, str] | None = None
+) -> MemoryDefinition[ServiceParameters]:
+    """Return the definition of a class with `add` and `search`.
+
+    Args:
+        loaded: the class.
+        spec: its name, if it is not found by module and name.
+        source: the hash of its code; None: that of its module.
+    """
     summary = (loaded.__doc__ or loaded.__name__).strip().splitlines()[0]
-    source = {"source_sha256": source_sha256(loaded.__module__)}
-    spec = f"{loaded.__module__}:{loaded.__qualname__}"
+    source = source or {"source_sha256": source_sha256(loaded.__module__)}
+    spec = spec or f"{loaded.__module__}:{loaded.__qualname__}"
     # Records too get the hash of what was loaded: the file may change while this process runs.
     definition = service_definition(spec, loaded.__name__, summary, source, asks=_models_of(_parameters(loaded)))
     return replace(definition, origin=source)

@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import structs
 
+from longmemeval.core.arguments import Options
 from longmemeval.llm.costs.prices import batch_price
 from longmemeval.llm.costs.spending import Account
 from longmemeval.llm.http.batch_endpoint import request_line, request_parameters
@@ -33,7 +34,7 @@ _TOKENS_AROUND = 6
 """Tokens that the chat format adds to a message."""
 
 
-class BatchOptions(Struct, frozen=True):
+class BatchOptions(Options, frozen=True):
     """Options of a stage whose calls go by batch."""
 
     poll_s: float | None = None

@@ -128,6 +128,7 @@ def compare_runs(
         digest=digest_of(graded[subject], lost[subject], [*graded[:subject], *graded[subject + 1 :]]),
         cautions=tuple(note.text for note in notes if note.caution),
         differing=tuple(differing),
+        evaluations=tuple(graded),
     )
 
 

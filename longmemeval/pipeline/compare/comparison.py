@@ -1,11 +1,13 @@
 """The results of `compare`: figures of every run, every pair of runs, every question. Nothing is rounded."""
 
-from typing import Literal
+from pathlib import Path
+from typing import Any, Literal
 
 from msgspec import Struct, structs
 
+from longmemeval.plugins import load_object
 from longmemeval.records import Provenance
-from longmemeval.results.graded.graded_run import RunSummary
+from longmemeval.results.graded.graded_run import Evaluation, RunSummary
 from longmemeval.statistics.spread import Spread
 
 INSIDE_THE_NOISE = "inside the noise"
@@ -189,3 +191,37 @@ class Comparison(Struct, frozen=True):
     """Names of the settings, beside those of the memories, that the runs differ in."""
     common: bool = False
     """True if questions were left out that not all runs answered."""
+    evaluations: tuple[Evaluation, ...] = ()
+    """The runs as they were graded, in their order."""
+
+    def __repr__(self) -> str:
+        names = ", ".join(one.summary.run_id for one in self.runs)
+        return f"Comparison({self.dataset!r}, {len(self.questions)} questions, {names}: {self.verdict.text})"
+
+    def __str__(self) -> str:
+        return str(_shown("text", self))
+
+    @property
+    def lost(self) -> tuple[LostGroup, ...]:
+        """Why the run that the verdict is about lost its questions, the most frequent cause first."""
+        return self.digest.groups
+
+    def report(self, path: str | Path = "report.html", *, force: bool = False) -> Path:
+        """Write the page on these runs, or tables in Markdown (`.md`) or LaTeX (`.tex`).
+
+        Args:
+            path: the file; an earlier report there is replaced.
+            force: replace whatever file is there.
+
+        Raises:
+            HarnessError: the file is there and is no report, or the extra `report` is missing.
+        """
+        _shown("report", self, Path(path), force=force)
+        return Path(path)
+
+
+def _shown(how: str, *arguments: object, **options: object) -> object:
+    """Call what shows a comparison: `report/` stands above this package and is looked up when it is needed."""
+    show: Any = load_object(f"longmemeval.report.objects:comparison_{how}", "view")
+    shown: object = show(*arguments, **options)
+    return shown

@@ -7,10 +7,11 @@ from functools import partial
 from itertools import count
 from pathlib import Path
 
-from msgspec import Struct, structs
+from msgspec import structs
 
 from longmemeval.benchmarks.judges import load_judge
 from longmemeval.benchmarks.spec import Benchmark
+from longmemeval.core.arguments import Options
 from longmemeval.core.defaults import CONCURRENCY
 from longmemeval.core.event_loop import complete
 from longmemeval.core.journal import Journal
@@ -42,7 +43,7 @@ from longmemeval.results.scores.checks import check_labels, refuse
 from longmemeval.settings import Folders, folders
 
 
-class EvaluateOptions(Struct, frozen=True):
+class EvaluateOptions(Options, frozen=True):
     """Options of grading."""
 
     judge: str | None = None

@@ -4,11 +4,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import get_args
 
-from msgspec import Struct
-
 from longmemeval.benchmarks.retrieval_protocols import OfficialRanking, OfficialScoring
 from longmemeval.benchmarks.spec import Benchmark
 from longmemeval.benchmarks.specs import benchmark_of
+from longmemeval.core.arguments import Options
 from longmemeval.core.executors.registry import executor_named
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, nearest
@@ -29,7 +28,7 @@ from longmemeval.settings import Folders, folders
 from longmemeval.storage.remote_fixtures import be_patient
 
 
-class RetrievalOptions(Struct, frozen=True):
+class RetrievalOptions(Options, frozen=True):
     """Options of `retrieval`, apart from the data and the memories."""
 
     protocol: RetrievalProtocol = "standard"

@@ -5,10 +5,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from msgspec import UNSET, Struct, structs
+from msgspec import UNSET, structs
 
 from longmemeval.benchmarks.spec import OfficialAnswering
 from longmemeval.benchmarks.specs import benchmark_of
+from longmemeval.core.arguments import Options
 from longmemeval.core.defaults import CONCURRENCY
 from longmemeval.core.journal import StoredJournal
 from longmemeval.core.remote.places import as_given
@@ -59,7 +60,7 @@ Protocol = Literal["standard", "official"]
 _SET_BY_COMPOSE = ("method", "history_format", "template", "note_template")
 
 
-class RunOptions(Struct, frozen=True):
+class RunOptions(Options, frozen=True):
     """Options of `run`, apart from the data, the memory and the model."""
 
     reading: ReadingConfiguration | None = None

@@ -7,6 +7,7 @@ from pathlib import Path
 
 from msgspec import Struct, structs
 
+from longmemeval.core.arguments import checked
 from longmemeval.core.text.plural import count_of
 from longmemeval.errors import EndpointDownError, HarnessError, SpendingLimitError
 from longmemeval.llm.costs.spending import shown_dollars, spent_in
@@ -65,6 +66,7 @@ class SweepReport(Struct, frozen=True):
     seconds: float = 0.0
 
 
+@checked()
 def sweep(
     file: str | Path | SweepPlan,
     *,

@@ -69,19 +69,21 @@ def cost_of(usage: Usage | None) -> Cost:
     )
 
 
-def run_costs(manifest: RunManifest, records: Sequence[Answer], metrics: Metrics, prepared_dir: Path) -> RunCosts:
+def run_costs(
+    manifest: RunManifest, records: Sequence[Answer], metrics: Metrics | None, prepared_dir: Path
+) -> RunCosts:
     """Return the costs of a run.
 
     Args:
         records: all lines of its answers.
-        metrics: its scores by one judge.
+        metrics: its scores by one judge; None: without judging.
         prepared_dir: folder of the preparations.
     """
     own = manifest.kind == "run"
     prepare = prepare_usage(manifest, prepared_dir)
     analysis = _question_usage(manifest, len(current_answers(records))) if own else None
     answers = total_usage(records) if own else None
-    judge = None if is_imported(metrics.judge) else metrics.usage
+    judge = Usage() if metrics is None else None if is_imported(metrics.judge) else metrics.usage
     return costs_of(prepare, analysis, answers, judge)
 
 

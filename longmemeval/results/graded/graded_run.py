@@ -202,7 +202,22 @@ class Evaluation(Struct, frozen=True):
     def __repr__(self) -> str:
         (low, high), judge = self.interval, self.metrics.judge
         score = f"{judge.metric} {self.score:.1%} [{low:.1%}, {high:.1%}] of {self.metrics.overall.n} questions"
-        return f"Evaluation({self.manifest.run_id!r}, {score}, by {judge.id})"
+        return f"Evaluation({self.id!r}, {score}, by {judge.id})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Evaluation) and self._figures == other._figures
+
+    def __hash__(self) -> int:
+        return hash((self.id, self.metrics.judge.id))
+
+    @property
+    def _figures(self) -> tuple[object, ...]:
+        return self.manifest, self.summary, self.grading, self.answers, self.judgements
+
+    @property
+    def id(self) -> str:
+        """The id of the run."""
+        return self.manifest.run_id
 
     @property
     def metrics(self) -> Metrics:

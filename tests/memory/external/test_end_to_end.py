@@ -15,11 +15,8 @@ from typing import Any
 import pytest
 
 from longmemeval import (
-    EvaluateOptions,
     PrepareOptions,
     RetrievalOptions,
-    RunOptions,
-    Selection,
     evaluate,
     load_dataset,
     prepare,
@@ -57,17 +54,16 @@ def test_every_carrier_gives_the_same_rankings_and_scores(folder: Path, monkeypa
     monkeypatch.chdir(folder)
     monkeypatch.delitem(sys.modules, "mymem", raising=False)
     where = Folders(data_dir=folder / "data", prepared_dir=folder / "prepared-data", results_dir=folder / "results")
-    dataset, chosen = load_dataset("sample", where.data_dir), Selection(limit=6)
+    data = load_dataset("sample", where.data_dir).first(6)
     found = []
     with http_served("mymem:MyMemory", folder) as address:
         memories = ("mymem:MyMemory", f"process:{SERVE} mymem:MyMemory", f"process:node {NODE}", address)
-        prepare(dataset, memories, selection=chosen, where=where, options=PrepareOptions(jobs=1))
+        prepare(data, *memories, where=where, options=PrepareOptions(jobs=1))
         for number, memory in enumerate(memories):
-            options = RunOptions(run_id=f"run-{number}")
-            run(dataset, memory, "offline/extractive", selection=chosen, where=where, options=options)
-            scores = evaluate(f"run-{number}", where=where, options=EvaluateOptions(judge="offline/lexical"))
+            made = run(data, memory, "offline/extractive", where=where, name=f"run-{number}")
+            scores = evaluate(made, "offline/lexical")
             ranked = RetrievalOptions(granularity="turn", jobs=1, run_id=f"ranked-{number}")
-            (measured,) = retrieve(dataset, [memory], selection=chosen, where=where, options=ranked).runs
+            (measured,) = retrieve(data, memory, where=where, options=ranked).runs
             answers = json_lines(where.results_dir / f"run-{number}" / "answers.jsonl")
             told = ("question_id", "status", "hypothesis", "recall_ids", "top_score", "prompt_sha256")
             answered = sorted(str([answer.get(key) for key in told]) for answer in answers)
@@ -430,7 +426,7 @@ def test_what_has_to_start_first_is_no_part_of_a_search(folder: Path, monkeypatc
     monkeypatch.chdir(folder)
     where = Folders(data_dir=folder / "data", prepared_dir=folder / "prepared-data", results_dir=folder / "results")
     dataset, memory = load_dataset("d.json", where.data_dir), f"process:{SERVE} slow:StartsSlowly"
-    prepare(dataset, [memory], where=where, options=PrepareOptions(jobs=1))
+    prepare(dataset, memory, where=where, options=PrepareOptions(jobs=1))
 
     async def get_ready(self: ProxiedScope) -> None:
         await asyncio.sleep(2)
@@ -438,7 +434,7 @@ def test_what_has_to_start_first_is_no_part_of_a_search(folder: Path, monkeypatc
     monkeypatch.setattr(ProxiedScope, "get_ready", get_ready)
     # As if the next process had to begin everything anew.
     close_services()
-    run(dataset, memory, "offline/extractive", where=where, options=RunOptions(run_id="r"))
+    run(dataset, memory, "offline/extractive", where=where, name="r")
     took = [answer["recall_ms"] for answer in json_lines(where.results_dir / "r" / "answers.jsonl")]
     assert len(took) == 2
     assert max(took) < 1500

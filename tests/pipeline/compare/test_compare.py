@@ -448,7 +448,7 @@ def test_real_runs_on_a_selection(tmp_path: Path) -> None:
     offline_run(dataset, where, "none", "none")
     answer_all(dataset, where, "oracle", memory="oracle", selection=Selection(limit=4))
     evaluate("oracle", options=OFFLINE, where=where)
-    found = longmemeval.compare(["none", "oracle"], where=where, common=True)
+    found = longmemeval.compare("none", "oracle", where=where, common=True)
     assert [run.summary.metrics.overall.n for run in found.runs] == [4, 4]
     assert [run.summary.metrics.overall.correct for run in found.runs] == [0, 4]
     assert found.pairs[0].difference == -1

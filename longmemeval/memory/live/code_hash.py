@@ -1,0 +1,189 @@
+"""The hash of a class by its code: what its methods do, the functions they call and the plain values they use.
+
+Compiled code counts, not text: layout and comments change nothing, and a file that is edited while the process runs
+does not mislead. Libraries count by name, modules of the user by their files.
+"""
+
+import builtins
+import dataclasses
+import datetime as dates
+import dis
+import enum
+import functools
+import inspect
+import re
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator, Mapping
+from decimal import Decimal
+from fractions import Fraction
+from logging import Logger
+from pathlib import Path, PurePath
+from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, ModuleType
+from typing import Any
+
+from longmemeval.core.files import sha256_text
+from longmemeval.plugins import source_sha256
+
+_PLAIN = (
+    *(bool, int, float, complex, str, bytes, type(None), type(...), range, slice, PurePath, Decimal, Fraction),
+    *(dates.date, dates.time, dates.timedelta, dates.tzinfo, re.Pattern, enum.Enum),
+)
+_BY_NAME = (BuiltinFunctionType, type(str.join), type(str.__add__), Logger)
+"""Built-in functions and methods, and loggers: their name says all that matters."""
+_NAMES_A_GLOBAL = ("LOAD_GLOBAL", "LOAD_NAME")
+
+
+@dataclasses.dataclass(frozen=True)
+class CodeHash:
+    """The hash of a class."""
+
+    sha256: str
+    unknown: tuple[str, ...]
+    """What it uses and could not be hashed, with its type: the hash does not cover it."""
+
+
+def code_hash(loaded: type) -> CodeHash:
+    """Return the hash of a class."""
+    walk = _Walk()
+    walk.visit(loaded.__name__, loaded)
+    return CodeHash(sha256_text("\n".join(walk.lines)), tuple(dict.fromkeys(walk.unknown)))
+
+
+class _Walk:
+    """Collects a line for everything that the code can reach."""
+
+    def __init__(self) -> None:
+        self.lines: list[str] = []
+        self.unknown: list[str] = []
+        self._seen: dict[int, object] = {}  # Held, so that no id is used again.
+
+    def visit(self, name: str, value: object) -> None:
+        """Add a value that is known by `name`."""
+        if isinstance(value, _PLAIN):
+            self.lines.append(f"{name}={value!r}")
+        elif isinstance(value, ModuleType):
+            self._module(name, value.__name__)
+        elif id(value) in self._seen:
+            self.lines.append(f"{name}: see above")
+        else:
+            self._seen[id(value)] = value
+            self._composed(name, value)
+
+    def _composed(self, name: str, value: object) -> None:
+        inner = _inside(value)
+        if isinstance(value, type | FunctionType) and _is_elsewhere(value.__module__):
+            self._module(name, value.__module__, value.__qualname__)
+        elif isinstance(value, type):
+            self._class(name, value)
+        elif isinstance(value, FunctionType):
+            self._function(name, value)
+        elif inner is not None:
+            self.lines.append(f"{name}: {type(value).__name__}")
+            for key, one in inner:
+                self.visit(f"{name}.{key}", one)
+        elif isinstance(value, _BY_NAME):
+            self.lines.append(f"{name}: {getattr(value, '__qualname__', '') or getattr(value, 'name', '')}")
+        elif _is_library(getattr(value, "__module__", None)) and hasattr(value, "__qualname__"):
+            self.lines.append(f"{name}: {value.__module__}.{value.__qualname__}")
+        elif _is_library(type(value).__module__) and type(value).__module__ == "typing":
+            self.lines.append(f"{name}: {value!r}")
+        else:
+            self.unknown.append(f"{name} ({type(value).__name__})")
+
+    def _module(self, name: str, module: str, member: str = "") -> None:
+        """Add a module: of a library the name, of the user the hash of its files."""
+        code = "" if _is_library(module) else source_sha256(module)
+        self.lines.append(f"{name}: {module}:{member} {code}".rstrip())
+
+    def _class(self, name: str, value: type) -> None:
+        self.lines.append(f"{name}: class {value.__name__}")
+        for base in value.__bases__:
+            if base is not object:
+                self.visit(f"{name}({base.__name__})", base)
+        if dataclasses.is_dataclass(value):
+            for field in dataclasses.fields(value):
+                for part in (field.default, field.default_factory):
+                    if part is not dataclasses.MISSING:
+                        self.visit(f"{name}.{field.name}", part)
+        for key, member in vars(value).items():
+            special = key.startswith(("__", "_abc_"))
+            slot = inspect.isdatadescriptor(member) and not isinstance(member, property)
+            if not slot and (not special or isinstance(member, FunctionType | staticmethod | classmethod)):
+                self.visit(f"{name}.{key}", member)
+
+    def _function(self, name: str, value: FunctionType) -> None:
+        if value.__code__.co_filename == "<string>" and value.__name__.startswith("__"):
+            return  # Written by `dataclass`, from the fields.
+        self.visit(f"{name}()", value.__defaults__)
+        self.visit(f"{name}(*)", value.__kwdefaults__)
+        for key, cell in zip(value.__code__.co_freevars, value.__closure__ or (), strict=False):
+            try:
+                self.visit(f"{name}[{key}]", cell.cell_contents)
+            except ValueError:  # Not set yet.
+                self.lines.append(f"{name}[{key}]: not set")
+        self._code(name, value.__code__, value.__globals__)
+
+    def _code(self, name: str, code: CodeType, known: Mapping[str, Any]) -> None:
+        self.lines.append(f"{name}: {code.co_code.hex()} {code.co_names} {code.co_varnames} {code.co_freevars}")
+        for number, constant in enumerate(code.co_consts):
+            if isinstance(constant, CodeType):
+                self._code(f"{name}/{constant.co_name}", constant, known)
+            else:
+                self.visit(f"{name}#{number}", constant)
+        used = {one.argval for one in dis.get_instructions(code) if one.opname in _NAMES_A_GLOBAL}
+        for key in sorted(used):
+            if key in known:
+                self.visit(key, known[key])
+            elif not hasattr(builtins, key):
+                self.lines.append(f"{key}: not defined")
+
+
+def _inside(value: object) -> Iterable[tuple[object, object]] | None:
+    """Return what a value is made of, with a name for each; None if it is not made of others."""
+    if isinstance(value, Mapping) and isinstance(value, dict):
+        return [(place, one) for place, pair in enumerate(value.items()) for one in pair]
+    if isinstance(value, list | tuple):
+        return enumerate(value)
+    if isinstance(value, set | frozenset):
+        return enumerate(sorted(value, key=repr))
+    if isinstance(value, staticmethod | classmethod | MethodType):
+        return [("function", value.__func__), *([("self", value.__self__)] if isinstance(value, MethodType) else [])]
+    if isinstance(value, property):
+        return [("get", value.fget), ("set", value.fset), ("delete", value.fdel)]
+    if isinstance(value, functools.cached_property):
+        return [("get", value.func)]
+    if isinstance(value, functools.partial):
+        return [("function", value.func), ("arguments", value.args), ("named", value.keywords)]
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return [("class", type(value)), *((one.name, getattr(value, one.name)) for one in dataclasses.fields(value))]
+    wrapped = getattr(value, "__wrapped__", None)
+    return None if wrapped is None or isinstance(value, FunctionType) else [("wrapped", wrapped)]
+
+
+def _is_elsewhere(module: str) -> bool:
+    """Return whether a function or class of this module is known by the module, not by its own code."""
+    loaded = sys.modules.get(module)
+    return (module != "__main__" and getattr(loaded, "__file__", None) is not None) or _is_library(module)
+
+
+def _is_library(module: object) -> bool:
+    """Return whether a module belongs to Python, to an installed package or to this one."""
+    if not isinstance(module, str):
+        return False
+    top = module.partition(".")[0]
+    if (top in sys.stdlib_module_names and top != "__main__") or top == __name__.partition(".")[0]:
+        return True
+    file = getattr(sys.modules.get(module), "__file__", None)
+    return file is not None and any(Path(file).is_relative_to(place) for place in _libraries())
+
+
+@functools.cache
+def _libraries() -> tuple[str, ...]:
+    return tuple(dict.fromkeys(_places()))
+
+
+def _places() -> Iterator[str]:
+    for name in ("stdlib", "platstdlib", "purelib", "platlib"):
+        if place := sysconfig.get_paths().get(name):
+            yield place

@@ -1,0 +1,160 @@
+"""A data set with the questions chosen from it, as Python users hold it."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from longmemeval.benchmarks import registry
+from longmemeval.core.arguments import checked
+from longmemeval.core.files import sha256_bytes, write_atomic
+from longmemeval.dataset import Dataset
+from longmemeval.errors import HarnessError, nearest
+from longmemeval.records import Question
+from longmemeval.results.selection import Selection, part_of, select, stratified_order
+from longmemeval.settings import folders
+
+_RECORDS = "records"
+_NAME = re.compile(r"[\w.-]{1,60}")
+
+
+@dataclass(frozen=True, repr=False)
+class Data:
+    """A data set and a selection of its questions. `len()` counts those, and runs record how they were chosen."""
+
+    dataset: Dataset
+    """The whole data set: haystacks, questions, gold."""
+    selection: Selection = Selection()
+
+    def __repr__(self) -> str:
+        part = part_of(self.selection, len(self), len(self.dataset)) or f"{len(self)} questions"
+        return f"Data({self.name!r}, {part})"
+
+    def __len__(self) -> int:
+        return len(self.questions)
+
+    @property
+    def name(self) -> str:
+        """Name of the data set."""
+        return self.dataset.name
+
+    @cached_property
+    def questions(self) -> list[Question]:
+        """The chosen questions, in file order, without their answers."""
+        return select(list(self.dataset.questions()), self.selection, self.dataset.question_type)
+
+    @cached_property
+    def types(self) -> dict[str, int]:
+        """Number of chosen questions of each type."""
+        found = [self.dataset.question_type(question.question_id) for question in self.questions]
+        return {kind: found.count(kind) for kind in dict.fromkeys(found)}
+
+    @checked()
+    def sample(self, n: int, *, seed: int = 0) -> "Data":
+        """Return `n` questions, stratified by type: with one seed, a smaller sample is inside a larger one.
+
+        Raises:
+            HarnessError: `n` is below 1.
+        """
+        if self.selection == Selection():
+            return Data(self.dataset, Selection(sample=n, seed=seed))
+        if n < 1:
+            raise HarnessError(f"sample(n={n}) is too small", fix="Give 1 or more")
+        ids = [question.question_id for question in self.questions]
+        order = stratified_order({name: self.dataset.question_type(name) for name in ids}, seed)
+        return self._only(order[:n])
+
+    @checked()
+    def first(self, n: int) -> "Data":
+        """Return the first `n` questions.
+
+        Raises:
+            HarnessError: `n` is below 1.
+        """
+        if self.selection == Selection():
+            return Data(self.dataset, Selection(limit=n))
+        return self._only([question.question_id for question in self.questions[: max(n, 1)]])
+
+    @checked()
+    def where(self, *, type: str | Sequence[str] = (), question_id: str | Sequence[str] = ()) -> "Data":
+        """Return the questions of one type, or of several, or with these ids.
+
+        Raises:
+            HarnessError: no chosen question is of that type, or has that id.
+        """
+        types = _listed(type, "question type", self.types)
+        ids = _listed(question_id, "question", [question.question_id for question in self.questions])
+        return self._only(
+            [
+                name
+                for name in (question.question_id for question in self.questions)
+                if (not types or self.dataset.question_type(name) in types) and (not ids or name in ids)
+            ]
+        )
+
+    def _only(self, ids: Sequence[str]) -> "Data":
+        if not ids:
+            raise HarnessError(f"No question is left of {self!r}", fix="Ask for less at a time")
+        wanted = set(ids)
+        kept = (question.question_id for question in self.questions if question.question_id in wanted)
+        return Data(self.dataset, Selection(question_ids=tuple(kept)))
+
+
+def _listed(given: str | Sequence[str], what: str, known: Mapping[str, int] | Sequence[str]) -> tuple[str, ...]:
+    names = (given,) if isinstance(given, str) else tuple(given)
+    for name in names:
+        if name not in known:
+            raise HarnessError(f"There is no {what} '{name}' among the chosen questions", fix=nearest(name, known))
+    return names
+
+
+@checked(name_or_path="load_dataset('sample')")
+def load_dataset(
+    source: str | Path | Sequence[Mapping[str, Any]],
+    data_dir: Path | None = None,
+    *,
+    name: str = "records",
+    **options: object,
+) -> Data:
+    """Open a data set: a name of the catalogue, a file or folder in the format of some benchmark, or its records.
+
+    Records, such as those that `json.load` returns, are kept in a file under `data_dir`, where runs find them again.
+
+    Args:
+        source: name, path or records.
+        data_dir: folder of downloaded files; None: the folder in force.
+        name: of the file of records; the beginning of their hash is added to it.
+        options: options of the benchmark's loader, such as `captions` and `allow_tainted`.
+
+    Raises:
+        DataError: the name is unknown, or the data is absent, not of the catalogue's size, in the format of no known
+            benchmark or of two, or invalid.
+    """
+    if not isinstance(source, str | Path):
+        source = _kept(source, name, data_dir or folders().data_dir)
+    return Data(registry.load_dataset(source, data_dir, **options))
+
+
+def _kept(records: Sequence[Mapping[str, Any]], name: str, data_dir: Path) -> Path:
+    if not _NAME.fullmatch(name):
+        raise HarnessError(f"load_dataset(name='{name}') cannot be the name of a file", fix="Use letters and digits")
+    try:
+        data = msgspec.json.format(msgspec.json.encode(list(records)), indent=1)
+    except (TypeError, ValueError) as error:
+        raise HarnessError(f"The records cannot be written as JSON: {error}", fix="Give dates as text") from error
+    path = data_dir / _RECORDS / f"{name}-{sha256_bytes(data)[:8]}.json"
+    if not path.exists():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        write_atomic(path, data)
+    return path
+
+
+def as_data(given: Data | Dataset | str | Path) -> Data:
+    """Return a data set in hand; a name or path is opened."""
+    if isinstance(given, str | Path):
+        return load_dataset(given)
+    return given if isinstance(given, Data) else Data(given)

@@ -1,0 +1,75 @@
+"""A memory as Python users name it: a preset, a class of theirs, a service, a product."""
+
+from longmemeval.core.arguments import checked
+from longmemeval.errors import HarnessError
+from longmemeval.memory.configuration import MemoryConfiguration, configuration_of, resolve_configuration
+from longmemeval.memory.external.live_classes import LIVE
+from longmemeval.memory.live.registered import live_spec, unhashed
+
+
+class Memory:
+    """A memory configuration: which memory, with which parameters.
+
+    Args:
+        source: what `--memory` takes (a preset, `module:Class`, `process:COMMAND`, an address, an installed product, a
+            YAML file), or a class with `add(session)` and `search(query, *, date, limit)`, or with `recall`. A class
+            runs in this process, and is another memory as soon as its code is another.
+        label: the name in tables; empty: its own.
+        parameters: those that differ from the defaults.
+
+    Raises:
+        HarnessError: there is no such memory or parameter (with the nearest name), or a value is invalid.
+    """
+
+    configuration: MemoryConfiguration
+    """What runs record of it."""
+
+    @checked()
+    def __init__(self, source: "type | str", /, *, label: str = "", **parameters: object) -> None:
+        if isinstance(source, type):
+            self.configuration = configuration_of(live_spec(source), parameters, name=label)
+            return
+        if not isinstance(source, str):
+            called = f"the class {type(source).__name__} itself, not an object of it"
+            raise HarnessError(f"Memory({source!r:.60}) is no memory", fix=f"Give a name or {called}")
+        found = resolve_configuration(source)
+        if label or parameters:
+            name = label or (found.name if found.name != found.preset else "")
+            found = configuration_of(found.preset, found.parameters | parameters, name=name)
+        self.configuration = found
+
+    def __repr__(self) -> str:
+        given = "".join(f", {name}={value!r}" for name, value in self.configuration.parameters.items())
+        return f"Memory({self.configuration.name!r}{given})"
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Memory) and self.configuration == other.configuration
+
+    def __hash__(self) -> int:
+        return hash((self.configuration.preset, repr(self.configuration.parameters)))
+
+    @property
+    def name(self) -> str:
+        """The name in tables."""
+        return self.configuration.name
+
+    @property
+    def in_process(self) -> bool:
+        """True for a class that was handed over as an object."""
+        return self.configuration.preset.startswith(LIVE)
+
+    @property
+    def unhashed(self) -> str:
+        """What the code uses that cannot be hashed, so that nothing made by it is used again; empty: nothing."""
+        return unhashed(self.configuration.preset)
+
+
+def as_memory(given: "Memory | MemoryConfiguration | type | str") -> Memory:
+    """Return a memory in hand."""
+    if isinstance(given, Memory):
+        return given
+    if isinstance(given, MemoryConfiguration):
+        memory = Memory.__new__(Memory)
+        memory.configuration = given
+        return memory
+    return Memory(given)

@@ -1,0 +1,170 @@
+"""A run as Python users hold it: its answers, and what grades them."""
+
+from functools import cached_property
+
+from msgspec import structs
+
+from longmemeval.core.arguments import checked
+from longmemeval.core.defaults import CONCURRENCY
+from longmemeval.core.text.plural import count_of
+from longmemeval.errors import HarnessError
+from longmemeval.llm.costs.spending import SpendingLimit
+from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions
+from longmemeval.pipeline.evaluate.evaluate import evaluate as grade
+from longmemeval.pipeline.run.answering import RunReport
+from longmemeval.records import Answer
+from longmemeval.results.graded.costs import RunCosts, run_costs
+from longmemeval.results.graded.graded_run import Evaluation, RunLatency, latency_of, recalls_of
+from longmemeval.results.listing import RunFilter, list_runs
+from longmemeval.results.manifest import RunManifest, run_folder
+from longmemeval.results.run_files import RunFiles
+from longmemeval.settings import Folders, folders
+
+
+class Run:
+    """The answers of one memory and one model, read from the run's folder.
+
+    Args:
+        run_id: its id, the name of its folder.
+        where: the folders; None: from the environment.
+        report: what was done now, if it was answered now.
+
+    Raises:
+        HarnessError: there is no such run; names the nearest id.
+    """
+
+    @checked()
+    def __init__(self, run_id: str, where: Folders | None = None, report: RunReport | None = None) -> None:
+        self.where = where or folders()
+        self.report = report
+        self.files = RunFiles(run_folder(self.where.results_dir, run_id))
+
+    @classmethod
+    @checked()
+    def open(cls, run_id: str, *, where: Folders | None = None) -> "Run":
+        """Return a run that exists; arguments and errors as of the class."""
+        return cls(run_id, where)
+
+    def __repr__(self) -> str:
+        settings, total = self.manifest.settings, len(self.manifest.question_ids)
+        answered = sum(answer.status == "ok" for answer in self.answers.values())
+        by = ", ".join(filter(None, (settings.memory_name, settings.model_name)))
+        return f"Run({self.id!r}, {by}, {answered} of {count_of(total, 'question')} answered, {self.status})"
+
+    @property
+    def id(self) -> str:
+        """The id of the run, by which every verb finds it."""
+        return self.files.folder.name
+
+    @property
+    def manifest(self) -> RunManifest:
+        """Everything that decided its answers: `run.json`."""
+        return self.files.manifest
+
+    @property
+    def status(self) -> str:
+        """`completed`, `incomplete`, `interrupted`, `failed` or `running`."""
+        return self.manifest.status
+
+    @property
+    def answers(self) -> dict[str, Answer]:
+        """The answer that counts, by question id; questions without one are absent."""
+        return self.files.answers
+
+    @property
+    def recalls(self) -> dict[str, tuple[str, ...]]:
+        """Ids of the messages that reached the prompt, by question id."""
+        return recalls_of(self.answers)
+
+    @cached_property
+    def cost(self) -> RunCosts:
+        """What preparing, questions and answers cost; unknown dollars are None."""
+        return run_costs(self.manifest, self.files.answer_lines, None, self.where.prepared_dir)
+
+    @property
+    def latency(self) -> RunLatency:
+        """Milliseconds of recall, model and both, per answered question."""
+        own = self.manifest.kind == "run"
+        return latency_of([answer for answer in self.answers.values() if own and answer.status == "ok"])
+
+    @checked()
+    def evaluate(
+        self,
+        judge: str | None = None,
+        *,
+        max_cost: float | None = None,
+        concurrency: int = CONCURRENCY,
+        options: EvaluateOptions = EvaluateOptions(),
+    ) -> Evaluation:
+        """Grade the answers; labels that this judge has given before are used again. See `evaluate`."""
+        return evaluate(self, judge, max_cost=max_cost, concurrency=concurrency, options=options, where=self.where)
+
+
+@checked(run_id="evaluate(run, judge='offline/lexical')")
+def evaluate(
+    run: Run | str,
+    judge: str | None = None,
+    *,
+    max_cost: float | None = None,
+    concurrency: int = CONCURRENCY,
+    options: EvaluateOptions = EvaluateOptions(),
+    where: Folders | None = None,
+) -> Evaluation:
+    """Grade the answers of a run; the answers are not touched, and labels this judge has given are used again.
+
+    Args:
+        run: a run or its id.
+        judge: a model, `SET@MODEL`, `offline/lexical`, or the id of a judge that graded before; None: the benchmark's
+            own.
+        max_cost: the most that judging may cost, US dollars, all starts together; None: no limit.
+        concurrency: calls in flight at one time.
+        options: votes, batches, endpoint and the like.
+        where: the folders; None: from the environment.
+
+    Raises:
+        HarnessError: there is no such run or judge, or the data set is not the one the run answered.
+        IntegrityError: the run's files are not as it left them.
+        FatalModelError: no judge call can succeed; labels so far are kept.
+        SpendingLimitError, EndpointDownError: the rest has to wait; labels so far are kept.
+    """
+    if options.judge is not None or options.spending is not None:
+        raise HarnessError(
+            "evaluate(options=) holds what has arguments of its own",
+            fix="Write evaluate(run, judge='offline/lexical', max_cost=2)",
+        )
+    run_id = run.id if isinstance(run, Run) else run
+    asked = structs.replace(
+        options,
+        judge=judge,
+        concurrency=concurrency,
+        spending=None if max_cost is None else SpendingLimit(max_cost),
+    )
+    return grade(run_id, options=asked, where=where or (run.where if isinstance(run, Run) else None))
+
+
+@checked()
+def runs(
+    *,
+    dataset: str | None = None,
+    memory: str | None = None,
+    model: str | None = None,
+    status: str | None = None,
+    since: str | None = None,
+    where: Folders | None = None,
+) -> list[Run]:
+    """Return the runs there are, the newest first; texts may be patterns such as `hybrid*`.
+
+    Args:
+        dataset: name of the data set.
+        memory: name of the memory.
+        model: the answering model.
+        status: as of `Run.status`.
+        since: a date, or a date and a time: 2026-11-22, 2026-11-22T09:30.
+        where: the folders; None: from the environment.
+
+    Raises:
+        HarnessError: `since` is not a date.
+    """
+    place = where or folders()
+    found = list_runs(place.results_dir, RunFilter(dataset, memory, model, status, since))
+    return [Run(one.run, place) for one in found]

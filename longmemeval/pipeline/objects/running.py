@@ -1,0 +1,172 @@
+"""Answer questions by a memory and a model in one call: what is missing is prepared, what is there is used again."""
+
+import warnings
+from pathlib import Path
+
+import msgspec
+from msgspec import structs
+
+from longmemeval.core.arguments import checked
+from longmemeval.core.defaults import CONCURRENCY
+from longmemeval.core.event_loop import from_loop
+from longmemeval.core.files import safe_name, sha256_bytes
+from longmemeval.dataset import Dataset
+from longmemeval.errors import HarnessError
+from longmemeval.llm.costs.spending import SpendingLimit, spent_in
+from longmemeval.pipeline.objects.data import Data, as_data
+from longmemeval.pipeline.objects.memory import Memory, as_memory
+from longmemeval.pipeline.objects.run import Run
+from longmemeval.pipeline.prepare.plan import PrepareOptions
+from longmemeval.pipeline.prepare.prepare import prepare
+from longmemeval.pipeline.run.run import RunOptions, asked_of, reading_of, run_settings
+from longmemeval.pipeline.run.run import run as answer
+from longmemeval.results.accounts import spent_on_answers
+from longmemeval.results.manifest import check_run_id
+from longmemeval.settings import Folders, folders
+
+_PREPARED_FOR = "spending-prepare.jsonl"
+"""What preparing for a run cost, beside its own account: `max_cost` is the limit of both."""
+
+
+@checked(
+    selection="run(data.sample(50), 'bm25', model='offline/extractive')",
+    dataset="run(data, 'bm25', model='offline/extractive')",
+    model_spec="run(data, 'bm25', model='offline/extractive')",
+    memory="run(data, Memory('hybrid', top_k=20), model='offline/extractive'), or give a name or a class of yours",
+)
+def run(
+    data: Data | Dataset | str | Path,
+    memory: Memory | type | str,
+    model: str,
+    *,
+    max_cost: float | None = None,
+    concurrency: int = CONCURRENCY,
+    name: str | None = None,
+    fresh: bool = False,
+    options: RunOptions = RunOptions(),
+    prepare_options: PrepareOptions | None = None,
+    where: Folders | None = None,
+) -> Run:
+    """Answer the questions with what a memory recalls; what it lacks is prepared first.
+
+    With the same data, memory, model and options the run that was made so is returned, or resumed where it stopped.
+
+    Args:
+        data: what `load_dataset` gives, or what it takes.
+        memory: a `Memory`, a class, or what `--memory` takes.
+        model: the answering model, such as `openai/gpt-4o` or `offline/extractive`.
+        max_cost: the most that preparing and answering may cost, US dollars, all starts together; None: no limit.
+        concurrency: calls in flight at one time.
+        name: the id of the run; None: made of data, memory, model and a hash of all settings.
+        fresh: make another run of the same settings.
+        options: reading, protocol, endpoint and the like.
+        prepare_options: embedder, models of the memory and the like; its `name` is the preparation.
+        where: the folders; None: from the environment.
+
+    Raises:
+        HarnessError: bad input, or a run of that name has other settings.
+        FatalModelError: no call can succeed. Earlier answers are kept.
+        SpendingLimitError, EndpointDownError: the rest has to wait; the same call goes on.
+    """
+    if options.run_id is not None or options.spending is not None:
+        raise HarnessError(
+            "run(options=) holds what has arguments of its own",
+            fix="Write run(data, memory, model='offline/extractive', name='my-run', max_cost=2)",
+        )
+    chosen, used, place = as_data(data), as_memory(memory), where or folders()
+    if used.unhashed:
+        what = f"{used.name} uses what cannot be hashed and is prepared anew in every process: {used.unhashed}"
+        warnings.warn(what, stacklevel=2)
+    making = prepare_options or PrepareOptions(name=options.prepared)
+    options = structs.replace(options, prepared=making.name)
+    run_id = check_run_id(name or _usual_id(chosen, used, model, options, making, place))
+    run_id = _another(run_id, place) if fresh else run_id
+    folder = place.results_dir / run_id
+    paid_for = (folder / _PREPARED_FOR).absolute()
+    if max_cost is not None:
+        spent = spent_on_answers(folder) if folder.exists() else 0.0
+        making = making.replaced(spending=SpendingLimit(max_cost, spent), account_file=paid_for)
+    prepare(
+        chosen.dataset,
+        [used.configuration],
+        selection=chosen.selection,
+        options=in_process(making, [used]),
+        where=place,
+    )
+    limit = None if max_cost is None else SpendingLimit(max_cost, spent_in(paid_for) or 0.0)
+    asked = structs.replace(options, run_id=run_id, concurrency=concurrency, spending=limit)
+    report = answer(chosen.dataset, used.configuration, model, selection=chosen.selection, options=asked, where=place)
+    return Run(run_id, place, report)
+
+
+@checked()
+async def arun(
+    data: Data | Dataset | str | Path,
+    memory: Memory | type | str,
+    model: str,
+    *,
+    max_cost: float | None = None,
+    concurrency: int = CONCURRENCY,
+    name: str | None = None,
+    fresh: bool = False,
+    options: RunOptions = RunOptions(),
+    prepare_options: PrepareOptions | None = None,
+    where: Folders | None = None,
+) -> Run:
+    """Do what `run` does without blocking the event loop; cancelling it stops the work and keeps what is done."""
+    return await from_loop(
+        lambda: run(
+            data,
+            memory,
+            model,
+            max_cost=max_cost,
+            concurrency=concurrency,
+            name=name,
+            fresh=fresh,
+            options=options,
+            prepare_options=prepare_options,
+            where=where,
+        )
+    )
+
+
+def in_process(options: PrepareOptions, memories: list[Memory]) -> PrepareOptions:
+    """Return the options under which classes of this process are prepared: other processes do not have them.
+
+    Raises:
+        HarnessError: workers were asked for.
+    """
+    if not any(memory.in_process for memory in memories):
+        return options
+    if options.executor or (options.jobs or 1) > 1:
+        raise HarnessError(
+            "A class that was handed over runs in this process, without workers",
+            fix="Leave out executor and jobs, or put the class into a module and name it: Memory('module:Class')",
+        )
+    return options.replaced(jobs=1)
+
+
+def _usual_id(
+    data: Data, memory: Memory, model: str, options: RunOptions, making: PrepareOptions, where: Folders
+) -> str:
+    """Return the id of the run that these settings give: readable, with a hash of all that decides its answers."""
+    questions, protocol = asked_of(data.dataset, memory.configuration, data.selection, options)
+    reading = reading_of(data.dataset, options, model, protocol, where)
+    decisive = [
+        data.dataset.content_sha256,
+        [question.question_id for question in questions],
+        run_settings(memory.configuration, model, reading, options, protocol).plain,
+        making.of_parts.model_dump(mode="json"),
+        options.query_model,
+    ]
+    digest = sha256_bytes(msgspec.json.encode(decisive, order="sorted"))[:8]
+    parts = (data.name, memory.name, model)
+    readable = "_".join(safe_name(part.replace("/", "-").replace(":", "-")) for part in parts)
+    return f"{readable.replace('%', '-').replace('~', '-')[:100]}_{digest}"
+
+
+def _another(run_id: str, where: Folders) -> str:
+    number = 1
+    while (where.results_dir / (run_id if number == 1 else f"{run_id}-{number}")).exists():
+        number += 1
+    return run_id if number == 1 else f"{run_id}-{number}"

@@ -1,0 +1,136 @@
+"""The other verbs on what Python users hold: prepare, retrieve, compare."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from msgspec import structs
+
+from longmemeval.core.arguments import checked
+from longmemeval.dataset import Dataset
+from longmemeval.errors import HarnessError
+from longmemeval.pipeline.compare.compare import compare_runs
+from longmemeval.pipeline.compare.comparison import Comparison
+from longmemeval.pipeline.compare.verdict import MARGIN
+from longmemeval.pipeline.objects.data import Data, as_data
+from longmemeval.pipeline.objects.memory import Memory, as_memory
+from longmemeval.pipeline.objects.run import Run
+from longmemeval.pipeline.objects.running import in_process
+from longmemeval.pipeline.prepare import prepare as preparing
+from longmemeval.pipeline.prepare.plan import PrepareOptions
+from longmemeval.pipeline.prepare.prepare import PrepareReport
+from longmemeval.pipeline.retrieval import retrieve as retrieving
+from longmemeval.pipeline.retrieval.ranking_run import RetrievalReport
+from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions
+from longmemeval.results.graded.controls import controls_last
+from longmemeval.results.graded.graded_run import Evaluation, load_graded
+from longmemeval.settings import Folders, folders
+
+
+@checked(
+    selection="prepare(data.sample(50), 'bm25')",
+    dataset="prepare(data, 'bm25')",
+    configurations="prepare(data, 'bm25', 'hybrid')",
+    memories="prepare(data, 'bm25', Memory('hybrid', top_k=20)), one after the other, without a list",
+)
+def prepare(
+    data: Data | Dataset | str | Path,
+    *memories: Memory | type | str,
+    options: PrepareOptions = PrepareOptions(),
+    where: Folders | None = None,
+) -> PrepareReport:
+    """Make the fixtures that memories need; add what is missing, skip what exists. `run` does so by itself.
+
+    Args:
+        data: what `load_dataset` gives, or what it takes.
+        memories: those that will be run.
+        options: embedder, index, workers and the like.
+        where: the folders; None: from the environment.
+
+    Raises:
+        HarnessError: bad options, or a preparation made from other data or by another recipe.
+        SpendingLimitError, EndpointDownError: the rest has to wait; finished fixtures are kept.
+    """
+    chosen, used = as_data(data), _memories("prepare", memories)
+    configurations = [memory.configuration for memory in used]
+    making = in_process(options, used)
+    return preparing.prepare(chosen.dataset, configurations, selection=chosen.selection, options=making, where=where)
+
+
+@checked(
+    selection="retrieve(data.sample(50), 'bm25')",
+    dataset="retrieve(data, 'bm25')",
+    configurations="retrieve(data, 'bm25', 'hybrid')",
+    memories="retrieve(data, 'bm25', Memory('hybrid', top_k=20)), one after the other, without a list",
+)
+def retrieve(
+    data: Data | Dataset | str | Path,
+    *memories: Memory | type | str,
+    options: RetrievalOptions = RetrievalOptions(),
+    where: Folders | None = None,
+) -> RetrievalReport:
+    """Rank every chosen question's history by each memory and score the rankings; no question is answered.
+
+    Args:
+        data: what `load_dataset` gives, or what it takes.
+        memories: prepared ones (`prepare`).
+        options: protocol, level, measures and the like.
+        where: the folders; None: from the environment.
+
+    Raises:
+        HarnessError: bad input, missing or damaged fixtures, or a run id whose settings differ.
+        SpendingLimitError, EndpointDownError: the rest has to wait; finished rankings are kept.
+    """
+    chosen, used = as_data(data), _memories("retrieve", memories)
+    configurations = [memory.configuration for memory in used]
+    if any(memory.in_process for memory in used):
+        options = structs.replace(options, jobs=1)
+    return retrieving.retrieve(chosen.dataset, configurations, selection=chosen.selection, options=options, where=where)
+
+
+@checked(
+    run_ids="compare('one-run', 'another'), one after the other, without a list",
+    runs="compare('one-run', 'another'), one after the other, without a list",
+)
+def compare(
+    *runs: Evaluation | Run | str,
+    judge: str | None = None,
+    common: bool = False,
+    dataset: str | None = None,
+    seed: int = 0,
+    margin: float = MARGIN,
+    where: Folders | None = None,
+) -> Comparison:
+    """Compare graded runs over the same questions.
+
+    Args:
+        runs: one or more, in the order of display; the first is the baseline of marks and verdict.
+        judge: id of the judge, a beginning of it or its model; None: that of the evaluations given, else the official
+            judge's scores where there are some, else the newest.
+        common: compare on the questions all runs share where they answered different ones.
+        dataset: where the data is now, if it has moved.
+        seed: of the resampling.
+        margin: of the verdict: a run does "as well as" the baseline where the interval of their difference is inside.
+        where: the folders; None: those of the first run.
+
+    Raises:
+        HarnessError: no such run, it is not graded, or the runs are of different data, questions, judges or metrics.
+    """
+    if not runs:
+        raise HarnessError("compare() has nothing to compare", fix="Write compare(evaluation, another)")
+    known = [one.where for one in runs if not isinstance(one, str)]
+    place = where or (known[0] if known else folders())
+    graded = []
+    for one in runs:
+        if isinstance(one, Evaluation) and judge is None and dataset is None:
+            graded.append(one)
+        else:
+            named = one if isinstance(one, str) else one.id
+            graded += load_graded([named], place, judge=judge, dataset=dataset)
+    graded = [graded[number] for number in controls_last([run.summary.control for run in graded])]
+    return compare_runs(graded, place, seed=seed, common=common, margin=margin)
+
+
+def _memories(verb: str, given: Sequence[Memory | type | str]) -> list[Memory]:
+    if not given:
+        raise HarnessError(f"{verb}() needs a memory", fix=f"Write {verb}(data, 'bm25', Memory('hybrid', top_k=20))")
+    return [as_memory(one) for one in given]

@@ -1,0 +1,161 @@
+"""What Python users hold: data, memories, runs, evaluations and comparisons."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+import longmemeval as lme
+from longmemeval.errors import HarnessError
+from longmemeval.memory.external.serving.records import Session
+from longmemeval.results.manifest import read_manifest
+from longmemeval.results.selection import Selection, select
+from tests.pipeline.helpers import MODEL, colour_record
+from tests.support import ROOT, tree
+
+OFFLINE = "offline/lexical"
+
+
+class Notes:
+    """Keeps everything, recalls the newest."""
+
+    def __init__(self, prefix: str = "") -> None:
+        self.kept: list[str] = []
+        self.prefix = prefix
+
+    def add(self, session: Session) -> None:
+        self.kept += [self.prefix + message.content for message in session.messages]
+
+    def search(self, query: str, *, date: object, limit: int) -> list[str]:
+        return self.kept[-limit:]
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    return tmp_path
+
+
+@pytest.fixture
+def data() -> lme.Data:
+    return lme.load_dataset([colour_record(number) for number in range(4)], name="colours")
+
+
+def test_a_verb_shares_its_name_with_no_package() -> None:
+    taken = {path.name for path in (ROOT / "longmemeval").iterdir() if path.is_dir()}
+    taken |= {path.stem for path in (ROOT / "longmemeval").glob("*.py")}
+    assert {"report", "memory", "errors"} <= taken
+    assert set(lme.__all__) & taken == set()
+    assert all(hasattr(lme, name) for name in lme.__all__)
+
+
+def test_a_sample_is_the_one_of_the_command_line() -> None:
+    data = lme.load_dataset("sample")
+    ids = [question.question_id for question in data.dataset.questions()]
+    sample = data.sample(12, seed=3)
+    assert sample.selection == Selection(sample=12, seed=3)
+    assert len(sample) == len(sample.questions) == 12
+    assert repr(sample) == "Data('sample', 12 of 108 questions, a sample by type with seed 3)"
+    assert repr(data) == "Data('sample', 108 questions)"
+    assert {question.question_id for question in data.sample(6, seed=3).questions} < {
+        question.question_id for question in sample.questions
+    }
+    assert [question.question_id for question in data.first(2).questions] == ids[:2]
+
+
+def test_where_takes_the_questions_of_a_type_and_a_sample_of_them_is_stratified() -> None:
+    data = lme.load_dataset("sample")
+    types = data.where(type=["multi-session", "knowledge-update"])
+    assert set(types.types) == {"multi-session", "knowledge-update"}
+    assert sum(types.types.values()) == len(types)
+    few = types.sample(4, seed=1)
+    assert len(few) == 4
+    assert set(few.types) == {"multi-session", "knowledge-update"}
+    asked = select(list(data.dataset.questions()), few.selection, data.dataset.question_type)
+    assert asked == few.questions
+    one = few.where(question_id=few.questions[0].question_id)
+    assert len(one) == 1
+    with pytest.raises(HarnessError, match="among the chosen questions"):
+        one.where(question_id=few.questions[1].question_id)
+
+
+def test_records_are_a_data_set_that_evaluate_finds_again(data: lme.Data, folder: Path) -> None:
+    (file,) = (folder / "data" / "records").iterdir()
+    assert file.stem == data.name
+    assert json.loads(file.read_text())[1]["question_id"] == "q1"
+    run = lme.run(data, "full-history", MODEL)
+    assert lme.Run.open(run.id).evaluate(OFFLINE).score == run.evaluate(OFFLINE).score
+    changed = lme.load_dataset([colour_record(number, answer="mauve") for number in range(4)], name="colours")
+    assert changed.name != data.name
+    assert lme.run(changed, "full-history", MODEL).id != run.id
+
+
+def test_the_same_settings_return_the_run_and_others_make_another(data: lme.Data, folder: Path) -> None:
+    first = lme.run(data, "bm25", MODEL)
+    before = tree(folder / "results")
+    again = lme.run(data, lme.Memory("bm25"), MODEL)
+    assert (again.id, tree(folder / "results")) == (first.id, before)
+    assert again.report
+    assert again.report.newly_answered == 0
+    others = {
+        lme.run(data, lme.Memory("bm25", top_k=3), MODEL).id,
+        lme.run(data.sample(2), "bm25", MODEL).id,
+        lme.run(data, "bm25", MODEL, options=lme.RunOptions(reading=lme.reading_configuration("con"))).id,
+        lme.run(data, "bm25", MODEL, fresh=True).id,
+    }
+    assert len(others | {first.id}) == 5
+    assert f"{first.id}-2" in others
+    named = lme.run(data, "bm25", MODEL, name="mine")
+    assert (named.id, lme.run(data, "bm25", MODEL, name="mine").id) == ("mine", "mine")
+    with pytest.raises(HarnessError, match="other settings"):
+        lme.run(data, "hybrid", MODEL, name="mine")
+
+
+def test_a_run_and_its_evaluation_hold_what_the_files_say(data: lme.Data, folder: Path) -> None:
+    run = lme.run(data, lme.Memory("full-history", label="all"), MODEL)
+    assert (run.status, run.manifest.settings.memory_name) == ("completed", "all")
+    assert set(run.answers) == {"q0", "q1", "q2", "q3"}
+    assert all("answer" in " ".join(ids) or ids for ids in run.recalls.values())
+    assert run.cost.answers.usd == 0
+    assert run.cost.judge.calls == 0
+    assert run.latency.total.p50 is not None
+    graded = run.evaluate(judge=OFFLINE)
+    assert graded.score == graded.metrics.overall.accuracy == 1
+    assert graded.interval == graded.metrics.overall.interval
+    assert sum(score.n for score in graded.by_type.values()) == 4
+    assert (set(graded.judgements), graded.wrong) == (set(run.answers), [])
+    assert (graded.answers, graded.recalls) == (run.answers, run.recalls)
+    assert repr(graded).startswith(f"Evaluation('{run.id}', accuracy 100.0% [51.0%, 100.0%] of 4 questions, by ")
+    assert repr(run) == f"Run('{run.id}', all, offline/extractive, 4 of 4 questions answered, completed)"
+    assert read_manifest(folder / "results" / run.id) == run.manifest
+
+
+def test_a_comparison_prints_as_the_terminal_does(data: lme.Data, folder: Path) -> None:
+    graded = [lme.run(data, memory, MODEL).evaluate(OFFLINE) for memory in ("none", "full-history")]
+    found = lme.compare(*graded)
+    assert (
+        found == lme.compare(*(one.id for one in graded))
+        or found.pairs == lme.compare(graded[0].id, graded[1].id).pairs
+    )
+    text = str(found)
+    assert text.splitlines()[0] in found.verdict.text
+    assert "accuracy" in text
+    assert max(map(len, text.splitlines())) <= 100
+    assert "\n" not in repr(found)
+    assert [group.count for group in found.lost] == [group.count for group in found.digest.groups]
+    assert found.report("page.html").read_text().startswith("<!DOCTYPE html>")
+    assert "\\begin{tabular}" in found.report("table.tex").read_text()
+
+
+def test_runs_lists_what_there_is(data: lme.Data) -> None:
+    made = [lme.run(data, memory, MODEL).id for memory in ("none", "last-k")]
+    assert {run.id for run in lme.runs()} == set(made)
+    assert [run.id for run in lme.runs(memory="last*")] == made[1:]
+
+
+def test_a_class_is_a_memory(data: lme.Data) -> None:
+    run = lme.run(data, lme.Memory(Notes, limit=2), MODEL)
+    assert (run.status, run.manifest.settings.memory_name) == ("completed", "Notes")
+    assert "boil" not in " ".join(answer.hypothesis for answer in run.answers.values())
+    other = lme.run(data, lme.Memory(Notes, limit=2, prefix="noted: "), MODEL)
+    assert other.id != run.id
