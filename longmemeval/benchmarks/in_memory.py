@@ -55,10 +55,12 @@ class InMemoryDataset:
     ) -> None:
         self.benchmark, self.path, self.name = benchmark, path, name or path.stem
         self._haystacks: dict[str, Haystack] = {}
+        self._ids: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
         self._questions: dict[str, tuple[Question, Gold]] = {}
         for haystack in haystacks:
             self._check_id("haystack", haystack.haystack_id, self._haystacks)
             self._haystacks[haystack.haystack_id] = haystack
+            self._ids[haystack.haystack_id] = _ids(haystack)
         for question, gold in questions:
             self._check_id("question", question.question_id, self._questions)
             self._check_gold(question, gold)
@@ -118,10 +120,10 @@ class InMemoryDataset:
             raise self._fault(f"There is no {kind} {identifier!r}", nearest(identifier, known))
 
     def _check_gold(self, question: Question, gold: Gold) -> None:
-        sessions = {session.session_id: len(session.turns) for session in self.haystack(question.haystack_id).sessions}
+        self._check_known("haystack", question.haystack_id, self._haystacks)
+        sessions, turns = self._ids[question.haystack_id]
         for session_id in gold.evidence_sessions:
             self._check_known("session", session_id, sessions)
-        turns = {f"{name}:{index}" for name, length in sessions.items() for index in range(length)}
         for turn in gold.evidence_turns:
             self._check_known("turn", turn, turns)
         if gold.question_id != question.question_id:
@@ -129,3 +131,9 @@ class InMemoryDataset:
 
     def _fault(self, what: str, fix: str) -> DataError:
         return DataError(what, where=str(self.path), fix=fix)
+
+
+def _ids(haystack: Haystack) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the ids of the sessions, and of the turns."""
+    turns = (f"{session.session_id}:{index}" for session in haystack.sessions for index in range(len(session.turns)))
+    return frozenset(session.session_id for session in haystack.sessions), frozenset(turns)

@@ -40,10 +40,12 @@ class GoldRule:
     denominator: str
     """Description of the questions that count."""
     score: ScoreOf
-    measures: Callable[[Measure], bool] = lambda measure: True
+    measures: Callable[[Measure], bool] = lambda measure: not measure.kind.of_changes
     """Returns whether the rule has values for a measure."""
     formerly: str = ""
     """Name in an earlier version, if it was another."""
+    without: str = "without evidence"
+    """Description of the questions in the denominator for which some measure has no value."""
 
 
 def evidence(gold: Gold, level: Granularity) -> tuple[str, ...]:

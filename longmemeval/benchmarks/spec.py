@@ -111,6 +111,8 @@ class Benchmark:
     """Counts the oddities of its data that break no rule but can mislead."""
     copy: Callable[[Any], str] | None = None
     """Returns which of several copies in circulation the data is."""
+    unit: Callable[[Any, Question], str] | None = None
+    """Maps the data and a question to the name of the group that is resampled whole; None: the question's haystack."""
     stand_in_dates: bool = False
     """True if the data has no dates, and those of its sessions only define an order."""
     footnotes: Mapping[str, str] = field(default_factory=dict)

@@ -1,11 +1,13 @@
 """All benchmarks: those of this package and those of plugins."""
 
+from collections.abc import Iterable
 from functools import lru_cache
 
 from longmemeval.benchmarks.spec import Benchmark
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.plugins import BENCHMARKS, Registry
+from longmemeval.records import Question
 
 BENCHMARK_SPECS = Registry(BENCHMARKS, "benchmark", Benchmark)
 
@@ -17,6 +19,12 @@ def benchmark_of(dataset: Dataset) -> Benchmark:
         HarnessError: no benchmark of this name is installed, or it cannot be loaded.
     """
     return BENCHMARK_SPECS.get(dataset.benchmark)
+
+
+def units_of(dataset: Dataset, questions: Iterable[Question]) -> dict[str, str]:
+    """Return question id -> name of the group it is resampled with: its haystack, unless the benchmark has others."""
+    unit = benchmark_of(dataset).unit
+    return {question.question_id: unit(dataset, question) if unit else question.haystack_id for question in questions}
 
 
 def benchmarks() -> tuple[Benchmark, ...]:

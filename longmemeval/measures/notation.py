@@ -71,6 +71,8 @@ class MeasureKind(Struct, frozen=True):
     """True if a question scores 0 or 1 and nothing between: the mean is a proportion."""
     official: bool = False
     """True if the retrieval evaluation of Wu et al. 2025 computes it, and so defines its value without gold."""
+    of_changes: bool = False
+    """True if it needs to know which messages were overruled (`measures/changes.py`)."""
 
     def __matmul__(self, cutoff: int) -> Measure:
         return Measure(self.name, cutoff)
@@ -148,10 +150,39 @@ ndcg_official = MeasureKind(
     source="Wu et al. 2025, src/retrieval/eval_utils.py, ndcg; the discount of Järvelin and Kekäläinen 2002, b = 2",
     official=True,
 )
+current_recall = MeasureKind(
+    name="current_recall",
+    meaning="Whether the current message of every step of the answer is among the first k.",
+    formula="1 if C ⊆ R_k, else 0; C: the messages that nothing later overrules",
+    source="recall_all of the current messages; this project",
+    binary=True,
+    of_changes=True,
+)
+stale_shown = MeasureKind(
+    name="stale_shown",
+    meaning="Whether an overruled message is among the first k; lower is better.",
+    formula="1 if S ∩ R_k is not empty, else 0; S: the overruled messages of the same steps",
+    source="this project",
+    binary=True,
+    of_changes=True,
+)
+_stale_first = MeasureKind(
+    name="stale_first",
+    meaning="Whether an overruled message is ranked above the current one in its place; lower is better.",
+    formula="1 if r(s) < r(c) for some s overruled by c, else 0; what is not ranked is below all that is",
+    source="this project",
+    has_cutoff=False,
+    binary=True,
+    of_changes=True,
+)
 
 MEASURES = {
-    kind.name: kind for kind in (recall_any, recall_all, recall, precision, _reciprocal_rank, ndcg, ndcg_official)
+    kind.name: kind
+    for kind in (
+        *(recall_any, recall_all, recall, precision, _reciprocal_rank, ndcg, ndcg_official),
+        *(current_recall, stale_shown, _stale_first),
+    )
 }
 """Every measure there is, by name, in the order of a table."""
 
-mrr = Measure("mrr")
+mrr, stale_first = Measure("mrr"), Measure("stale_first")

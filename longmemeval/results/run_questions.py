@@ -6,7 +6,7 @@ from pathlib import Path
 
 from longmemeval.benchmarks.catalogue import catalogue
 from longmemeval.benchmarks.registry import load_dataset
-from longmemeval.benchmarks.specs import benchmark_of
+from longmemeval.benchmarks.specs import benchmark_of, units_of
 from longmemeval.dataset import Dataset
 from longmemeval.errors import DataError, HarnessError, IntegrityError
 from longmemeval.records import Gold, Question
@@ -71,6 +71,11 @@ class RunQuestions:
         """
         record, answering = self.manifest.settings.official_protocol, self.benchmark.answering
         return answering.note(record, official_metric) if record and answering else ""
+
+    @property
+    def units(self) -> dict[str, str]:
+        """Question id -> the group it is resampled with, mostly its haystack."""
+        return units_of(self.dataset, self.questions.values())
 
     def gold(self, question_id: str) -> Gold:
         """Return the gold of a question as it was put."""

@@ -133,7 +133,7 @@ def _restricted(run: Evaluation, shared: set[str]) -> Evaluation:
         run.judgements,
         run.metrics.judge,
         run=run.manifest.run_id,
-        haystacks={question.question_id: question.haystack_id for question in asked.questions.values()},
+        haystacks=asked.units,
         hypotheses={name: answer.hypothesis for name, answer in answers.items() if answer.status == "ok"},
         types=asked.benchmark.types,
     )

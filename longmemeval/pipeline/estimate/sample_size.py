@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from longmemeval.benchmarks.specs import units_of
 from longmemeval.dataset import Dataset
 from longmemeval.pipeline.estimate.forecast import Forecast
 from longmemeval.results.selection import stratified_order
@@ -59,7 +60,7 @@ def sample_size(
         seed: of the sample.
         max_cost: dollars for both runs together.
     """
-    haystacks = {question.question_id: question.haystack_id for question in dataset.questions()}
+    haystacks = units_of(dataset, dataset.questions())
     order = stratified_order({name: dataset.question_type(name) for name in haystacks}, seed)
     sample = _Sample([haystacks[name] for name in order])
     needed = sample.least(points)

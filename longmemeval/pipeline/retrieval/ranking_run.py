@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
+from longmemeval.benchmarks.specs import units_of
 from longmemeval.core.files import write_atomic
 from longmemeval.core.journal import StoredJournal
 from longmemeval.dataset import Dataset
@@ -172,7 +173,7 @@ class RetrievalJob:
             results=results,
             warnings=(
                 *cutoff_warnings(loose_cutoffs, len(self.questions), self.level),
-                *number_warnings(self.questions, self.dataset.question_type),
+                *number_warnings(units_of(self.dataset, self.questions), self.dataset.question_type),
                 *recall_warnings(rankings.repeatability),
             ),
             asked_twice=rankings.repeatability,

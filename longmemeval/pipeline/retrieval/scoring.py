@@ -8,7 +8,7 @@ from functools import lru_cache
 from msgspec import structs
 
 from longmemeval.benchmarks.retrieval_protocols import GoldRule, OfficialScoring, RetrievalRules
-from longmemeval.benchmarks.specs import benchmark_of
+from longmemeval.benchmarks.specs import benchmark_of, units_of
 from longmemeval.core.text.plural import count_of
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
@@ -41,7 +41,12 @@ def chosen_measures(names: Sequence[str], cutoffs: Sequence[int], rules: Retriev
     kinds = [MEASURES[name] for name in bare] if names else rules.kinds
     whole = written if names else rules.whole
     at = cutoffs or rules.cutoffs
-    return tuple(dict.fromkeys([*(kind @ cutoff for cutoff in at for kind in kinds), *whole]))
+    measures = tuple(dict.fromkeys([*(kind @ cutoff for cutoff in at for kind in kinds), *whole]))
+    for measure in measures:
+        if not any(rule.measures(measure) for rule in rules.rules(rules.level)):
+            what = f"The measure {str(measure)!r} needs labels that this data does not have: what overrules what"
+            raise HarnessError(what, fix="Choose another measure")
+    return measures
 
 
 @dataclass(frozen=True)
@@ -85,7 +90,7 @@ class _Ledger:
     def result(self, memory: str, scoring: Scoring, *, unknown: bool) -> RetrievalResult:
         """Return the means; there are none if for some question the provenance of the recall is `unknown`."""
         undefined = sum(None in question.values.values() for question in self.questions)
-        left_out = f"; {undefined:,} without evidence have no value" if undefined else ""
+        left_out = f"; {undefined:,} {self.rule.without} have no value" if undefined else ""
         questions = self.questions
         if unknown:
             questions = [structs.replace(question, values=dict.fromkeys(question.values)) for question in questions]
@@ -135,7 +140,8 @@ class RankingScores:
         self.loose_cutoffs.update(cutoff for cutoff in cutoffs if cutoff >= len(history))
         for ledger in self._ledgers:
             values = {str(measure): ledger.rule.score(measure, ranked, gold, history) for measure in ledger.measures}
-            scored = QuestionValues(question.question_id, gold.question_type, question.haystack_id, values)
+            unit = units_of(self._dataset, [question])[question.question_id]
+            scored = QuestionValues(question.question_id, gold.question_type, unit, values)
             ledger.questions.append(scored)
 
     def results(self, memory: str) -> tuple[RetrievalResult, ...]:

@@ -2,7 +2,9 @@
 
 from collections.abc import Sequence
 
+from longmemeval.benchmarks.specs import units_of
 from longmemeval.core.text.plural import count_of
+from longmemeval.dataset import Dataset
 from longmemeval.records import Question
 from longmemeval.results.selection import Selection
 from longmemeval.statistics.power import (
@@ -16,9 +18,9 @@ from longmemeval.statistics.power import (
 from longmemeval.statistics.resampling import smallest_p
 
 
-def planning_note(questions: Sequence[Question], selection: Selection) -> str:
+def planning_note(dataset: Dataset, questions: Sequence[Question], selection: Selection) -> str:
     """Return `power_note` of a run; empty for a shard, which is not compared alone."""
-    return "" if selection.shard else power_note([question.haystack_id for question in questions])
+    return "" if selection.shard else power_note(list(units_of(dataset, questions).values()))
 
 
 def power_note(haystacks: Sequence[str]) -> str:

@@ -154,7 +154,7 @@ def run(
             concurrency=options.concurrency,
             save_prompts=options.save_prompts,
         )
-        for note in filter(None, (planned.fixtures.advice, planning_note(chosen, selection))):
+        for note in filter(None, (planned.fixtures.advice, planning_note(dataset, chosen, selection))):
             if options.tell:
                 options.tell(note)
         return answering.execute(chosen)

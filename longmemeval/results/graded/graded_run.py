@@ -266,8 +266,8 @@ class Evaluation(Struct, frozen=True):
 
     @property
     def haystacks(self) -> dict[str, str]:
-        """Question id to haystack id."""
-        return {question_id: question.haystack_id for question_id, question in self.asked.questions.items()}
+        """Question id to the haystack, or other group, that is resampled whole."""
+        return self.asked.units
 
     def check_of(self, judge: JudgeIdentity) -> StoredCheck | None:
         """Return the check by which scores of a judge are corrected; None without one."""

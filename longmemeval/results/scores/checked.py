@@ -80,7 +80,7 @@ def metrics_of(files: RunFiles, asked: RunQuestions, judge: JudgeIdentity) -> Me
         files.current_judgements(judge.id),
         judge,
         run=asked.manifest.run_id,
-        haystacks={question.question_id: question.haystack_id for question in asked.questions.values()},
+        haystacks=asked.units,
         hypotheses={answer.question_id: answer.hypothesis for answer in answers if answer.status == "ok"},
         times=asked.manifest.settings.times,
         top_scores={answer.question_id: answer.top_score for answer in answers},

@@ -13,7 +13,7 @@ from longmemeval.judges.definition import rules_of, set_names
 from longmemeval.judges.imported import is_imported
 from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.llm.families import model_families
-from longmemeval.records import Answer, Question
+from longmemeval.records import Answer
 from longmemeval.results.graded.recall_stability import Repeatability
 from longmemeval.results.run_questions import RunQuestions
 from longmemeval.settings import folders
@@ -47,26 +47,26 @@ def question_warnings(asked: RunQuestions, answers: Collection[Answer], *, contr
     """
     if not control and (text := history_fits(answers)):
         yield ScoreWarning("history-fits", text)
-    yield from number_warnings(list(asked.questions.values()), asked.question_type)
+    yield from number_warnings(asked.units, asked.question_type)
 
 
-def number_warnings(questions: Sequence[Question], question_type: Callable[[str], str]) -> Iterator[ScoreWarning]:
+def number_warnings(units: Mapping[str, str], question_type: Callable[[str], str]) -> Iterator[ScoreWarning]:
     """Yield warnings where the questions, or those of a type, are too few to tell any two runs apart.
 
     Args:
-        questions: the questions that were put.
+        units: question id to the haystack, or other group, that is resampled whole.
         question_type: returns the type of a question id.
     """
-    haystacks = [question.haystack_id for question in questions]
+    haystacks = list(units.values())
     if can_show_nothing(haystacks):
-        units = independent_units(haystacks)
-        what = "haystack" if units < len(haystacks) else "question"
-        text = f"With {count_of(units, what)} no difference from any other run can be shown, however large."
+        number = independent_units(haystacks)
+        what = "haystack" if number < len(haystacks) else "question"
+        text = f"With {count_of(number, what)} no difference from any other run can be shown, however large."
         yield ScoreWarning("few-questions", text)
         return
     by_type: dict[str, list[str]] = {}
-    for question in questions:
-        by_type.setdefault(question_type(question.question_id), []).append(question.haystack_id)
+    for question_id, unit in units.items():
+        by_type.setdefault(question_type(question_id), []).append(unit)
     few = [f"{name} ({len(group):,})" for name, group in sorted(by_type.items()) if can_show_nothing(group)]
     if few:
         yield ScoreWarning("few-questions", f"Too few questions to tell any two runs apart by: {', '.join(few)}.")

@@ -1,0 +1,1 @@
+"""FactConsolidation of MemoryAgentBench (Hu et al. 2025): lists of facts in which later ones overrule earlier ones."""

@@ -1,0 +1,80 @@
+"""The specification of FactConsolidation (Hu et al. 2025)."""
+
+from collections.abc import Sequence
+
+from longmemeval.benchmarks.factconsolidation.loader import FactConsolidationDataset
+from longmemeval.benchmarks.factconsolidation.protocol import OFFICIAL_ANSWERING
+from longmemeval.benchmarks.factconsolidation.quirks import factconsolidation_quirks
+from longmemeval.benchmarks.retrieval_protocols import GoldRule, RetrievalRules, evidence_rule
+from longmemeval.benchmarks.spec import Benchmark
+from longmemeval.judges.plants.answers import answer_planting
+from longmemeval.judges.question_types import QuestionTypes
+from longmemeval.measures.changes import ChangingGold, compute_change
+from longmemeval.measures.compute import compute
+from longmemeval.measures.notation import Measure, current_recall, stale_first, stale_shown
+from longmemeval.measures.rankings import Granularity
+from longmemeval.records import Gold
+
+CITATION = """@misc{hu2025memoryagentbench,
+  title = {Evaluating Memory in LLM Agents via Incremental Multi-Turn Interactions},
+  author = {Hu, Yuanzhe and Wang, Yu and McAuley, Julian},
+  year = {2025},
+  eprint = {2507.05257},
+  archivePrefix = {arXiv}
+}"""
+_CONTROL = (
+    "FactConsolidation's substring score: the whole list as the answer scores 100 % (offline/parrot), and so does "
+    "naming the old and the new value. Only the limit of 10 tokens under --protocol official keeps it honest."
+)
+
+
+def _rules(level: Granularity) -> Sequence[GoldRule]:
+    if level == "session":
+        return [evidence_rule(level, sessions="sessions of the current facts")]
+
+    def score(measure: Measure, ranked: Sequence[str], gold: Gold, history: Sequence[str]) -> float | None:
+        if measure.kind.of_changes:
+            return compute_change(measure, ranked, gold)
+        if isinstance(gold, ChangingGold) and not gold.consistent:
+            return None
+        return compute(measure, ranked, gold.evidence_turns, history)
+
+    return [
+        GoldRule(
+            "current facts",
+            "all questions",
+            score,
+            measures=lambda measure: True,
+            without="whose official answer contradicts the newest facts, or without an overruled fact,",
+        )
+    ]
+
+
+FACTCONSOLIDATION = Benchmark(
+    name="factconsolidation",
+    title="FactConsolidation",
+    claims=lambda data: {"context", "questions", "answers", "metadata"} <= data.keys,
+    load=FactConsolidationDataset,
+    shape="records with context, questions, answers and metadata, the rows of MemoryAgentBench as JSON",
+    options=frozenset({"chunk_tokens"}),
+    licence="MIT",
+    citation=CITATION,
+    types=QuestionTypes(
+        order=("single-hop", "multi-hop"), abilities={"single-hop": "knowledge-update", "multi-hop": "multi-hop"}
+    ),
+    default_judge="offline/factconsolidation",
+    prompts="strict",
+    planting=answer_planting(),
+    answering=OFFICIAL_ANSWERING,
+    retrieval=RetrievalRules(
+        level="turn", kinds=(current_recall, stale_shown), cutoffs=(5, 10), whole=(stale_first,), rules=_rules
+    ),
+    quirks=factconsolidation_quirks,
+    stand_in_dates=True,
+    unit=lambda dataset, question: dataset.units[question.question_id],
+    footnotes={
+        "single-hop": _CONTROL,
+        "multi-hop": "63 of the 400 official multi-hop answers need a fact that a newer one overrules, and so do 7 of "
+        "the 400 single-hop ones: 'newest wins 1' has the questions where the rule of the benchmark gives its answer.",
+    },
+)
