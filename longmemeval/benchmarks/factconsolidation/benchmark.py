@@ -1,19 +1,18 @@
 """The specification of FactConsolidation (Hu et al. 2025)."""
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from longmemeval.benchmarks.factconsolidation.loader import FactConsolidationDataset
-from longmemeval.benchmarks.factconsolidation.protocol import OFFICIAL_ANSWERING
-from longmemeval.benchmarks.factconsolidation.quirks import factconsolidation_quirks
 from longmemeval.benchmarks.retrieval_protocols import GoldRule, RetrievalRules, evidence_rule
-from longmemeval.benchmarks.spec import Benchmark
+from longmemeval.benchmarks.spec import Benchmark, OfficialAnswering
+from longmemeval.core.on_demand import on_demand
 from longmemeval.judges.plants.answers import answer_planting
 from longmemeval.judges.question_types import QuestionTypes
-from longmemeval.measures.changes import ChangingGold, compute_change
-from longmemeval.measures.compute import compute
 from longmemeval.measures.notation import Measure, current_recall, stale_first, stale_shown
-from longmemeval.measures.rankings import Granularity
 from longmemeval.records import Gold
+
+if TYPE_CHECKING:
+    from longmemeval.measures.rankings import Granularity
 
 CITATION = """@misc{hu2025memoryagentbench,
   title = {Evaluating Memory in LLM Agents via Incremental Multi-Turn Interactions},
@@ -22,15 +21,20 @@ CITATION = """@misc{hu2025memoryagentbench,
   eprint = {2507.05257},
   archivePrefix = {arXiv}
 }"""
+_FOLDER = "longmemeval.benchmarks.factconsolidation"
 _CONTROL = (
     "FactConsolidation's substring score: the whole list as the answer scores 100 % (offline/parrot), and so does "
     "naming the old and the new value. Only the limit of 10 tokens under --protocol official keeps it honest."
 )
 
 
-def _rules(level: Granularity) -> Sequence[GoldRule]:
+def _rules(level: "Granularity") -> Sequence[GoldRule]:
     if level == "session":
         return [evidence_rule(level, sessions="sessions of the current facts")]
+
+    # Where data is only opened, nothing is scored.
+    from longmemeval.measures.changes import ChangingGold, compute_change
+    from longmemeval.measures.compute import compute
 
     def score(measure: Measure, ranked: Sequence[str], gold: Gold, history: Sequence[str]) -> float | None:
         if measure.kind.of_changes:
@@ -54,7 +58,7 @@ FACTCONSOLIDATION = Benchmark(
     name="factconsolidation",
     title="FactConsolidation",
     claims=lambda data: {"context", "questions", "answers", "metadata"} <= data.keys,
-    load=FactConsolidationDataset,
+    load=on_demand(f"{_FOLDER}.loader:FactConsolidationDataset"),
     shape="records with context, questions, answers and metadata, the rows of MemoryAgentBench as JSON",
     options=frozenset({"chunk_tokens"}),
     licence="MIT",
@@ -65,11 +69,17 @@ FACTCONSOLIDATION = Benchmark(
     default_judge="offline/factconsolidation",
     prompts="strict",
     planting=answer_planting(),
-    answering=OFFICIAL_ANSWERING,
+    answering=OfficialAnswering(
+        record=on_demand(f"{_FOLDER}.protocol:protocol_record"),
+        note=on_demand(f"{_FOLDER}.protocol:protocol_note"),
+        compose=on_demand(f"{_FOLDER}.protocol:compose"),
+        max_tokens=10,
+        temperature=0.7,
+    ),
     retrieval=RetrievalRules(
         level="turn", kinds=(current_recall, stale_shown), cutoffs=(5, 10), whole=(stale_first,), rules=_rules
     ),
-    quirks=factconsolidation_quirks,
+    quirks=on_demand(f"{_FOLDER}.quirks:factconsolidation_quirks"),
     stand_in_dates=True,
     unit=lambda dataset, question: dataset.units[question.question_id],
     footnotes={

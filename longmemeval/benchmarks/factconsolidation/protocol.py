@@ -18,14 +18,13 @@ from msgspec import Struct
 
 from longmemeval.benchmarks.factconsolidation.chunks import chunked
 from longmemeval.benchmarks.factconsolidation.loader import FactConsolidationDataset
-from longmemeval.benchmarks.spec import OfficialAnswering
 from longmemeval.core.files import sha256_text
 from longmemeval.llm.protocol import ChatMessage
 from longmemeval.reading.prompts import Compose
 from longmemeval.records import Question, Recall
 
 LONG_CONTEXT, RAG = "long-context", "rag"
-MAX_TOKENS, TEMPERATURE, CHUNK_TOKENS = 10, 0.7, 4096
+CHUNK_TOKENS = 4096
 
 _COMMON = ("a failed call counts as a wrong answer, where theirs leaves the question out",)
 DEVIATIONS = {
@@ -105,12 +104,3 @@ def _wrapped(memorize: str, recall: Recall) -> Iterator[str]:
         date = dates[facts[0]]
         before, _, after = memorize.partition("{context}")
         yield before.replace("{time_stamp}", f"{date:%Y-%m-%d %H:%M:%S}" if date else "") + "\n".join(facts) + after
-
-
-OFFICIAL_ANSWERING = OfficialAnswering(
-    record=protocol_record,
-    note=protocol_note,
-    compose=compose,
-    max_tokens=MAX_TOKENS,
-    temperature=TEMPERATURE,
-)
