@@ -7,6 +7,7 @@ from longmemeval.measures.notation import (
     MEASURES,
     Measure,
     MeasureKind,
+    current_recall,
     mrr,
     ndcg,
     ndcg_official,
@@ -14,12 +15,15 @@ from longmemeval.measures.notation import (
     recall,
     recall_all,
     recall_any,
+    stale_first,
+    stale_shown,
 )
 
 __all__ = [
     "MEASURES",
     "Measure",
     "MeasureKind",
+    "current_recall",
     "mrr",
     "ndcg",
     "ndcg_official",
@@ -27,4 +31,6 @@ __all__ = [
     "recall",
     "recall_all",
     "recall_any",
+    "stale_first",
+    "stale_shown",
 ]

@@ -18,6 +18,9 @@ def test_the_measures_are_the_documented_ones() -> None:
         "mrr",
         "ndcg@k",
         "ndcg_official@k",
+        "current_recall@k",
+        "stale_shown@k",
+        "stale_first",
     ]
 
 
