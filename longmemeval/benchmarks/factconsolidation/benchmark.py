@@ -21,7 +21,6 @@ CITATION = """@misc{hu2025memoryagentbench,
   eprint = {2507.05257},
   archivePrefix = {arXiv}
 }"""
-_FOLDER = "longmemeval.benchmarks.factconsolidation"
 _CONTROL = (
     "FactConsolidation's substring score: the whole list as the answer scores 100 % (offline/parrot), and so does "
     "naming the old and the new value. Only the limit of 10 tokens under --protocol official keeps it honest."
@@ -58,7 +57,7 @@ FACTCONSOLIDATION = Benchmark(
     name="factconsolidation",
     title="FactConsolidation",
     claims=lambda data: {"context", "questions", "answers", "metadata"} <= data.keys,
-    load=on_demand(f"{_FOLDER}.loader:FactConsolidationDataset"),
+    load=on_demand("longmemeval.benchmarks.factconsolidation.loader:FactConsolidationDataset"),
     shape="records with context, questions, answers and metadata, the rows of MemoryAgentBench as JSON",
     options=frozenset({"chunk_tokens"}),
     licence="MIT",
@@ -70,16 +69,16 @@ FACTCONSOLIDATION = Benchmark(
     prompts="strict",
     planting=answer_planting(),
     answering=OfficialAnswering(
-        record=on_demand(f"{_FOLDER}.protocol:protocol_record"),
-        note=on_demand(f"{_FOLDER}.protocol:protocol_note"),
-        compose=on_demand(f"{_FOLDER}.protocol:compose"),
+        record=on_demand("longmemeval.benchmarks.factconsolidation.protocol:protocol_record"),
+        note=on_demand("longmemeval.benchmarks.factconsolidation.protocol:protocol_note"),
+        compose=on_demand("longmemeval.benchmarks.factconsolidation.protocol:compose"),
         max_tokens=10,
         temperature=0.7,
     ),
     retrieval=RetrievalRules(
         level="turn", kinds=(current_recall, stale_shown), cutoffs=(5, 10), whole=(stale_first,), rules=_rules
     ),
-    quirks=on_demand(f"{_FOLDER}.quirks:factconsolidation_quirks"),
+    quirks=on_demand("longmemeval.benchmarks.factconsolidation.quirks:factconsolidation_quirks"),
     stand_in_dates=True,
     unit=lambda dataset, question: dataset.units[question.question_id],
     footnotes={

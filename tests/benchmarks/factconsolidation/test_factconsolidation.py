@@ -219,7 +219,7 @@ def bm25_ranking(facts: Sequence[str], query: str) -> list[str]:
     mean = sum(map(len, words)) / len(words)
     counts = [Counter(one) for one in words]
     scores = [0.0] * len(facts)
-    for term in sorted(set(re.findall(r"\w+", query.lower()))):
+    for term in re.findall(r"\w+", query.lower()):
         holding = [serial for serial, count in enumerate(counts) if term in count]
         idf = math.log(1 + (len(facts) - len(holding) + 0.5) / (len(holding) + 0.5))
         for serial in holding:
