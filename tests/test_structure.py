@@ -183,8 +183,9 @@ RUN_VERBS = {
     "longmemeval.pipeline.objects.verbs",
     "longmemeval.pipeline.run.repeats",
     "longmemeval.pipeline.demo",
-    "longmemeval.pipeline.estimate.forecast",
-    "longmemeval.pipeline.estimate.grading",
+    "longmemeval.pipeline.run.counted_prompts",
+    "longmemeval.pipeline.run.estimate",
+    "longmemeval.pipeline.evaluate.estimate",
     "longmemeval.pipeline.run.like",
 }
 

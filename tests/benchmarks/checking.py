@@ -12,7 +12,7 @@ from typing import Any
 
 from longmemeval.dataset import Dataset
 from longmemeval.llm.options import ModelOptions
-from longmemeval.pipeline.estimate.grading import forecast_grading
+from longmemeval.pipeline.evaluate.estimate import estimate_grading
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.run.run import RunOptions, run
@@ -134,7 +134,7 @@ def graded(
             before = set(server.got)
             for place, judge in enumerate(judges):
                 sent, options = server.got.total(), EvaluateOptions(judge=judge, model_options=model)
-                foreseen = forecast_grading([judge], run_id, options=options, where=where).judges[0].stage.work.calls
+                foreseen = estimate_grading([judge], run_id, options=options, where=where).judges[0].stage.work.calls
                 if place and foreseen:
                     found.wrong.append(f"{run_id}, {judge}: {foreseen} calls are foreseen")
                 made = evaluate(run_id, options=options, where=where).metrics

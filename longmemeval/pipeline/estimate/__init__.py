@@ -1,1 +1,1 @@
-"""Estimates of model calls before any is made: the same figures for `run`, `evaluate` and `sweep`."""
+"""What calls will take before any is made: what the estimates of all verbs share. Each verb has its `estimate.py`."""

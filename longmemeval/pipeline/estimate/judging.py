@@ -1,6 +1,8 @@
 """Estimate the calls that grade answers: the judge's prompts are made and counted."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
 
 from msgspec import structs
 
@@ -8,38 +10,73 @@ from longmemeval.core.event_loop import complete
 from longmemeval.judges.protocol import Judge
 from longmemeval.llm.call_counter import Call, CallCounter, longest_reply
 from longmemeval.llm.protocol import ChatModel
-from longmemeval.pipeline.estimate.work import CallEstimate, estimate_calls, sampled_of, share_of
-from longmemeval.records import Answer, Question
+from longmemeval.pipeline.estimate.calls import CallEstimate, estimate_calls, sampled_of, share_of
+from longmemeval.pipeline.estimate.replies import expected_labels
+from longmemeval.pipeline.estimate.stages import Pace, StageEstimate, stage
+from longmemeval.records import Answer, Gold, Question
 from longmemeval.results.run_questions import RunQuestions
 
-
-def to_label(run_questions: RunQuestions, answers: Mapping[str, Answer], unlabelled: Collection[str]) -> list[Question]:
-    """Return the questions whose answers would have to be labelled once all are answered.
-
-    Args:
-        answers: the existing answers, by question id.
-        unlabelled: the ids of existing answers without a label.
-    """
-    return [question for name, question in run_questions.questions.items() if name not in answers or name in unlabelled]
+LoadJudge = Callable[[Callable[[str], ChatModel]], Judge]
+"""Makes a judge from a factory of its chat models."""
 
 
-def judging_work(
-    spec: str,
-    load: Callable[[Callable[[str], ChatModel]], Judge],
-    run_questions: RunQuestions,
-    answers: Mapping[str, Answer],
-    left: Sequence[Question],
-    lengths: tuple[float, int] = (0, 0),
+@dataclass(frozen=True)
+class AnswersToJudge:
+    """The answers of a run as far as they exist, and how judges are asked about them."""
+
+    run_questions: RunQuestions
+    answers: Mapping[str, Answer]
+    """The existing answers, by question id."""
+    results_dir: Path
+    pace: Pace
+    lengths: tuple[float, int] = (0, 0)
+    """Tokens of a missing answer, expected and longest."""
+
+    def to_label(self, unlabelled: Collection[str]) -> list[Question]:
+        """Return the questions whose answers have to be labelled once all are answered.
+
+        Args:
+            unlabelled: the ids of existing answers without a label.
+        """
+        questions = self.run_questions.questions.items()
+        return [question for name, question in questions if name not in self.answers or name in unlabelled]
+
+    def stage(self, judge_id: str, spec: str, load: LoadJudge | None, left: Sequence[Question]) -> StageEstimate:
+        """Estimate a judge's calls about the questions that are left.
+
+        Args:
+            judge_id: its earlier replies are the expected ones.
+            spec: names a judge that is rules, or is not asked.
+            load: makes the judge; None: it is known by its id alone and cannot be asked.
+        """
+        if load:
+            work = self._work(spec, load, left)
+        else:
+            work = estimate_calls(spec, [], 0, "existing labels only; a judge named by its id is not called")
+        return stage(f"judge {work.model}", work, expected_labels(self.results_dir, judge_id, work), self.pace)
+
+    def _work(self, spec: str, load: LoadJudge, left: Sequence[Question]) -> CallEstimate:
+        """Estimate the calls; missing answers count as long as possible, at the lower end as expected."""
+        sampled = sampled_of(left)
+
+        def work(missing: float) -> CallEstimate:
+            told = longest_reply(round(missing))
+            answers = [self.answers.get(question.question_id) for question in sampled]
+            cases = [
+                (question, self.run_questions.gold(question.question_id), answer.hypothesis if answer else told)
+                for question, answer in zip(sampled, answers, strict=True)
+            ]
+            return judge_calls(spec, load, cases, len(left), f"{share_of(sampled, left)} prompts")
+
+        found = {length: work(length) for length in set(self.lengths)}
+        expected, longest = (found[length] for length in self.lengths)
+        return structs.replace(longest, least_prompt_tokens=expected.least_prompt_tokens)
+
+
+def judge_calls(
+    spec: str, load: LoadJudge, cases: Sequence[tuple[Question, Gold, str]], total: int, basis: str
 ) -> CallEstimate:
-    """Estimate what grading would take; missing answers count as long as possible, at the lower end as expected.
-
-    Args:
-        spec: the judge's.
-        load: makes the judge from a factory of its chat models.
-        answers: the existing answers, by question id.
-        left: the questions whose answers are to be labelled.
-        lengths: tokens of a missing answer, expected and longest.
-    """
+    """Estimate the calls about `total` answers by those about `cases`: questions with their gold and an answer."""
     counters: list[CallCounter] = []
 
     def counter(model: str) -> CallCounter:
@@ -50,24 +87,14 @@ def judging_work(
     if not counters:
         return estimate_calls(spec, [], 0, "rules, no model")
     counted = counters[0]
-    if not left:
+    if not cases:
         return estimate_calls(counted.spec, [], 0, "labelled already")
-    sampled = sampled_of(left)
 
-    async def grade(missing: str) -> list[Sequence[Call]]:
+    async def grade() -> list[Sequence[Call]]:
         calls: list[Sequence[Call]] = []
-        for question in sampled:
-            answer = answers.get(question.question_id)
-            hypothesis = answer.hypothesis if answer else missing
-            await judge.judge(question, run_questions.gold(question.question_id), hypothesis)
+        for question, gold, hypothesis in cases:
+            await judge.judge(question, gold, hypothesis)
             calls.append(counted.taken())
         return calls
 
-    def work(missing: float) -> CallEstimate:
-        calls = complete(grade(longest_reply(round(missing))))
-        return estimate_calls(counted.spec, calls, len(left), f"{share_of(sampled, left)} prompts")
-
-    expected, longest = (
-        found[length] for found in [{length: work(length) for length in set(lengths)}] for length in lengths
-    )
-    return structs.replace(longest, least_prompt_tokens=expected.least_prompt_tokens)
+    return estimate_calls(counted.spec, complete(grade()), total, basis)

@@ -20,17 +20,19 @@ from longmemeval.judges.definition import rules_of
 from longmemeval.judges.plants.plant import Plant
 from longmemeval.judges.protocol import Judge
 from longmemeval.llm.call_counter import CallCounter
-from longmemeval.llm.costs.prices import price
 from longmemeval.llm.costs.spending import Account, SpendingLimit
 from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import load_chat_model
 from longmemeval.measures.plant_rates import judge_rates, measured_rates
+from longmemeval.pipeline.estimate.judging import judge_calls
+from longmemeval.pipeline.estimate.replies import expected_labels
+from longmemeval.pipeline.estimate.stages import Pace, StageEstimate, stage
 from longmemeval.pipeline.judge_check.planted import encoded_plants, ground_of, planting_of
 from longmemeval.pipeline.progress import progress
 from longmemeval.pipeline.workers import Outcomes, WatchedChatModel, in_order
-from longmemeval.records import Judgement, Usage
+from longmemeval.records import Gold, Judgement, Usage
 from longmemeval.results.graded.judge_checks import (
     CHECK,
     FORMAT,
@@ -58,20 +60,6 @@ class CheckOptions(Struct, frozen=True):
     model_options: ModelOptions = ModelOptions()
     concurrency: int = CONCURRENCY
     spending: SpendingLimit | None = None
-
-
-class CheckEstimate(Struct, frozen=True):
-    """The estimate of a check."""
-
-    plants: int
-    to_judge: int
-    """Plants without a label by this judge."""
-    calls: int
-    prompt_tokens: int
-    completion_tokens: int
-    """The most tokens of all replies."""
-    usd: float | None
-    """The most dollars; None: the price is not known."""
 
 
 class CheckOutcome(Struct, frozen=True):
@@ -123,34 +111,15 @@ class JudgeChecking:
         self._plants_sha256 = sha256_bytes(self._lines)
         self.folder = check_folder(self._where.results_dir, self.identity.id, dataset.name, self._plants_sha256)
 
-    def estimate(self) -> CheckEstimate:
-        """Estimate what is left to do and the most it may cost; no call is made and nothing is written."""
-        counters: list[CallCounter] = []
-
-        def counter(spec: str) -> ChatModel:
-            counters.append(CallCounter(spec))
-            return counters[-1]
-
-        judge = self._judge(counter)
-        left = self._left()
+    def estimate(self) -> StageEstimate:
+        """Estimate what is left to do; no call is made and nothing is written."""
         # Rules would grade everything here and again in `check`.
-        to_grade = [] if rules_of(self.identity.model) else left
-
-        async def grade(plant: Plant) -> None:
-            await self._graded(judge, plant)
-
-        complete(in_order(to_grade, grade, 1))
-        calls = [(counter, call) for counter in counters for call in counter.calls]
-        prices = [price(counter.spec, call.prompt_tokens, call.max_tokens) for counter, call in calls]
-        known = [dollars for dollars in prices if dollars is not None]
-        return CheckEstimate(
-            plants=len(self.plants),
-            to_judge=len(left),
-            calls=len(calls),
-            prompt_tokens=sum(call.prompt_tokens for _, call in calls),
-            completion_tokens=sum(call.max_tokens for _, call in calls),
-            usd=sum(known) if len(known) == len(prices) else None,
-        )
+        left = [] if rules_of(self.identity.model) else self.left()
+        cases = [(self._questions[plant.question_id], self._gold(plant), plant.text) for plant in left]
+        work = judge_calls(self.identity.model, self._judge, cases, len(cases), "all prompts")
+        replies = expected_labels(self._where.results_dir, self.identity.id, work)
+        options = self._options
+        return stage(f"judge {work.model}", work, replies, Pace(options.model_options.rates, options.concurrency))
 
     def check(self) -> CheckOutcome:
         """Have the judge grade what it has not graded yet; finished work is kept if the check is interrupted.
@@ -165,7 +134,7 @@ class JudgeChecking:
         if not (self.folder / PLANTS).exists():
             write_atomic(self.folder / PLANTS, self._lines)
         with Journal(self.folder / JUDGEMENTS, Judgement) as journal:
-            left = self._left(journal.stored.records)
+            left = self.left(journal.stored.records)
             outcomes = Outcomes(len(left) < len(self.plants), "calls of the judge")
             judge = self._judge(partial(self._model, outcomes)) if left else None
             if judge:
@@ -209,7 +178,12 @@ class JudgeChecking:
                 fix="Restore it from a copy, or delete this folder and run the command again",
             )
 
-    def _left(self, judged: list[Judgement] | None = None) -> list[Plant]:
+    def left(self, judged: list[Judgement] | None = None) -> list[Plant]:
+        """Return the plants without a label by this judge.
+
+        Args:
+            judged: its judgements; None: those that are stored.
+        """
         if judged is None:
             judged = read_journal(self.folder / JUDGEMENTS, Judgement)
         by_rules = rules_of(self.identity.model) is not None
@@ -217,9 +191,11 @@ class JudgeChecking:
         return [plant for plant in self.plants if plant.plant_id not in done]
 
     async def _graded(self, judge: Judge, plant: Plant) -> Judgement:
-        gold = self._planting.graded_by(self._ground.golds[plant.question_id], plant)
-        judgement = await judge.judge(self._questions[plant.question_id], gold, plant.text)
+        judgement = await judge.judge(self._questions[plant.question_id], self._gold(plant), plant.text)
         return msgspec.structs.replace(judgement, question_id=plant.plant_id)
+
+    def _gold(self, plant: Plant) -> Gold:
+        return self._planting.graded_by(self._ground.golds[plant.question_id], plant)
 
     def _judge(self, factory: Callable[[str], ChatModel]) -> Judge:
         options = self._options

@@ -101,7 +101,7 @@ def sweep(
     planned = file if isinstance(file, SweepPlan) else plan(file)
     state = SweepState(planned.under(rates) if rates else planned, where)
     state.check_begun()
-    estimate = estimate_sweep(state, timed=dry_run)
+    estimate = estimate_sweep(state)
     dollars = planned.max_cost if max_cost is None else max_cost
     report = SweepReport(
         planned.name, str(where.results_dir), tuple(planned_run.run_id for planned_run in planned.runs), estimate

@@ -95,7 +95,7 @@ def test_labels_over_http_are_those_of_the_server(tmp_path: Path) -> None:
     again = JudgeChecking(
         data, JUDGE, options=CheckOptions(model_options=ModelOptions(api_base=server.url)), where=where
     )
-    assert again.estimate().calls == 0
+    assert again.estimate().work.calls == 0
 
 
 def test_what_is_left_is_judged_later_and_nothing_twice(tmp_path: Path) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from longmemeval.errors import FatalModelError, FixtureError, HarnessError
-from longmemeval.pipeline.estimate.work import CallEstimate
+from longmemeval.pipeline.estimate.calls import CallEstimate
 from longmemeval.pipeline.sweep.sweep import SweepReport
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.results.listing import named_runs

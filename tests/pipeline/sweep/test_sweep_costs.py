@@ -10,7 +10,7 @@ import pytest
 from longmemeval.errors import HarnessError, SpendingLimitError
 from longmemeval.llm.costs.prices import price
 from longmemeval.llm.tokens import framing_tokens, token_counter
-from longmemeval.pipeline.estimate.work import CallEstimate
+from longmemeval.pipeline.estimate.calls import CallEstimate
 from longmemeval.pipeline.sweep.sweep import sweep
 from tests.pipeline.helpers import answers, colours, folders_in
 from tests.pipeline.sweeps import LEXICAL, PRICED, estimated, served, swept, written

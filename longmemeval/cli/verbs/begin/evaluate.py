@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from longmemeval.cli.forecasts import show_grading
+from longmemeval.cli.estimates import show_grading
 from longmemeval.cli.interrupts import continue_with
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.batch import Batch
@@ -152,14 +152,14 @@ def _foresee(
     *,
     as_json: bool,
 ) -> None:
-    from longmemeval.pipeline.estimate.grading import forecast_grading
+    from longmemeval.pipeline.evaluate.estimate import estimate_grading
 
-    found = [forecast_grading(judges, run_id, options=options, where=where) for run_id in run_ids]
+    found = [estimate_grading(judges, run_id, options=options, where=where) for run_id in run_ids]
     if as_json:
         print_json(found[0] if len(found) == 1 else {"runs": found})
         return
-    for forecast in found:
-        show_grading(forecast)
+    for one in found:
+        show_grading(one)
 
 
 def _grade(

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from longmemeval.cli.forecasts import show_preparation
+from longmemeval.cli.estimates import show_preparation
 from longmemeval.cli.next_step import command_line
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.cluster import ClusterAddress, executor_spec
@@ -139,7 +139,7 @@ def _checks(memory: list[str], settings: list[str], parts: PartOptions, api_base
     return lines
 
 
-def _show_forecast(report: "PrepareReport") -> None:
+def _show_estimate(report: "PrepareReport") -> None:
     """Print what a dry run found."""
     from longmemeval.report.tables.cells import usage_line
 
@@ -167,7 +167,7 @@ def show(report: "PrepareReport", *, fresh: bool = False) -> None:
 
     parts, haystacks = ", ".join(report.parts) or "none", count_of(report.haystacks, "haystack")
     if report.dry_run:
-        _show_forecast(report)
+        _show_estimate(report)
         return
     if report.recovered.calls:
         err.print(

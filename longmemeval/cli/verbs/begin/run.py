@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from longmemeval.cli import next_step
-from longmemeval.cli.forecasts import show_forecast, show_sample_size
+from longmemeval.cli.estimates import show_run, show_sample_size
 from longmemeval.cli.interrupts import continue_with
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.batch import Batch
@@ -283,30 +283,30 @@ def run(
         tell=_tell,
     )
     if dry_run:
-        _forecast(structs.replace(asked, options=options), repeat, where, detect, calls.max_cost, as_json=as_json)
+        _estimate(structs.replace(asked, options=options), repeat, where, detect, calls.max_cost, as_json=as_json)
         return
     asked = structs.replace(asked, options=options)
     _answer_and_show(asked, repeat, where, places, as_json=as_json)
 
 
-def _forecast(
+def _estimate(
     asked: "RunRequest", repeat: int, where: "Folders", detect: float | None, max_cost: float | None, *, as_json: bool
 ) -> None:
     """Print what the run would take; first, where it is asked for, how many questions a difference takes."""
-    from longmemeval.pipeline.estimate.forecast import forecast_run
-    from longmemeval.pipeline.estimate.sample_size import sample_size
+    from longmemeval.pipeline.run.estimate import estimate_run
+    from longmemeval.pipeline.run.sample_size import sample_size
 
     data, chosen = asked.dataset, asked.selection
-    forecast = forecast_run(
+    estimate = estimate_run(
         data, asked.configuration, asked.model, selection=chosen, options=asked.options, where=where
     )
-    size = None if detect is None else sample_size(data, detect, forecast, chosen.seed, max_cost)
+    size = None if detect is None else sample_size(data, detect, estimate, chosen.seed, max_cost)
     if as_json:
-        print_json(forecast if size is None else {"forecast": forecast, "sample_size": size})
+        print_json(estimate if size is None else {"forecast": estimate, "sample_size": size})
         return
     if size:
         show_sample_size(size)
-    show_forecast(forecast, runs=repeat)
+    show_run(estimate, runs=repeat)
 
 
 def _answer_and_show(

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from msgspec import structs
 
-from longmemeval.cli.forecasts import RANGES, show_preparation, stage_cells
+from longmemeval.cli.estimates import show_sweep
 from longmemeval.cli.next_step import command_line
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
@@ -19,7 +19,6 @@ from longmemeval.report.tables.layout import fits, legend, lettered
 from longmemeval.report.tables.table import Table
 
 if TYPE_CHECKING:
-    from longmemeval.pipeline.sweep.estimate import RunEstimate, SweepEstimate
     from longmemeval.pipeline.sweep.sweep import SweepComparison, SweepReport
     from longmemeval.results.graded.graded_run import RunSummary
 
@@ -67,7 +66,7 @@ def sweep(
     if as_json:
         print_json(_document(report))
     elif dry_run:
-        show_estimate(report.estimate, len(report.runs))
+        show_sweep(report.estimate, len(report.runs))
     else:
         show(report)
     for failure in report.failures:
@@ -87,43 +86,6 @@ def show(report: "SweepReport") -> None:
     new = f"{count_of(report.newly_answered, 'question')} answered and {count_of(report.newly_judged, 'answer')} graded"
     err.print(f"{report.seconds:.1f} s: {new if worked else 'nothing was left to do'}.")
     out.print(printable(f"Runs: {report.results}/{report.name}_*"))
-
-
-def show_estimate(estimate: "SweepEstimate", planned: int) -> None:
-    """Print what is left to do, run by run and in all."""
-    from longmemeval.pipeline.sweep.estimate import totals_line
-
-    preparation = estimate.preparation
-    out.print(f"{count_of(planned, 'run')}: {estimate.complete} complete, {len(estimate.runs)} left.")
-    if preparation.prepared:
-        out.print(printable(f"To prepare: {preparation.prepared} of {preparation.haystacks} haystacks"))
-        show_preparation(preparation)
-    if estimate.runs:
-        rows = [row for run in estimate.runs for row in _work_rows(run)]
-        columns = ["run", "to do", "calls", "prompt\ntokens", "reply\ntokens", "USD", "time", "known by"]
-        table = Table("", columns, rows, left=frozenset({0, 1, 7}), prose=frozenset({1, 7}), drop=(7,))
-        called = {} if fits(table, out.width) else lettered([run.run_id for run in estimate.runs])
-        print_table(structs.replace(table, rows=[[called.get(row[0], row[0]), *row[1:]] for row in rows]))
-        print_lines(legend(called))
-    expected = dict.fromkeys(run.replies for run in estimate.runs if run.answering.work.calls)
-    print_lines(
-        [
-            totals_line(estimate),
-            *([RANGES] if expected else ()),
-            *(printable(f"Expected replies: {basis}.") for basis in expected),
-            *(f"Note: {note}." for note in estimate.notes),
-        ]
-    )
-
-
-def _work_rows(run: "RunEstimate") -> list[list[str]]:
-    """Questions that are asked about first, the answers of a run, and each judge that is a chat model."""
-    first = run.questions
-    rows = [["", "question analysis", *stage_cells(first)[1:]]] if first else []
-    rows.append(["", count_of(run.questions_left, "answer"), *stage_cells(run.answering)[1:]])
-    rows += [["", *stage_cells(stage)] for stage in run.judging if stage.work.calls]
-    rows[0][0] = run.run_id
-    return rows
 
 
 def _count(value: float | None) -> str:

@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from longmemeval.cli.estimates import show_stages
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.completion import complete_judge
 from longmemeval.cli.options.groups import add_verb
@@ -12,7 +13,8 @@ from longmemeval.cli.output import err, out, print_json, print_lines, print_tabl
 from longmemeval.core.text.plural import count_of
 
 if TYPE_CHECKING:
-    from longmemeval.pipeline.judge_check.check import CheckEstimate
+    from longmemeval.pipeline.estimate.stages import StageEstimate
+    from longmemeval.pipeline.judge_check.check import JudgeChecking
 
 app = typer.Typer(cls=Verbs, help="Check judges on answers whose truth is known.")
 
@@ -45,6 +47,7 @@ def check(
     tables show beside its scores what these are when corrected for its errors (docs/grading.md).
     """
     from longmemeval.benchmarks.registry import load_dataset
+    from longmemeval.pipeline.estimate.stages import total_of
     from longmemeval.pipeline.judge_check.check import CheckOptions, JudgeChecking
     from longmemeval.report.tables.judge_check import check_notes, check_table
 
@@ -59,14 +62,18 @@ def check(
     data = load_dataset(dataset, where.data_dir)
     checking = JudgeChecking(data, judge, selection=questions.selection(), options=options, where=where)
     estimate = checking.estimate()
+    plants = f"{count_of(len(checking.plants), 'plant')}, {len(checking.left()):,} to be judged"
     if dry_run:
         if as_json:
-            print_json({"estimate": estimate})
+            print_json({"estimate": _document(checking, estimate)})
+        elif estimate.work.calls:
+            out.print(f"{plants}.")
+            show_stages(["stage"], [([estimate.name], estimate)])
         else:
-            out.print(_told(estimate))
+            out.print(f"{plants}; no model is called.")
         return
-    if estimate.calls:
-        err.print(_told(estimate))
+    if estimate.work.calls:
+        err.print(f"{plants}: {total_of([estimate]).told()}.")
     outcome = checking.check()
     if as_json:
         print_json({"check": outcome.check, "folder": str(outcome.folder), "usage": outcome.usage})
@@ -76,14 +83,15 @@ def check(
     out.print(f"Judged now: {outcome.newly_judged:,}; plants and labels: {printable(str(outcome.folder))}/")
 
 
-def _told(estimate: "CheckEstimate") -> str:
-    from longmemeval.report.tables.cells import dollars
-
-    plants = f"{count_of(estimate.plants, 'plant')}, {estimate.to_judge:,} to be judged"
-    if not estimate.calls:
-        return f"{plants}; no model is called."
-    tokens = f"{estimate.prompt_tokens:,} prompt tokens and at most {estimate.completion_tokens:,} of replies"
-    return f"{plants}: {count_of(estimate.calls, 'call')}, {tokens}, at most {dollars(estimate.usd)}."
+def _document(checking: "JudgeChecking", stage: "StageEstimate") -> dict[str, object]:
+    return {
+        "plants": len(checking.plants),
+        "to_judge": len(checking.left()),
+        "calls": stage.work.calls,
+        "prompt_tokens": stage.work.prompt_tokens,
+        "completion_tokens": stage.work.completion_tokens,
+        "usd": stage.work.dollars,
+    }
 
 
 add_verb(app, "check", check, example="longmemeval judge check offline/lexical --dataset sample")

@@ -1,4 +1,4 @@
-"""Estimate the calls that answer questions: their prompts are made from the fixtures and counted."""
+"""Count the calls that answer questions: their prompts are made from the fixtures, and nothing is sent."""
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
@@ -23,10 +23,10 @@ from longmemeval.memory.faults import recall_of
 from longmemeval.memory.gold import gold_for
 from longmemeval.memory.items import message_item
 from longmemeval.memory.protocol import MemoryTools
-from longmemeval.pipeline.estimate.work import CallEstimate, estimate_calls, sampled_of, share_of
+from longmemeval.pipeline.estimate.calls import CallEstimate, estimate_calls, sampled_of, share_of
 from longmemeval.pipeline.prepare.access import PreparedFixtures
 from longmemeval.pipeline.prepare.query_vectors import query_vectors
-from longmemeval.pipeline.run.question_analysis import QueryModel
+from longmemeval.pipeline.run.run import RunOptions
 from longmemeval.ranking.questions.analysis import analyse_by_model, analyse_by_rules
 from longmemeval.reading.reader import Reader, ReadingConfiguration
 from longmemeval.records import Question, Recall
@@ -36,26 +36,29 @@ from longmemeval.storage.messages import haystack_messages
 
 
 @dataclass(frozen=True)
-class AnswerSetup:
+class RunSetup:
     """The settings with which questions would be answered."""
 
     dataset: Dataset
     configuration: MemoryConfiguration
-    reading: ReadingConfiguration
     model: str
-    prepared: str
-    """The name of the preparation."""
-    embedder: str | None
-    """Another name of the fixtures' embedder."""
+    reading: ReadingConfiguration
+    options: RunOptions
+    """Their `reading` is ignored."""
     where: Folders
 
+    @property
+    def fixtures(self) -> PreparedFixtures:
+        """The fixtures that are read."""
+        return PreparedFixtures(self.dataset, self.options.prepared, self.where, self.configuration)
 
-def answering_work(setup: AnswerSetup, left: Sequence[Question]) -> CallEstimate:
+
+def answering_work(setup: RunSetup, left: Sequence[Question]) -> CallEstimate:
     """Estimate what answering the questions that are left would take."""
     spec = setup.model
     if not left:
         return estimate_calls(spec, [], 0, "answered already")
-    fixtures = PreparedFixtures(setup.dataset, setup.prepared, setup.where, setup.configuration)
+    fixtures = setup.fixtures
     prepared = fixtures.begun(left)
     with suppress(FixtureError):
         if sampled := sampled_of(prepared):
@@ -70,7 +73,7 @@ def answering_work(setup: AnswerSetup, left: Sequence[Question]) -> CallEstimate
 
 
 def _prompts(
-    setup: AnswerSetup, questions: Sequence[Question], fixtures: PreparedFixtures
+    setup: RunSetup, questions: Sequence[Question], fixtures: PreparedFixtures
 ) -> tuple[list[Sequence[Call]], str]:
     """Return the calls that would answer each of `questions`, and a note on how they differ from the run's.
 
@@ -98,7 +101,7 @@ def _prompts(
 
 
 def _read(
-    setup: AnswerSetup,
+    setup: RunSetup,
     questions: Sequence[Question],
     counter: CallCounter,
     recall: Callable[[Question], Awaitable[Recall]],
@@ -122,17 +125,17 @@ def _read(
 
 
 def _vectors(
-    setup: AnswerSetup, questions: Sequence[Question], fixtures: PreparedFixtures
+    setup: RunSetup, questions: Sequence[Question], fixtures: PreparedFixtures
 ) -> tuple[Callable[[str], Vector], str]:
     """Return a function that embeds questions: as in the run, unless that would cost money; and a note."""
     identity = fixtures.embedder_of(questions)
     if identity is None or not is_remote(identity.spec):
-        return query_vectors(questions, identity, setup.embedder, None, setup.where, keep=False), ""
+        return query_vectors(questions, identity, setup.options.embedder, None, setup.where, keep=False), ""
     stand_in = HashingEmbedder(fixtures.dimension_of(questions))
     return lambda text: stand_in.embed([text])[0], ", searched with other vectors than the embedder's"
 
 
-def _histories(setup: AnswerSetup, questions: Sequence[Question]) -> tuple[list[Sequence[Call]], str]:
+def _histories(setup: RunSetup, questions: Sequence[Question]) -> tuple[list[Sequence[Call]], str]:
     """Return the calls that would answer each of `questions` from its whole haystack, which need not be prepared."""
 
     async def everything(question: Question) -> Recall:
@@ -142,7 +145,7 @@ def _histories(setup: AnswerSetup, questions: Sequence[Question]) -> tuple[list[
     return _read(setup, questions, CallCounter(setup.model), everything)
 
 
-def analysing_work(setup: AnswerSetup, model: QueryModel, questions: Sequence[Question]) -> CallEstimate | None:
+def analysing_work(setup: RunSetup, questions: Sequence[Question]) -> CallEstimate | None:
     """Estimate what asking a chat model about the questions first would take; None if nothing is asked.
 
     If there is a cache of replies, all questions are looked up in it, and those it holds are left out.
@@ -150,13 +153,14 @@ def analysing_work(setup: AnswerSetup, model: QueryModel, questions: Sequence[Qu
     method = analysis_of(setup.configuration)
     if not method.asks_model or not questions:
         return None
+    spec = setup.options.query_model or setup.model
     # An empty reply is not cached.
-    counter = CallCounter(model.spec, silent=True)
+    counter = CallCounter(spec, silent=True)
     cache = setup.where.cache_dir / REPLIES
     chat: ChatModel = counter
     sampled: Sequence[Question] = sampled_of(questions)
     if cache.exists():
-        sampled, chat = questions, CachedChatModel(counter, cache, options=model.options)
+        sampled, chat = questions, CachedChatModel(counter, cache, options=setup.options.model_options)
     calls: list[Sequence[Call]] = []
 
     async def ask() -> None:
@@ -167,4 +171,4 @@ def analysing_work(setup: AnswerSetup, model: QueryModel, questions: Sequence[Qu
     complete(ask())
     cached = sum(not calls_of_question for calls_of_question in calls)
     note = f", {cached:,} in the cache" if cached else ""
-    return estimate_calls(model.spec, calls, len(questions), f"{share_of(sampled, questions)} prompts{note}")
+    return estimate_calls(spec, calls, len(questions), f"{share_of(sampled, questions)} prompts{note}")

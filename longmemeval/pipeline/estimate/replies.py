@@ -8,16 +8,12 @@ from msgspec import Struct
 
 from longmemeval.core.journal import read_journal
 from longmemeval.errors import HarnessError
-from longmemeval.pipeline.estimate.work import CallEstimate
+from longmemeval.pipeline.estimate.assumed import CALLS_ASSUMED, LABEL_ROOM, LABEL_TOKENS, REPLY_SHARE, call_seconds
+from longmemeval.pipeline.estimate.calls import CallEstimate
 from longmemeval.records import Answer, Judgement, sum_latencies
 from longmemeval.results.lines import ANSWERS, judgements_file
 from longmemeval.results.manifest import RunManifest, run_ids, stored_manifest
 from longmemeval.results.settings import AnswerSettings
-
-_ASSUMED_SHARE, _ASSUMED_LABEL = 0.2, 3
-"""The assumed share of the longest reply; and tokens of a label, usually yes or no, if the limit is low."""
-_LABEL_ROOM = 20
-_ASSUMED_SECONDS, _ASSUMED_TOKENS_PER_SECOND = 1.0, 50.0
 
 
 class ReplyStats(Struct, frozen=True):
@@ -62,7 +58,7 @@ def expected_labels(results_dir: Path, judge_id: str, work: CallEstimate) -> Rep
         path = judgements_file(folder, judge_id)
         if path.exists() and (found := _measured(read_journal(path, Judgement), f"run {folder.name}", longest)):
             return found
-    return _assumed(work.model, longest, _ASSUMED_LABEL if longest <= _LABEL_ROOM else None)
+    return _assumed(work.model, longest, LABEL_TOKENS if longest <= LABEL_ROOM else None)
 
 
 def assumed_replies(work: CallEstimate) -> ReplyStats:
@@ -76,11 +72,10 @@ def _longest_of(work: CallEstimate) -> int:
 
 
 def _assumed(model: str, longest: int, tokens: float | None = None) -> ReplyStats:
-    length = f"replies of {_ASSUMED_SHARE:.0%} of the longest" if tokens is None else f"{tokens:.0f} tokens"
-    tokens = min(longest, _ASSUMED_SHARE * longest if tokens is None else tokens)
-    seconds = _ASSUMED_SECONDS + tokens / _ASSUMED_TOKENS_PER_SECOND
-    rate = f"{_ASSUMED_SECONDS:.0f} s and {_ASSUMED_TOKENS_PER_SECOND:.0f} tokens a second"
-    return ReplyStats(tokens, seconds, f"assumed: no earlier run by {model}; {length}, {rate}")
+    length = f"replies of {REPLY_SHARE:.0%} of the longest" if tokens is None else f"{tokens:.0f} tokens"
+    tokens = min(longest, REPLY_SHARE * longest if tokens is None else tokens)
+    basis = f"assumed: no earlier run by {model}; {length}, {CALLS_ASSUMED}"
+    return ReplyStats(tokens, call_seconds(tokens), basis)
 
 
 def _latest(results_dir: Path, fits: Callable[[RunManifest], bool]) -> list[Path]:
@@ -106,5 +101,5 @@ def _measured(lines: Sequence[Answer] | Sequence[Judgement], basis: str, longest
     tokens = sum(line.usage.completion_tokens for line in paid) / calls
     took = sum_latencies(line.latency_ms for line in paid)
     # The time of calls by batch is not known.
-    usual = _ASSUMED_SECONDS + tokens / _ASSUMED_TOKENS_PER_SECOND
-    return ReplyStats(min(tokens, longest), usual if took is None else took / calls / 1000, basis)
+    seconds = call_seconds(tokens) if took is None else took / calls / 1000
+    return ReplyStats(min(tokens, longest), seconds, basis)

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from longmemeval.benchmarks.specs import units_of
 from longmemeval.dataset import Dataset
-from longmemeval.pipeline.estimate.forecast import Forecast
+from longmemeval.pipeline.run.estimate import RunEstimate
 from longmemeval.results.selection import stratified_order
 from longmemeval.statistics.power import (
     ALPHA,
@@ -49,14 +49,14 @@ class SampleSize(Struct, frozen=True):
 
 
 def sample_size(
-    dataset: Dataset, points: float, forecast: Forecast, seed: int = 0, max_cost: float | None = None
+    dataset: Dataset, points: float, estimate: RunEstimate, seed: int = 0, max_cost: float | None = None
 ) -> SampleSize:
     """Return how many questions two runs must answer so that a difference of `points` shows with 80 % power.
 
     Args:
         dataset: the data; the questions are those that `--sample N` draws.
         points: the difference, in points of accuracy (0 to 100, both excluded).
-        forecast: of a run over any part of the data; its calls, dollars and time are scaled by the questions left.
+        estimate: of a run over any part of the data; its calls, dollars and time are scaled by the questions left.
         seed: of the sample.
         max_cost: dollars for both runs together.
     """
@@ -65,14 +65,14 @@ def sample_size(
     sample = _Sample([haystacks[name] for name in order])
     needed = sample.least(points)
     affordable = None
-    per_question = _dollars(forecast, 1)
+    per_question = _dollars(estimate, 1)
     if max_cost is not None and per_question and per_question[1]:
         paid = min(len(order), int(max_cost / 2 / per_question[1]))
-        affordable = _amount(paid, sample, forecast)
+        affordable = _amount(paid, sample, estimate)
     return SampleSize(
         points=points,
-        needed=None if needed is None else _amount(needed, sample, forecast),
-        available=_amount(len(order), sample, forecast),
+        needed=None if needed is None else _amount(needed, sample, estimate),
+        available=_amount(len(order), sample, estimate),
         affordable=affordable,
         assumptions=tuple(_assumptions(sample)),
     )
@@ -112,24 +112,24 @@ class _Sample:
         return bisect_left(range(most), -points, lo=1, key=lambda n: -self.points(n))
 
 
-def _amount(questions: int, sample: _Sample, forecast: Forecast) -> Amount:
-    seconds = [stage.seconds for stage in forecast.stages]
+def _amount(questions: int, sample: _Sample, estimate: RunEstimate) -> Amount:
+    seconds = [stage.seconds for stage in estimate.stages]
     known = [value for value in seconds if value is not None]
-    share = questions / forecast.left if forecast.left else 0.0
+    share = questions / estimate.left if estimate.left else 0.0
     return Amount(
         questions=questions,
         points=sample.points(questions),
-        dollars=_dollars(forecast, questions),
-        seconds=sum(known) * share if forecast.left and len(known) == len(seconds) else None,
+        dollars=_dollars(estimate, questions),
+        seconds=sum(known) * share if estimate.left and len(known) == len(seconds) else None,
     )
 
 
-def _dollars(forecast: Forecast, questions: int) -> tuple[float, float] | None:
-    ranges = [(stage.dollars, stage.work.dollars) for stage in forecast.stages]
+def _dollars(estimate: RunEstimate, questions: int) -> tuple[float, float] | None:
+    ranges = [(stage.dollars, stage.work.dollars) for stage in estimate.stages]
     known = [(low, high) for low, high in ranges if low is not None and high is not None]
-    if not forecast.left or len(known) < len(ranges):
+    if not estimate.left or len(known) < len(ranges):
         return None
-    share = questions / forecast.left
+    share = questions / estimate.left
     return sum(low for low, _ in known) * share, sum(high for _, high in known) * share
 
 

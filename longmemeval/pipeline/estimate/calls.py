@@ -10,10 +10,8 @@ from longmemeval.core.files import sha256_text
 from longmemeval.llm.call_counter import Call
 from longmemeval.llm.costs.prices import price
 from longmemeval.llm.options import is_offline
+from longmemeval.pipeline.estimate.assumed import SAMPLED
 from longmemeval.records import Question
-
-SAMPLED = 20
-"""Questions whose prompts are made; the others are assumed to be like them."""
 
 
 class CallEstimate(Struct, frozen=True):

@@ -15,10 +15,10 @@ from longmemeval.llm.rates.limits import Rate, RateLimits
 from longmemeval.llm.tokens import encoding_of
 from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.pipeline.batches.batches import BatchOptions
-from longmemeval.pipeline.estimate.forecast import Forecast, forecast_run
-from longmemeval.pipeline.estimate.work import estimate_calls
+from longmemeval.pipeline.estimate.calls import estimate_calls
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.run.estimate import RunEstimate, estimate_run
 from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.reading.reader import ReadingMethod, reading_configuration
 from longmemeval.results.selection import Selection
@@ -36,11 +36,11 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
         yield running
 
 
-def foreseen(path: Path, memory: str = "last-k", model: str = PRICED, **options: object) -> Forecast:
+def foreseen(path: Path, memory: str = "last-k", model: str = PRICED, **options: object) -> RunEstimate:
     """Of a run over the four questions in a folder."""
     dataset, where = colours(path / "colours.json", 4), folders_in(path)
     before = tree(path)
-    forecast = forecast_run(
+    forecast = estimate_run(
         dataset,
         resolve_configuration(memory),
         model,
@@ -103,14 +103,14 @@ def test_tokens_that_the_server_counts_are_in_the_range(
         reading = reading_configuration(method)
         with CountingServer(lambda body: "It is green") as server:
             options = RunOptions(model_options=ModelOptions(server.url), run_id="r", reading=reading)
-            answers, judge = forecast_run(
+            answers, judge = estimate_run(
                 dataset, resolve_configuration(memory), PRICED, selection=Selection(), options=options, where=where
             ).stages
             prepare(dataset, [memory], options=PrepareOptions(jobs=1), where=where)
             used = run(dataset, memory, PRICED, options=options, where=where).usage
             assert used.calls == answers.work.calls == count
             assert answers.work.least_prompt_tokens <= used.prompt_tokens <= answers.work.most_prompt_tokens
-            (left,) = forecast_run(
+            (left,) = estimate_run(
                 dataset, resolve_configuration(memory), PRICED, selection=Selection(), options=options, where=where
             ).stages[1:]
             graded = evaluate(
@@ -164,7 +164,7 @@ def test_the_prompts_of_questions_that_are_prepared_stand_for_the_others(tmp_pat
 def test_asking_about_the_questions_first(tmp_path: Path) -> None:
     prepared_colours(tmp_path, 4, "hybrid")
     dataset, where = colours(tmp_path / "colours.json", 4), folders_in(tmp_path)
-    forecast = forecast_run(
+    forecast = estimate_run(
         dataset,
         resolve_configuration("hybrid", ["decompose=model"]),
         PRICED,
@@ -184,7 +184,7 @@ def test_replies_about_questions_that_are_kept_are_not_paid_again(tmp_path: Path
     options = RunOptions(model_options=ModelOptions(server.url))
     server.responder = lambda body: '{"queries": ["colour"]}'
     run(dataset, memory, PRICED, selection=Selection(limit=3), options=options, where=where)
-    forecast = forecast_run(dataset, memory, PRICED, selection=Selection(), options=options, where=where)
+    forecast = estimate_run(dataset, memory, PRICED, selection=Selection(), options=options, where=where)
     assert (forecast.stages[0].work.calls, forecast.stages[0].work.basis) == (1, "all 4 prompts, 3 in the cache")
 
 

@@ -10,7 +10,7 @@ from longmemeval.llm.costs.prices import price
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.rates.limits import Rate, RateLimits
 from longmemeval.pipeline.batches.batches import BatchOptions
-from longmemeval.pipeline.estimate.grading import forecast_grading
+from longmemeval.pipeline.evaluate.estimate import estimate_grading
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.settings import Folders
@@ -34,7 +34,7 @@ def test_it_is_what_the_judge_is_then_sent(
 ) -> None:
     _, where = answered
     before = tree(tmp_path)
-    forecast = forecast_grading([OFFICIAL, LEXICAL], "r", options=EvaluateOptions(), where=where)
+    forecast = estimate_grading([OFFICIAL, LEXICAL], "r", options=EvaluateOptions(), where=where)
     assert tree(tmp_path) == before
     assert (forecast.questions, forecast.answered) == (4, 4)
     model, rules = forecast.judges
@@ -48,10 +48,10 @@ def test_it_is_what_the_judge_is_then_sent(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
     with ModelServer(lambda body: "yes") as server:
         there = EvaluateOptions(judge=OFFICIAL, model_options=ModelOptions(server.url))
-        expected = forecast_grading([OFFICIAL], "r", options=there, where=where).judges[0].stage.work
+        expected = estimate_grading([OFFICIAL], "r", options=there, where=where).judges[0].stage.work
         evaluate("r", options=there, where=where)
         assert len(server.requests) == expected.calls
-        again = forecast_grading([OFFICIAL], "r", options=there, where=where)
+        again = estimate_grading([OFFICIAL], "r", options=there, where=where)
     (judge,) = again.judges
     assert (judge.labelled, judge.left, judge.stage.work.calls) == (4, 0, 0)
 
@@ -65,7 +65,7 @@ def test_replies_are_expected_as_the_judge_gave_them_before(
         there = EvaluateOptions(judge=OFFICIAL, model_options=ModelOptions(server.url))
         evaluate("r", options=there, where=where)
         run(dataset, "none", MODEL, options=RunOptions(run_id="other"), where=where)
-        (judge,) = forecast_grading([OFFICIAL], "other", options=there, where=where).judges
+        (judge,) = estimate_grading([OFFICIAL], "other", options=there, where=where).judges
     assert (judge.replies, judge.stage.reply_tokens) == ("run r", 4 * 3)
     (stored,) = (where.results_dir / "r" / "judgements").glob("*.jsonl")
     latencies = [one["latency_ms"] for one in json_lines(stored)]
@@ -76,11 +76,11 @@ def test_votes_limits_and_batches(answered: tuple[Dataset, Folders]) -> None:
     _, where = answered
     limited = ModelOptions(rates=RateLimits(otherwise=Rate(rpm=6)))
     options = EvaluateOptions(votes=3, model_options=limited)
-    (judge,) = forecast_grading([OFFICIAL], "r", options=options, where=where).judges
+    (judge,) = estimate_grading([OFFICIAL], "r", options=options, where=where).judges
     assert judge.stage.work.calls == 12
     assert judge.stage.seconds == pytest.approx(110.0)
-    (direct,) = forecast_grading([OFFICIAL], "r", options=EvaluateOptions(), where=where).judges
-    batched = forecast_grading([OFFICIAL], "r", options=EvaluateOptions(batch=BatchOptions()), where=where)
+    (direct,) = estimate_grading([OFFICIAL], "r", options=EvaluateOptions(), where=where).judges
+    batched = estimate_grading([OFFICIAL], "r", options=EvaluateOptions(batch=BatchOptions()), where=where)
     assert batched.batch == (f"judge {OFFICIAL}",)
     assert batched.judges[0].stage.dollars == pytest.approx((direct.stage.dollars or 0) / 2)
 

@@ -9,10 +9,8 @@ from longmemeval.judges.definition import rules_of
 from longmemeval.llm.registry import check_batches, model_warning
 from longmemeval.pipeline.batches.state import FOLDER as BATCHES
 from longmemeval.pipeline.batches.state import batches_in
-from longmemeval.pipeline.estimate.judging import judging_work
-from longmemeval.pipeline.estimate.measured import expected_labels
-from longmemeval.pipeline.estimate.stages import Stage, Stages
-from longmemeval.pipeline.estimate.work import estimate_calls
+from longmemeval.pipeline.estimate.judging import AnswersToJudge
+from longmemeval.pipeline.estimate.stages import Pace, StageEstimate
 from longmemeval.pipeline.evaluate.evaluate import (
     ChosenJudge,
     EvaluateOptions,
@@ -27,35 +25,35 @@ from longmemeval.results.scores.checks import check_labels, refuse
 from longmemeval.settings import Folders, folders
 
 
-class JudgeForecast(Struct, frozen=True):
-    """The forecast of one judge."""
+class JudgeEstimate(Struct, frozen=True):
+    """The estimate of one judge."""
 
     judge: str
     """The judge's id."""
     labelled: int
     """Answers that it has labelled already."""
     left: int
-    stage: Stage
+    stage: StageEstimate
     replies: str
     """The source of the expected length and time of its replies."""
 
 
-class GradingForecast(Struct, frozen=True):
-    """The forecast of grading a run."""
+class GradingEstimate(Struct, frozen=True):
+    """The estimate of grading a run."""
 
     run: str
     questions: int
     answered: int
     """The number of answers that can be graded."""
-    judges: tuple[JudgeForecast, ...]
+    judges: tuple[JudgeEstimate, ...]
     batch: tuple[str, ...] = ()
     """The stages whose calls go by batch."""
     notes: tuple[str, ...] = ()
 
 
-def forecast_grading(
+def estimate_grading(
     judges: Sequence[str | None], run_id: str, *, options: EvaluateOptions, where: Folders | None = None
-) -> GradingForecast:
+) -> GradingEstimate:
     """Estimate `evaluate_by`; arguments as there. Nothing is called or written.
 
     Raises:
@@ -64,42 +62,34 @@ def forecast_grading(
     """
     where = where or folders()
     files, run_questions = answers_to_grade(run_id, options, where)
-    answered = [name for name, answer in files.answers.items() if answer.status == "ok"]
-    stages = Stages(options.model_options.rates, batch=options.batch is not None)
-    found: list[JudgeForecast] = []
+    pace = Pace(options.model_options.rates, options.concurrency, options.batch is not None)
+    to_judge = AnswersToJudge(run_questions, files.answers, where.results_dir, pace)
+    found: list[JudgeEstimate] = []
     notes: dict[str, None] = {}
     for spec in judges:
         judge = chosen_judge(files, run_questions.benchmark, options, where.data_dir, spec)
         refuse(files, check_labels(files, judge.identity, run_questions))
-        found.append(_judging(judge, files, run_questions, options, stages, where))
+        found.append(_judging(judge, files, to_judge))
         notes |= dict.fromkeys(_notes(judge, files, run_questions, options))
-    return GradingForecast(
-        run_id, len(run_questions.questions), len(answered), tuple(found), stages.by_batch, tuple(notes)
+    return GradingEstimate(
+        run_id,
+        len(run_questions.questions),
+        sum(answer.status == "ok" for answer in files.answers.values()),
+        tuple(found),
+        tuple(one.stage.name for one in found if one.stage.by_batch),
+        tuple(notes),
     )
 
 
-def _judging(
-    judge: ChosenJudge,
-    files: RunFiles,
-    run_questions: RunQuestions,
-    options: EvaluateOptions,
-    stages: Stages,
-    where: Folders,
-) -> JudgeForecast:
-    identity = judge.identity
+def _judging(judge: ChosenJudge, files: RunFiles, to_judge: AnswersToJudge) -> JudgeEstimate:
+    identity, run_questions = judge.identity, to_judge.run_questions
     wanted = set(unlabelled(files, identity))
     answered = sum(answer.status == "ok" for answer in files.answers.values())
     at_hand = {judgement.question_id for judgement in judgements_at_hand(files, run_questions, identity, wanted)}
-    to_ask = wanted - at_hand
+    to_ask = wanted - at_hand if judge.made_of else set()
     left = [question for name, question in run_questions.questions.items() if name in to_ask]
-    if judge.made_of:
-        work = judging_work(identity.model, judge.made_of, run_questions, files.answers, left)
-    else:
-        left = []
-        work = estimate_calls(identity.model, [], 0, "existing labels only; a judge named by its id is not called")
-    replies = expected_labels(where.results_dir, identity.id, work)
-    stage = stages.add(f"judge {identity.model}", work, replies, options.concurrency)
-    return JudgeForecast(identity.id, answered - len(wanted), len(left), stage, replies.basis)
+    stage = to_judge.stage(identity.id, identity.model, judge.made_of, left)
+    return JudgeEstimate(identity.id, answered - len(wanted), len(left), stage, stage.replies)
 
 
 def _notes(judge: ChosenJudge, files: RunFiles, run_questions: RunQuestions, options: EvaluateOptions) -> list[str]:

@@ -1,1 +1,0 @@
-"""Estimates of preparing: calls, time, disk."""

@@ -1,0 +1,193 @@
+"""Estimate the time of a preparation: what earlier ones recorded for the same parts, else a stated assumption."""
+
+import time
+from collections import Counter
+from collections.abc import Sequence
+from functools import cache
+from math import ceil
+
+import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
+
+from longmemeval.core.executors.registry import is_alone
+from longmemeval.core.journal import read_journal
+from longmemeval.core.text.plural import count_of
+from longmemeval.embedding.remote import MAX_BATCH_CHARACTERS, MAX_BATCH_TEXTS
+from longmemeval.pipeline.estimate.assumed import CALL_S, CALLS_ASSUMED, LEAST, MESSAGE_S, MOST, START_S, TEXT_S
+from longmemeval.pipeline.estimate.replies import ReplyStats
+from longmemeval.pipeline.estimate.stages import StageEstimate
+from longmemeval.pipeline.prepare.plan import Pending, PreparePlan
+from longmemeval.pipeline.prepare.recipes import PlannedPart
+from longmemeval.pipeline.prepare.recorded import Messages, fixture_records, records_alike
+from longmemeval.results.preparation.journal import PREPARE_JOURNAL, PrepareRecord
+
+_RANGE = f"{LEAST:.1f} to {MOST:.0f} times as much"
+
+Clocks = NDArray[np.float64]
+"""Seconds of wall-clock time and of this process's processor time, which the machine's other load does not change."""
+
+
+def clocks() -> Clocks:
+    """Read wall-clock and processor time."""
+    return np.array([time.perf_counter(), time.process_time()])
+
+
+class Work(Struct, frozen=True):
+    """The amount of work in a preparation."""
+
+    messages: Messages
+    """Message counts, by the parts that are made together."""
+    texts: int
+    """Texts to embed, as far as known."""
+    embedding_tokens: int
+    reading: Clocks
+    """The time of reading all haystacks once."""
+    counting: Clocks
+    """The time of counting all this, reading included: `prepare` does the same first."""
+
+
+class Duration(Struct, frozen=True):
+    """The time of a preparation and its basis."""
+
+    seconds: float | None
+    """Wall-clock seconds; None: some part depends on an external memory that has not prepared any history yet."""
+    processor_s: float
+    """CPU seconds in all processes together, embeddings by a local model included."""
+    basis: str
+    least_seconds: float | None = None
+    """The range: as `seconds` where everything is recorded, wider where something is assumed."""
+    most_seconds: float | None = None
+
+
+class _Making:
+    """The time of making parts, by one worker.
+
+    Args:
+        plan: of the preparation.
+        work: to be done.
+    """
+
+    def __init__(self, plan: PreparePlan, work: Work) -> None:
+        self.recorded, self.assumed = np.zeros(2), np.zeros(2)
+        self.asks = False
+        """Whether chat models are asked for parts of which no record tells the time."""
+        self.unknown: list[str] = []
+        """External memories that have not prepared any history yet."""
+        self.bases: dict[str, None] = {}
+        records_of = cache(fixture_records)
+        for names, messages in work.messages.items():
+            for group in plan.stages():
+                parts = [planned for planned in group if planned.part.name in names]
+                if found := records_alike(plan, parts, records_of):
+                    self._add_recorded(*found, messages)
+                else:
+                    self._assume(parts, plan, messages)
+
+    def _add_recorded(self, records: Sequence[PrepareRecord], source: str, messages: int) -> None:
+        counted = sum(record.messages for record in records)
+        took = np.array([(record.seconds, record.processor_s) for record in records]).sum(axis=0)
+        self.recorded += took * messages / counted
+        self.bases[f"as {source} took, {counted:,} messages"] = None
+
+    def _assume(self, parts: Sequence[PlannedPart], plan: PreparePlan, messages: int) -> None:
+        asking = [planned.part.name for planned in parts if _is_asking(planned, plan)]
+        self.asks = self.asks or bool(asking)
+        self.unknown += [planned.part.name for planned in parts if planned.part.directory]
+        if len(parts) > len(asking):
+            self.assumed += MESSAGE_S * messages * (len(parts) - len(asking))
+            self.bases[f"assumed {MESSAGE_S * 1000:g} ms for a part of a message, {_RANGE}"] = None
+
+
+def preparing_takes(
+    plan: PreparePlan,
+    pending: Sequence[Pending],
+    work: Work,
+    embedding: Sequence[StageEstimate],
+    asking: Sequence[StageEstimate],
+) -> Duration:
+    """Estimate the time from reading the data to the last fixture, at the given workers and limits.
+
+    Args:
+        plan: of the preparation.
+        pending: the fixtures to make or complete.
+        work: to be done.
+        embedding: the calls of a server that embeds.
+        asking: the calls of chat models.
+    """
+    if not pending:
+        return Duration(0.0, 0.0, "nothing to do", 0.0, 0.0)
+    workers = workers_of(plan, len(pending))
+    making = _Making(plan, work)
+    embedded, embedded_here = sum(one.seconds or 0.0 for one in embedding), 0.0
+    bases = list(making.bases)
+    if embedding and work.texts:
+        bases.append(embedding[0].replies)
+    elif plan.embedder and not plan.embedder.is_light and work.texts:
+        rate = embedding_rate(plan)
+        embedded_here = work.texts * rate.seconds
+        bases.append(rate.basis)
+    waiting = sum(one.seconds or 0.0 for one in asking) if making.asks else 0.0
+    if waiting:
+        bases.append(f"assumed {CALLS_ASSUMED} for a call of a chat model")
+    if making.unknown:
+        bases.append(f"nothing is known of {', '.join(dict.fromkeys(making.unknown))}")
+
+    def seconds(share: float) -> float | None:
+        """Return the time if what is assumed takes `share` of what is assumed."""
+        if making.unknown:
+            return None
+        by_workers = (making.recorded + share * making.assumed)[0] / workers + (START_S if workers > 1 else 0.0)
+        beside = embedded + share * embedded_here + work.reading[0]
+        together = max(by_workers, beside) if workers > 1 else by_workers + beside
+        return float(max(work.counting[0] + together + waiting, _at_limits(plan, [*embedding, *asking])))
+
+    computed = (making.recorded + making.assumed + work.counting + work.reading)[1] + embedded_here
+    basis = f"{count_of(workers, 'worker')}; {'; '.join(bases)}"
+    return Duration(seconds(1.0), float(computed), basis, seconds(LEAST), seconds(MOST))
+
+
+def workers_of(plan: PreparePlan, haystacks: int) -> int:
+    """Return how many workers make so many haystacks."""
+    options = plan.options
+    if is_alone(options.executor, options.jobs, haystacks):
+        return 1
+    from joblib import cpu_count
+
+    return max(1, min(options.jobs or int(cpu_count()), haystacks))
+
+
+def embedding_calls(work: Work) -> int:
+    """Return the calls for these texts by the limits on texts and characters per call, at four characters per token."""
+    return ceil(max(work.texts / MAX_BATCH_TEXTS, 4 * work.embedding_tokens / MAX_BATCH_CHARACTERS))
+
+
+def embedding_rate(plan: PreparePlan) -> ReplyStats:
+    """Return the time per call of the embedder's server, else per text of its model: as in this preparation so far."""
+    spec, metered = (plan.embedder.spec, plan.embedder.is_metered) if plan.embedder else ("", False)
+    journal = read_journal(plan.root / PREPARE_JOURNAL, PrepareRecord)
+    records = [record for record in journal if record.work == "embeddings"]
+    calls = sum(record.usage.calls - record.usage.cached_calls if metered else record.embedded for record in records)
+    took, what = sum(record.seconds for record in records), f"a {'call' if metered else 'text'} of {spec}"
+    if calls:
+        return ReplyStats(0, took / calls, f"{took / calls:.2g} s, as before, for {what}")
+    rate = CALL_S if metered else TEXT_S
+    return ReplyStats(
+        0, rate, f"assumed {rate:g} s for {what}" + ("" if metered else ", a third to three times as much")
+    )
+
+
+def _is_asking(planned: PlannedPart, plan: PreparePlan) -> bool:
+    """Return whether making a part may cost money, or calls a program."""
+    part = planned.part
+    return bool(part.models(plan.tools.options)) or part.exposes_models or part.directory
+
+
+def _at_limits(plan: PreparePlan, stages: Sequence[StageEstimate]) -> float:
+    """Return the seconds that the limits of providers require."""
+    calls, tokens = Counter[str](), Counter[str]()
+    for one in stages:
+        calls[one.work.model] += one.work.calls or 0
+        tokens[one.work.model] += (one.work.prompt_tokens or 0) + (one.reply_tokens or 0)
+    rates = plan.options.rates
+    return max((rates.of(model).seconds(calls[model], tokens[model]) for model in calls), default=0.0)

@@ -1,0 +1,189 @@
+"""Estimate the calls, tokens, dollars, time and disk of a run, stage by stage, for `run --dry-run`."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from msgspec import Struct
+
+from longmemeval.benchmarks.judges import load_judge
+from longmemeval.benchmarks.specs import benchmark_of
+from longmemeval.dataset import Dataset
+from longmemeval.errors import FixtureError, HarnessError
+from longmemeval.judges.protocol import Judge, JudgeIdentity
+from longmemeval.llm.call_counter import CallCounter
+from longmemeval.llm.protocol import ChatModel
+from longmemeval.llm.registry import check_batches
+from longmemeval.memory.configuration import MemoryConfiguration, as_configuration
+from longmemeval.pipeline.estimate.assumed import ANSWER_BYTES, TOKEN_BYTES
+from longmemeval.pipeline.estimate.judging import AnswersToJudge, LoadJudge
+from longmemeval.pipeline.estimate.replies import assumed_replies, expected_replies
+from longmemeval.pipeline.estimate.stages import Pace, StageEstimate, stage
+from longmemeval.pipeline.evaluate.evaluate import unlabelled
+from longmemeval.pipeline.prepare.plan import PrepareOptions
+from longmemeval.pipeline.prepare.prepare import PrepareReport, prepare
+from longmemeval.pipeline.run.counted_prompts import RunSetup, analysing_work, answering_work
+from longmemeval.pipeline.run.run import RunOptions, asked_of, reading_of, run_settings
+from longmemeval.records import Answer, Question
+from longmemeval.results.manifest import FORMAT, RunManifest, dataset_record
+from longmemeval.results.run_files import RunFiles
+from longmemeval.results.run_questions import RunQuestions
+from longmemeval.results.selection import Selection
+from longmemeval.settings import Folders
+
+ANALYSIS, ANSWERS = "question analysis", "answers"
+
+
+class RunEstimate(Struct, frozen=True):
+    """The estimate of a run."""
+
+    questions: int
+    left: int
+    """Questions without an answer."""
+    stages: tuple[StageEstimate, ...]
+    replies: str
+    """The source of the expected length and time of answers."""
+    disk_bytes: float | None
+    preparation: PrepareReport | None = None
+    """The report of a dry run, if fixtures are missing."""
+    batch: tuple[str, ...] = ()
+    """The stages whose calls go by batch."""
+    notes: tuple[str, ...] = ()
+
+
+class JudgeToAsk(Struct, frozen=True):
+    """A judge that is to grade a run."""
+
+    spec: str
+    identity: JudgeIdentity
+    load: LoadJudge
+    unlabelled: Sequence[str] = ()
+    """The answered questions that it has yet to label."""
+
+
+def run_stages(
+    setup: RunSetup,
+    run_questions: RunQuestions,
+    answers: dict[str, Answer],
+    judges: Sequence[JudgeToAsk],
+    *,
+    analyse: bool = True,
+) -> list[StageEstimate]:
+    """Estimate what is left of a run: analysing questions, answering and grading.
+
+    Args:
+        run_questions: all questions of the run.
+        answers: those that are there and count, by question id.
+        judges: that are to grade it.
+        analyse: whether a chat model is asked about the questions first, if the memory wants that.
+    """
+    options, reading, results = setup.options, setup.reading, setup.where.results_dir
+    left = [question for name, question in run_questions.questions.items() if name not in answers]
+    rates, batch = options.model_options.rates, options.batch is not None
+    pace = Pace(rates, options.concurrency, batch)
+    found = []
+    if analyse and (work := analysing_work(setup, left)):
+        own_pace = Pace(rates, options.question_concurrency or options.concurrency, batch)
+        found.append(stage(ANALYSIS, work, assumed_replies(work), own_pace))
+    replies = expected_replies(results, setup.model, reading.method, reading.max_tokens)
+    rounds = 2 if reading.method == "con-separate" else 1
+    found.append(stage(ANSWERS, answering_work(setup, left), replies, pace, rounds=rounds))
+    to_judge = AnswersToJudge(run_questions, answers, results, pace, (replies.tokens, reading.max_tokens))
+    for judge in judges:
+        to_label = to_judge.to_label(judge.unlabelled)
+        found.append(to_judge.stage(judge.identity.id, judge.spec, judge.load, to_label))
+    return found
+
+
+def estimate_run(
+    dataset: Dataset,
+    configuration: MemoryConfiguration | str,
+    model: str,
+    *,
+    selection: Selection,
+    options: RunOptions,
+    where: Folders,
+) -> RunEstimate:
+    """Estimate `run` and the benchmark's own judge after it; arguments as there. Nothing is called or written.
+
+    Raises:
+        HarnessError: anything that `run` would refuse before it reads fixtures.
+    """
+    configuration = as_configuration(configuration)
+    chosen, protocol = asked_of(dataset, configuration, selection, options)
+    reading = reading_of(dataset, options, model, protocol, where)
+    setup = RunSetup(dataset, configuration, model, reading, options, where)
+    manifest = RunManifest(
+        format=FORMAT,
+        run_id=options.run_id or "",
+        status="running",
+        dataset=dataset_record(dataset),
+        settings=run_settings(configuration, model, reading, options, protocol),
+        question_ids=tuple(question.question_id for question in chosen),
+        fixtures={},
+        environment={},
+        started_at="",
+        selection=selection,
+    )
+    files = RunFiles(where.results_dir / options.run_id, manifest=manifest) if options.run_id else None
+    answers = {name: answer for name, answer in files.answers.items() if answer.status == "ok"} if files else {}
+    if options.batch:
+        check_batches(model)
+    stages = run_stages(setup, RunQuestions(manifest, dataset), answers, [_own_judge(setup, files)])
+    answering = next(one for one in stages if one.name == ANSWERS)
+    preparation, notes = _preparation(setup, chosen, selection)
+    left = sum(question.question_id not in answers for question in chosen)
+    return RunEstimate(
+        questions=len(chosen),
+        left=left,
+        stages=tuple(stages),
+        replies=answering.replies,
+        batch=tuple(one.name for one in stages if one.by_batch),
+        disk_bytes=_disk(answering, left, options),
+        preparation=preparation,
+        notes=notes,
+    )
+
+
+def _own_judge(setup: RunSetup, files: RunFiles | None) -> JudgeToAsk:
+    """Return the benchmark's own judge."""
+    benchmark, reached, data_dir = benchmark_of(setup.dataset), setup.options.model_options, setup.where.data_dir
+    spec = benchmark.default_judge
+
+    def load(factory: Callable[[str], ChatModel]) -> Judge:
+        return load_judge(spec, factory, benchmark=benchmark, options=reached, data_dir=data_dir)
+
+    identity = load(CallCounter).identity
+    return JudgeToAsk(spec, identity, load, unlabelled(files, identity) if files else ())
+
+
+def _disk(answering: StageEstimate, left: int, options: RunOptions) -> float | None:
+    """Return the bytes of prompts and answers."""
+    if answering.work.prompt_tokens is None:
+        return None
+    saved = answering.work.prompt_tokens * TOKEN_BYTES if options.save_prompts else 0.0
+    return saved + left * ANSWER_BYTES
+
+
+def _preparation(
+    setup: RunSetup, chosen: Sequence[Question], selection: Selection
+) -> tuple[PrepareReport | None, tuple[str, ...]]:
+    """Return the dry run of `prepare` if fixtures are missing, and its notes."""
+    options = setup.options
+    try:
+        setup.fixtures.hashes(chosen)
+    except FixtureError:
+        given: dict[str, Any] = {"name": options.prepared, "dry_run": True, "api_base": options.model_options.api_base}
+        if options.embedder:
+            given["embedder"] = options.embedder
+        try:
+            report = prepare(
+                setup.dataset,
+                [setup.configuration],
+                selection=selection,
+                options=PrepareOptions(**given),
+                where=setup.where,
+            )
+        except HarnessError as error:
+            return None, (f"the fixtures are not as the run needs them: {error}",)
+        return report, report.notes
+    return None, ()
