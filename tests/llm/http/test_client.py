@@ -4,7 +4,6 @@ import asyncio
 import re
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
@@ -19,6 +18,7 @@ from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
 from longmemeval.llm.registry import load_chat_model
 from longmemeval.records import Usage
+from tests.clock import Clock
 from tests.server import Fault, ModelServer, Refusal
 
 KEY = "sk-proj-4f9AbCdEfGh1234567890KlMnOp"
@@ -165,21 +165,22 @@ def test_passing_trouble_is_tried_again(server: ModelServer, fault: Fault) -> No
     assert len(server.chat_requests) == 3
 
 
-def test_retry_after_in_seconds_is_waited_for(server: ModelServer) -> None:
-    server.faults.append(Refusal(429, retry_after="1"))
-    reply = ask(server)
-    first, second = server.chat_requests
-    assert second.time - first.time >= 1.0
-    assert (reply.latency_ms or 0.0) >= 1000
+def test_retry_after_in_seconds_is_waited_for(server: ModelServer, clock: Clock) -> None:
+    server.faults.append(Refusal(429, retry_after="60"))
+    began = clock.monotonic()
+    reply = clock.run(load_chat_model("openai/gpt-4o", ModelOptions(server.url)).complete(REQUEST))
+    assert clock.monotonic() - began >= 60
+    assert (reply.latency_ms or 0.0) >= 60_000
     assert reply.attempts == 2
 
 
-def test_retry_after_as_a_date_is_waited_for(server: ModelServer) -> None:
-    ask(server)
-    date = datetime.now(UTC).replace(microsecond=0) + timedelta(seconds=2)
+def test_retry_after_as_a_date_is_waited_for(server: ModelServer, clock: Clock) -> None:
+    date = datetime.now(UTC).replace(microsecond=0) + timedelta(minutes=2)
     server.faults.append(Refusal(503, retry_after=format_datetime(date, usegmt=True)))
-    assert ask(server).attempts == 2
-    assert datetime.now(UTC) >= date
+    began = clock.monotonic()
+    reply = clock.run(load_chat_model("openai/gpt-4o", ModelOptions(server.url)).complete(REQUEST))
+    assert reply.attempts == 2
+    assert clock.monotonic() - began >= 60
 
 
 def test_attempts_are_bounded(server: ModelServer) -> None:
@@ -189,9 +190,13 @@ def test_attempts_are_bounded(server: ModelServer) -> None:
     assert len(server.chat_requests) == 3
 
 
-def test_slow_server_runs_into_the_time_out(server: ModelServer) -> None:
-    error = failure(server, "slow:5", "slow:5", timeout_s=0.3, max_attempts=2)
-    assert isinstance(error, TransientModelError)
+def test_slow_server_runs_into_the_time_out(server: ModelServer, clock: Clock) -> None:
+    server.plan = lambda: "hang"
+    clock.in_transit(server)
+    model = load_chat_model("openai/gpt-4o", ModelOptions(server.url, timeout_s=100.0, max_attempts=2))
+    with pytest.raises(TransientModelError) as caught:
+        clock.run(model.complete(REQUEST))
+    error = caught.value
     assert "in time" in str(error)
     assert len(server.chat_requests) == 2
 
@@ -317,27 +322,31 @@ for _ in range(4):
     assert len(server.chat_requests) == 4
 
 
-@pytest.mark.parametrize("faults", [["slow:0.2"], [500, "slow:0.2"]])
+@pytest.mark.parametrize("asked_in_vain", [0, 1])
 def test_latency_is_the_servers_and_not_what_is_computed_around_it(
-    server: ModelServer, monkeypatch: pytest.MonkeyPatch, faults: list[Fault]
+    server: ModelServer, clock: Clock, monkeypatch: pytest.MonkeyPatch, asked_in_vain: int
 ) -> None:
-    """LiteLLM takes half a second before it sends, and half a second for each reply."""
+    """LiteLLM takes 20 seconds before it sends, and 20 for each reply; the server takes 10."""
     litellm = load_litellm()
     plain = litellm.acompletion
 
     async def slowly(**arguments: Any) -> object:
-        time.sleep(0.5)
+        clock.jump(20.0)
         try:
             return await plain(**arguments)
         finally:
-            time.sleep(0.5)
+            clock.jump(20.0)
+
+    def answer(body: dict[str, Any]) -> str:
+        clock.jump(10.0)
+        return "At last."
 
     monkeypatch.setattr(litellm, "acompletion", slowly)
-    asked_in_vain = len(faults) - 1
-    server.faults.extend(faults)
+    server.responder = answer
+    server.faults.extend([500] * asked_in_vain)
     reply = ask(server)
     assert reply.attempts == 1 + asked_in_vain
-    assert 200 <= (reply.latency_ms or 0.0) < 700
+    assert 10_000 <= (reply.latency_ms or 0.0) < 20_000
 
 
 def test_requests_of_a_library_that_connects_otherwise_are_timed_from_outside(

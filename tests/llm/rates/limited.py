@@ -2,6 +2,7 @@
 
 import threading
 import time
+from collections.abc import Callable
 from typing import Any
 
 from tests.llm.rates.simulated import Server
@@ -14,10 +15,13 @@ class Limited:
     Args:
         servers: what is counted, `requests` and `tokens`.
         tells: whether replies say what is left, and refusals how long to wait.
+        now: the clock, in seconds.
     """
 
-    def __init__(self, servers: dict[str, Server], *, tells: bool = True) -> None:
-        self._servers, self._tells = servers, tells
+    def __init__(
+        self, servers: dict[str, Server], *, tells: bool = True, now: Callable[[], float] = time.monotonic
+    ) -> None:
+        self._servers, self._tells, self._now = servers, tells, now
         self._lock = threading.Lock()
         self.let_through: list[tuple[float, float]] = []
         """Times and tokens."""
@@ -28,7 +32,7 @@ class Limited:
         tokens = float(sum(len(str(message["content"]).split()) for message in body["messages"]) + 2)
         amounts = {"requests": 1.0, "tokens": tokens}
         with self._lock:
-            now = time.monotonic()
+            now = self._now()
             wait = max(server.take(now, amounts[kind]) for kind, server in self._servers.items())
             if wait:
                 self.refused += 1
