@@ -5,6 +5,7 @@ process does, by `runpy` as `python -m longmemeval`. Only what importing takes i
 session: most of the time of a short command.
 """
 
+import atexit
 import faulthandler
 import gc
 import os
@@ -13,6 +14,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 from contextlib import suppress
 from functools import cache
@@ -28,8 +30,8 @@ LIBRARIES = ("litellm", "openai", "hnswlib", "joblib.externals.loky", "jinja2", 
 DATABASES = frozenset({"falkordb", "ladybug", "lancedb", "postgres", "qdrant"})
 """Modules that bring one."""
 
-Request = tuple[list[str], str, dict[str, str], str, str]
-"""Arguments, folder, environment, files for standard output and standard error."""
+Request = tuple[list[str], str, dict[str, str], bool, str, str]
+"""Arguments, folder, environment, whether it ends quickly, files for standard output and standard error."""
 
 
 class Forked:
@@ -37,7 +39,7 @@ class Forked:
 
     def __init__(self, server: "Server", request: Request) -> None:
         self._server = server
-        self._streams = request[3:]
+        self._streams = request[4:]
         self.pid = server.start(request)
         self.returncode: int | None = None
 
@@ -67,16 +69,21 @@ class Forked:
 
 
 class Server:
-    """The process that commands are forked from; it ends with this one."""
+    """The process that commands are forked from; it ends with this one.
 
-    def __init__(self) -> None:
+    Args:
+        python: its interpreter; None: the one of this process.
+        environment: what is read when libraries are imported.
+    """
+
+    def __init__(self, python: Path | None = None, **environment: str) -> None:
         ours, theirs = Pipe()
         root = str(Path(__file__).resolve().parents[1])
         self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.forking", str(theirs.fileno())],
+            [python or sys.executable, "-m", "tests.forking", str(theirs.fileno())],
             pass_fds=[theirs.fileno()],
             cwd=root,
-            env=os.environ | {"PYTHONPATH": root, "NO_COLOR": "1"},
+            env=os.environ | {"PYTHONPATH": root, "NO_COLOR": "1"} | environment,
             start_new_session=True,
         )
         theirs.close()
@@ -113,9 +120,18 @@ def server() -> Server:
     return Server()
 
 
-def start_forked(arguments: list[str], cwd: Path, environment: dict[str, str]) -> Forked:
-    """Begin `longmemeval` with `arguments` in the folder `cwd`, with exactly this environment."""
-    return Forked(server(), (arguments, str(cwd), environment, *server().streams()))
+def start_forked(
+    arguments: list[str], cwd: Path, environment: dict[str, str], *, of: Server | None = None, quickly: bool = False
+) -> Forked:
+    """Begin `longmemeval` with `arguments` in the folder `cwd`, with exactly this environment.
+
+    Args:
+        of: the process to fork; None: the one of this test session.
+        quickly: whether it leaves what was imported as it is when it ends, which takes longer to take apart than a
+            short command takes. How a command ends that is interrupted only an end in full can show.
+    """
+    source = of or server()
+    return Forked(source, (arguments, str(cwd), environment, quickly, *source.streams()))
 
 
 def _serve(connection: Connection) -> None:
@@ -142,7 +158,7 @@ def _serve(connection: Connection) -> None:
 
 def _become(request: Request) -> NoReturn:
     """Be the command that was asked for."""
-    arguments, folder, environment, *streams = request
+    arguments, folder, environment, quickly, *streams = request
     os.setsid()
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # A session under nohup has it ignored.
     for number, stream in enumerate(("/dev/null", *streams)):
@@ -157,19 +173,41 @@ def _become(request: Request) -> NoReturn:
     # As `python -m` has them.
     sys.path[0] = folder
     sys.argv = ["longmemeval", *arguments]
-    runpy.run_module("longmemeval", run_name="__main__", alter_sys=True)
+    try:
+        runpy.run_module("longmemeval", run_name="__main__", alter_sys=True)
+    except SystemExit as end:
+        if quickly and isinstance(end.code, int | None):
+            _end(end.code or 0)
+        raise
+    if quickly:
+        _end(0)
     sys.exit()
+
+
+def _end(code: int) -> NoReturn:
+    """End as an interpreter does: threads, functions of `atexit`, streams. Modules are not taken apart."""
+    vars(threading)["_shutdown"]()
+    atexit._run_exitfuncs()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def _import(module: str) -> None:
+    """Import a module, unless this environment has not what it needs: a command that asks for it then says so."""
+    with suppress(ModuleNotFoundError):
+        import_module(module)
 
 
 def _load() -> None:
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
     for library in LIBRARIES:
-        import_module(library)
+        _import(library)
     package = Path(__file__).resolve().parents[1] / "longmemeval"
     for path in sorted(package.rglob("*.py")):
         # Databases are seldom asked for, take seconds to import and begin threads, which a fork does not survive.
         if path.name != "__main__.py" and path.stem not in DATABASES:
-            import_module(".".join(path.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__"))
+            _import(".".join(path.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__"))
     # How long a command takes depends on the machine, and what it prints must not.
     sys.modules["longmemeval.cli.never_silent"].__dict__["SILENT_AT_MOST_S"] = 3600.0
     # A collection in a forked process would copy all that is shared.

@@ -36,7 +36,7 @@ def longmemeval(
     read_late = ("_API_KEY", "_API_BASE", "_BASE_URL", "_MEMORY_TIMEOUTS")
     if any(not name.endswith(read_late) for name in environment):
         return longmemeval_anew(*arguments, cwd=cwd, code=code, **environment)
-    process = start_forked(list(map(str, arguments)), cwd, clean_environment(**environment))
+    process = start_forked(list(map(str, arguments)), cwd, clean_environment(**environment), quickly=True)
     printed = process.communicate()
     return _checked(subprocess.CompletedProcess(arguments, process.returncode or 0, *printed), code)
 

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import ROOT, clean_environment
+from longmemeval.benchmarks.registry import load_dataset
+from tests.made_once import sample_demo
+from tests.support import ROOT, clean_environment, json_lines
 
 EXAMPLE = ROOT / "examples" / "plugin"
 
@@ -49,15 +51,24 @@ def run_there(packages: Path, cwd: Path, *arguments: str) -> str:
     return done.stdout
 
 
-def test_demo_runs_from_a_wheel_in_another_folder(installed: Path, tmp_path: Path) -> None:
+def test_demo_runs_from_a_wheel_in_another_folder(
+    installed: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     # Everything a running program reads is inside: templates, judge prompts, catalogue, sample.
     for needed in ("reading/templates/direct.txt", "benchmarks/longmemeval/judge_templates.json", "py.typed"):
         assert (installed / "longmemeval" / needed).exists()
     assert list(installed.glob("longmemeval-*.dist-info/licenses/LICENSE"))
     (tmp_path / "where.py").write_text("import longmemeval\nprint(longmemeval.__file__)")
     assert run_there(installed, tmp_path, "where").startswith(str(installed))
+    # The histories of another demo, and one run of each kind is missing.
+    shutil.copytree(sample_demo(tmp_path_factory).folder, tmp_path, dirs_exist_ok=True)
+    for missing in ("demo-report.html", "demo-hybrid", "demo-parrot"):
+        shutil.move(tmp_path / "results" / missing, tmp_path / missing)
+    shutil.rmtree(tmp_path / "prepared-data" / "sample" / "default" / "smp_4ea7")
     assert "semantic-recall" in run_there(installed, tmp_path, "longmemeval", "demo")
-    assert (tmp_path / "results" / "demo-hybrid" / "answers.jsonl").exists()
+    for anew in ("demo-hybrid", "demo-parrot"):
+        assert len(json_lines(tmp_path / "results" / anew / "answers.jsonl")) == len(load_dataset("sample"))
+    assert (tmp_path / "results" / "demo-report.html").exists()
 
 
 def test_the_example_of_plug_ins_runs_as_its_page_says(installed: Path, tmp_path: Path) -> None:

@@ -37,3 +37,9 @@ def check_snapshot(name: str, text: str, *, write: bool) -> None:
         path.write_text(text)
     assert path.exists(), f"no snapshot {name}: pytest tests/cli/test_snapshots.py --write-snapshots"
     assert text == path.read_text()
+
+
+def row(output: str, preset: str) -> list[str]:
+    """The cells of a preset's line in the table of the demo's runs."""
+    (line,) = [line for line in output.splitlines() if re.match(rf" demo-{preset}(-exact)? .*\[", line)]
+    return [cell for cell in line.split()[1:] if re.fullmatch(r"\d+\.\d|\[.*,|.*\]|.*%", cell)]

@@ -12,6 +12,8 @@ from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.memory.definition import MEMORIES
 from longmemeval.pipeline.demo import SHOWN, run_demo
 from longmemeval.pipeline.verify.verify import verify
+from tests.cli.terminal import row
+from tests.made_once import sample_demo
 from tests.pipeline.helpers import folders_in
 from tests.support import ROOT, longmemeval, tree
 
@@ -22,16 +24,9 @@ ROWS = RUNS
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
-    """A folder after a demo, with its two outputs."""
-    folder = tmp_path_factory.mktemp("any folder")
-    done = longmemeval("demo", cwd=folder)
-    return folder, done.stdout, done.stderr
-
-
-def row(output: str, preset: str) -> list[str]:
-    """The cells of a preset's line in the table of runs."""
-    (line,) = [line for line in output.splitlines() if re.match(rf" demo-{preset}(-exact)? .*\[", line)]
-    return [cell for cell in line.split()[1:] if re.fullmatch(r"\d+\.\d|\[.*,|.*\]|.*%", cell)]
+    """A copy of a folder after a demo, with its two outputs."""
+    made = sample_demo(tmp_path_factory)
+    return shutil.copytree(made.folder, tmp_path_factory.mktemp("any folder") / "demo"), made.stdout, made.stderr
 
 
 def _without_time(cells: list[str]) -> list[str]:
@@ -56,15 +51,6 @@ def test_evidence_helps_and_no_memory_does_not(demo: tuple[Path, str, str]) -> N
     assert accuracy["oracle"] == max(accuracy.values())
 
 
-def test_all_adds_the_other_presets_and_controls(demo: tuple[Path, str, str], tmp_path: Path) -> None:
-    folder, out, _ = demo
-    whole = longmemeval("demo", "--all", cwd=shutil.copytree(folder, tmp_path / "all")).stdout
-    names = [*MEMORIES.built_in, "refuse", "parrot", "last-session"]
-    accuracy = {name: float(row(whole, name)[0]) for name in names}
-    assert accuracy["none"] == min(accuracy[name] for name in MEMORIES.built_in)
-    assert all(row(whole, name)[:5] == row(out, name)[:5] for name in PRESETS)
-
-
 def test_it_ends_with_the_path_of_a_report_that_opens(demo: tuple[Path, str, str]) -> None:
     folder, out, _ = demo
     last = out.splitlines()[-1]
@@ -86,13 +72,20 @@ def test_controls_are_set_apart_and_the_sentence_about_the_best_is_right(demo: t
     assert f"the best control, {floor}" in again
 
 
-def test_what_repeats_all_it_recalled_is_below_every_memory(demo: tuple[Path, str, str], tmp_path: Path) -> None:
-    """Whatever it recalled: a text that holds the gold somewhere is no answer."""
+def test_what_repeats_all_it_recalled_is_below_every_memory(demo: tuple[Path, str, str]) -> None:
+    """A text that holds the gold somewhere is no answer."""
+    _, out, _ = demo
+    systems = [name for name in PRESETS if MEMORIES.get(name).control is None]
+    parrot = float(row(out, "parrot")[0])
+    shown = [float(row(out, name)[0]) for name in systems]
+    assert all(parrot < score < float(row(out, "oracle")[0]) for score in shown)
+
+
+@pytest.mark.thorough
+def test_whatever_was_recalled_repeating_it_is_no_answer(demo: tuple[Path, str, str], tmp_path: Path) -> None:
     folder, out, _ = demo
     systems = [name for name in MEMORIES.built_in if MEMORIES.get(name).control is None]
-    parrot = float(row(out, "parrot")[0])
-    shown = [float(row(out, name)[0]) for name in systems if name in PRESETS]
-    assert all(parrot < score < float(row(out, "oracle")[0]) for score in shown)
+    shutil.copytree(folder / "prepared-data", tmp_path / "prepared")
     plan = {"name": "repeated", "dataset": "sample", "memories": [*systems, "oracle", "full-history"]}
     (tmp_path / "repeated.yaml").write_text(
         json.dumps(plan | {"models": ["offline/parrot"], "judges": [LEXICAL_JUDGE]})
@@ -145,20 +138,38 @@ def test_hints_can_be_followed(demo: tuple[Path, str, str]) -> None:
         assert longmemeval(*hint.split()[1:], cwd=folder).stdout
 
 
-def test_exact_search_needs_no_hnswlib_and_finds_the_same(demo: tuple[Path, str, str], tmp_path: Path) -> None:
+@pytest.fixture
+def without_hnswlib(tmp_path: Path) -> str:
+    """A PYTHONPATH on which hnswlib cannot be imported."""
     (tmp_path / "without").mkdir()
     (tmp_path / "without" / "hnswlib.py").write_text("raise ImportError('hnswlib is not installed')\n")
-    path = f"{tmp_path / 'without'}:{ROOT}"
-    done = longmemeval("demo", "--index", "exact", cwd=tmp_path, PYTHONPATH=path)
-    found, known = ([_without_time(row(out, preset)) for preset in PRESETS] for out in (done.stdout, demo[1]))
-    assert found == known
-    refused = longmemeval("demo", cwd=tmp_path, code=2, PYTHONPATH=path)
+    return f"{tmp_path / 'without'}:{ROOT}"
+
+
+def test_without_hnswlib_exact_search_is_pointed_to(tmp_path: Path, without_hnswlib: str) -> None:
+    refused = longmemeval("demo", cwd=tmp_path, code=2, PYTHONPATH=without_hnswlib)
     assert "--index exact" in refused.stderr
 
 
-def test_demo_of_python_is_the_demo_of_the_command(demo: tuple[Path, str, str], tmp_path: Path) -> None:
-    folder, _, _ = demo
+@pytest.mark.thorough
+def test_exact_search_needs_no_hnswlib_and_finds_the_same(
+    demo: tuple[Path, str, str], tmp_path: Path, without_hnswlib: str
+) -> None:
+    done = longmemeval("demo", "--index", "exact", cwd=tmp_path, PYTHONPATH=without_hnswlib)
+    found, known = ([_without_time(row(out, preset)) for preset in PRESETS] for out in (done.stdout, demo[1]))
+    assert found == known
+
+
+def test_demo_of_python_is_the_demo_of_the_command(demo: tuple[Path, str, str]) -> None:
+    folder, out, _ = demo
     outcome = run_demo("hnsw", folders_in(folder))
     assert outcome.newly_answered == 0
-    elsewhere = run_demo("hnsw", folders_in(tmp_path))
-    assert [one.metrics for one in elsewhere.evaluations] == [one.metrics for one in outcome.evaluations]
+    shown = [f"{one.metrics.overall.accuracy * 100:.1f}" for one in outcome.evaluations]
+    assert shown == [row(out, name)[0] for name in ROWS]
+
+
+@pytest.mark.thorough
+def test_the_demo_of_python_answers_as_the_command(demo: tuple[Path, str, str], tmp_path: Path) -> None:
+    folder, _, _ = demo
+    kept, anew = (run_demo("hnsw", folders_in(place)).evaluations for place in (folder, tmp_path))
+    assert [one.metrics for one in anew] == [one.metrics for one in kept]

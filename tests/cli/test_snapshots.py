@@ -4,13 +4,17 @@
 """
 
 import re
+import shutil
 import time
 from pathlib import Path
 
 import pytest
 
+from longmemeval.memory.definition import MEMORIES
+from longmemeval.pipeline.demo import SHOWN
 from tests.cli.conftest import Command
-from tests.cli.terminal import WIDTHS, check_snapshot, shown
+from tests.cli.terminal import WIDTHS, check_snapshot, row, shown
+from tests.made_once import sample_demo
 
 pytestmark = pytest.mark.slow
 
@@ -38,8 +42,10 @@ _INTERVAL = re.compile(r"\[[+-]?\d+\.\d, [+-]?\d+\.\d\]")
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder all commands run in; the first test fills it."""
-    return tmp_path_factory.mktemp("terminal")
+    """The folder all commands run in, with the histories of the demo; the first test fills it."""
+    folder = tmp_path_factory.mktemp("terminal")
+    shutil.copytree(sample_demo(tmp_path_factory).folder / "prepared-data", folder / "prepared-data")
+    return folder
 
 
 @pytest.fixture(autouse=True)
@@ -48,10 +54,21 @@ def demo(workspace: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.chdir(workspace)
     monkeypatch.setattr(time, "perf_counter", lambda: 0.0)
     if not (workspace / "grid.yaml").exists():
-        assert command("demo --all").code == 0
+        done = command("demo --all")
+        assert done.code == 0
+        (workspace / "demo.txt").write_text(done.stdout)
         (workspace / "grid.yaml").write_text(SWEEP)
         assert command("sweep grid.yaml").code == 0
         assert command(COMMANDS["retrieval"]).code == 0
+
+
+def test_all_adds_the_other_presets_and_controls(workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
+    out, whole = sample_demo(tmp_path_factory).stdout, (workspace / "demo.txt").read_text()
+    names = [*MEMORIES.built_in, "refuse", "parrot", "last-session"]
+    accuracy = {name: float(row(whole, name)[0]) for name in names}
+    assert accuracy["none"] == min(accuracy[name] for name in MEMORIES.built_in)
+    presets = [name for name in MEMORIES.built_in if name in SHOWN]
+    assert all(row(whole, name)[:3] == row(out, name)[:3] for name in presets)
 
 
 @pytest.mark.parametrize("width", WIDTHS)
