@@ -81,7 +81,7 @@ def test_a_guide_fails_where_its_environment_lacks_something(
     folder, _ = compared
     (report,) = [line for line in commands("first-comparison.md") if " report " in line]
     without = make_environment(tmp_path / "venv", "")
-    command = [without, "-m", *shlex.split(report)]
+    command = [str(without), "-m", *shlex.split(report)]
     done = subprocess.run(command, cwd=folder, env=clean_environment(), capture_output=True, text=True, timeout=120)
     assert done.returncode != 0
     assert "pip install 'longmemeval[report]'" in done.stderr

@@ -236,7 +236,13 @@ def test_plants_of_answers_are_wrong_where_the_gold_is_none(
 
 
 @pytest.mark.slow
-@every_case
+@pytest.mark.parametrize(
+    "case",
+    [
+        pytest.param(case, id=name, marks=[] if name in ("longmemeval-golds", "beam-paper") else pytest.mark.thorough)
+        for name, case in CASES.items()
+    ],
+)
 def test_a_judge_of_known_errors_is_corrected_to_the_truth(
     case: Case, where: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
