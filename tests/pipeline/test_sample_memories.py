@@ -1,16 +1,16 @@
 """What the shipped sample shows of memories: it tells them apart, and no trick wins on it."""
 
+import shutil
 from math import comb
 
 import pytest
 
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.judges.offline.lexical import grade
-from longmemeval.memory.configuration import resolve_configuration
-from longmemeval.pipeline.prepare.prepare import prepare
 from longmemeval.pipeline.run.run import RunOptions, run
-from tests.pipeline.helpers import folders_in
-from tests.support import ROOT, json_lines
+from tests.made_once import sample_demo
+from tests.pipeline.helpers import answers, folders_in
+from tests.support import ROOT
 
 MEMORIES = ("oracle", "full-history", "hybrid", "bm25", "semantic-recall", "last-k")
 CONTROLS = ("offline/refuse", "offline/parrot", "offline/last-session")
@@ -23,22 +23,23 @@ Labels = dict[str, bool]
 
 @pytest.fixture(scope="module")
 def labels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Labels]:
-    """Of `offline/extractive` with each memory, and of each control with hybrid; graded by `offline/lexical`."""
-    where = folders_in(tmp_path_factory.mktemp("sample"))
+    """Of `offline/extractive` with each memory, and of each control with hybrid; graded by `offline/lexical`.
+
+    All but two are runs of the demo.
+    """
+    folder = tmp_path_factory.mktemp("sample") / "demo"
+    where = folders_in(shutil.copytree(sample_demo(tmp_path_factory).folder, folder))
     dataset = load_dataset("sample", ROOT / "data")
-    configurations = {name: resolve_configuration(name) for name in MEMORIES}
-    prepare(dataset, list(configurations.values()), where=where)
-    planned = {name: (name, "offline/extractive") for name in MEMORIES} | {name: ("hybrid", name) for name in CONTROLS}
     questions = {question.question_id: question for question in dataset.questions()}
     found: dict[str, Labels] = {}
-    for label, (memory, model) in planned.items():
-        run_id = label.replace("/", "-")
-        options = RunOptions(run_id=run_id, save_prompts=False)
-        run(dataset, configurations[memory], model, options=options, where=where)
-        answers = json_lines(where.results_dir / run_id / "answers.jsonl")
+    for label in (*MEMORIES, *CONTROLS):
+        run_id = f"demo-{label.rpartition('/')[2]}"
+        if not (where.results_dir / run_id).exists():
+            assert label in ("offline/refuse", "offline/last-session")
+            run(dataset, "hybrid", label, options=RunOptions(run_id=run_id, save_prompts=False), where=where)
         found[label] = {
             name: grade(questions[name], dataset.gold(name), answer["hypothesis"]).label is True
-            for answer in answers
+            for answer in answers(where, run_id)
             for name in [answer["question_id"]]
         }
     return found

@@ -10,6 +10,7 @@ from longmemeval.benchmarks.catalogue import catalogue_entry, data_file
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import answers, folders_in, lines_in, litter, manifest, start, stop_when, timeless
 from tests.pipeline.sweeps import written
+from tests.server import ModelServer
 from tests.support import longmemeval
 
 
@@ -60,16 +61,29 @@ def _without_hash(content: object) -> object:
 
 
 def test_interrupt_ends_the_whole_sweep_and_keeps_what_is_there(many: Path, tmp_path: Path) -> None:
-    where = with_data(many, tmp_path)
-    journal = where.results_dir / "s_full-history_m_con" / "answers.jsonl"
-    process = start("sweep", "sweep.yaml", cwd=tmp_path)
-    told = stop_when(process, lambda: lines_in(journal) >= 5, signal.SIGINT)
-    assert process.returncode == 130
-    assert "Interrupted. Finished work is kept" in told
-    assert "Traceback" not in told
-    assert not (where.results_dir / "s_bm25_m_direct").exists()
-    assert manifest(where, "s_full-history_m_con")["status"] == "interrupted"
-    kept = answers(where, "s_full-history_m_con")
-    longmemeval("sweep", "sweep.yaml", cwd=tmp_path)
+    """In the second of four runs, while the model keeps the eleventh reply to itself."""
+    places = [tmp_path / "whole", tmp_path / "interrupted"]
+    with ModelServer() as server:
+        model = {"spec": "openai/local", "name": "m", "api_base": server.url}
+        choice = {"memories": ["full-history", "bm25"], "readings": ["direct", "con"], "concurrency": 1}
+        for place in places:
+            place.mkdir()
+            (place / "colours.json").symlink_to(many / "colours.json")
+            written(place, models=[model], **choice)
+        whole, where = map(folders_in, places)
+        longmemeval("sweep", "sweep.yaml", cwd=places[0])
+        held_from = len(server.chat_requests) + 30 + 10
+        server.plan = lambda: "hang" if len(server.chat_requests) > held_from else None
+        process = start("sweep", "sweep.yaml", cwd=places[1])
+        told = stop_when(process, lambda: len(server.chat_requests) > held_from, signal.SIGINT)
+        server.plan = lambda: None
+        assert process.returncode == 130
+        assert "Interrupted. Finished work is kept" in told
+        assert "Traceback" not in told
+        assert not (where.results_dir / "s_bm25_m_direct").exists()
+        assert manifest(where, "s_full-history_m_con")["status"] == "interrupted"
+        kept = answers(where, "s_full-history_m_con")
+        assert len(kept) == 10
+        longmemeval("sweep", "sweep.yaml", cwd=places[1])
     assert answers(where, "s_full-history_m_con")[: len(kept)] == kept
-    assert comparable(tmp_path / "results") == comparable(many / "results")
+    assert comparable(where.results_dir) == comparable(whole.results_dir)
