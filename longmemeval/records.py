@@ -183,7 +183,7 @@ class Answer(Struct, frozen=True):
     error: str = ""
     notes: tuple[str, ...] = ()
     dropped: int | None = None
-    """Messages that the overflow policy left out; None: unknown, from an earlier version or another system."""
+    """Messages that the overflow policy left out; None: unknown, from another system."""
     recall_ms: float = 0.0
     """Milliseconds of the recall itself, including the first reading of the haystack's fixture, but not waiting for
     other questions' recalls."""

@@ -1,14 +1,35 @@
-"""One version, and no file of the version before is refused for it."""
+"""One version; what version 0.2 wrote is read, what 0.1 wrote is refused with the command that makes it anew.
+
+`files_of_0_2.tar.xz` is a folder in which version 0.2.0 (commit 43768a6) prepared three haystacks, answered with six
+memories, ranked, imported, judged, checked the judge, signed, and saved a baseline.
+"""
 
 import json
 import re
+import tarfile
 from pathlib import Path
+from typing import Any
+
+import msgspec
+import pytest
+from msgspec import structs
 
 from longmemeval import __version__
-from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
+from longmemeval.core.files import sha256_bytes
+from longmemeval.errors import FixtureError, HarnessError
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.verify.verify import verify
-from tests.pipeline.helpers import answer_all, answers, prepared_colours
-from tests.support import ROOT
+from longmemeval.records import PartInfo
+from longmemeval.results.listing import list_runs
+from longmemeval.results.run_files import RunFiles
+from longmemeval.settings import Folders
+from longmemeval.storage.fixture import Fixture, write_fixture
+from longmemeval.storage.format import OlderFormatError
+from tests.pipeline.helpers import answer_all, prepared_colours
+from tests.support import ROOT, json_lines, longmemeval, tree
+
+MEMORIES = ("hybrid", "semantic-recall", "working-memory", "typed-nodes", "engram-lean")
+JUDGE = ("--judge", "offline/lexical")
 
 
 def test_the_citation_and_the_changelog_name_the_version() -> None:
@@ -17,19 +38,125 @@ def test_the_citation_and_the_changelog_name_the_version() -> None:
     assert versions == [__version__, "0.1.0"]
 
 
-def test_a_run_that_an_earlier_version_began_is_gone_on_with(tmp_path: Path) -> None:
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """The folder of version 0.2."""
+    with tarfile.open(ROOT / "tests" / "files_of_0_2.tar.xz") as archive:
+        archive.extractall(tmp_path, filter="data")
+    return tmp_path
+
+
+def test_fixtures_of_0_2_are_whole_and_nothing_is_made_again(folder: Path) -> None:
+    before = tree(folder / "prepared-data")
+    memories = [word for memory in MEMORIES for word in ("--memory", memory)]
+    done = longmemeval("prepare", "--dataset", "small.json", *memories, "--embedder", "hashing:64", cwd=folder)
+    assert "Nothing to do, everything is prepared: 3 haystacks" in done.stdout
+    assert tree(folder / "prepared-data") == before
+    # The same bytes are made of the same data now.
+    longmemeval(
+        "prepare", "--dataset", "small.json", *memories, "--embedder", "hashing:64", "--name", "now", cwd=folder
+    )
+    for path, data in tree(folder / "prepared-data" / "small" / "default").items():
+        if path.endswith(".json") and not path.endswith("meta.json"):
+            assert (folder / "prepared-data" / "small" / "now" / path).read_bytes() == data, path
+    checked = longmemeval("verify", "small/default", *memories, "--dataset", "small.json", cwd=folder).stdout
+    assert "checks hold" in checked
+
+
+@pytest.mark.parametrize("memory", [*MEMORIES, "packed-r1"])
+def test_runs_of_0_2_hold_and_are_made_again_the_same(folder: Path, memory: str) -> None:
+    assert "checks hold" in longmemeval("verify", memory, cwd=folder).stdout
+    again = longmemeval("run", "--like", memory, "--run-id", "again", cwd=folder)
+    assert "answered" in again.stdout
+    found, expected = (recalled(folder, name) for name in ("again", memory))
+    assert found == expected
+    settings = {name: document(folder / "results" / name / "run.json")["settings"] for name in ("again", memory)}
+    assert settings["again"].items() >= settings[memory].items()
+
+
+def recalled(folder: Path, run: str) -> dict[str, Any]:
+    lines = json_lines(folder / "results" / run / "answers.jsonl")
+    return {line["question_id"]: (line["recall_ids"], line["prompt_sha256"]) for line in lines}
+
+
+def document(path: Path) -> dict[str, Any]:
+    read: dict[str, Any] = json.loads(path.read_bytes())
+    return read
+
+
+def test_a_run_of_0_2_is_extended_judged_and_compared(folder: Path) -> None:
+    before = (folder / "results" / "begun" / "answers.jsonl").read_bytes()
+    run = ("run", "--dataset", "small.json", "--memory", "hybrid", "--model", "offline/extractive")
+    longmemeval(*run, "--extend", "begun", cwd=folder)
+    answers = (folder / "results" / "begun" / "answers.jsonl").read_bytes()
+    assert (answers.startswith(before), len(answers.splitlines())) == (True, 3)
+    for name in ("begun", "hybrid"):
+        longmemeval("evaluate", name, *JUDGE, cwd=folder)
+    table = json.loads(longmemeval("compare", "begun", "hybrid", "--json", cwd=folder).stdout)
+    # Today's offline model knows one question more.
+    assert [(one["overall"]["accuracy"], one["answered"]) for one in table["runs"]] == [(1.0, 3), (2 / 3, 3)]
+    assert longmemeval("compare", "hybrid", "--baseline", "baseline.json", cwd=folder).stdout
+
+
+def test_scores_rankings_and_signatures_of_0_2_are_shown(folder: Path) -> None:
+    runs = {run.run: run for run in list_runs(folder / "results")}
+    assert len(runs) == 10
+    assert runs["hybrid"].scores[0].value == 2 / 3
+    assert RunFiles(folder / "results" / "hybrid").metrics[0].format == 2
+    assert "checks hold" in longmemeval("verify", "ranked", cwd=folder).stdout
+    assert "checks hold" in longmemeval("verify", "theirs", cwd=folder).stdout
+    signed = longmemeval("verify", "typed-nodes", "--public-key", "public.pem", cwd=folder).stdout
+    assert "checks hold, signed by the owner of public.pem" in signed
+
+
+def test_a_run_of_0_1_is_refused_with_its_command(tmp_path: Path) -> None:
     dataset, where = prepared_colours(tmp_path, 4)
     answer_all(dataset, where)
-    folder = where.results_dir / "r"
-    manifest = json.loads((folder / "run.json").read_text())
-    assert manifest["environment"]["packages"]["longmemeval"] == __version__
-    manifest["environment"]["packages"]["longmemeval"] = "0.1.0"
-    manifest |= {"status": "interrupted", "ended_at": "", "files": {}}
-    (folder / "run.json").write_text(json.dumps(manifest))
-    lines = (folder / "answers.jsonl").read_text().splitlines(keepends=True)
-    (folder / "answers.jsonl").write_text("".join(lines[:2]))
-    report = answer_all(dataset, where)
-    assert (report.answered, report.newly_answered) == (4, 2)
-    assert len(answers(where)) == 4
-    evaluate("r", options=EvaluateOptions(judge="offline/lexical"), where=where)
-    assert verify("r", where=where).problems == ()
+    path = where.results_dir / "r" / "run.json"
+    manifest = document(path)
+    manifest["environment"] |= {"packages": {"longmemeval": "0.1.0"}, "command": ["longmemeval", "run", "--limit", "2"]}
+    path.write_text(json.dumps(manifest | {"format": 1}))
+    before = tree(where.results_dir)
+    for act in (lambda: verify("r", where=where), lambda: answer_all(dataset, where)):
+        with pytest.raises(HarnessError, match=r"Version 0\.1\.0 began this run: it is no longer read") as caught:
+            act()
+        assert "under another --run-id, with `longmemeval run --limit 2`; the files" in caught.value.fix
+    assert tree(where.results_dir) == before
+    # The list of runs still shows it.
+    assert [run.run for run in list_runs(where.results_dir)] == ["r"]
+
+
+@pytest.mark.parametrize(
+    ("part", "key", "value"), [("db", "working_memory", {"updater": "rules"}), ("vector", "index", "exact")]
+)
+def test_a_fixture_of_0_1_is_refused_and_never_replaced(
+    tmp_path: Path, where: Folders, part: str, key: str, value: object
+) -> None:
+    dataset, where = prepared_colours(tmp_path, 2, "hybrid")
+    folder = where.prepared_dir / dataset.name / "default" / "q1"
+    fixture = Fixture.open(folder)
+    data = json.loads(fixture.read_part("db"))
+    data["resource"]["working_memory"] = "# Paid for"
+    content = {"db": json.dumps(data).encode()}
+    infos = dict(fixture.meta.parts) | {"db": PartInfo(sha256_bytes(content["db"]), fixture.meta.parts["db"].recipe)}
+    infos[part] = structs.replace(infos[part], recipe=infos[part].recipe | {key: value})
+    write_fixture(folder, structs.replace(fixture.meta, format=1, parts=infos), content)
+    before = tree(where.prepared_dir)
+    for options in (PrepareOptions(jobs=1), PrepareOptions(jobs=1, force=True)):
+        with pytest.raises(OlderFormatError, match=r"Version 0\.1 made this fixture, its .* is inside.*--name NEW"):
+            prepare(dataset, ["hybrid"], options=options, where=where)
+    with pytest.raises(FixtureError, match=r"Version 0\.1 made this fixture"):
+        answer_all(dataset, where, memory="hybrid")
+    assert tree(where.prepared_dir) == before
+    assert prepare(dataset, ["hybrid"], options=PrepareOptions(jobs=1, name="NEW"), where=where).prepared == 2
+
+
+def test_a_meta_json_that_0_2_wrote_is_read_and_written_in_format_2(tmp_path: Path) -> None:
+    dataset, where = prepared_colours(tmp_path, 1, "last-k")
+    path = where.prepared_dir / dataset.name / "default" / "q0" / "meta.json"
+    meta = document(path)
+    assert meta["format"] == 2
+    path.write_bytes(msgspec.json.encode(meta | {"format": 1}))
+    prepare(dataset, ["bm25"], options=PrepareOptions(jobs=1), where=where)
+    assert document(path)["format"] == 2
+    assert document(path)["parts"]["db"] == meta["parts"]["db"]

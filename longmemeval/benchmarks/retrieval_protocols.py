@@ -42,8 +42,6 @@ class GoldRule:
     score: ScoreOf
     measures: Callable[[Measure], bool] = lambda measure: not measure.kind.of_changes
     """Returns whether the rule has values for a measure."""
-    formerly: str = ""
-    """Name in an earlier version, if it was another."""
     without: str = "without evidence"
     """Description of the questions in the denominator for which some measure has no value."""
 
@@ -59,14 +57,13 @@ def evidence_rule(
     turns: str = "evidence turns",
     sessions: str = "evidence sessions",
     denominator: str = "abstention included",
-    formerly: str = "",
 ) -> GoldRule:
     """Return the rule that the labelled evidence should be found; a question without any has no value."""
 
     def score(measure: Measure, ranked: Sequence[str], gold: Gold, history: Sequence[str]) -> float | None:
         return compute(measure, ranked, evidence(gold, level), history)
 
-    return GoldRule(turns if level == "turn" else sessions, denominator, score, formerly=formerly)
+    return GoldRule(turns if level == "turn" else sessions, denominator, score)
 
 
 @dataclass(frozen=True)

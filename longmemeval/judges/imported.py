@@ -4,8 +4,6 @@ from longmemeval.judges.asking import readable
 from longmemeval.judges.protocol import JudgeIdentity, judge_id
 
 IMPORTED = "taken over from a log"
-_EARLIER = "imported log"
-"""The name an earlier version used, with the log's hash among the parameters: every log had a judge of its own."""
 
 
 def imported_identity(model: str) -> JudgeIdentity:
@@ -28,9 +26,4 @@ def imported_identity(model: str) -> JudgeIdentity:
 
 def is_imported(judge: JudgeIdentity) -> bool:
     """Return whether the labels of a judge were imported from a log."""
-    return judge.templates in (IMPORTED, _EARLIER)
-
-
-def bound_to_its_log(judge: JudgeIdentity) -> bool:
-    """Return whether an earlier version imported the labels, under a judge that no other log has."""
-    return judge.templates == _EARLIER
+    return judge.templates == IMPORTED

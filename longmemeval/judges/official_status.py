@@ -46,11 +46,6 @@ def is_elsewhere(judge: JudgeIdentity) -> bool:
     return judge.endpoint is not None and judge.endpoint != OWN_ENDPOINT
 
 
-def address_unknown(judge: JudgeIdentity) -> bool:
-    """Return whether a chat model graded at an address that an earlier version did not record."""
-    return judge.endpoint is None and not _needs_no_model(judge) and not is_imported(judge)
-
-
 def _needs_no_model(judge: JudgeIdentity) -> bool:
     return is_offline(judge.model) or rules_of(judge.model) is not None
 
@@ -90,6 +85,4 @@ def judge_name(judge: JudgeIdentity) -> str:
     if is_elsewhere(judge):
         parts += ["official prompts"] if has_official_prompts(judge) else []
         parts.append(f"served at {judge.endpoint}")
-    if address_unknown(judge):
-        parts.append("address not recorded")
     return ", ".join(parts)

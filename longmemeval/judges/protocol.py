@@ -25,8 +25,8 @@ class JudgeIdentity(Struct, frozen=True):
     metric: str = "accuracy"
     """Name of the mean over the questions: `accuracy` for labels, `F1` and the like for scores."""
     endpoint: str | None = None
-    """Address at which the model is served (`llm/http/endpoints.py`), or `provider's own`. None for rules and imported
-    labels; for a chat model it means that an earlier version graded, which did not record it."""
+    """Address at which the model is served (`llm/http/endpoints.py`), or `provider's own`; None for rules and imported
+    labels."""
 
 
 class Judge(Protocol):

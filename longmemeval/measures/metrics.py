@@ -89,8 +89,8 @@ class Metrics(Struct, frozen=True):
     """Version of the rules by which the figures were computed."""
     judgements_sha256: str = ""
     """Hash of the file of judgements that was scored."""
-    answered: int | None = None
-    """Number of questions that had an answer; it grows when a run is resumed. None in files of an earlier version."""
+    answered: int = 0
+    """Number of questions that had an answer; it grows when a run is resumed."""
     official_figures: OfficialFigures | None = None
     """Figures of the benchmark's own script for the same labels; None without such a script, and for judges that it
     does not accept, which are all but the official one."""

@@ -1,6 +1,5 @@
 """The part `vector-graph`: a search index over message vectors, for memories that do not compare all of them."""
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -9,7 +8,6 @@ from msgspec import Struct
 from longmemeval.core.part_options import PartOptions
 from longmemeval.errors import FixtureError
 from longmemeval.ranking.message_vectors import VECTORS
-from longmemeval.records import FixtureMeta, PartInfo
 from longmemeval.storage.format import FORMAT, REMAKE, decode_versioned
 from longmemeval.storage.graph import Graph, GraphParameters, GraphState
 from longmemeval.storage.parts import Part, PartInput, PartOutput, PartTools, Stored
@@ -28,10 +26,7 @@ class _GraphFile(Struct, frozen=True):
 
 
 class MessageGraph(Part[OpenVectors]):
-    """The search index over messages.
-
-    Earlier versions stored the graph in `vector.json`; such fixtures are read.
-    """
+    """The search index over messages."""
 
     name = "vector-graph"
     needs = (VECTORS,)
@@ -54,27 +49,12 @@ class MessageGraph(Part[OpenVectors]):
             FixtureError: it is damaged, or the graph contradicts its recipe.
         """
         opened = stored.part(VECTORS)
-        if _is_in_vectors(stored.meta):
-            return opened
         state = decode_versioned(stored.data(), _GraphFile, stored.where).graph
         wanted = stored.info is not None and stored.info.recipe.get("index") == "hnsw"
         if (state is not None) != (wanted and bool(len(opened.rows()[0]))):
             raise FixtureError("Graph and recipe do not fit together", where=stored.where, fix=REMAKE)
         graph = Graph.restore(state, opened.rows()[1], _GRAPH, stored.where) if state else None
         return opened._replace(store=opened.store.with_graph(opened.name, graph)) if graph else opened
-
-    def stored_name(self, meta: FixtureMeta) -> str:
-        """Return its own name, or that of the vectors."""
-        return VECTORS.name if _is_in_vectors(meta) else self.name
-
-    def info(self, meta: FixtureMeta) -> PartInfo | None:
-        """Return its entry in a fixture."""
-        return meta.parts.get(self.stored_name(meta))
-
-    def comparable_recipe(self, recipe: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the graph's share of a recipe that may be stored with the vectors."""
-        own = {"version", "index", *GraphParameters.__struct_fields__}
-        return {key: value for key, value in recipe.items() if key in own}
 
     def size(self, source: PartInput, options: PartOptions, dimension: int) -> float:
         """Estimate links and levels in base64."""
@@ -84,11 +64,6 @@ class MessageGraph(Part[OpenVectors]):
     def flags(self, stored: Stored | None) -> dict[str, str]:
         """Return the kind of index of the existing one."""
         return {"index": str(stored.info.recipe["index"])} if stored and stored.info else {}
-
-
-def _is_in_vectors(meta: FixtureMeta) -> bool:
-    vectors = VECTORS.info(meta)
-    return MESSAGE_GRAPH.name not in meta.parts and vectors is not None and "index" in vectors.recipe
 
 
 MESSAGE_GRAPH = MessageGraph()

@@ -7,14 +7,10 @@ from longmemeval.core.part_options import EmbeddedText, PartOptions
 from longmemeval.errors import FixtureError
 from longmemeval.records import Message
 from longmemeval.storage.format import REMAKE
-from longmemeval.storage.graph import GraphParameters
 from longmemeval.storage.messages_part import MESSAGES
 from longmemeval.storage.parts import PartInput, PartTools, Stored
 from longmemeval.storage.vector_store import VectorItem
 from longmemeval.storage.vectors_part import OpenVectors, VectorsPart
-
-_OF_A_GRAPH = ("index", *GraphParameters.__struct_fields__)
-"""Keys in recipes of an earlier version, which stored the part `vector-graph` in this one."""
 
 
 class MessageVectors(VectorsPart):
@@ -33,11 +29,7 @@ class MessageVectors(VectorsPart):
 
     def recipe(self, tools: PartTools) -> dict[str, Any]:
         """Return embedder, texts and prefixes; the search method belongs to the graph."""
-        return self.comparable_recipe(super().recipe(tools))
-
-    def comparable_recipe(self, recipe: Mapping[str, Any]) -> dict[str, Any]:
-        """Return the recipe without a graph of an earlier version, which does not matter for reading vectors."""
-        return {key: value for key, value in recipe.items() if key not in _OF_A_GRAPH}
+        return {key: value for key, value in super().recipe(tools).items() if key != "index"}
 
     def open(self, stored: Stored) -> OpenVectors:
         """Open the index.

@@ -180,14 +180,12 @@ def extended(before: RunManifest, new: RunManifest) -> RunManifest:
         question_ids=new.question_ids,
         selection=new.selection,
         fixtures=before.fixtures | {name: new.fixtures[name] for name in new.fixtures.keys() - before.fixtures.keys()},
-        extended_from=(*before.extended_from, EarlierExtent(len(before_ids), before.selection or Selection(), now())),
+        extended_from=(*before.extended_from, EarlierExtent(len(before_ids), before.selection, now())),
     )
 
 
-def _shown(selection: Selection | None) -> str:
+def _shown(selection: Selection) -> str:
     """Return a selection as command-line options."""
-    if selection is None:
-        return "a selection that is not recorded"
     given = {"--limit": selection.limit, "--sample": selection.sample, "--shard": selection.shard or None}
     words = [f"{name} {value}" for name, value in given.items() if value is not None]
     words += [f"--seed {selection.seed}"] if selection.sample is not None else []

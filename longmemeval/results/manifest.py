@@ -3,6 +3,7 @@
 import functools
 import platform
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -26,7 +27,8 @@ from longmemeval.errors import HarnessError, IntegrityError, nearest
 from longmemeval.results.selection import Selection
 from longmemeval.results.settings import RunKind, RunSettings, kind_of, settings_of
 
-FORMAT = 1
+FORMAT = 2
+"""Format of `run.json`; format 1, of version 0.2, is read too."""
 _PACKAGES = (
     "msgspec",
     "numpy",
@@ -95,8 +97,8 @@ class RunManifest(Struct, frozen=True):
     """Answered, failed, empty and cut replies, shortened contexts, usage, seconds."""
     files: dict[str, str] = {}
     """sha256 of the journals as they were at the end."""
-    selection: Selection | None = None
-    """The selection of `question_ids`; None: an earlier version did not record it."""
+    selection: Selection = Selection()
+    """The selection of `question_ids`."""
     merged_from: tuple[MergedShard, ...] = ()
     """The shards that `merge` made it from, in order."""
     extended_from: tuple[EarlierExtent, ...] = ()
@@ -220,7 +222,7 @@ def read_manifest(folder: Path) -> RunManifest:
     """Return the manifest of a run.
 
     Raises:
-        HarnessError: it is of a newer format.
+        HarnessError: it is of a newer format, or of version 0.1.
         IntegrityError: it is damaged, or its run id is not the folder's name.
     """
     manifest = stored_manifest(folder)
@@ -237,7 +239,7 @@ def stored_manifest(folder: Path) -> RunManifest:
     """Return the manifest in a folder, whatever its run id.
 
     Raises:
-        HarnessError: it is of a newer format.
+        HarnessError: it is of a newer format, or of version 0.1.
         IntegrityError: it is damaged.
     """
     return manifest_in(folder / "run.json")
@@ -248,12 +250,13 @@ def manifest_in(path: Path) -> RunManifest:
 
     Raises:
         OSError: it cannot be read.
-        HarnessError: it is of a newer format.
+        HarnessError: it is of a newer format, or of version 0.1.
         IntegrityError: it is damaged.
     """
     data = path.read_bytes()
     try:
         document = decode_format(data, _Document, FORMAT, "The run", str(path))
+        _refuse_older(document.environment, path)
         settings = msgspec.to_builtins(settings_of(document.kind, document.settings))
         return msgspec.convert({**decode_json(data, dict[str, Any]), "settings": settings}, RunManifest)
     except (UnreadableError, msgspec.ValidationError) as error:
@@ -263,6 +266,19 @@ def manifest_in(path: Path) -> RunManifest:
 class _Document(Struct):
     kind: RunKind
     settings: dict[str, Any]
+    environment: dict[str, Any] = {}
+
+
+def _refuse_older(made_by: Mapping[str, Any], path: Path) -> None:
+    """Raise if version 0.1 began the run: its journals had other rules, and its judges no address."""
+    version = str(made_by.get("packages", {}).get("longmemeval", ""))
+    if version.startswith("0.1."):
+        command = shlex.join(map(str, made_by.get("command", ()))) or "longmemeval run"
+        raise HarnessError(
+            f"Version {version} began this run: it is no longer read",
+            where=str(path),
+            fix=f"Make it anew under another --run-id, with `{command}`; the files of this one stay as they are",
+        )
 
 
 def document_of(manifest: RunManifest) -> dict[str, Any]:

@@ -17,7 +17,6 @@ from longmemeval.results.lines import (
     PROMPTS,
     RANKINGS,
     current_answers,
-    drop_empty,
     judgements_file,
     latest_judgements,
 )
@@ -135,10 +134,8 @@ class RunFiles:
             self._judgements[judge_id] = journal
 
     def judgements(self, judge_id: str) -> list[Judgement]:
-        """Return all judgements by one judge, but those of empty replies, which an earlier version took for answers."""
-        judgements = self.judged(judge_id).records
-        answered = drop_empty(judgements)
-        return judgements if len(answered) == len(judgements) or self.manifest.kind != "run" else answered
+        """Return all judgements by one judge."""
+        return self.judged(judge_id).records
 
     def current_judgements(self, judge_id: str) -> dict[str, Judgement]:
         """Return the judgement that counts for each question: its label, or the newest failure if there is none."""

@@ -112,8 +112,6 @@ def check_selection(manifest: RunManifest, dataset: Dataset, questions: Sequence
     Raises:
         IntegrityError: questions were removed, or added, by hand.
     """
-    if manifest.selection is None:
-        return
     chosen = select(questions, manifest.selection, dataset.question_type)
     selected = {question.question_id for question in chosen}
     changed = [*(selected - set(manifest.question_ids)), *(set(manifest.question_ids) - selected)]

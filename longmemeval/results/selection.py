@@ -35,25 +35,22 @@ class Selection(Struct, frozen=True):
             shard_named(self.shard)
 
 
-def part_of(selection: Selection | None, n: int, total: int) -> str:
+def part_of(selection: Selection, n: int, total: int) -> str:
     """Return the words of tables for a part of the questions: `2 of 19 questions, chosen by id`; empty for all of them.
 
     Args:
-        selection: None if it is not recorded, by an earlier version.
         n: number of questions selected.
         total: number of questions in the data set.
     """
     if n == total:
         return ""
-    if selection is None:
-        how = "how they were chosen is not recorded"
-    elif selection.question_ids:
+    if selection.question_ids:
         how = "chosen by id"
     elif selection.sample is not None:
         how = f"a sample by type with seed {selection.seed}"
     else:
         how = "the first ones" if selection.limit is not None else ""
-    shard = f"shard {selection.shard}" if selection and selection.shard else ""
+    shard = f"shard {selection.shard}" if selection.shard else ""
     return ", ".join([f"{n:,} of {total:,} questions", *filter(None, (how, shard))])
 
 

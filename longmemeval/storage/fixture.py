@@ -19,7 +19,7 @@ from longmemeval.core.remote.places import remote_of
 from longmemeval.core.remote.store import store_of
 from longmemeval.errors import FixtureError, RecallError, nearest
 from longmemeval.records import FixtureMeta, PartInfo
-from longmemeval.storage.format import FORMAT, decode_versioned
+from longmemeval.storage.format import OlderFormatError, decode_meta
 from longmemeval.storage.memory_store import MemoryStore
 from longmemeval.storage.messages_part import MESSAGES
 from longmemeval.storage.part_files import (
@@ -40,7 +40,6 @@ from longmemeval.storage.parts import Part
 from longmemeval.storage.remote_fixtures import fixtures_of
 
 __all__ = [
-    "FORMAT",
     "Fixture",
     "check_haystack",
     "check_link",
@@ -78,7 +77,7 @@ def read_meta(path: Path) -> FixtureMeta | None:
     data = fixtures_of(remote).meta(remote) if remote else read_file(file)
     if data is None and leads_nowhere(path):
         raise _lost(path)
-    return None if data is None else decode_versioned(data, FixtureMeta, str(file))
+    return None if data is None else decode_meta(data, str(file))
 
 
 def has_meta(path: Path) -> bool:
@@ -269,15 +268,15 @@ class StoredPart:
     @property
     def where(self) -> str:
         """The file or directory."""
-        return str(self.fixture.path / part_file(self.of.stored_name(self.meta), directory=self.of.directory))
+        return str(self.fixture.path / part_file(self.of.name, directory=self.of.directory))
 
     def data(self) -> bytes:
         """Return the file's bytes."""
-        return self.fixture.read_part(self.of.stored_name(self.meta))
+        return self.fixture.read_part(self.of.name)
 
     def folder(self) -> Path:
         """Return the directory."""
-        return self.fixture.part_folder(self.of.stored_name(self.meta))
+        return self.fixture.part_folder(self.of.name)
 
     def part(self, part: Part[T]) -> T:
         """Return another part of the fixture, opened."""
@@ -344,6 +343,8 @@ def check_link(path: Path, haystack_id: str) -> None:
     if path.is_symlink():
         try:
             meta = read_meta(path)
+        except OlderFormatError:
+            raise
         except FixtureError:
             return  # An unreadable fixture is rebuilt.
         if meta:

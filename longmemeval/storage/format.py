@@ -6,11 +6,24 @@ from msgspec import Struct
 
 from longmemeval.core.text_files import UnreadableError, decode_json
 from longmemeval.errors import FixtureError
+from longmemeval.records import FixtureMeta
 
 FORMAT = 1
-"""Format this version writes, and the newest it reads."""
+"""Format of the parts: the same since the first version, so that their hashes stay the same."""
+META_FORMAT = 2
+"""Format of `meta.json`; format 1, of version 0.2, is read too."""
 
 REMAKE = "Run `longmemeval prepare --force` with the same data set and memory: it makes this fixture again"
+
+_OLDER = (
+    ("db", "working_memory", "its working memory is inside db.json"),
+    ("vector", "index", "its search index is inside vector.json"),
+)
+"""Parts of version 0.1 by a key of their recipe, with what they held."""
+
+
+class OlderFormatError(FixtureError):
+    """A file of a version whose files are no longer read. It may have been paid for: nothing may replace it."""
 
 
 class _Versioned(Protocol):
@@ -25,23 +38,46 @@ class _Version(Struct):
 V = TypeVar("V", bound=_Versioned)
 
 
-def decode_versioned(data: bytes, shape: type[V], where: str) -> V:
+def decode_versioned(data: bytes, shape: type[V], where: str, newest: int = FORMAT) -> V:
     """Decode one file of a fixture.
 
     Args:
         shape: struct to decode to; it has a field `format`.
         where: the file, for the error.
+        newest: the newest format that is read.
 
     Raises:
-        FixtureError: the format is newer than `FORMAT`, or the content does not match that format.
+        FixtureError: the format is newer, or the content does not match it.
     """
     try:
         value = decode_json(data, shape)
     except UnreadableError as error:
-        _check_format(_format_of(data), where)
+        _check_format(_format_of(data), newest, where)
         raise FixtureError(f"The file is not a valid part of a fixture: {error}", where=where, fix=REMAKE) from error
-    _check_format(value.format, where)
+    _check_format(value.format, newest, where)
     return value
+
+
+def decode_meta(data: bytes, where: str) -> FixtureMeta:
+    """Decode `meta.json`.
+
+    Args:
+        where: the file, for the error.
+
+    Raises:
+        FixtureError: as by `decode_versioned`.
+        OlderFormatError: version 0.1 wrote the fixture.
+    """
+    meta = decode_versioned(data, FixtureMeta, where, META_FORMAT)
+    for name, key, what in _OLDER:
+        if name in meta.parts and meta.parts[name].recipe.get(key) is not None:
+            raise OlderFormatError(
+                f"Version 0.1 made this fixture, {what}: it is no longer read",
+                where=where,
+                fix="Make it anew beside this one, which stays as it is: "
+                "`longmemeval prepare --dataset D --memory M --name NEW`",
+            )
+    return meta
 
 
 def _format_of(data: bytes) -> int:
@@ -52,10 +88,10 @@ def _format_of(data: bytes) -> int:
         return FORMAT
 
 
-def _check_format(number: int, where: str) -> None:
-    if number > FORMAT:
+def _check_format(number: int, newest: int, where: str) -> None:
+    if number > newest:
         raise FixtureError(
-            f"format {number} is newer than this version understands ({FORMAT}): upgrade longmemeval", where=where
+            f"format {number} is newer than this version understands ({newest}): upgrade longmemeval", where=where
         )
     if number < 1:
         raise FixtureError(f"There is no format {number} of fixtures", where=where, fix=REMAKE)

@@ -13,10 +13,11 @@ from longmemeval.storage.messages import haystack_messages, resource_id, thread_
 
 
 class Resource(Struct, frozen=True):
-    """Owner of a history, with the working-memory document about them (None: none was made)."""
+    """Owner of a history."""
 
     id: str
-    working_memory: str | None = None
+    working_memory: None = None
+    """Always None: the document is the part `working-memory`."""
 
 
 class Thread(Struct, frozen=True, gc=False):
@@ -38,19 +39,18 @@ class _Database(Struct, frozen=True):
 
 
 class MemoryStore:
-    """Threads, messages and working memory of one resource; everything keeps the order in which it was added.
+    """Threads and messages of one resource; everything keeps the order in which it was added.
 
     Args:
         resource_id: the resource all threads belong to.
     """
 
     def __init__(self, resource_id: str) -> None:
-        self.working_memory: str | None = None
         self.messages: list[Message] = []
         """All messages of the resource, oldest first. Read only; add with `add_messages`."""
         self.positions: dict[str, int] = {}
         """Position in `messages` by message id."""
-        self._resource_id = resource_id
+        self.resource = Resource(resource_id)
         self._threads: dict[str, Thread] = {}
         self._by_thread: dict[str, list[Message]] = {}
 
@@ -62,11 +62,6 @@ class MemoryStore:
             store.add_thread(Thread(thread_id, store.resource.id, session.date, session.date))
         store.add_messages(haystack_messages(haystack))
         return store
-
-    @property
-    def resource(self) -> Resource:
-        """The resource with its working memory as it is now."""
-        return Resource(self._resource_id, self.working_memory)
 
     @property
     def threads(self) -> list[Thread]:
@@ -86,7 +81,7 @@ class MemoryStore:
         try:
             return self.messages[self.positions[message_id]]
         except KeyError:
-            raise HarnessError(f"No message {message_id!r} is stored", where=self._resource_id) from None
+            raise HarnessError(f"No message {message_id!r} is stored", where=self.resource.id) from None
 
     def add_thread(self, thread: Thread) -> None:
         """Add an empty thread.
@@ -95,9 +90,9 @@ class MemoryStore:
             HarnessError: the thread is already stored or belongs to another resource.
         """
         if thread.id in self._threads:
-            raise HarnessError(f"Thread {thread.id!r} is stored twice", where=self._resource_id)
-        if thread.resource_id != self._resource_id:
-            raise HarnessError(f"Thread {thread.id!r} belongs to {thread.resource_id!r}", where=self._resource_id)
+            raise HarnessError(f"Thread {thread.id!r} is stored twice", where=self.resource.id)
+        if thread.resource_id != self.resource.id:
+            raise HarnessError(f"Thread {thread.id!r} belongs to {thread.resource_id!r}", where=self.resource.id)
         self._threads[thread.id] = thread
         self._by_thread[thread.id] = []
 
@@ -109,11 +104,11 @@ class MemoryStore:
         """
         for message in messages:
             if message.message_id in self.positions:
-                raise HarnessError(f"Message {message.message_id!r} is stored twice", where=self._resource_id)
+                raise HarnessError(f"Message {message.message_id!r} is stored twice", where=self.resource.id)
             if message.thread_id not in self._threads:
                 raise HarnessError(
                     f"Message {message.message_id!r} belongs to thread {message.thread_id!r}, which is not stored",
-                    where=self._resource_id,
+                    where=self.resource.id,
                 )
             self.positions[message.message_id] = len(self.messages)
             self.messages.append(message)
@@ -137,7 +132,6 @@ class MemoryStore:
         """
         database = decode_versioned(data, _Database, where)
         store = cls(database.resource.id)
-        store.working_memory = database.resource.working_memory
         try:
             for thread in database.threads:
                 store.add_thread(thread)

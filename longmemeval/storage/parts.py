@@ -5,7 +5,7 @@ name. `docs/add-a-memory-system.md` shows a complete one.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
@@ -205,8 +205,6 @@ class Part(ABC, Generic[T]):
     """True if it contains vectors of `texts`."""
     exposes_models: bool = False
     """True if external programs call models through `PartTools.models`, on which its content depends."""
-    legacy_part: str = ""
-    """Part in which an earlier version stored it."""
 
     @abstractmethod
     def recipe(self, tools: PartTools) -> dict[str, Any]:
@@ -271,10 +269,6 @@ class Part(ABC, Generic[T]):
         """
         return None
 
-    def stored_name(self, meta: FixtureMeta) -> str:
-        """Return the name under which a fixture stores it."""
-        return self.name
-
     def info(self, meta: FixtureMeta) -> PartInfo | None:
         """Return its entry in a fixture; None: it has none."""
         return meta.parts.get(self.name)
@@ -282,15 +276,6 @@ class Part(ABC, Generic[T]):
     def flags(self, stored: Stored | None) -> dict[str, str]:
         """Return the options that recreate it; for a missing part, the options that must be given."""
         return {}
-
-    def check_replaced(self, info: PartInfo, made: Collection[str], where: str) -> None:
-        """Refuse to rebuild it if something would be lost.
-
-        Args:
-            info: entry of the existing one.
-            made: parts that are made with it.
-            where: the fixture, for the error.
-        """
 
     def contradictions(self, stored: Stored) -> Iterable[str]:
         """Return where it, or its entry in `meta.json`, contradicts the rest of the fixture."""

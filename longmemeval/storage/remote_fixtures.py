@@ -26,7 +26,7 @@ from longmemeval.core.remote.store import Store, StoredObject, store_of
 from longmemeval.errors import FixtureError
 from longmemeval.records import FixtureMeta, PartInfo
 from longmemeval.storage.compression import SUFFIX, compressed, decompressed
-from longmemeval.storage.format import REMAKE, decode_versioned
+from longmemeval.storage.format import REMAKE, decode_meta
 from longmemeval.storage.part_files import sha256_directory, with_sizes
 
 META = "meta.json"
@@ -216,7 +216,7 @@ class RemoteFixtures:
             if theirs_now is None or found is None:
                 mine, expected, entered = meta, "", new
                 continue
-            theirs = decode_versioned(found, FixtureMeta, str(folder))
+            theirs = decode_meta(found, str(folder))
             if (theirs.dataset.sha256, theirs.haystack_id) != (meta.dataset.sha256, meta.haystack_id):
                 raise FixtureError(
                     "Another command has prepared other data here meanwhile",

@@ -68,7 +68,7 @@ class VectorsPart(Part[OpenVectors]):
         return PartOutput(store.persist(self.index_name, tools.embedder.spec, tools.embedder.fingerprint))
 
     def open(self, stored: Stored) -> OpenVectors:
-        """Open the index; a graph stored in it by an earlier version is restored.
+        """Open the index.
 
         Raises:
             FixtureError: it is damaged.

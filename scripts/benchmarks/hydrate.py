@@ -17,7 +17,8 @@ from longmemeval.core.arrays import Vectors
 from longmemeval.core.files import sha256_bytes
 from longmemeval.ranking.message_vectors import VECTORS
 from longmemeval.records import DatasetIdentity, FixtureMeta, Haystack, PartInfo, Session, Turn
-from longmemeval.storage.fixture import FORMAT, Fixture, write_fixture
+from longmemeval.storage.fixture import Fixture, write_fixture
+from longmemeval.storage.format import META_FORMAT
 from longmemeval.storage.graph import Graph, GraphParameters
 from longmemeval.storage.memory_store import MemoryStore
 from longmemeval.storage.vector_file import Engine
@@ -57,7 +58,7 @@ def write(folder: Path, memory: MemoryStore, vectors: Vectors, engine: Engine) -
     store.upsert("messages", items, vectors)
     parts = {"db": memory.persist(), "vector": store.persist("messages", "random", "random")}
     meta = FixtureMeta(
-        format=FORMAT,
+        format=META_FORMAT,
         dataset=DatasetIdentity("benchmark", ""),
         haystack_id="benchmark",
         question_ids=(),

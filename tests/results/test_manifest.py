@@ -34,13 +34,13 @@ def where(tmp_path: Path) -> Folders:
 def test_manifest_is_read_as_it_was_written(where: Folders) -> None:
     read = read_manifest(where.results_dir / "r")
     assert (read.run_id, read.status, read.question_ids) == ("r", "completed", ("q0",))
-    assert (where.results_dir / "r" / "run.json").read_text().startswith('{\n  "format": 1,\n')
+    assert (where.results_dir / "r" / "run.json").read_text().startswith('{\n  "format": 2,\n')
 
 
 def test_newer_format_is_refused_by_name(where: Folders) -> None:
     path = where.results_dir / "r" / "run.json"
-    path.write_text(json.dumps({"format": 2, "all": "new"}))
-    with pytest.raises(HarnessError, match=r"has format 2, this version understands 1 .*run\.json.*Upgrade"):
+    path.write_text(json.dumps({"format": 3, "all": "new"}))
+    with pytest.raises(HarnessError, match=r"has format 3, this version understands 2 .*run\.json.*Upgrade"):
         read_manifest(path.parent)
 
 

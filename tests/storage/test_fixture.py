@@ -10,12 +10,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from msgspec import structs
 
 from longmemeval.core.files import sha256_bytes
 from longmemeval.errors import FixtureError, HarnessError
 from longmemeval.ranking.message_vectors import VECTORS
 from longmemeval.records import DatasetIdentity, FixtureMeta, Haystack, PartInfo, Session, Turn
 from longmemeval.storage.fixture import Fixture, fixture_folder, part_file, read_meta, write_fixture
+from longmemeval.storage.format import META_FORMAT
 from longmemeval.storage.memory_store import MemoryStore
 from longmemeval.storage.part_files import with_sizes
 from longmemeval.storage.vector_file import EmbedderIdentity
@@ -27,10 +29,11 @@ TURNS = (Turn("user", "I bought a kite"), Turn("assistant", "What colour?"), Tur
 HAYSTACK = Haystack("h1", (Session("s1", datetime(2023, 5, 20, 2, 21), "2023/05/20 (Sat) 02:21", TURNS),))
 
 
-def db_part(working_memory: str | None = None, haystack: Haystack = HAYSTACK) -> bytes:
-    store = MemoryStore.from_haystack(haystack)
-    store.working_memory = working_memory
-    return store.persist()
+def db_part(*said: str, haystack: Haystack = HAYSTACK) -> bytes:
+    """The messages; `said` is put after them."""
+    (session,) = haystack.sessions
+    more = structs.replace(session, turns=(*session.turns, *(Turn("user", text) for text in said)))
+    return MemoryStore.from_haystack(structs.replace(haystack, sessions=(more,))).persist()
 
 
 def vector_part(thread_id: str = "s1", engine: Engine = "hnswlib") -> bytes:
@@ -43,7 +46,7 @@ def vector_part(thread_id: str = "s1", engine: Engine = "hnswlib") -> bytes:
 
 def meta_of(parts: Parts, prepared_at: str = "") -> FixtureMeta:
     return FixtureMeta(
-        format=1,
+        format=META_FORMAT,
         dataset=DatasetIdentity("sample", "d" * 64),
         haystack_id="h1",
         question_ids=("q1",),
@@ -90,7 +93,7 @@ def test_meta_json_is_readable_and_has_exactly_the_documented_keys(folder: Path)
     text = (folder / "meta.json").read_text()
 
     assert json.loads(text) == {
-        "format": 1,
+        "format": 2,
         "dataset": {"name": "sample", "sha256": "d" * 64},
         "haystack_id": "h1",
         "question_ids": ["q1"],
@@ -102,7 +105,7 @@ def test_meta_json_is_readable_and_has_exactly_the_documented_keys(folder: Path)
         },
         "prepared_at": "",
     }
-    assert text.startswith('{\n  "format": 1,\n')
+    assert text.startswith('{\n  "format": 2,\n')
 
 
 def test_names_from_data_never_leave_the_folder() -> None:
@@ -160,17 +163,18 @@ def test_a_damaged_meta_json_is_an_error_that_names_it(folder: Path, data: bytes
     assert content(folder) == OLD
 
 
-@pytest.mark.parametrize("name", ["meta", "db", "vector"])
-def test_a_newer_format_is_refused_by_name(folder: Path, name: str) -> None:
+@pytest.mark.parametrize(("name", "known"), [("meta", 2), ("db", 1), ("vector", 1)])
+def test_a_newer_format_is_refused_by_name(folder: Path, name: str, known: int) -> None:
     file = folder / f"{name}.json"
-    newer = json.dumps(json.loads(file.read_bytes()) | {"format": 2}).encode()
+    newer = json.dumps(json.loads(file.read_bytes()) | {"format": known + 1}).encode()
     if name == "meta":
         file.write_bytes(newer)
     else:
         parts = OLD | {name: newer}
         write_fixture(folder, meta_of(parts), parts)
 
-    with pytest.raises(FixtureError, match=r"format 2 is newer than this version understands \(1\): upgrade") as caught:
+    said = rf"format {known + 1} is newer than this version understands \({known}\): upgrade"
+    with pytest.raises(FixtureError, match=said) as caught:
         _ = Fixture.open(folder).part(VECTORS)
     assert caught.value.where == str(file)
 
@@ -208,19 +212,19 @@ def test_a_fixture_with_a_graph_needs_hnswlib_and_an_exact_one_does_not(
 
 def test_parts_are_added_and_replaced_and_the_others_kept(folder: Path) -> None:
     facts = b'{"format": 1}'
-    new = {"db": db_part("# Kites"), "facts": facts}
+    new = {"db": db_part("Kites"), "facts": facts}
     inode = (folder / "vector.json").stat().st_ino
 
     write_fixture(folder, meta_of(OLD | new), new)
 
     assert content(folder) == OLD | new
-    assert Fixture.open(folder).memory.working_memory == "# Kites"
+    assert Fixture.open(folder).memory.messages[-1].content == "Kites"
     assert (folder / "vector.json").stat().st_ino == inode
 
 
 def test_meta_must_list_what_is_written_and_what_is_kept_must_be_whole(folder: Path) -> None:
     with pytest.raises(ValueError, match="'db'"):
-        write_fixture(folder, meta_of(OLD), {"db": db_part("# Kites")})
+        write_fixture(folder, meta_of(OLD), {"db": db_part("Kites")})
     with pytest.raises(ValueError, match="named 'meta'"):
         write_fixture(folder, meta_of({"meta": b"{}"}), {"meta": b"{}"})
     with pytest.raises(ValueError, match="'facts'"):
@@ -229,8 +233,8 @@ def test_meta_must_list_what_is_written_and_what_is_kept_must_be_whole(folder: P
         write_fixture(folder, meta_of(OLD | {"facts": b"{}"}), {})
     (folder / "vector.json").write_bytes(b"damaged")
     with pytest.raises(FixtureError, match="Part 'vector' is damaged"):
-        write_fixture(folder, meta_of(OLD | {"db": db_part("# Kites")}), {"db": db_part("# Kites")})
-    assert Fixture.open(folder).memory.working_memory is None
+        write_fixture(folder, meta_of(OLD | {"db": db_part("Kites")}), {"db": db_part("Kites")})
+    assert Fixture.open(folder).memory.messages[-1].content == "Red"
 
 
 def test_leftovers_of_other_writes_are_ignored_and_removed(folder: Path) -> None:
@@ -253,7 +257,7 @@ def test_a_full_disk_leaves_the_fixture_as_it_was(
 ) -> None:
     path = tmp_path / "fresh" if fresh else folder
     before = content(path)
-    new = {"db": db_part("# Kites"), "vector": vector_part(engine="exact")}
+    new = {"db": db_part("Kites"), "vector": vector_part(engine="exact")}
     make, calls = tempfile.mkstemp, []
 
     def fills_up(prefix: str, suffix: str, dir: Path) -> tuple[int, str]:
@@ -343,13 +347,13 @@ def test_kill_at_any_step_of_a_first_write(tmp_path: Path) -> None:
 
 
 def test_kill_at_any_step_of_a_replacement(folder: Path, tmp_path: Path) -> None:
-    new = {"db": db_part("# Kites"), "facts": b'{"format": 1}'}
+    new = {"db": db_part("Kites"), "facts": b'{"format": 1}'}
 
     check_deaths(deaths(folder, new, {"vector": VECTOR}, tmp_path), OLD, OLD | new, new)
 
 
 def test_kill_at_any_step_of_a_write_that_follows_a_killed_one(folder: Path, tmp_path: Path) -> None:
-    second, third = {"db": db_part("# Kites")}, {"db": db_part("# Red kites")}
+    second, third = {"db": db_part("Kites")}, {"db": db_part("Red kites")}
     (tmp_path / "second").mkdir()
     killed = next(
         path

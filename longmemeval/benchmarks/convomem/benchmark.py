@@ -50,7 +50,6 @@ def _rules(level: "Granularity") -> Sequence[GoldRule]:
             level,
             turns="messages that say an evidence text",
             sessions="the question's evidence conversations",
-            formerly="evidence turns (any role)" if level == "turn" else "answer_session_ids",
         )
     ]
 

@@ -2,6 +2,7 @@
 
 import hashlib
 import logging
+import shlex
 import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -15,9 +16,6 @@ from longmemeval.errors import HarnessError
 _BATCH = 500
 _PAGE_BYTES = 16384
 """Bytes per page: seven vectors of 2 kB share one; in pages of 4 kB each would need its own."""
-
-_LARGE_MEGABYTES = 200
-"""Size of a cache whose conversion takes long enough to be reported."""
 _CREATE = (
     "CREATE TABLE IF NOT EXISTS entries (key BLOB PRIMARY KEY NOT NULL, value BLOB NOT NULL, checksum BLOB NOT NULL)"
 )
@@ -46,8 +44,6 @@ class SqliteCache:
     """Keys (at most 64 bytes) to values, both bytes; safe for several processes at once, never half-written.
 
     Every value has a checksum. A value that does not match it counts as missing; that is logged once per object.
-    A file of an earlier version is converted when it is opened, unless another process has it open; its values are
-    found either way.
 
     Args:
         path: the SQLite file; its folder is created if needed.
@@ -56,7 +52,8 @@ class SqliteCache:
         damaged: values found damaged so far.
 
     Raises:
-        HarnessError: the file is not a usable SQLite database, or the disk refuses; so do all methods.
+        HarnessError: the file is not a usable SQLite database, or the disk refuses; so do all methods. Or version 0.1
+            wrote it.
     """
 
     def __init__(self, path: Path) -> None:
@@ -67,7 +64,7 @@ class SqliteCache:
             # One writer at a time within this object; other processes wait up to a minute for a lock.
             self._connection = sqlite3.connect(path, timeout=60.0, check_same_thread=False)
             self._connection.execute(f"PRAGMA page_size={_PAGE_BYTES}")
-            self._earlier = _convert_earlier(self._connection)
+            self._refuse_older()
             self._connection.execute("PRAGMA journal_mode=WAL")
             self._connection.execute("PRAGMA synchronous=NORMAL")
             self._connection.execute(_CREATE)
@@ -77,14 +74,11 @@ class SqliteCache:
         """Return the values of those `keys` that are stored undamaged."""
         found: dict[bytes, bytes] = {}
         with self._translated_errors():
-            for key, value, stored in self._rows("CAST(checksum AS BLOB)", "entries", keys):
+            for key, value, stored in self._rows(keys):
                 if stored == checksum(key, value):
                     found[key] = value
                 else:
                     self.discard_damaged(key, value)
-            if self._earlier:
-                rest = [key for key in keys if key not in found]
-                found |= {key: value for key, value, _ in self._rows("x''", "cache", rest)}
         return found
 
     def get_record(self, key: bytes, kind: type[R]) -> R | None:
@@ -139,16 +133,25 @@ class SqliteCache:
             _LOG.warning("Damaged entries of the cache count as missing and are made again: %s", self.path)
         self.damaged += 1
         with self._translated_errors(), self._connection:
-            for table in ("entries", "cache") if self._earlier else ("entries",):
-                self._connection.execute(f"DELETE FROM {table} WHERE key = ? AND CAST(value AS BLOB) = ?", (key, value))
+            self._connection.execute("DELETE FROM entries WHERE key = ? AND CAST(value AS BLOB) = ?", (key, value))
 
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
 
-    def _rows(self, column: str, table: str, keys: Sequence[bytes]) -> Iterator[tuple[bytes, bytes, bytes]]:
+    def _refuse_older(self) -> None:
+        if self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'cache'").fetchone():
+            self._connection.close()
+            move = shlex.join(["mv", str(self.path), f"{self.path}.0.1"])
+            raise HarnessError(
+                "Version 0.1 wrote this cache: it is no longer read",
+                where=str(self.path),
+                fix=f"`{move}` and rerun: a new one is made, and the moved one keeps what was paid for",
+            )
+
+    def _rows(self, keys: Sequence[bytes]) -> Iterator[tuple[bytes, bytes, bytes]]:
         # A damaged value may have turned into a text or a number.
-        select = f"SELECT key, CAST(value AS BLOB), {column} FROM {table} WHERE key IN"
+        select = "SELECT key, CAST(value AS BLOB), CAST(checksum AS BLOB) FROM entries WHERE key IN"
         for start in range(0, len(keys), _BATCH):
             batch = keys[start : start + _BATCH]
             yield from self._connection.execute(f"{select} ({','.join('?' * len(batch))})", batch).fetchall()
@@ -174,37 +177,3 @@ class SqliteCache:
 def checksum(key: bytes, value: bytes) -> bytes:
     """Return eight bytes that verify `value` and that it is stored under its own key."""
     return hashlib.blake2b(value, key=key, digest_size=8).digest()
-
-
-def _convert_earlier(connection: sqlite3.Connection) -> bool:
-    """Convert a file of an earlier version to the present form: half the size, with checksums.
-
-    Returns:
-        True if a table of the earlier form is left to search: another process has the file open, or there is no space
-        for the copy.
-    """
-    if not connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'cache'").fetchone():
-        return False
-    megabytes = Path(connection.execute("PRAGMA database_list").fetchone()[2]).stat().st_size // 2**20
-    if megabytes >= _LARGE_MEGABYTES:
-        _LOG.warning("Converting a cache of %d MB to half its size, once", megabytes)
-    connection.create_function("checksum", 2, checksum, deterministic=True)
-    connection.execute("PRAGMA busy_timeout=0")
-    try:
-        # Every step is a transaction of its own that SQLite rolls back when it fails or the process dies. Leaving WAL
-        # mode needs exclusive access to the file, and so does another page size.
-        connection.execute("PRAGMA journal_mode=DELETE")
-        with connection:
-            connection.execute("BEGIN EXCLUSIVE")
-            connection.execute(_CREATE)
-            connection.execute(
-                "INSERT OR IGNORE INTO entries (key, value, checksum)"
-                " SELECT key, value, checksum(key, value) FROM cache WHERE length(key) <= 64"
-            )
-            connection.execute("DROP TABLE cache")
-        connection.execute("VACUUM")
-    except sqlite3.OperationalError:
-        pass
-    finally:
-        connection.execute("PRAGMA busy_timeout=60000")
-    return connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'cache'").fetchone() is not None

@@ -11,10 +11,7 @@ from longmemeval.memory.working_memory.build import WorkingMemoryUpdater, build_
 from longmemeval.memory.working_memory.chat import MAX_TOKENS, chat_updater
 from longmemeval.memory.working_memory.document import load_template
 from longmemeval.memory.working_memory.rules import rules_updater
-from longmemeval.records import FixtureMeta, PartInfo
 from longmemeval.storage.format import FORMAT, decode_versioned
-from longmemeval.storage.messages_part import DOCUMENT as RECIPE_IN_MESSAGES
-from longmemeval.storage.messages_part import MESSAGES
 from longmemeval.storage.parts import Expected, Part, PartInput, PartOutput, PartTools, Stored
 
 _SHARE, _TEMPLATE_BYTES = 0.03, 800
@@ -30,11 +27,10 @@ class _File(Struct, frozen=True):
 
 
 class DocumentPart(Part[str]):
-    """The document, markdown. An earlier version stored it in `db.json`, from where it can still be read."""
+    """The document, markdown."""
 
     name = "working-memory"
     calls_models = True
-    legacy_part = MESSAGES.name
 
     def models(self, options: PartOptions) -> tuple[str, ...]:
         """Return the chat model that writes the document, unless rules do."""
@@ -56,20 +52,7 @@ class DocumentPart(Part[str]):
         Raises:
             FixtureError: the part is damaged.
         """
-        if self.name not in stored.meta.parts:
-            return stored.part(MESSAGES).working_memory or ""
         return decode_versioned(stored.data(), _File, stored.where).document
-
-    def stored_name(self, meta: FixtureMeta) -> str:
-        """Return the name of the stored part: its own, or that of the messages for an earlier version."""
-        return self.name if self.name in meta.parts or self.info(meta) is None else self.legacy_part
-
-    def info(self, meta: FixtureMeta) -> PartInfo | None:
-        """Return the record of the part, taken from that of the messages for an earlier version."""
-        messages = meta.parts.get(self.legacy_part)
-        within = messages.recipe.get(RECIPE_IN_MESSAGES) if messages else None
-        earlier = PartInfo(messages.sha256, within) if messages and within else None
-        return meta.parts.get(self.name) or earlier
 
     def expected(self, source: PartInput, options: PartOptions) -> Expected | None:
         """Estimate the calls: one for each session."""

@@ -113,7 +113,7 @@ class Verifying:
         """Return why a run is not listed even if it verifies; empty if it may be."""
         if manifest.kind == "retrieval":
             return "holds rankings, no answers"
-        if manifest.selection and manifest.selection.shard:
+        if manifest.selection.shard:
             return f"is shard {manifest.selection.shard}; the merged run is what counts"
         if manifest.status != "completed":
             return f"is not completed ({manifest.status})"

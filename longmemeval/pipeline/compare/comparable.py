@@ -7,12 +7,12 @@ from msgspec import structs
 
 from longmemeval.core.text.plural import count_of
 from longmemeval.errors import HarnessError
-from longmemeval.judges.imported import bound_to_its_log
 from longmemeval.measures.metrics import compute_metrics
 from longmemeval.pipeline.compare.comparison import Note
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.run_questions import RunQuestions
 from longmemeval.results.scores.warnings import OF_QUESTIONS, question_warnings
+from longmemeval.results.selection import Selection
 
 _SHOWN = 4
 """Run ids named in one message before the rest is counted."""
@@ -83,9 +83,6 @@ def _one_judge(graded: Sequence[Evaluation]) -> str:
     judges = [{metrics.judge.id for metrics in run.files.metrics} for run in graded]
     if shared := sorted(set[str].intersection(*judges)):
         return "With --judge, name a judge that has graded all of them: " + ", ".join(shared)
-    if any(bound_to_its_log(run.metrics.judge) for run in graded):
-        # Their identity had the hash of the log in it, so that no two logs had a judge in common.
-        return "Logs imported by an earlier version have a judge each: `longmemeval import FILE` again, as other runs"
     return "Have all of them graded by one judge (`longmemeval evaluate RUN --judge SPEC`), then name it with --judge"
 
 
@@ -126,7 +123,9 @@ def _restricted(run: Evaluation, shared: set[str]) -> Evaluation:
     if len(run.asked.questions) == len(shared):
         return run
     kept = tuple(question_id for question_id in run.manifest.question_ids if question_id in shared)
-    asked = RunQuestions(structs.replace(run.manifest, question_ids=kept, selection=None), run.asked.dataset)
+    asked = RunQuestions(
+        structs.replace(run.manifest, question_ids=kept, selection=Selection(question_ids=kept)), run.asked.dataset
+    )
     answers = {question_id: answer for question_id, answer in run.answers.items() if question_id in shared}
     metrics = compute_metrics(
         asked.golds(),

@@ -17,7 +17,7 @@ from longmemeval.core.event_loop import complete
 from longmemeval.core.journal import Journal
 from longmemeval.errors import BatchCancelledError, EndpointDownError, HarnessError, SpendingLimitError
 from longmemeval.judges.definition import rules_of
-from longmemeval.judges.official_status import address_unknown, first_of
+from longmemeval.judges.official_status import first_of
 from longmemeval.judges.protocol import Judge, JudgeIdentity
 from longmemeval.llm.call_counter import CallCounter
 from longmemeval.llm.costs.spending import Account, SpendingLimit
@@ -140,7 +140,6 @@ def _grade(files: RunFiles, run_questions: RunQuestions, options: EvaluateOption
             if options.batch is None:
                 _refuse_to_pay_twice(files.folder, identity)
             if todo and judge.load:
-                _tell_of_unused(files, identity, options)
                 answered = sum(answer.status == "ok" for answer in files.answers.values())
                 outcomes = Outcomes(len(todo) < answered, "calls of the judge")
                 loaded, batches = judge.load(outcomes)
@@ -247,18 +246,6 @@ def _refuse_to_pay_twice(folder: Path, judge: JudgeIdentity) -> None:
             where=f"run '{folder.name}'",
             fix="Add --batch, which fetches it; asking directly would be paid for twice",
         )
-
-
-def _tell_of_unused(files: RunFiles, judge: JudgeIdentity, options: EvaluateOptions) -> None:
-    """Report labels by the same prompts and model whose serving address an earlier version did not record."""
-    for metrics in files.metrics:
-        other = metrics.judge
-        alike = structs.replace(other, id=judge.id, endpoint=judge.endpoint, official=judge.official) == judge
-        if options.tell and alike and address_unknown(other):
-            options.tell(
-                f"Labels by {other.id} are not used: an earlier version did not record where that judge was served. "
-                f"`longmemeval evaluate {files.folder.name} --judge {other.id}` shows them"
-            )
 
 
 def unlabelled(files: RunFiles, judge: JudgeIdentity) -> list[str]:

@@ -83,7 +83,7 @@ def shard_runs(run_ids: Sequence[str], where: Folders) -> list[ShardRun]:
 def _shard_run(run_id: str, where: Folders) -> ShardRun:
     files = RunFiles(run_folder(where.results_dir, run_id))
     manifest = files.manifest
-    if manifest.selection is None or not manifest.selection.shard:
+    if not manifest.selection.shard:
         raise HarnessError(
             f"Run '{run_id}' is not a shard: it was made without --shard",
             where=str(files.folder),

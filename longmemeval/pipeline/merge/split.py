@@ -49,7 +49,7 @@ def shard_to_grade(run_id: str, shard: str, dataset: str | None, where: Folders)
 
 def _split(files: RunFiles, target: Path, shard: str, dataset: str | None, where: Folders) -> None:
     manifest, source = files.manifest, files.folder
-    if manifest.kind == "retrieval" or manifest.selection is None or manifest.selection.shard:
+    if manifest.kind == "retrieval" or manifest.selection.shard:
         fix = (
             "Leave out --shard"
             if manifest.kind == "retrieval"

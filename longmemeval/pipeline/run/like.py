@@ -87,7 +87,6 @@ def run_like(
 
     protocol, answering = settings.official_protocol, benchmark_of(data).answering
     texts = answering.recorded_texts(protocol) if answering and answering.recorded_texts and protocol else None
-    selection = manifest.selection or Selection(question_ids=manifest.question_ids)
     options = RunOptions(
         reading=_reading(settings, manifest.templates, source),
         prepared=settings.preparation_name or "default",
@@ -95,7 +94,7 @@ def run_like(
         query_model=None if settings.query_model is UNSET else settings.query_model.spec,
         protocol="official" if protocol else "standard",
         protocol_texts=texts,
-        seed=protocol.get("seed", selection.seed),
+        seed=protocol.get("seed", manifest.selection.seed),
         repeat=1 if settings.repeat is UNSET else settings.repeat,
         batch=BatchOptions() if settings.batch is True else None,
         save_prompts=settings.save_prompts is not False,
@@ -104,7 +103,7 @@ def run_like(
     )
     memory = settings.memory
     configuration = configuration_of(memory.preset, memory.parameters, name=memory.name, where=source)
-    planned = RunRequest(data, configuration, settings.model.spec, selection, options)
+    planned = RunRequest(data, configuration, settings.model.spec, manifest.selection, options)
     _check_prepared(planned, manifest, where)
     return planned
 

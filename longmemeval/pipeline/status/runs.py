@@ -15,7 +15,7 @@ from longmemeval.measures.rankings import Ranking
 from longmemeval.pipeline.status.tail import Counted, Tail, Work, work_on
 from longmemeval.records import Answer, Judgement
 from longmemeval.results.accounts import JUDGES_SPENDING
-from longmemeval.results.lines import ANSWERS, RANKINGS, normalise_empty
+from longmemeval.results.lines import ANSWERS, RANKINGS
 from longmemeval.results.manifest import RunManifest, stored_manifest
 from longmemeval.results.scores.stored import read_metrics
 from longmemeval.statistics.intervals import score_interval
@@ -168,7 +168,7 @@ class RunWatch:
     def _read(self) -> None:
         for answer in self._answers.new():
             before = self._settled.get(answer.question_id, False)
-            self._settled[answer.question_id] = before or normalise_empty(answer).status == "ok"
+            self._settled[answer.question_id] = before or answer.status == "ok"
             self._done += self._settled[answer.question_id] and not before
             self._counted.add(self._done)
         for ranking in self._rankings.new():

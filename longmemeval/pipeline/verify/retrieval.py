@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import msgspec
-from msgspec.structs import replace
 
 from longmemeval.benchmarks.retrieval_protocols import OfficialRanking
 from longmemeval.benchmarks.specs import benchmark_of
@@ -100,12 +99,7 @@ def _results(
     for question in dataset.questions():
         if question.question_id in rankings:
             scores.add(question, rankings[question.question_id])
-    called_then = {rule.name: rule.formerly for rule in scoring.rules}
-    stored_names = {result.gold_rule for result in stored}
-    return tuple(
-        replace(result, gold_rule=then) if (then := called_then[result.gold_rule]) in stored_names else result
-        for result in scores.results(memory)
-    )
+    return tuple(scores.results(memory))
 
 
 def _by_place(results: tuple[RetrievalResult, ...]) -> dict[str, object]:

@@ -23,8 +23,6 @@ from longmemeval.results.lines import (
     RANKINGS,
     is_cut,
     is_empty,
-    latest_judgements,
-    normalise_empty,
     total_usage,
 )
 from longmemeval.results.manifest import RunManifest, differences
@@ -79,7 +77,7 @@ def check_answers(files: RunFiles) -> Iterator[str | None]:
     strangers = [question_id for question_id in answers if question_id not in selected]
     yield f"{ANSWERS}: answers questions that were not selected: {', '.join(strangers[:5])}" if strangers else None
     settled: set[str] = set()
-    for answer in map(normalise_empty, records):
+    for answer in records:
         repeated = answer.question_id in settled
         yield f"{ANSWERS}: question '{answer.question_id}' is answered twice" if repeated else None
         if answer.status == "ok":
@@ -91,9 +89,6 @@ def _check_totals(manifest: RunManifest, records: Sequence[Answer], answers: Map
     """Return how the manifest's totals contradict the answers, else None; a run under way has no totals yet."""
     if manifest.kind != "run" or manifest.status == "running":
         return None
-    if "empty" not in manifest.totals:
-        # A version that took empty replies for answers counted them as answers.
-        answers = {answer.question_id: answer for answer in records}
     usage = total_usage(records)
     found = {
         "answered": sum(answer.status == "ok" for answer in answers.values()),
@@ -173,7 +168,7 @@ def outdated(files: RunFiles, stored: Metrics, again: Metrics) -> str | None:
     A resumed run has more answers; a grading that ended early adds labels and no scores.
     """
     name, file = f"metrics/{stored.judge.id}.json", files.judged(stored.judge.id)
-    if (stored.answered or 0) < (again.answered or 0) and stored.answered is not None:
+    if stored.answered < again.answered:
         return f"{name}: is older than the last lines of {ANSWERS}"
     if files.manifest.extended_from and stored.overall.n < again.overall.n:
         return f"{name}: is of {stored.overall.n} questions, and the run was extended to {again.overall.n}"
@@ -204,8 +199,8 @@ def _contradictions(files: RunFiles, stored: Metrics, again: Metrics) -> list[st
 
 
 def _miscounted(files: RunFiles, stored: Metrics) -> list[str]:
-    """Return where scores contradict the stored labels, including those of empty replies, once taken for answers."""
-    judged = latest_judgements(files.judged(stored.judge.id).records)
+    """Return where scores contradict the stored labels."""
+    judged = files.current_judgements(stored.judge.id)
     judgements = [judged.get(question_id) for question_id in files.manifest.question_ids]
     credits = [credit(judgement) for judgement in judgements]
     found = {

@@ -13,7 +13,7 @@ from longmemeval.measures.metrics import METRICS_FORMAT, Metrics
 def stored_metrics(folder: Path) -> list[Metrics]:
     """Return the scores of a run by all its judges, the newest last.
 
-    Scores that an earlier version called official without recording where the judge was served no longer are.
+    Scores that version 0.2 called official by a judge that has changed since no longer are.
 
     Raises:
         IntegrityError: a file of scores is damaged.

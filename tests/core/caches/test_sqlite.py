@@ -1,8 +1,10 @@
 import logging
 import random
+import shlex
 import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -144,70 +146,15 @@ def test_receipts_are_kept_with_the_values_until_they_are_dropped(path: Path) ->
     assert cache.get_many([b"a", b"b"]) == {b"a": b"1", b"b": b"2"}
 
 
-def earlier(path: Path, values: dict[bytes, bytes]) -> sqlite3.Connection:
-    """A file as the version before made it, still open."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    connection = sqlite3.connect(path)
-    connection.execute("PRAGMA journal_mode=WAL")
-    connection.execute("CREATE TABLE IF NOT EXISTS cache (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID")
-    with connection:
-        connection.executemany("INSERT INTO cache (key, value) VALUES (?, ?)", values.items())
-    return connection
-
-
-def tables(path: Path) -> set[str]:
-    with sqlite3.connect(path) as connection:
-        names = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    return names & {"cache", "entries"}
-
-
-def test_a_file_of_the_version_before_is_converted(path: Path) -> None:
-    earlier(path, VECTORS).close()
-    before = path.stat().st_size
-    cache = SqliteCache(path)
-    assert cache.get_many(list(VECTORS)) == VECTORS
-    cache.put_many({b"new": b"too"})
-    cache.close()
-    assert path.stat().st_size < 0.6 * before
-    assert tables(path) == {"entries"}
-    assert SqliteCache(path).get_many([*VECTORS, b"new"]) == VECTORS | {b"new": b"too"}
-
-
-def test_a_file_that_the_version_before_has_open_loses_nothing(path: Path) -> None:
-    other = earlier(path, {b"a": b"1"})
-    cache = SqliteCache(path)
-    cache.put_many({b"b": b"2"})
-    with other:
-        other.execute("INSERT INTO cache (key, value) VALUES (?, ?)", (b"c", b"3"))
-    everything = {b"a": b"1", b"b": b"2", b"c": b"3"}
-    assert cache.get_many(list(everything)) == everything
-    other.close()
-    cache.close()
-    assert SqliteCache(path).get_many(list(everything)) == everything
-    assert tables(path) == {"entries"}
-
-
-@pytest.mark.parametrize(
-    "fault",
-    [
-        "cached.checksum = lambda *of: counted(*of) if next(calls) < 700 else os.kill(os.getpid(), 9)",
-        "resource.setrlimit(resource.RLIMIT_FSIZE, (path.stat().st_size + 500_000,) * 2)",
-    ],
-    ids=["killed", "no room"],
-)
-def test_a_conversion_that_fails_loses_nothing(path: Path, fault: str) -> None:
-    earlier(path, VECTORS).close()
-    program = (
-        "import itertools, os, resource, sys; from pathlib import Path\n"
-        "import longmemeval.core.caches.sqlite as cached\n"
-        "path, calls, counted = Path(sys.argv[1]), itertools.count(), cached.checksum\n"
-        f"{fault}\n"
-        "cache = cached.SqliteCache(path)\n"
-        "names = cache._connection.execute('SELECT name FROM sqlite_master').fetchall()\n"
-        "assert ('cache',) in names, names\n"
-        "sys.exit(len(cache.get_many([cached.cache_key(str(i)) for i in range(2000)])) != 2000)"
-    )
-    failed = subprocess.run([sys.executable, "-c", program, str(path)], check=False)
-    assert failed.returncode == (-9 if "kill" in fault else 0)
-    assert SqliteCache(path).get_many(list(VECTORS)) == VECTORS
-    assert tables(path) == {"entries"}
+def test_a_file_of_version_0_1_is_refused_and_stays_as_it_is(path: Path) -> None:
+    path.parent.mkdir(parents=True)
+    with closing(sqlite3.connect(path)) as connection, connection:
+        connection.execute("CREATE TABLE cache (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID")
+        connection.execute("INSERT INTO cache (key, value) VALUES (?, ?)", (b"a", b"paid for"))
+    before = path.read_bytes()
+    with pytest.raises(HarnessError, match=r"Version 0\.1 wrote this cache") as caught:
+        SqliteCache(path)
+    assert path.read_bytes() == before
+    subprocess.run(shlex.split(caught.value.fix.split("`")[1]), check=True)
+    assert SqliteCache(path).get_many([b"a"]) == {}
+    assert path.with_name("cache.sqlite.0.1").read_bytes() == before

@@ -8,13 +8,10 @@ import pytest
 
 from longmemeval.benchmarks.judges import load_judge
 from longmemeval.benchmarks.longmemeval.benchmark import LONGMEMEVAL
-from longmemeval.core.files import sha256_text
-from longmemeval.judges.protocol import judge_id
 from longmemeval.llm.call_counter import CallCounter
 from longmemeval.llm.http import endpoints
 from longmemeval.llm.http.endpoints import OWN_ENDPOINT
 from longmemeval.llm.options import ModelOptions
-from longmemeval.pipeline.compare.compare import compare
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.results.graded.graded_run import Evaluation
@@ -115,39 +112,6 @@ def test_every_kind_of_judge_is_also_where_it_is_served(spec: str, votes: int, r
     assert (own.endpoint, here.endpoint, there.endpoint) == (OWN_ENDPOINT, bases[2], bases[3])
     assert len({own.id, here.id, there.id}) == 3
     assert not here.official
-
-
-def as_an_earlier_version_left_it(folder: Path) -> str:
-    """Judgements and scores without an address, the judge called official; the id it had."""
-    (scores,), (labels,) = (list((folder / name).iterdir()) for name in ("metrics", "judgements"))
-    metrics = json.loads(scores.read_text())
-    judge = metrics["judge"]
-    del judge["endpoint"], metrics["format"], metrics["answered"]
-    old = judge_id(f"longmemeval-{MODEL}", judge["templates_sha256"], judge["model"], judge["parameters"])
-    lines = labels.read_text().replace(judge["id"], old)
-    labels.unlink()
-    scores.unlink()
-    labels.with_name(f"{old}.jsonl").write_text(lines)
-    judge |= {"id": old, "official": True}
-    scores.with_name(f"{old}.json").write_text(json.dumps(metrics | {"judgements_sha256": sha256_text(lines)}))
-    return old
-
-
-def test_an_address_that_was_not_recorded_is_not_official(where: Folders, server: ModelServer, tmp_path: Path) -> None:
-    judged(where, server)
-    (where.results_dir / "index.jsonl").unlink()
-    old = as_an_earlier_version_left_it(where.results_dir / "r")
-    assert verify("r", where=where).problems == ()
-    (run,) = compare(["r"], where=where).runs
-    assert (run.summary.metrics.judge.id, run.summary.metrics.judge.official) == (old, False)
-    told = " ".join(longmemeval("compare", "r", "--tables", "--notes", cwd=tmp_path).stdout.split())
-    assert f"Judge: openai/{MODEL}, address not recorded. NOT the official judge" in told
-    # Shown again by its id, without a key; asked again, it is another judge.
-    shown = longmemeval("evaluate", "r", "--judge", old, cwd=tmp_path)
-    assert f"judge id: {old}" in shown.stdout
-    asked = longmemeval("evaluate", "r", "--api-base", server.url, cwd=tmp_path, OPENAI_API_KEY=KEY)
-    assert f"Labels by {old} are not used: an earlier version did not record" in " ".join(asked.stderr.split())
-    assert len(server.chat_requests) == 8
 
 
 def test_what_is_labelled_is_shown_again_without_a_key(where: Folders, server: ModelServer, tmp_path: Path) -> None:

@@ -254,17 +254,6 @@ def test_questions_cannot_be_dropped_unnoticed(where: Folders, tmp_path: Path, s
             read()
 
 
-def test_a_manifest_of_an_earlier_version_says_that_it_does_not_know(where: Folders, tmp_path: Path) -> None:
-    dataset, _ = prepared_colours(tmp_path, 4, "combined")
-    answer_all(dataset, where, "old", memory="combined", selection=Selection(limit=3))
-    edited(where, "old", selection=None)
-    evaluate("old", options=OFFLINE, where=where)
-    told = longmemeval("compare", "old", "--tables", "--notes", cwd=tmp_path).stdout
-    assert "3 of 4 questions, how they were chosen is not recorded" in told
-    edited(where, "r", selection=None)
-    assert compare(["r"], where=where).runs[0].summary.part == ""
-
-
 def test_scores_of_a_newer_version_are_refused(where: Folders) -> None:
     changed(only(where.results_dir / "r" / "metrics"), '"format": 3', '"format": 9')
     with pytest.raises(HarnessError, match="The file of scores has format 9") as caught:

@@ -4,14 +4,11 @@ import json
 import shlex
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import pytest
 
-from longmemeval.core.files import sha256_file
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
-from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.reading.reader import reading_configuration
@@ -20,7 +17,7 @@ from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import answer_all, answers, ask, folders_in, manifest, patience, prepared_colours
 from tests.server import ModelServer
-from tests.support import json_lines, longmemeval
+from tests.support import longmemeval
 
 
 @pytest.fixture
@@ -116,54 +113,6 @@ def test_a_note_that_stays_empty_is_an_empty_note(tmp_path: Path, server: ModelS
     server.faults.extend(["empty"] * 3)
     report = ask(dataset, where, server, reading=reading_configuration("con-separate"))
     assert (report.answered, report.empty) == (1, ())
-
-
-def as_an_earlier_version_left_it(where: Folders, judge: str) -> None:
-    """q0 was answered with nothing, and judged."""
-    folder = where.results_dir / "r"
-    lines = answers(where)
-    lines[0] |= {"hypothesis": "", "finish_reason": "stop"}
-    (folder / "answers.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    document = manifest(where)
-    del document["totals"]["empty"], document["totals"]["cut"]
-    document["files"]["answers.jsonl"] = sha256_file(folder / "answers.jsonl")
-    (folder / "run.json").write_text(json.dumps(document))
-    (file,) = (folder / "judgements").glob(f"{judge}*.jsonl")
-    judgements: list[dict[str, Any]] = json_lines(file)
-    judgements[0] |= {
-        "label": True,
-        "answer_sha256": "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
-    }
-    file.write_text("".join(json.dumps(line) + "\n" for line in judgements))
-    scores = folder / "metrics" / f"{file.stem}.json"
-    metrics = json.loads(scores.read_text())
-    del metrics["format"]
-    scores.write_text(json.dumps(metrics | {"judgements_sha256": sha256_file(file)}))
-
-
-def test_empty_answers_of_an_earlier_version_count_as_empty(tmp_path: Path, server: ModelServer) -> None:
-    dataset, where = prepared_colours(tmp_path)
-    ask(dataset, where, server, concurrency=1)
-    server.responder = lambda body: "yes"
-    evaluate(
-        "r",
-        options=EvaluateOptions(judge="openai/judge", model_options=ModelOptions(server.url), concurrency=1),
-        where=where,
-    )
-    as_an_earlier_version_left_it(where, "")
-    # The totals are held against what that version counted, and the answers say the same.
-    assert not any("totals" in problem for problem in verify("r", where=where).problems)
-    asked = len(server.chat_requests)
-    metrics = judged(where, server).metrics
-    assert len(server.chat_requests) == asked
-    assert (metrics.overall.correct, metrics.overall.not_evaluated) == (3, 1)
-    server.responder = lambda body: "It is green."
-    report = ask(dataset, where, server)
-    assert (report.newly_answered, report.answered) == (1, 4)
-    server.responder = lambda body: "yes"
-    metrics = judged(where, server).metrics
-    assert (metrics.overall.correct, metrics.overall.not_evaluated) == (4, 0)
-    assert verify("r", where=where).problems == ()
 
 
 def test_an_empty_hypothesis_of_another_system_stays_an_answer(tmp_path: Path) -> None:

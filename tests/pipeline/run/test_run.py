@@ -50,7 +50,7 @@ def test_manifest_says_what_the_run_was(tmp_path: Path) -> None:
     report = answer_all(dataset, where, memory="combined", selection=Selection(limit=3))
     document = manifest(where)
     assert (report.answered, report.failed, report.newly_answered) == (3, 0, 3)
-    assert document["format"] == 1
+    assert document["format"] == 2
     assert document["status"] == "completed"
     assert document["dataset"]["sha256"] == dataset.sha256
     assert document["dataset"]["content_sha256"] == dataset.content_sha256

@@ -10,11 +10,10 @@ import numpy as np
 import pytest
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
-from longmemeval.core.files import sha256_file, sha256_text
+from longmemeval.core.files import sha256_file
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
-from longmemeval.judges.protocol import judge_id
 from longmemeval.pipeline.compare.compare import compare
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.verify.verify import verify
@@ -176,30 +175,6 @@ def test_two_logs_of_one_judge_compare(references: Dataset, tmp_path: Path) -> N
     import_official(write_log(tmp_path / "c.jsonl", other), references, run_id="c", where=where)
     with pytest.raises(HarnessError, match="different judges"):
         compare(["a", "c"], where=where)
-
-
-def test_logs_that_an_earlier_version_imported_are_to_be_imported_again(references: Dataset, tmp_path: Path) -> None:
-    where = folders_in(tmp_path)
-    for run_id in ("a", "b"):
-        file = write_log(tmp_path / f"{run_id}.jsonl", log_of(references, 7))
-        import_official(file, references, run_id=run_id, where=where)
-        (scores,) = (where.results_dir / run_id / "metrics").iterdir()
-        metrics = json.loads(scores.read_text())
-        parameters = {"log_sha256": run_id * 64}
-        old = judge_id("imported-gpt-4o-2024-08-06", "", MODEL, parameters)
-        metrics["judge"] |= {"id": old, "templates": "imported log", "parameters": parameters}
-        (labels,) = (where.results_dir / run_id / "judgements").iterdir()
-        text = labels.read_text().replace(labels.stem, old)
-        labels.with_name(f"{old}.jsonl").write_text(text)
-        labels.unlink()
-        scores.unlink()
-        del metrics["format"], metrics["answered"]
-        scores.with_name(f"{old}.json").write_text(json.dumps(metrics | {"judgements_sha256": sha256_text(text)}))
-    (one,) = compare(["a"], where=where).runs
-    assert one.summary.metrics.overall.n == 500
-    with pytest.raises(HarnessError, match="imported by an earlier version have a judge each") as caught:
-        compare(["a", "b"], where=where)
-    assert "`longmemeval import FILE` again" in caught.value.fix
 
 
 def test_imported_labels_are_never_official(references: Dataset, tmp_path: Path) -> None:

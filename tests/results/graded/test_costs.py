@@ -14,6 +14,7 @@ from longmemeval.dataset import Dataset
 from longmemeval.llm.options import ModelOptions
 from longmemeval.measures.metrics import Metrics
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
+from longmemeval.memory.working_memory.part import DOCUMENT
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.run.run import RunOptions, run
@@ -118,25 +119,25 @@ def test_a_call_for_several_haystacks_is_shared_out_by_texts(tmp_path: Path) -> 
 
 def test_only_who_reads_the_working_memory_pays_for_it(tmp_path: Path) -> None:
     kept, keys = usage(0.5, 10), usage(0.25, 3)
-    records = [made("a", {"db": kept, "expansions-fact-turn": keys}, db="1", **{"expansions-fact-turn": "2"})]
-    read = {"a": {"db": "1"}}
-    assert billed(tmp_path, records, manifest(read, "working-memory")) == kept
-    assert billed(tmp_path, records, manifest(read, "last-k")) == Usage()
-    assert billed(tmp_path, records, manifest({"a": {"db": "1", "expansions-fact-turn": "2"}}, "last-k")) == keys
+    hashes = {"working-memory": "1", "expansions-fact-turn": "2", "db": "3"}
+    records = [made("a", {"working-memory": kept, "expansions-fact-turn": keys}, **hashes)]
+    assert billed(tmp_path, records, manifest({"a": {"working-memory": "1"}}, "working-memory")) == kept
+    assert billed(tmp_path, records, manifest({"a": {"db": "3"}}, "last-k")) == Usage()
+    assert billed(tmp_path, records, manifest({"a": {"db": "3", "expansions-fact-turn": "2"}}, "last-k")) == keys
 
 
 def test_what_made_other_bytes_is_paid_for_by_who_reads_those(tmp_path: Path) -> None:
     records = [
-        *(embedded(usage(1.0), a=5), made("a", {"db": usage(2.0)}, db="old", vector="old")),
-        *(embedded(usage(4.0), a=5), made("a", {"db": usage(8.0)}, db="new", vector="new")),
+        *(embedded(usage(1.0), a=5), made("a", {DOCUMENT.name: usage(2.0)}, vector="old", **{DOCUMENT.name: "old"})),
+        *(embedded(usage(4.0), a=5), made("a", {DOCUMENT.name: usage(8.0)}, vector="new", **{DOCUMENT.name: "new"})),
     ]
     for name, expected in (("old", 3.0), ("new", 12.0)):
-        found = billed(tmp_path, records, manifest({"a": {"db": name, "vector": name}}, embedder=EMBEDDER))
+        found = billed(tmp_path, records, manifest({"a": {DOCUMENT.name: name, "vector": name}}, embedder=EMBEDDER))
         assert found is not None
         assert found.cost_usd == expected
     # Made again with the same bytes, from the cache: paid for before.
-    again = [*records, made("a", {"db": Usage(calls=9, cached_calls=9)}, db="new")]
-    found = billed(tmp_path, again, manifest({"a": {"db": "new"}}))
+    again = [*records, made("a", {DOCUMENT.name: Usage(calls=9, cached_calls=9)}, **{DOCUMENT.name: "new"})]
+    found = billed(tmp_path, again, manifest({"a": {DOCUMENT.name: "new"}}))
     assert found == usage(8.0) + Usage(calls=9, cached_calls=9)
 
 
@@ -161,21 +162,11 @@ def test_what_no_record_tells_of_is_not_known(tmp_path: Path) -> None:
 def test_what_was_paid_for_unfinished_work_counts(tmp_path: Path) -> None:
     lost = [PrepareRecord("unfinished", "", usage=usage(1.0), cache=name) for name in (EMBEDDINGS, REPLIES)]
     started = PrepareRecord("started", "", session="s")
-    records = [started, *lost, made("a", {"db": usage(2.0)}, db="1", vector="2")]
-    everything = manifest({"a": {"db": "1", "vector": "2"}})
+    records = [started, *lost, made("a", {DOCUMENT.name: usage(2.0)}, db="1", vector="2", **{DOCUMENT.name: "3"})]
+    everything = manifest({"a": {"db": "1", "vector": "2", DOCUMENT.name: "3"}})
     found = billed(tmp_path, records, everything)
     assert found is not None
     assert found.cost_usd == 4.0
-    assert billed(tmp_path, records, manifest({"a": {"db": "1"}}, "last-k")) == Usage()
-
-
-def test_records_of_earlier_versions_count_whole(tmp_path: Path) -> None:
-    records = [
-        PrepareRecord("embeddings", "", 0.0, usage=usage(1.0)),
-        PrepareRecord("fixture", "", 0.0, haystack_id="a", parts=("db", "vector"), usage=usage(2.0)),
-    ]
-    read = {"a": {"db": "1", "vector": "2"}}
-    assert billed(tmp_path, records, manifest(read, embedder=EMBEDDER)) == usage(3.0, 2)
     assert billed(tmp_path, records, manifest({"a": {"db": "1"}}, "last-k")) == Usage()
 
 
