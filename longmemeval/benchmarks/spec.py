@@ -123,4 +123,4 @@ class Benchmark:
     def notes_on(self, types: Iterable[str]) -> list[str]:
         """Return the notes for a table that shows questions of these types."""
         shown = set(types)
-        return [note for name, note in self.footnotes.items() if name in shown]
+        return list(dict.fromkeys(note for name, note in self.footnotes.items() if name in shown))

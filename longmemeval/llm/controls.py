@@ -1,7 +1,7 @@
 """Answering models that understand no question: controls that a memory system, and a judge, must beat.
 
-`offline/refuse` always says that it does not know, `offline/parrot` repeats all that was recalled, and
-`offline/last-session` the last session of it.
+`offline/refuse` always says that it does not know, `offline/parrot` repeats all that was recalled,
+`offline/last-session` the last session of it, and `offline/longest-option` picks the longest of the options offered.
 """
 
 import time
@@ -35,9 +35,12 @@ class ControlModel:
 
 
 REFUSE, PARROT, LAST_SESSION = "offline/refuse", "offline/parrot", "offline/last-session"
+LONGEST_OPTION = "offline/longest-option"
 CONTROL_MODELS: Mapping[str, Callable[[ChatRequest], str]] = {
     REFUSE: lambda request: "",
     PARROT: lambda request: "\n".join(request.passages),
     LAST_SESSION: lambda request: "\n".join(request.last_session()),
+    # Options begin with their letter: "(a) …".
+    LONGEST_OPTION: lambda request: max(request.options, key=len, default="")[:3],
 }
 """Function that returns the text to repeat, by spec."""

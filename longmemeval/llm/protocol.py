@@ -36,6 +36,8 @@ class ChatRequest(Struct, frozen=True):
     question_id: str = ""
     question: str = ""
     question_date: datetime | None = None
+    options: tuple[str, ...] = ()
+    """Answers that the question offers, if any."""
     passages: tuple[str, ...] = ()
     dated_passages: Callable[[], tuple[Passage, ...]] = tuple
     """Returns the passages with speakers and dates; computed on demand."""

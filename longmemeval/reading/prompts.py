@@ -58,6 +58,7 @@ def prompt_of(
         question_id=question.question_id,
         question=question.text,
         question_date=question.date,
+        options=question.options,
         passages=tuple(item.text for item in fitted.recall.items),
         dated_passages=partial(_passages, fitted.recall),
         last_session=partial(_last_session, fitted.recall),
