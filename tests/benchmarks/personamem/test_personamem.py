@@ -83,7 +83,7 @@ def test_a_known_question(real: PersonaMemDataset) -> None:
 
 
 def test_nothing_after_the_cut_reaches_a_memory(real: PersonaMemDataset) -> None:
-    contexts = {}
+    contexts: dict[str, list[dict[str, str]]] = {}
     for line in real.files[1].read_text(encoding="utf-8").splitlines():
         contexts |= json.loads(line)
     for question in real.questions():
