@@ -8,6 +8,7 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 
@@ -18,6 +19,8 @@ from longmemeval.memory.definition import known_parts
 from tests.support import ROOT, clean_environment
 
 PACKAGE = ROOT / "longmemeval"
+
+pytestmark = pytest.mark.xdist_group("structure")
 
 # The floors of the house, from the ground up: a package imports its own and lower ones. Errors and settings ask `core`
 # to hide secrets and to show addresses, so that `core` and the modules at the root are one floor.
@@ -86,6 +89,12 @@ BENCHMARK_NAMES = re.compile(r"(?i:locomo|convomem|mem0|answer_session|\banswer_
 ADAPTERS_OF_MEM0 = tuple(PACKAGE / "memory" / "products" / name for name in ("mem0", "mem0_platform"))
 
 
+@cache
+def nodes(path: Path) -> list[ast.AST]:
+    """All of a module's syntax; each module is read once for all tests."""
+    return list(ast.walk(ast.parse(path.read_text())))
+
+
 def modules() -> list[Path]:
     return sorted(PACKAGE.rglob("*.py"))
 
@@ -97,7 +106,7 @@ def room_of(path: Path) -> str:
 
 def imported_rooms(path: Path) -> Iterator[tuple[int, str]]:
     """Line number and room of every import of this package."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.ImportFrom):
             names = [node.module or ""]
         elif isinstance(node, ast.Import):
@@ -134,7 +143,7 @@ def import_graph() -> dict[str, set[str]]:
     graph: dict[str, set[str]] = {}
     for module, path in paths.items():
         graph[module] = set()
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             if isinstance(node, ast.ImportFrom):
                 names = [f"{node.module}.{one.name}" for one in node.names]
             else:
@@ -214,7 +223,7 @@ def test_pipeline_command_line_and_reports_know_no_part_by_name() -> None:
         if room_of(path) not in ("pipeline", "report", "cli"):
             continue
         found |= {(name, home) for home in graph[module_name(path)] & homes}
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and node.value in parts:
                 found.add((name, node.value))
     assert {one for one in found if one[1] != ALSO_A_COLUMN or one[0].startswith("pipeline/")} == set()
@@ -223,7 +232,7 @@ def test_pipeline_command_line_and_reports_know_no_part_by_name() -> None:
 def test_only_named_modules_touch_gold() -> None:
     readers = set()
     for path in modules():
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             name = node.id if isinstance(node, ast.Name) else node.attr if isinstance(node, ast.Attribute) else ""
             if name in {"Gold", "gold"}:
                 readers.add(str(path.relative_to(PACKAGE)))
@@ -233,7 +242,7 @@ def test_only_named_modules_touch_gold() -> None:
 
 def names_and_texts(path: Path) -> Iterator[tuple[int, str]]:
     """Line number and text of everything in a module that is a name or a string, docstrings included."""
-    for node in ast.walk(ast.parse(path.read_text())):
+    for node in nodes(path):
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.lineno, node.value
         elif isinstance(node, ast.Name | ast.arg | ast.Attribute):
@@ -335,7 +344,7 @@ def test_what_is_imported_on_demand_is_there() -> None:
     targets = [
         ast.literal_eval(node.args[0])
         for path in modules()
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes(path)
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and node.func.id == "on_demand"
     ]
     assert len(targets) > 20
@@ -384,7 +393,7 @@ def test_functions_keep_their_size() -> None:
     long = {
         f"{path.relative_to(ROOT)}: {node.name}": n
         for path in modules()
-        for node in ast.walk(ast.parse(path.read_text()))
+        for node in nodes(path)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         and (n := (node.end_lineno or 0) - node.body[0].lineno + 1) > 60
     }

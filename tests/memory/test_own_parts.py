@@ -74,7 +74,7 @@ def test_its_parts_are_made_written_and_read_like_any_other(dataset: Dataset, wh
 
 @pytest.mark.parametrize(
     ("jobs", "executor"),
-    [(1, "processes"), pytest.param(2, "processes", marks=pytest.mark.slow), (2, "threads")],
+    [*(pytest.param(jobs, "processes", marks=pytest.mark.slow) for jobs in (1, 2)), (2, "threads")],
 )
 def test_bytes_are_the_same_however_they_are_made(dataset: Dataset, tmp_path: Path, jobs: int, executor: str) -> None:
     where, other = folders_in(tmp_path / "a"), folders_in(tmp_path / "b")

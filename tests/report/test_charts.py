@@ -80,6 +80,7 @@ def test_a_drawing_belongs_to_the_page(chart: Chart) -> None:
     }
 
 
+@pytest.mark.slow
 def test_names_from_data_are_drawn_as_text() -> None:
     first = charts()[0]
     texts = [text.text for text in ElementTree.fromstring(first.svg).iter("text")]

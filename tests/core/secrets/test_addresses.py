@@ -49,6 +49,7 @@ def test_user_information_becomes_a_header(address: str, split: Address) -> None
     assert split_address(address) == split
 
 
+@pytest.mark.slow
 def test_provider_that_would_not_send_it_is_refused_before_the_first_call() -> None:
     options = ModelOptions(api_base="http://user:secret-pw-1@127.0.0.1:9/v1")
     with pytest.raises(FatalModelError, match="hosted_vllm cannot carry the user information") as refused:

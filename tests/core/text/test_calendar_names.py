@@ -4,6 +4,8 @@ import ast
 import calendar
 from datetime import date, datetime, timedelta
 
+import pytest
+
 from longmemeval.core.text.calendar_names import MONTHS, WEEKDAYS, official_date, weekday_of
 from tests.support import ROOT
 
@@ -28,6 +30,7 @@ def test_official_date_names_every_weekday() -> None:
     ]
 
 
+@pytest.mark.slow
 def test_nobody_keeps_a_table_of_their_own() -> None:
     """No list or tuple with two names of weekdays or months stands anywhere else, whole or shortened."""
     names = {form.lower() for name in (*WEEKDAYS, *MONTHS) for form in (name, name[:3])} - {"may"}

@@ -130,6 +130,7 @@ CASES = {
     "beam-paper": Case(f"beam-paper@{MODEL}", beam),
     "locomo-plus": Case(f"locomo-plus@{MODEL}", locomo_plus, 150),
 }
+pytestmark = pytest.mark.slow
 every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
 
@@ -235,7 +236,6 @@ def test_plants_of_answers_are_wrong_where_the_gold_is_none(
     assert len(disagreed(checking)) > 0.05 * len(checking.plants)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     "case",
     [

@@ -52,6 +52,7 @@ def ask(clock: Clock, url: str, count: int, *, concurrency: int = 16, **patience
     return clock.run(all_of_them())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dead", [nobody, black_hole])
 def test_nobody_there(clock: Clock, dead: Callable[[], str] | Callable[[], AbstractContextManager[str]]) -> None:
     place = dead()
