@@ -7,7 +7,7 @@ import shlex
 import subprocess
 import sys
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from importlib import metadata
 from itertools import count
@@ -24,6 +24,7 @@ from longmemeval.core.secrets.redaction import record_without_secrets, redact
 from longmemeval.core.text_files import UnreadableError, decode_format, decode_json
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, IntegrityError, nearest
+from longmemeval.records import Question
 from longmemeval.results.selection import Selection
 from longmemeval.results.settings import RunKind, RunSettings, kind_of, settings_of
 
@@ -114,6 +115,24 @@ class RunManifest(Struct, frozen=True):
     def kind(self) -> RunKind:
         """The kind of run: answers, hypotheses or rankings."""
         return kind_of(self.settings)
+
+
+def planned_manifest(
+    dataset: Dataset, settings: RunSettings, questions: Sequence[Question], selection: Selection, run_id: str = ""
+) -> RunManifest:
+    """Return the manifest of a run that has read nothing yet."""
+    return RunManifest(
+        format=FORMAT,
+        run_id=run_id,
+        status="running",
+        dataset=dataset_record(dataset),
+        settings=settings,
+        question_ids=tuple(question.question_id for question in questions),
+        fixtures={},
+        environment={},
+        started_at="",
+        selection=selection,
+    )
 
 
 def now() -> str:

@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import Any
 
 from longmemeval.dataset import Dataset
+from longmemeval.llm.costs.spending import SPENDING, spent_in
 from longmemeval.llm.options import ModelOptions
-from longmemeval.results.accounts import spent_on_answers
 from longmemeval.settings import Folders
 from tests.batch_server import BatchServer
 from tests.pipeline.batches.batched import KEY, ask, by_question, reply
@@ -42,7 +42,7 @@ def equal(dataset: Dataset, where: Folders) -> None:
             ask(dataset, where, server, name, model_options=ModelOptions(server.url), **given)
             seconds.append(time.perf_counter() - started)
         same = by_question(where, "direct") == by_question(where, "batched")
-        spent = [spent_on_answers(where.results_dir / name) for name in ("direct", "batched")]
+        spent = [spent_in(where.results_dir / name / SPENDING) for name in ("direct", "batched")]
         print(f"{len(dataset)} questions, batches of {server.sizes}: answers {'equal' if same else 'DIFFERENT'}")
         print(f"requests paid for more than once: {sum(times > 1 for times in server.paid.values())}")
         print(

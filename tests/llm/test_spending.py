@@ -14,7 +14,7 @@ from msgspec import structs
 from longmemeval.core.locks import locked
 from longmemeval.errors import FatalModelError, HarnessError, ModelError, SpendingLimitError
 from longmemeval.llm.costs.prices import price
-from longmemeval.llm.costs.spending import Account, SpendingLimit, spent_in
+from longmemeval.llm.costs.spending import Account, SpendingLimit, limit_beside, spent_in
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
 from longmemeval.llm.registry import load_chat_model
@@ -139,20 +139,23 @@ def test_limit_holds_over_starts(server: ModelServer, tmp_path: Path) -> None:
     for _ in range(3):
         ask_many(server.url, Account(tmp_path / "a", SpendingLimit(most() * 2.5)), 4)
     assert len(server.chat_requests) == 2
-    assert (spent_in(tmp_path / "a") or 0.0) <= most() * 2.5
+    assert spent_in(tmp_path / "a") <= most() * 2.5
 
 
 def test_what_other_accounts_spent_and_what_was_spent_before_count(server: ModelServer, tmp_path: Path) -> None:
     elsewhere = Account(tmp_path / "a", SpendingLimit(most() * 2.5, elsewhere=most() * 2))
-    before = Account(tmp_path / "b", SpendingLimit(most() * 2.5), before=lambda: most() * 2)
+    # As a version wrote it that met work without an account.
+    (tmp_path / "b").write_text(f'{{"session":"1","before_usd":{most() * 2}}}\n')
+    before = Account(tmp_path / "b", SpendingLimit(most() * 2.5))
     for account in (elsewhere, before):
         with pytest.raises(SpendingLimitError):
             ask(server.url, account)
-    # Written down once: the next start reads it.
-    again = Account(tmp_path / "b", SpendingLimit(most() * 2.5))
-    with pytest.raises(SpendingLimitError):
-        ask(server.url, again)
     assert spent_in(tmp_path / "b") == pytest.approx(most() * 2)
+    beside = limit_beside(SpendingLimit(9.0, elsewhere=1.0), [tmp_path / "b", tmp_path / "none"])
+    assert beside is not None
+    assert beside.dollars == 9.0
+    assert beside.elsewhere == pytest.approx(1.0 + most() * 2)
+    assert limit_beside(None, [tmp_path / "b"]) is None
 
 
 _SPENDS = """
@@ -274,7 +277,7 @@ def test_calls_without_a_limit_wait_for_no_lock(tmp_path: Path) -> None:
 def test_without_a_limit_it_is_written_down_all_the_same(server: ModelServer, tmp_path: Path) -> None:
     reply = ask(server.url, Account(tmp_path / "a"))
     session, reserved, settled = json_lines(tmp_path / "a")
-    assert session == {"session": str(os.getpid()), "before_usd": 0.0}
+    assert session == {"session": str(os.getpid())}
     assert (reserved["model"], reserved["reserved_usd"]) == (SPEC, pytest.approx(most()))
     assert settled == {"attempt": reserved["attempt"], "cost_usd": reply.usage.cost_usd}
 

@@ -8,21 +8,21 @@ import asyncio
 import math
 import os
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
 from itertools import count
 from pathlib import Path
 from threading import Lock
 from typing import Any, BinaryIO
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from longmemeval.core.journal import append_shared, decode_shared
 from longmemeval.core.locks import locked
 from longmemeval.errors import HarnessError, SpendingLimitError
 
-SPENDING = "spending.jsonl"
-"""Name of the account, next to the work it pays for."""
+SPENDING, JUDGES_SPENDING = "spending.jsonl", "spending-judges.jsonl"
+"""Names of the account, next to the work it pays for, and of that of a run's judges."""
 
 _POLL_S = 0.05
 
@@ -40,7 +40,7 @@ class _Entry(Struct, frozen=True, omit_defaults=True):
 
     session: str = ""
     before_usd: float = 0.0
-    """With `session`: amount spent before the account existed."""
+    """With `session`: what an earlier version had spent without an account; no longer written."""
     limit_usd: float | None = None
     """With `session`: its limit."""
     attempt: str = ""
@@ -50,13 +50,13 @@ class _Entry(Struct, frozen=True, omit_defaults=True):
     failed: bool = False
 
 
-class _Sums:
-    """Sums over the lines of an account."""
+class Spent:
+    """The state of an account: sums over its lines."""
 
     def __init__(self) -> None:
         self.settled = 0.0
         self.limit: float | None = None
-        """Limit of the newest session."""
+        """Limit of the newest session; None: it had none."""
         self.on_failures = 0.0
         self.under_way: dict[str, float] = {}
         self.lost: dict[str, float] = {}
@@ -64,17 +64,20 @@ class _Sums:
 
     @property
     def spent(self) -> float:
+        """US dollars of attempts that have ended, or whose process has."""
         return self.settled + sum(self.lost.values())
 
     @property
-    def set_aside(self) -> float:
-        return sum(self.under_way.values())
+    def dollars(self) -> float:
+        """US dollars, attempts in progress in full."""
+        return self.spent + sum(self.under_way.values())
 
     def has(self, attempt: str) -> bool:
         """Return whether an attempt has yet to be settled."""
         return attempt in self.under_way or attempt in self.lost
 
     def add(self, entry: _Entry) -> None:
+        """Add a line."""
         if entry.session:
             self.settled += entry.before_usd
             self.limit = entry.limit_usd
@@ -90,6 +93,7 @@ class _Sums:
             self.on_failures += entry.cost_usd if entry.failed else 0.0
 
     def read(self, data: bytes) -> None:
+        """Add the whole lines of a file."""
         # A half-written line is of a killed process: not sent yet, or not known to have ended.
         for entry in decode_shared(data, _Entry):
             self.add(entry)
@@ -101,19 +105,15 @@ class Account:
     Args:
         path: the file, created with the first attempt; None: in memory only.
         limit: maximum to spend; None: attempts are only recorded.
-        before: returns the US dollars spent before the account existed; called when the file is created.
     """
 
-    def __init__(
-        self, path: Path | None, limit: SpendingLimit | None = None, *, before: Callable[[], float] = float
-    ) -> None:
+    def __init__(self, path: Path | None, limit: SpendingLimit | None = None) -> None:
         self.path = path
         self.limit = limit
-        self._before = before
         self._opened = False
         self._lock = Lock()
         self._read = 0
-        self._sums = _Sums()
+        self._sums = Spent()
         self._names = (f"{os.getpid()}-{time.time_ns():x}-{number}" for number in count(1))
 
     def __reduce__(self) -> tuple[Any, ...]:
@@ -170,7 +170,7 @@ class Account:
             return math.inf
         with self._lock, self._file() as file:
             self._open(file)
-            return self.limit.dollars - self.limit.elsewhere - self._sums.spent - self._sums.set_aside
+            return self.limit.dollars - self.limit.elsewhere - self._sums.dollars
 
     def _reserved(self, dollars: float, model: str, name: str = "") -> str | None:
         """Return the name of the attempt that may now be made; None if it has to wait."""
@@ -185,7 +185,7 @@ class Account:
             return name
 
     def _fits(self, dollars: float, limit: SpendingLimit) -> bool:
-        committed = limit.elsewhere + self._sums.spent + self._sums.set_aside
+        committed = limit.elsewhere + self._sums.dollars
         # Sums of many small amounts are inexact in the last digits.
         return committed + dollars <= limit.dollars * (1 + 1e-9)
 
@@ -202,10 +202,8 @@ class Account:
     def _open(self, file: BinaryIO | None) -> None:
         if not self._opened:
             self._opened = True
-            begun_before = file is not None and file.seek(0, os.SEEK_END) > 0
-            before = 0.0 if begun_before else self._before()
             limit = self.limit.dollars if self.limit else None
-            self._write(file, _Entry(session=str(os.getpid()), before_usd=before, limit_usd=limit))
+            self._write(file, _Entry(session=str(os.getpid()), limit_usd=limit))
 
     @contextmanager
     def _file(self) -> Iterator[BinaryIO | None]:
@@ -248,28 +246,29 @@ class Account:
             self._catch_up(file)
 
 
-def spent_in(path: Path) -> float | None:
-    """Return the US dollars spent by the account in a file, attempts in progress in full; None if there is none."""
+def spent_in(path: Path) -> float:
+    """Return the US dollars spent by the account in a file, attempts in progress in full; 0 if there is no file."""
     spent = spending_in(path)
-    return spent.dollars if spent else None
-
-
-class Spent(Struct, frozen=True):
-    """State of an account."""
-
-    dollars: float
-    """US dollars, attempts in progress in full."""
-    limit: float | None
-    """Limit of the newest session; None: it had none."""
+    return spent.dollars if spent else 0.0
 
 
 def spending_in(path: Path) -> Spent | None:
     """Return the state of the account in a file; None if there is none."""
     if not path.exists():
         return None
-    sums = _Sums()
-    sums.read(path.read_bytes())
-    return Spent(sums.spent + sums.set_aside, sums.limit)
+    spent = Spent()
+    spent.read(path.read_bytes())
+    return spent
+
+
+def limit_beside(limit: SpendingLimit | None, others: Iterable[Path]) -> SpendingLimit | None:
+    """Return a limit that accounts have in common, as it applies to one of them.
+
+    Args:
+        limit: of all of them together; None: there is none.
+        others: the files of the other accounts.
+    """
+    return limit and structs.replace(limit, elsewhere=limit.elsewhere + sum(map(spent_in, others)))
 
 
 def shown_dollars(dollars: float) -> str:

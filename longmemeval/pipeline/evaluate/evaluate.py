@@ -20,7 +20,7 @@ from longmemeval.judges.definition import rules_of
 from longmemeval.judges.official_status import first_of
 from longmemeval.judges.protocol import Judge, JudgeIdentity
 from longmemeval.llm.call_counter import CallCounter
-from longmemeval.llm.costs.spending import Account, SpendingLimit
+from longmemeval.llm.costs.spending import JUDGES_SPENDING, Account, SpendingLimit
 from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatModel
@@ -32,7 +32,6 @@ from longmemeval.pipeline.evaluate.replies import judgements_at_hand
 from longmemeval.pipeline.progress import progress
 from longmemeval.pipeline.workers import Outcomes, WatchedChatModel, in_order
 from longmemeval.records import Answer, Judgement, Question
-from longmemeval.results.accounts import judges_account
 from longmemeval.results.graded.graded_run import Evaluation, graded_run
 from longmemeval.results.lines import judgements_file
 from longmemeval.results.manifest import run_folder
@@ -194,7 +193,7 @@ def chosen_judge(
                 raise HarnessError(what, fix="Name its model with --judge")
             return ChosenJudge(metrics.judge, None, None)
 
-    account = judges_account(files.folder, options.spending)
+    account = Account(files.folder / JUDGES_SPENDING, options.spending)
 
     def model(outcomes: Outcomes, batches: Batches | None, name: str) -> ChatModel:
         if batches:

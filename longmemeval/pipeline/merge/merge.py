@@ -11,12 +11,11 @@ from msgspec import UNSET, Struct, structs
 from longmemeval.core.files import write_atomic
 from longmemeval.core.locks import LockedError, locked
 from longmemeval.errors import HarnessError
-from longmemeval.llm.costs.spending import SPENDING
+from longmemeval.llm.costs.spending import JUDGES_SPENDING, SPENDING
 from longmemeval.llm.model_calls import CALLS
 from longmemeval.pipeline.merge.journals import merge_accounts, merge_lines
 from longmemeval.pipeline.merge.shard_runs import ShardRun, judges_of, shard_runs, whole_of
 from longmemeval.pipeline.verify.retrieval import scored_again
-from longmemeval.results.accounts import JUDGES_SPENDING
 from longmemeval.results.index import record_score
 from longmemeval.results.lines import ANSWERS, PROMPTS, RANKINGS, judgements_file
 from longmemeval.results.manifest import RunManifest, check_run_id, read_manifest, write_manifest

@@ -12,7 +12,7 @@ from longmemeval.core.event_loop import from_loop
 from longmemeval.core.files import safe_name, sha256_bytes
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
-from longmemeval.llm.costs.spending import SpendingLimit, spent_in
+from longmemeval.llm.costs.spending import SPENDING, SpendingLimit, spent_in
 from longmemeval.pipeline.objects.data import Data, as_data
 from longmemeval.pipeline.objects.memory import Memory, as_memory
 from longmemeval.pipeline.objects.run import Run
@@ -20,7 +20,6 @@ from longmemeval.pipeline.prepare.plan import PrepareOptions
 from longmemeval.pipeline.prepare.prepare import prepare
 from longmemeval.pipeline.run.run import RunOptions, asked_of, reading_of, run_settings
 from longmemeval.pipeline.run.run import run as answer
-from longmemeval.results.accounts import spent_on_answers
 from longmemeval.results.manifest import check_run_id
 from longmemeval.settings import Folders, folders
 
@@ -84,8 +83,8 @@ def run(
     folder = place.results_dir / run_id
     paid_for = (folder / _PREPARED_FOR).absolute()
     if max_cost is not None:
-        spent = spent_on_answers(folder) if folder.exists() else 0.0
-        making = making.replaced(spending=SpendingLimit(max_cost, spent), account_file=paid_for)
+        left = SpendingLimit(max_cost, spent_in(folder / SPENDING))
+        making = making.replaced(spending=left, account_file=paid_for)
     prepare(
         chosen.dataset,
         [used.configuration],
@@ -93,7 +92,7 @@ def run(
         options=in_process(making, [used]),
         where=place,
     )
-    limit = None if max_cost is None else SpendingLimit(max_cost, spent_in(paid_for) or 0.0)
+    limit = None if max_cost is None else SpendingLimit(max_cost, spent_in(paid_for))
     asked = structs.replace(options, run_id=run_id, concurrency=concurrency, spending=limit)
     report = answer(chosen.dataset, used.configuration, model, selection=chosen.selection, options=asked, where=place)
     return Run(run_id, place, report)

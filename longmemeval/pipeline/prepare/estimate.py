@@ -40,17 +40,7 @@ class PrepareEstimate(Struct, frozen=True):
     """The sources of the figures of memories that call models themselves."""
 
 
-class Survey(Struct, frozen=True):
-    """What is counted of the work, from the haystacks alone."""
-
-    figures: dict[str, float]
-    expected: dict[tuple[str, str], Expected]
-    """The calls of chat models, by what is paid for and model."""
-    need: DiskNeed
-    work: Work
-
-
-def survey(plan: PreparePlan, pending: Sequence[Pending]) -> Survey:
+def survey(plan: PreparePlan, pending: Sequence[Pending]) -> Work:
     """Count the work, one haystack in memory at a time.
 
     The texts of parts that depend on parts not made yet are unknown: their haystacks are counted.
@@ -66,7 +56,7 @@ def survey(plan: PreparePlan, pending: Sequence[Pending]) -> Survey:
     seen = set[int]()
     messages = Messages()
     new = tokens = unknown = 0
-    expected = dict[tuple[str, str], Expected]()
+    expected, asked = dict[tuple[str, str], Expected](), dict[str, float]()
     reading = began - began
     for fixture in pending:
         opened = clocks()
@@ -88,16 +78,16 @@ def survey(plan: PreparePlan, pending: Sequence[Pending]) -> Survey:
             if found:
                 key = found.title, found.model
                 expected[key] = _together(expected[key], found) if key in expected else found
+                asked |= {name: asked.get(name, 0) + value for name, value in found.figures.items()}
         disk.add(source, fixture, len(plan.question_ids[fixture.haystack_id]))
     figures: dict[str, float] = {"messages": messages.total()}
     if embedder:
         figures |= {"distinct texts": len(seen), "texts not in the cache": new, "tokens to embed": tokens}
     if unknown:
         figures["haystacks with texts to embed that are not made yet"] = unknown
-    for one in expected.values():
-        figures |= {name: figures.get(name, 0) + value for name, value in one.figures.items()}
+    figures |= asked
     need = disk.need(new, sum(one.calls for one in expected.values()))
-    return Survey(figures, expected, need, Work(messages, new, tokens, reading, clocks() - began))
+    return Work(figures, expected, need, messages, new, tokens, reading, clocks() - began)
 
 
 def estimate_prepare(plan: PreparePlan, pending: Sequence[Pending]) -> PrepareEstimate:
@@ -107,25 +97,25 @@ def estimate_prepare(plan: PreparePlan, pending: Sequence[Pending]) -> PrepareEs
         plan: of the preparation.
         pending: the fixtures to make or complete.
     """
-    found = survey(plan, pending)
+    work = survey(plan, pending)
     pace = Pace(plan.options.rates, workers_of(plan, len(pending)))
-    embedding, figures = _embedding(plan, found.work), dict(found.figures)
+    embedding, figures = _embedding(plan, work), dict(work.figures)
     if embedding:
         figures |= _known({"embedding, USD": embedding[0].dollars})
-    own = [_calls(one, pace) for one in found.expected.values()]
+    own = [_calls(one, pace) for one in work.expected.values()]
     for one in own:
         tokens = {"reply tokens (about)": one.reply_tokens, "reply tokens at most": one.work.completion_tokens}
         dollars = {"USD (about)": one.dollars, "USD at most": one.work.dollars}
         figures |= _known({f"{one.name}, {what}": value for what, value in (tokens | dollars).items()})
-    need = found.need
+    need = work.need
     figures |= {"disk for fixtures, MB": need.fixtures / 1e6, "disk for the caches, MB": need.cache / 1e6}
     figures["free on that disk, MB"] = free_bytes(plan.root) / 1e6
-    others, their_figures, notes = external_calls(plan, pending, found.work.messages)
+    others, their_figures, notes = external_calls(plan, pending, work.messages)
     return PrepareEstimate(
         figures=figures | their_figures,
         stages=(*embedding, *own, *others),
         need=need,
-        expected=preparing_takes(plan, pending, found.work, embedding, own),
+        expected=preparing_takes(plan, pending, work, embedding, own),
         notes=notes,
     )
 

@@ -17,10 +17,12 @@ from longmemeval.embedding.remote import MAX_BATCH_CHARACTERS, MAX_BATCH_TEXTS
 from longmemeval.pipeline.estimate.assumed import CALL_S, CALLS_ASSUMED, LEAST, MESSAGE_S, MOST, START_S, TEXT_S
 from longmemeval.pipeline.estimate.replies import ReplyStats
 from longmemeval.pipeline.estimate.stages import StageEstimate
+from longmemeval.pipeline.prepare.disk import DiskNeed
 from longmemeval.pipeline.prepare.plan import Pending, PreparePlan
 from longmemeval.pipeline.prepare.recipes import PlannedPart
 from longmemeval.pipeline.prepare.recorded import Messages, fixture_records, records_alike
 from longmemeval.results.preparation.journal import PREPARE_JOURNAL, PrepareRecord
+from longmemeval.storage.parts import Expected
 
 _RANGE = f"{LEAST:.1f} to {MOST:.0f} times as much"
 
@@ -34,8 +36,13 @@ def clocks() -> Clocks:
 
 
 class Work(Struct, frozen=True):
-    """The amount of work in a preparation."""
+    """What there is to do in a preparation, counted from the haystacks alone."""
 
+    figures: dict[str, float]
+    """What is shown of it, by name."""
+    expected: dict[tuple[str, str], Expected]
+    """The calls of chat models, by what is paid for and model."""
+    need: DiskNeed
     messages: Messages
     """Message counts, by the parts that are made together."""
     texts: int

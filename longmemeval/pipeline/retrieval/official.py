@@ -46,7 +46,7 @@ def plan_official(
 
     def load() -> Embedder:
         cache = job.where.cache_dir / "embeddings.sqlite"
-        return load_embedder(embedder or DEFAULT_EMBEDDER, cache_path=cache, account=job.accounts.of(run_id))
+        return load_embedder(embedder or DEFAULT_EMBEDDER, cache_path=cache, account=job.account(run_id))
 
     ranker = protocol.ranker(
         RankingRequest(
@@ -72,7 +72,7 @@ def plan_official(
     manifest = job.manifest(run_id, settings, ranker.fixtures)
 
     def execute() -> RetrievalRun:
-        job.accounts.of(run_id)
+        job.account(run_id)
         with (
             ranking_run(job.where.results_dir / run_id, manifest, job.level) as rankings,
             progress(run_id, rankings.missing()) as rankings.bar,

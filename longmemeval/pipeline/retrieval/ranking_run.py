@@ -16,14 +16,14 @@ from longmemeval.core.files import write_atomic
 from longmemeval.core.journal import StoredJournal
 from longmemeval.dataset import Dataset
 from longmemeval.errors import FatalModelError
+from longmemeval.llm.costs.spending import Account, SpendingLimit, limit_beside
 from longmemeval.measures.rankings import Granularity, Ranking, RetrievalProtocol, RetrievalResult
 from longmemeval.pipeline.progress import Progress
 from longmemeval.records import Question
-from longmemeval.results.accounts import AccountsOfRuns
 from longmemeval.results.graded.recall_stability import ASKED_TWICE, Repeatability, repeatability
 from longmemeval.results.lifecycle import OpenRun, open_run
 from longmemeval.results.lines import RANKINGS
-from longmemeval.results.manifest import FORMAT, RunManifest, dataset_record, environment, now
+from longmemeval.results.manifest import RunManifest, environment, now, planned_manifest
 from longmemeval.results.scores.warnings import ScoreWarning, cutoff_warnings, number_warnings, recall_warnings
 from longmemeval.results.selection import Selection
 from longmemeval.results.settings import RetrievalSettings
@@ -128,24 +128,24 @@ class RetrievalJob:
     level: Granularity
     where: Folders
     selection: Selection
-    accounts: AccountsOfRuns
+    accounts: Mapping[str, Account]
+    """By run id."""
+    spending: SpendingLimit | None = None
+    """Limit on all of them together, over all starts; None: attempts are only recorded."""
     twice: bool = False
     """True if each question is asked a second time."""
 
+    def account(self, run_id: str) -> Account:
+        """Return the account of one run; its limit accounts for what the others have spent so far."""
+        account = self.accounts[run_id]
+        others = [other.path for name, other in self.accounts.items() if name != run_id and other.path]
+        account.limit = limit_beside(self.spending, others)
+        return account
+
     def manifest(self, run_id: str, settings: RetrievalSettings, fixtures: dict[str, dict[str, str]]) -> RunManifest:
         """Return the manifest that a run begins with. It has no measures: they decide no ranking."""
-        return RunManifest(
-            format=FORMAT,
-            run_id=run_id,
-            status="running",
-            dataset=dataset_record(self.dataset),
-            settings=settings,
-            question_ids=tuple(question.question_id for question in self.questions),
-            fixtures=fixtures,
-            environment=environment(),
-            started_at=now(),
-            selection=self.selection,
-        )
+        planned = planned_manifest(self.dataset, settings, self.questions, self.selection, run_id)
+        return structs.replace(planned, fixtures=fixtures, environment=environment(), started_at=now())
 
     def finish(
         self,

@@ -11,7 +11,7 @@ from longmemeval.core.arguments import Options
 from longmemeval.core.executors.registry import executor_named
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.llm.costs.spending import SpendingLimit
+from longmemeval.llm.costs.spending import SPENDING, Account, SpendingLimit
 from longmemeval.llm.options import ModelOptions
 from longmemeval.measures.rankings import Granularity, RetrievalProtocol
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration
@@ -20,7 +20,6 @@ from longmemeval.pipeline.retrieval.ranking_run import RetrievalJob, RetrievalRe
 from longmemeval.pipeline.retrieval.scoring import Scoring, chosen_measures, official_scoring, standard_scoring
 from longmemeval.pipeline.retrieval.standard import Planning, Workers, rank_all
 from longmemeval.pipeline.run.question_analysis import QueryModel
-from longmemeval.results.accounts import AccountsOfRuns
 from longmemeval.results.manifest import check_run_id, default_run_id
 from longmemeval.results.selection import Selection, part_of, select
 from longmemeval.results.shards import sharded_id
@@ -102,8 +101,8 @@ def retrieve(
     configurations = [as_configuration(memory) for memory in memories]
     bases = _run_ids([configuration.name for configuration in configurations], dataset, level, options, where)
     run_ids = [sharded_id(base, selection.shard) for base in bases]
-    accounts = AccountsOfRuns(where.results_dir, run_ids, options.spending)
-    job = RetrievalJob(dataset, chosen, level, where, selection, accounts, options.twice)
+    accounts = {run_id: Account(where.results_dir.absolute() / run_id / SPENDING) for run_id in run_ids}
+    job = RetrievalJob(dataset, chosen, level, where, selection, accounts, options.spending, options.twice)
     named = list(zip(configurations, run_ids, strict=True))
     # All are planned before the first begins, so that a mistake in the last does not surface after hours.
     if isinstance(protocol, OfficialRanking):

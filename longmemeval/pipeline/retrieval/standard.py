@@ -87,7 +87,7 @@ class Planning:
         fixtures = PreparedFixtures(job.dataset, self._prepared, job.where, configuration, self._opened)
         identity = fixtures.embedder_of(job.questions)
         reads_gold = definition_of(configuration).reads_gold
-        account = job.accounts.of(run_id)
+        account = job.account(run_id)
         analyses = question_analyses(configuration, self._query_model, job.where, account)
         marks = fixtures.marks(job.questions)
         settings = RetrievalSettings(
@@ -175,7 +175,7 @@ class Plan:
         """Return the task of ranking for `questions` of one haystack, for a worker."""
         ids = [question.question_id for question in questions]
         lent = gold_for(self.configuration, self.job.dataset)
-        account = self.job.accounts.of(self.manifest.run_id)
+        account = self.job.account(self.manifest.run_id)
         return MemoryTask(
             configuration=self.configuration,
             questions=tuple(questions),
@@ -288,11 +288,11 @@ def _look_at_questions(plans: Sequence[Plan], runs: Sequence[Rankings]) -> None:
     for plan, run in zip(plans, runs, strict=True):
         questions = [question for question in plan.job.questions if not run.has(question.question_id)]
         if plan.analyses:
-            plan.job.accounts.of(plan.manifest.run_id)
+            plan.job.account(plan.manifest.run_id)
             complete(plan.analyses.ask(questions))
         for question in questions:
             texts[plan.source] += plan.texts_for(question)
     for plan in plans:
         if plan.embeds and texts[plan.source]:
-            plan.job.accounts.of(plan.manifest.run_id)
+            plan.job.account(plan.manifest.run_id)
             plan.vectors.embed(texts[plan.source])

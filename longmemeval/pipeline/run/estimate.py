@@ -24,7 +24,7 @@ from longmemeval.pipeline.prepare.prepare import PrepareReport, prepare
 from longmemeval.pipeline.run.counted_prompts import RunSetup, analysing_work, answering_work
 from longmemeval.pipeline.run.run import RunOptions, asked_of, reading_of, run_settings
 from longmemeval.records import Answer, Question
-from longmemeval.results.manifest import FORMAT, RunManifest, dataset_record
+from longmemeval.results.manifest import planned_manifest
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import RunQuestions
 from longmemeval.results.selection import Selection
@@ -112,18 +112,8 @@ def estimate_run(
     chosen, protocol = asked_of(dataset, configuration, selection, options)
     reading = reading_of(dataset, options, model, protocol, where)
     setup = RunSetup(dataset, configuration, model, reading, options, where)
-    manifest = RunManifest(
-        format=FORMAT,
-        run_id=options.run_id or "",
-        status="running",
-        dataset=dataset_record(dataset),
-        settings=run_settings(configuration, model, reading, options, protocol),
-        question_ids=tuple(question.question_id for question in chosen),
-        fixtures={},
-        environment={},
-        started_at="",
-        selection=selection,
-    )
+    settings = run_settings(configuration, model, reading, options, protocol)
+    manifest = planned_manifest(dataset, settings, chosen, selection, options.run_id or "")
     files = RunFiles(where.results_dir / options.run_id, manifest=manifest) if options.run_id else None
     answers = {name: answer for name, answer in files.answers.items() if answer.status == "ok"} if files else {}
     if options.batch:

@@ -3,11 +3,10 @@
 from msgspec import structs
 
 from longmemeval.dataset import Dataset
-from longmemeval.llm.costs.spending import SpendingLimit
+from longmemeval.llm.costs.spending import SPENDING, SpendingLimit, limit_beside
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration
 from longmemeval.pipeline.run.answering import RunReport
 from longmemeval.pipeline.run.run import RunOptions, run
-from longmemeval.results.accounts import spent_on_answers
 from longmemeval.results.manifest import default_run_id
 from longmemeval.results.selection import Selection
 from longmemeval.results.shards import sharded_id
@@ -36,10 +35,8 @@ def run_repeats(
 
     def spending(run_id: str) -> SpendingLimit | None:
         """Return the limit of all repeats together, as it applies to one of them."""
-        if options.spending is None:
-            return None
-        others = (spent_on_answers(where.results_dir / other) for other in run_ids if other != run_id)
-        return structs.replace(options.spending, elsewhere=options.spending.elsewhere + sum(others))
+        others = (where.results_dir / other / SPENDING for other in run_ids if other != run_id)
+        return limit_beside(options.spending, others)
 
     return [
         run(

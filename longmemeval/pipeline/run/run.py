@@ -17,7 +17,7 @@ from longmemeval.core.secrets.redaction import public_url
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.llm.access import ModelAccess
-from longmemeval.llm.costs.spending import Account, SpendingLimit
+from longmemeval.llm.costs.spending import SPENDING, Account, SpendingLimit
 from longmemeval.llm.http.endpoints import endpoint
 from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.model_calls import CALLS
@@ -37,7 +37,6 @@ from longmemeval.pipeline.run.question_analysis import QueryModel, question_anal
 from longmemeval.reading.reader import Reader, ReadingConfiguration, reading_configuration
 from longmemeval.reading.templates import is_shipped, template_of
 from longmemeval.records import Answer, Question
-from longmemeval.results.accounts import run_account
 from longmemeval.results.lifecycle import open_run
 from longmemeval.results.lines import ANSWERS
 from longmemeval.results.manifest import (
@@ -193,7 +192,7 @@ class _PlannedRun:
         self._spec = model_spec
         self._options = options
         self._folder = folder
-        account = run_account(folder, options.spending)
+        account = Account(folder / SPENDING, options.spending)
         self.batches = self._batches("answers", model_spec, account) if options.batch else None
         self._model = self.batches or load_chat_model(model_spec, options.model_options, account=account)
         self._lent = ModelAccess(

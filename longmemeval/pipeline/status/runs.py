@@ -9,12 +9,11 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.errors import HarnessError
-from longmemeval.llm.costs.spending import SPENDING, spending_in
+from longmemeval.llm.costs.spending import JUDGES_SPENDING, SPENDING, spending_in
 from longmemeval.measures.metrics import credit
 from longmemeval.measures.rankings import Ranking
 from longmemeval.pipeline.status.tail import Counted, Tail, Work, work_on
 from longmemeval.records import Answer, Judgement
-from longmemeval.results.accounts import JUDGES_SPENDING
 from longmemeval.results.lines import ANSWERS, RANKINGS
 from longmemeval.results.manifest import RunManifest, stored_manifest
 from longmemeval.results.scores.stored import read_metrics

@@ -11,17 +11,16 @@ from longmemeval.core.files import sha256_text
 from longmemeval.errors import HarnessError
 from longmemeval.judges.protocol import Judge, JudgeIdentity
 from longmemeval.llm.call_counter import CallCounter
-from longmemeval.llm.costs.spending import SPENDING, Account, SpendingLimit, spent_in
+from longmemeval.llm.costs.spending import JUDGES_SPENDING, SPENDING, Account, SpendingLimit, spent_in
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import load_chat_model
 from longmemeval.pipeline.evaluate.evaluate import unlabelled
 from longmemeval.pipeline.run.run import RunOptions, run_settings
 from longmemeval.pipeline.sweep.plan import PlannedRun, SweepPlan
 from longmemeval.records import Answer, Question
-from longmemeval.results.accounts import spent_on_answers, spent_on_judging
 from longmemeval.results.index import IndexEntry, read_index
 from longmemeval.results.lines import ANSWERS
-from longmemeval.results.manifest import FORMAT, RunManifest, dataset_record, differences
+from longmemeval.results.manifest import RunManifest, differences, planned_manifest
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import RunQuestions
 from longmemeval.results.selection import select
@@ -44,18 +43,7 @@ class SweepState:
         self.where = where
         self.dataset = load_dataset(plan.dataset, where.data_dir)
         self.questions = select(list(self.dataset.questions()), plan.selection, self.dataset.question_type)
-        self._planned = RunManifest(
-            format=FORMAT,
-            run_id="",
-            status="running",
-            dataset=dataset_record(self.dataset),
-            settings=self._settings(plan.runs[0]),
-            question_ids=tuple(question.question_id for question in self.questions),
-            fixtures={},
-            environment={},
-            started_at="",
-            selection=plan.selection,
-        )
+        self._planned = planned_manifest(self.dataset, self._settings(plan.runs[0]), self.questions, plan.selection)
         self.asked = RunQuestions(self._planned, self.dataset)
         specs = plan.judges or (benchmark_of(self.dataset).default_judge,)
         self.judges: dict[str, JudgeIdentity] = {spec: self.judge(spec, CallCounter).identity for spec in specs}
@@ -150,18 +138,18 @@ class SweepState:
 
     def spent(self) -> float:
         """Return the US dollars spent so far on the sweep's preparation, runs and judges, failed attempts included."""
-        folders = [self.folder(run) for run in self.plan.runs]
-        on_runs = sum(spent_on_answers(folder) + spent_on_judging(folder) for folder in folders)
-        return on_runs + (spent_in(self.account_file) or 0.0)
+        names = (SPENDING, JUDGES_SPENDING)
+        files = [self.folder(run) / name for run in self.plan.runs for name in names]
+        return sum(map(spent_in, [*files, self.account_file]))
 
-    def limit(self, dollars: float | None, spent_here: float) -> SpendingLimit | None:
+    def limit(self, dollars: float | None, account: Path) -> SpendingLimit | None:
         """Return the sweep's limit for one piece of its work.
 
         Args:
             dollars: for the whole sweep; None: no limit.
-            spent_here: the cost of that piece so far.
+            account: that piece's own.
         """
-        return None if dollars is None else SpendingLimit(dollars, self.spent() - spent_here)
+        return None if dollars is None else SpendingLimit(dollars, self.spent() - spent_in(account))
 
     def check_begun(self) -> None:
         """Raise if a planned run was started with other settings.

@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 from longmemeval.core.arguments import checked
 from longmemeval.core.text.plural import count_of
 from longmemeval.errors import EndpointDownError, HarnessError, SpendingLimitError
-from longmemeval.llm.costs.spending import shown_dollars, spent_in
+from longmemeval.llm.costs.spending import JUDGES_SPENDING, SPENDING, shown_dollars
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.rates.limits import RateLimits
 from longmemeval.pipeline.compare.compare import compare_runs
@@ -22,7 +22,6 @@ from longmemeval.pipeline.run.run import run
 from longmemeval.pipeline.sweep.estimate import SweepEstimate, estimate_sweep, totals_line
 from longmemeval.pipeline.sweep.plan import PlannedRun, SweepPlan, plan
 from longmemeval.pipeline.sweep.state import SweepState
-from longmemeval.results.accounts import spent_on_answers, spent_on_judging
 from longmemeval.results.graded.graded_run import load_graded
 from longmemeval.settings import Folders, folders
 
@@ -140,7 +139,7 @@ def _prepare(
     if pending := estimate.preparation.prepared:
         memories = count_of(len(planned.configurations), "memory configuration")
         tell(f"Preparing {count_of(pending, 'haystack')} for {memories}")
-    limit = state.limit(dollars, spent_in(state.account_file) or 0.0)
+    limit = state.limit(dollars, state.account_file)
     options = planned.prepare.replaced(spending=limit, account_file=state.account_file)
     return prepare(
         state.dataset, planned.configurations, selection=planned.selection, options=options, where=state.where
@@ -186,7 +185,7 @@ class _Session:
             return
         left = len(self._state.unanswered(planned_run))
         self._tell(f"{title}: answering {count_of(left, 'question')}")
-        limit = self._state.limit(self._dollars, spent_on_answers(self._state.folder(planned_run)))
+        limit = self._state.limit(self._dollars, self._state.folder(planned_run) / SPENDING)
         try:
             with self._reaching(planned_run.model.spec, planned_run.model.options):
                 report = run(
@@ -218,7 +217,7 @@ class _Session:
             model_options=planned.judge_options,
             concurrency=planned.concurrency,
             dataset=str(planned.dataset),
-            spending=self._state.limit(self._dollars, spent_on_judging(self._state.folder(planned_run))),
+            spending=self._state.limit(self._dollars, self._state.folder(planned_run) / JUDGES_SPENDING),
         )
         try:
             with self._reaching(spec, planned.judge_options):

@@ -7,8 +7,8 @@ import pytest
 
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
+from longmemeval.llm.costs.spending import JUDGES_SPENDING, spent_in
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
-from longmemeval.results.accounts import spent_on_judging
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.settings import Folders
 from tests.batch_server import BatchServer
@@ -44,7 +44,7 @@ def test_labels_are_those_of_direct_calls(of_eight: tuple[Dataset, Folders], ser
     assert batched.metrics.overall == direct.metrics.overall
     assert batched.metrics.latency_ms.p50 is None
     assert batched.metrics.usage.cost_usd == pytest.approx(direct.metrics.usage.cost_usd / 2)
-    assert spent_on_judging(where.results_dir / "batched") == pytest.approx(batched.metrics.usage.cost_usd)
+    assert spent_in(where.results_dir / "batched" / JUDGES_SPENDING) == pytest.approx(batched.metrics.usage.cost_usd)
 
 
 def test_a_batch_that_is_under_way_is_not_paid_for_twice(

@@ -9,10 +9,9 @@ import pytest
 
 from longmemeval.core.journal import Journal
 from longmemeval.dataset import Dataset
-from longmemeval.llm.costs.spending import Account
+from longmemeval.llm.costs.spending import SPENDING, Account, spent_in
 from longmemeval.llm.http.batch_endpoint import BatchEndpoint
 from longmemeval.pipeline.batches.state import BatchStore
-from longmemeval.results.accounts import spent_on_answers
 from longmemeval.settings import Folders
 from tests.batch_server import BatchServer
 from tests.pipeline.batches.batched import ask, by_question
@@ -94,6 +93,6 @@ def test_killed_after_every_step(
         assert server.sizes[sent:] == [3]
         assert set(server.paid.values()) == {1}
         assert manifest(where, run_id)["totals"]["usage"] == usage
-        assert spent_on_answers(where.results_dir / run_id) == pytest.approx(usage["cost_usd"])
+        assert spent_in(where.results_dir / run_id / SPENDING) == pytest.approx(usage["cost_usd"])
     assert number > 15
     assert seen == {f"{kind.__name__}.{name}" for kind, names in STEPS.items() for name in names}

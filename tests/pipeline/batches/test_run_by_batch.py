@@ -8,13 +8,12 @@ import pytest
 
 from longmemeval.dataset import Dataset
 from longmemeval.errors import BatchCancelledError, FatalModelError, HarnessError, SpendingLimitError
-from longmemeval.llm.costs.spending import SpendingLimit
+from longmemeval.llm.costs.spending import SPENDING, SpendingLimit, spent_in
 from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.pipeline.batches import sending
 from longmemeval.pipeline.prepare.prepare import prepare
 from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.reading.reader import reading_configuration
-from longmemeval.results.accounts import spent_on_answers
 from longmemeval.settings import Folders
 from tests.batch_server import BatchServer
 from tests.pipeline.batches.batched import BATCH, as_text, ask, by_question, patience
@@ -43,7 +42,7 @@ def test_answers_are_those_of_a_direct_run_at_half_the_price(of_sixty: Questions
     assert prompts[0] == prompts[1]
     usage = {name: manifest(where, name)["totals"]["usage"] for name in ("batched", "direct")}
     assert usage["batched"]["cost_usd"] == pytest.approx(usage["direct"]["cost_usd"] / 2)
-    assert spent_on_answers(where.results_dir / "batched") == pytest.approx(usage["batched"]["cost_usd"])
+    assert spent_in(where.results_dir / "batched" / SPENDING) == pytest.approx(usage["batched"]["cost_usd"])
     assert {one["latency_ms"] for one in answers(where, "batched")} == {None}
     assert manifest(where, "batched")["settings"]["batch"] is True
     assert manifest(where, "batched")["totals"]["batches"] == {"batches": 1, "requests": 60, "replies": 60}
@@ -128,7 +127,7 @@ def test_a_refused_batch_says_why(of_eight: Questions, server: BatchServer) -> N
     with pytest.raises(FatalModelError, match="refused batch batch_1: refused: model_not_found"):
         ask(dataset, where, server)
     assert ask(dataset, where, server).answered == 8
-    assert spent_on_answers(where.results_dir / "r") == pytest.approx(manifest(where)["totals"]["usage"]["cost_usd"])
+    assert spent_in(where.results_dir / "r" / SPENDING) == pytest.approx(manifest(where)["totals"]["usage"]["cost_usd"])
 
 
 def test_a_full_queue_gets_less_at_a_time(of_sixty: Questions, server: BatchServer) -> None:
@@ -159,7 +158,7 @@ def test_a_limit_holds_and_what_fits_is_sent(of_sixty: Questions, server: BatchS
     folder = where.results_dir / "r"
     kept = len(answers(where))
     assert 5 < kept == sum(server.paid.values()) < 60
-    spent = spent_on_answers(folder)
+    spent = spent_in(folder / SPENDING)
     assert spent == pytest.approx(sum(one["usage"]["cost_usd"] for one in answers(where)))
     assert spent <= 0.0015
     # Each batch was set aside for in full before it was sent.

@@ -248,7 +248,7 @@ def test_costs_and_failures_are_those_of_all_shards_and_the_run_goes_on(
         assert (report.answered, manifest(where)["status"]) == (4, "incomplete")
         calls = [manifest(where, name)["totals"]["usage"]["calls"] for name in ("r", *halves)]
         assert calls[0] == calls[1] + calls[2] > 0
-        spent = [spent_in(where.results_dir / name / "spending.jsonl") or 0.0 for name in ("r", *halves)]
+        spent = [spent_in(where.results_dir / name / "spending.jsonl") for name in ("r", *halves)]
         assert spent[0] == pytest.approx(spent[1] + spent[2])
         assert spent[0] > 0
         assert verify("r", where=where).problems == ()

@@ -12,7 +12,7 @@ from msgspec import structs
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.dataset import Dataset
 from longmemeval.errors import FatalModelError, HarnessError, SpendingLimitError
-from longmemeval.llm.costs.spending import SpendingLimit
+from longmemeval.llm.costs.spending import SPENDING, SpendingLimit, spent_in
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
 from longmemeval.pipeline.inspect.inspect import inspect
@@ -22,7 +22,6 @@ from longmemeval.pipeline.run.answering import RunReport
 from longmemeval.pipeline.run.question_analysis import QueryModel
 from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.pipeline.verify.verify import verify
-from longmemeval.results.accounts import spent_on_answers
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import MODEL, answers, colours, folders_in, manifest, start, stop_when
 from tests.server import ModelServer, Refusal
@@ -264,13 +263,13 @@ def test_a_limit_holds_for_the_questions_of_all_memories_over_all_starts(tmp_pat
             retrieve(dataset, memories, options=asking(server, SpendingLimit(0.0004)), where=where)
         assert "0 of 12 rankings are kept" in caught.value.where
     folders = [where.results_dir / f"r-{name}" for name in ("bm25", "parts")]
-    assert 0.0 < sum(map(spent_on_answers, folders)) <= 0.0004
+    assert 0.0 < sum(spent_in(folder / SPENDING) for folder in folders) <= 0.0004
     assert {manifest(where, folder.name)["status"] for folder in folders} == {"incomplete"}
     retrieve(dataset, memories, options=asking(server), where=where)
     assert {manifest(where, folder.name)["status"] for folder in folders} == {"completed"}
     # Everything was asked once, and the second memory's calls are on its own account.
     assert len(server.chat_requests) == 24
-    assert all(spent_on_answers(folder) > 0 for folder in folders)
+    assert all(spent_in(folder / SPENDING) > 0 for folder in folders)
 
 
 def test_a_limit_holds_for_the_embedding_of_questions(tmp_path: Path, server: ModelServer) -> None:
@@ -288,7 +287,7 @@ def test_a_limit_holds_for_the_embedding_of_questions(tmp_path: Path, server: Mo
     assert len(server.requests) == before
     retrieve(dataset, ["semantic-recall"], options=asking(server, SpendingLimit(1.0)), where=where)
     cost = manifest(where)["totals"]["query_embeddings"]["cost_usd"]
-    assert 0 < cost == pytest.approx(spent_on_answers(where.results_dir / "r"))
+    assert 0 < cost == pytest.approx(spent_in(where.results_dir / "r" / SPENDING))
 
 
 def test_retrieval_that_was_interrupted_counts_what_it_had_asked_by_then(tmp_path: Path, server: ModelServer) -> None:

@@ -222,7 +222,7 @@ def test_the_money_limit_stops_before_it_is_passed_and_the_run_goes_on_with_more
     begun = len(server.chat_requests)
     assert 0 < begun < 4
     assert f"run 'r': {begun} of 4 answers are kept" in str(caught.value)
-    assert (spent_in(where.results_dir / "r" / "spending.jsonl") or 0.0) <= limit.dollars
+    assert spent_in(where.results_dir / "r" / "spending.jsonl") <= limit.dollars
     assert manifest(where)["status"] == "incomplete"
     report = run(dataset, "none", model, options=options(None), where=where)
     assert (report.answered, report.newly_answered) == (4, 4 - begun)

@@ -9,16 +9,14 @@ from msgspec import structs
 
 from longmemeval.dataset import Dataset
 from longmemeval.errors import FatalModelError, HarnessError, SpendingLimitError
-from longmemeval.llm.costs.spending import SpendingLimit
+from longmemeval.llm.costs.spending import JUDGES_SPENDING, SPENDING, SpendingLimit, spent_in
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.run.repeats import run_repeats
 from longmemeval.pipeline.run.run import RunOptions, run
-from longmemeval.results.accounts import spent_on_answers, spent_on_judging
 from longmemeval.results.graded.graded_run import Evaluation
-from longmemeval.results.preparation.journal import spent_on_preparation
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import answers, colours, folders_in, manifest, prepared_colours
 from tests.pipeline.sweeps import PRICED, served, swept
@@ -69,8 +67,8 @@ def test_a_limit_is_used_up_and_holds_over_any_number_of_starts(tmp_path: Path, 
     # Every reply that was paid for is kept, and what is left is less than one call may cost.
     assert len(kept) == len(server.chat_requests)
     assert cap - 0.0004 < billed(server) <= cap
-    assert spent_on_answers(folder) == pytest.approx(billed(server))
-    assert spent_on_answers(folder) == pytest.approx(sum(one["usage"]["cost_usd"] for one in kept))
+    assert spent_in(folder / SPENDING) == pytest.approx(billed(server))
+    assert spent_in(folder / SPENDING) == pytest.approx(sum(one["usage"]["cost_usd"] for one in kept))
     assert manifest(where)["status"] == "incomplete"
     ask(dataset, where, server, None)
     assert manifest(where)["status"] == "completed"
@@ -85,7 +83,7 @@ def test_attempts_that_fail_count(tmp_path: Path, server: ModelServer) -> None:
         ask(dataset, where, server, 0.0026)
     # Room for eight calls with 500 tokens of reply each.
     assert len(server.chat_requests) == 8
-    assert spent_on_answers(where.results_dir / "r") == pytest.approx(0.0024, abs=0.0002)
+    assert spent_in(where.results_dir / "r" / SPENDING) == pytest.approx(0.0024, abs=0.0002)
 
 
 def test_the_command_ends_with_exit_code_one_and_says_how_to_go_on(tmp_path: Path, server: ModelServer) -> None:
@@ -116,9 +114,9 @@ def test_analysing_questions_is_covered(tmp_path: Path, server: ModelServer) -> 
         run(dataset, memory, PRICED, options=options, where=where)
     asked = len(server.chat_requests)
     assert asked > 0
-    assert 0 < spent_on_answers(where.results_dir / "r") <= 0.0004
+    assert 0 < spent_in(where.results_dir / "r" / SPENDING) <= 0.0004
     run(dataset, memory, PRICED, options=structs.replace(options, spending=SpendingLimit(1.0)), where=where)
-    assert spent_on_answers(where.results_dir / "r") == pytest.approx(billed(server), rel=0.01)
+    assert spent_in(where.results_dir / "r" / SPENDING) == pytest.approx(billed(server), rel=0.01)
 
 
 @pytest.mark.parametrize("votes", [1, 3])
@@ -132,9 +130,9 @@ def test_judging_has_a_limit_of_its_own_over_all_starts(tmp_path: Path, server: 
         with pytest.raises(SpendingLimitError, match="answers have a label and keep it"):
             judge(where, server, one, votes)
     assert len(server.chat_requests) > asked
-    assert one - 1e-4 < spent_on_judging(folder) <= one
+    assert one - 1e-4 < spent_in(folder / JUDGES_SPENDING) <= one
     assert judge(where, server, 1.0, votes).failed == 0
-    assert spent_on_answers(folder) == pytest.approx(sum(line["usage"]["cost_usd"] for line in answers(where)))
+    assert spent_in(folder / SPENDING) == pytest.approx(sum(line["usage"]["cost_usd"] for line in answers(where)))
 
 
 def test_repeats_share_a_limit(tmp_path: Path, server: ModelServer) -> None:
@@ -145,19 +143,6 @@ def test_repeats_share_a_limit(tmp_path: Path, server: ModelServer) -> None:
             run_repeats(dataset, "none", PRICED, 3, options=options, where=where)
     assert 6 < len(server.chat_requests) < 18
     assert billed(server) <= 0.0010
-
-
-def test_a_run_of_an_earlier_version_counts_what_its_answers_say(tmp_path: Path, server: ModelServer) -> None:
-    dataset, where = prepared_colours(tmp_path, 12, "none")
-    with pytest.raises(SpendingLimitError):
-        ask(dataset, where, server, 0.0006)
-    before = spent_on_answers(where.results_dir / "r")
-    (where.results_dir / "r" / "spending.jsonl").unlink()
-    assert spent_on_answers(where.results_dir / "r") == pytest.approx(before)
-    asked = len(server.chat_requests)
-    with pytest.raises(SpendingLimitError):
-        ask(dataset, where, server, 0.0006)
-    assert len(server.chat_requests) == asked
 
 
 @pytest.mark.parametrize(("jobs", "executor"), [(1, None), (2, None), (3, "threads")])
@@ -175,7 +160,7 @@ def test_preparing_with_a_chat_model_is_covered_over_its_workers(
         assert caught.value.exit_code == 1
     root = where.prepared_dir / "d" / "default"
     assert 0 < len(server.chat_requests) < 24
-    assert 0.002 < spent_on_preparation(root) <= 0.004
+    assert 0.002 < spent_in(root / SPENDING) <= 0.004
     more = options.replaced(spending=SpendingLimit(1.0))
     report = prepare(dataset, ["working-memory"], options=more, where=where)
     assert report.already + report.prepared == 8
@@ -189,12 +174,12 @@ def test_preparing_with_a_remote_embedder_is_covered(tmp_path: Path, server: Mod
     with pytest.raises(SpendingLimitError):
         prepare(dataset, ["semantic-recall"], options=options.replaced(spending=SpendingLimit(3e-5)), where=where)
     root = where.prepared_dir / "d" / "default"
-    spent = spent_on_preparation(root)
+    spent = spent_in(root / SPENDING)
     assert 0 < spent <= 3e-5
     prepare(dataset, ["semantic-recall"], options=options.replaced(spending=SpendingLimit(1.0)), where=where)
     batches = [one.body["input"] for one in server.requests if one.path.endswith("/embeddings")]
     words = sum(len(text.split()) for batch in batches for text in batch)
-    assert spent_on_preparation(root) == pytest.approx(words * 0.02e-6)
+    assert spent_in(root / SPENDING) == pytest.approx(words * 0.02e-6)
 
 
 def test_an_embedder_without_a_price_is_refused_at_the_providers_own_address(
