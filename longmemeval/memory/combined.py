@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from longmemeval.core.event_loop import in_thread
+from longmemeval.memory.budget import Budget
 from longmemeval.memory.items import Hit, items_at, last_positions, with_neighbours
 from longmemeval.memory.parameters import RetrievalParameters
 from longmemeval.memory.search import Search
@@ -89,12 +90,12 @@ class SearchingMemory:
         """Return how many `windows` in a row fit the budget after the working-memory document; all without one."""
         if self.parameters.budget is None:
             return len(windows)
-        document = _document(fixture, self.working_memory)
-        left = self.parameters.budget - sum(self.count_tokens(item.text) for item in document)
+        budget = Budget(self.parameters.budget, self.count_tokens)
+        if not budget.take(*_document(fixture, self.working_memory)):
+            return 0
         taken: set[int] = set()
         for number, window in enumerate(windows):
-            left -= sum(self.count_tokens(fixture.memory.messages[place].content) for place in window - taken)
-            if left < 0:
+            if not budget.take(*items_at(fixture.memory, window - taken, {})):
                 return number
             taken |= window
         return len(windows)

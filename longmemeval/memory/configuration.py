@@ -22,6 +22,10 @@ from longmemeval.memory.protocol import MemorySystem, MemoryTools
 from longmemeval.ranking.questions.analysis import AnalysisMethod
 from longmemeval.storage.parts import Part
 
+_LIMITS = ("limit", "top_k")
+"""Parameters that bound the number of what is recalled; a budget takes their place unless they are given."""
+_LEAST_ITEM = 10
+"""The fewest tokens of an item with its date, for the number of items that a budget can hold."""
 _SHOWN = 60
 """Characters of a faulty override that an error quotes."""
 
@@ -97,7 +101,36 @@ def configuration_of(
     """
     _validate(preset, parameters, where)
     _preset(preset).require()
-    return MemoryConfiguration(name=name, preset=preset, parameters=dict(parameters))
+    return MemoryConfiguration(name=name, preset=preset, parameters=completed(preset, parameters))
+
+
+def completed(preset: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the parameters with those of the profile that they name.
+
+    Where they have a budget, as many items are recalled as it can hold, unless a number is given.
+
+    Args:
+        preset: the preset that they are of.
+        parameters: those that differ from its defaults.
+
+    Raises:
+        HarnessError: there is no such profile.
+    """
+    profile = dict(_preset(preset).profiled(parameters))
+    budget, fields = parameters.get("budget"), _preset(preset).parameters.model_fields
+    if type(budget) is not int:
+        return profile | dict(parameters)
+    usual = {name: fields[name].default for name in _LIMITS if name in fields}
+    lifted = {name: max(most, budget // _LEAST_ITEM) for name, most in usual.items() if type(most) is int}
+    return profile | lifted | dict(parameters)
+
+
+def chosen_parameters(configuration: MemoryConfiguration) -> dict[str, Any]:
+    """Return the parameters that differ from the preset's defaults under the same profile, which is among them."""
+    kind, own = definition_of(configuration).parameters, configuration.parameters
+    profile = {"profile": own["profile"]} if "profile" in kind.model_fields and "profile" in own else {}
+    usual = kind.model_validate(completed(configuration.preset, profile)).model_dump(mode="json")
+    return profile | {key: value for key, value in own.items() if key not in usual or usual[key] != value}
 
 
 def given_parameters(**values: str | int | None) -> list[str]:

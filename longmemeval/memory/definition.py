@@ -49,6 +49,8 @@ class MemoryDefinition(Generic[P]):
     """The origin that records keep besides the name; None: derived from its module."""
     require: Callable[[], object] = lambda: None
     """Raises a `HarnessError` if something must be installed before use."""
+    profiled: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda given: {}
+    """Returns the settings of the profile that given parameters name; those given take their place."""
     may_read: "tuple[Part[Any], ...]" = ()
     """Parts read only under other than the default parameters; lets `verify` and `inspect` know them."""
 

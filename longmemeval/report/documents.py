@@ -64,6 +64,8 @@ def _run(run: RunFigures) -> dict[str, Any]:
         "reading": run.reading,
         "settings_sha256": run.settings_sha256,
         "evidence_recall": run.evidence_recall,
+        "budget": run.budget,
+        "deviations": run.deviations,
         "lost": run.lost,
         "marks": run.marks,
     }

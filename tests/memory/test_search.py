@@ -10,6 +10,7 @@ from longmemeval.memory.configuration import build_memory, resolve_configuration
 from longmemeval.memory.protocol import MemorySystem, MemoryTools, RankingMemory
 from longmemeval.pipeline.prepare.prepare import prepare
 from longmemeval.ranking.questions.analysis import QuestionAnalysis
+from longmemeval.reading.history import message_chunks, render_history
 from longmemeval.records import Question, Recall
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture, fixture_folder
@@ -119,25 +120,28 @@ def test_recall_is_the_best_units_with_neighbours_in_time_order(fixture: Fixture
 def test_budget_is_filled_in_rank_order_and_what_is_left_out_is_noted(fixture: Fixture) -> None:
     asked = question("paint my bicycle green", fixture)
     whole = recalled(asked, fixture, "top_k=3", "message_range=0", "last_messages=2")
-    small = recalled(asked, fixture, "top_k=3", "message_range=0", "last_messages=2", "budget=12")
+    small = recalled(asked, fixture, "top_k=3", "message_range=0", "last_messages=2", "budget=20")
     assert whole.notes == ()
     assert [item.message_ids[0] for item in small.items] == ["bikes:0"]
     (note,) = small.notes
-    assert note == f"budget: {len(whole.items) - 1} messages left out, 12 tokens allowed"
+    assert note == f"budget: {len(whole.items) - 1} messages left out, 20 tokens allowed"
+    rendered = render_history(small, message_chunks(small), "nl")
+    assert len(rendered.split()) <= 20 < len(rendered.split()) + len(whole.items[1].text.split())
     enough = recalled(asked, fixture, "top_k=3", "message_range=0", "last_messages=2", "budget=1000")
     assert enough == whole
 
 
 def test_a_ranking_within_a_budget_is_its_beginning(fixture: Fixture) -> None:
     whole = ranked("bm25", "paint my bicycle green", fixture, "message_range=0")
-    sizes = [len(fixture.memory.message(unit).content.split()) for unit in whole]
-    for count in range(4):
-        fits = sum(sizes[:count])
-        assert (
-            ranked("bm25", "paint my bicycle green", fixture, "message_range=0", f"budget={fits or 1}") == whole[:count]
-        )
-    wide = ranked("bm25", "paint my bicycle green", fixture, "message_range=1", f"budget={sizes[0]}")
-    assert wide == []
+    kept = [
+        ranked("bm25", "paint my bicycle green", fixture, "message_range=0", f"budget={budget}")
+        for budget in range(1, 120)
+    ]
+    assert all(some == whole[: len(some)] for some in kept)
+    assert sorted(map(len, kept)) == [len(some) for some in kept]
+    assert {1, 2, len(whole)} <= set(map(len, kept))
+    alone = next(budget for budget, some in enumerate(kept, start=1) if some)
+    assert ranked("bm25", "paint my bicycle green", fixture, "message_range=1", f"budget={alone}") == []
     assert ranked("bm25", "paint my bicycle green", fixture, "budget=1000") == whole
 
 

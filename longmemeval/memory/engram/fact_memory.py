@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from longmemeval.core.event_loop import in_thread
 from longmemeval.llm.tokens import Counted, TokenCounter
+from longmemeval.memory.budget import Budget
 from longmemeval.memory.engram.parameters import EngramParameters, LeanParameters, Numbers
 from longmemeval.memory.engram.part import FACTS
-from longmemeval.memory.engram.recall.assembly import Budget, fact_item, in_order, summary_item
+from longmemeval.memory.engram.recall.assembly import fact_item, in_order, summary_item
 from longmemeval.memory.engram.recall.ranking import FactRanker, Ranked, asks_now, ranked, signals
 from longmemeval.memory.engram.recall.view import FactView, believed, moments
 from longmemeval.memory.items import Hit, message_item

@@ -7,6 +7,7 @@ from msgspec import Struct, structs
 
 from longmemeval.errors import HarnessError
 from longmemeval.llm.controls import CONTROL_MODELS
+from longmemeval.memory.products.known import product_deviations
 from longmemeval.pipeline.compare.comparable import (
     check_comparable,
     on_common_questions,
@@ -26,6 +27,7 @@ from longmemeval.pipeline.compare.detectable import detectable_difference, plann
 from longmemeval.pipeline.compare.digest import digest_of
 from longmemeval.pipeline.compare.floor import floor_note
 from longmemeval.pipeline.compare.repeats import pool_repeats
+from longmemeval.pipeline.compare.tokens import budget_of, with_token_warnings
 from longmemeval.pipeline.compare.verdict import MARGIN, verdict_of
 from longmemeval.results.graded.graded_run import Evaluation, load_graded
 from longmemeval.results.graded.losses import Losses, StoredSessions, losses
@@ -90,6 +92,7 @@ def compare_runs(
     if common:
         graded, left_out = on_common_questions(graded)
     check_comparable(graded)
+    graded = with_token_warnings(graded)
     credits = [run.credits for run in graded]
     asked = graded[0].asked
     pairs, repeats = pairs_of(graded, seed), tuple(_repeats(graded))
@@ -246,6 +249,7 @@ def _pair(a: str, b: str, paired: Paired, p_holm: float, *, labels: bool) -> Pai
 
 def _figures(run: Evaluation, lost: Losses, pairs: Sequence[PairResult]) -> RunFigures:
     run_id, settings = run.manifest.run_id, run.manifest.settings
+    memory = settings.memory_record
     # Pairs with the first run come before all others.
     to_first = next((pair for pair in pairs if pair.b == run_id), None)
     return RunFigures(
@@ -255,6 +259,8 @@ def _figures(run: Evaluation, lost: Losses, pairs: Sequence[PairResult]) -> RunF
         evidence_recall=lost.evidence_recall,
         provenance=lost.provenance,
         lost=lost.counts,
+        budget=budget_of(run),
+        deviations=() if memory is None else product_deviations(memory.preset, memory.parameters),
         marks="" if to_first is None or not to_first.significant else "▼" if to_first.difference > 0 else "▲",
     )
 

@@ -30,6 +30,10 @@ class RunFigures(Struct, frozen=True):
     """`▲` or `▼` if the run is significantly better or worse than the first one, else empty."""
     provenance: Provenance = "message"
     """The level of `evidence_recall`: `session` if the memory does not say which messages it found."""
+    budget: int | None = None
+    """The most tokens that its memory may recall; None: no such bound."""
+    deviations: tuple[str, ...] = ()
+    """Of a product: its profile, and what is otherwise than as its maker recommends or measures it."""
 
 
 def points(fraction: float) -> str:

@@ -11,7 +11,7 @@ from longmemeval.results.settings import AnswerSettings
 
 _CAUSES = {"not retrieved": "not recalled", "retrieved but cut": "cut"}
 """Stages whose cause has another name than in `measures/losses.py`."""
-_LIMITS = ("top_k", "budget", "last_messages")
+_LIMITS = ("budget", "top_k", "limit", "last_messages")
 """Parameters of memories that let more of the history through, the first that is set to be tried."""
 _MORE = 2
 """What a limit is multiplied by."""

@@ -2,7 +2,12 @@
 
 from longmemeval.core.arguments import checked
 from longmemeval.errors import HarnessError
-from longmemeval.memory.configuration import MemoryConfiguration, configuration_of, resolve_configuration
+from longmemeval.memory.configuration import (
+    MemoryConfiguration,
+    chosen_parameters,
+    configuration_of,
+    resolve_configuration,
+)
 from longmemeval.memory.external.live_classes import LIVE
 from longmemeval.memory.live.registered import live_spec, unhashed
 
@@ -35,7 +40,7 @@ class Memory:
         found = resolve_configuration(source)
         if label or parameters:
             name = label or (found.name if found.name != found.preset else "")
-            found = configuration_of(found.preset, found.parameters | parameters, name=name)
+            found = configuration_of(found.preset, chosen_parameters(found) | parameters, name=name)
         self.configuration = found
 
     def __repr__(self) -> str:

@@ -37,10 +37,10 @@ def non_binding_limits(
 
 
 def _at_size(limits: Mapping[str, int], store: MemoryStore, counter: TokenCounter) -> tuple[str, ...]:
+    if _OF_TOKENS in limits and not _within(store, limits[_OF_TOKENS], counter):
+        return ()  # The budget binds, however many messages are let through.
     found = [name for name in _OF_MESSAGES if limits.get(name, 0) >= len(store.messages) > 0]
-    if _OF_TOKENS in limits and _within(store, limits[_OF_TOKENS], counter):
-        found.append(_OF_TOKENS)
-    return tuple(found)
+    return (*found, _OF_TOKENS) if _OF_TOKENS in limits else tuple(found)
 
 
 def _within(store: MemoryStore, budget: int, counter: TokenCounter) -> bool:

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import yaml
 from pydantic import (
@@ -26,6 +26,8 @@ from longmemeval.reading.history import HistoryFormat
 from longmemeval.reading.overflow import OverflowPolicy
 from longmemeval.reading.reader import ReadingMethod
 
+EQUAL_TOKENS = 2000
+"""The budget of memories that are compared and name none, in tokens as rendered."""
 Location = tuple[int | str, ...]
 """Keys and list indices that lead to a value of the file."""
 
@@ -109,6 +111,9 @@ class SweepFile(_Section):
     dataset: str
     memories: list[MemoryEntry] = Field(min_length=1)
     models: list[ModelEntry] = Field(min_length=1)
+    budget: list[PositiveInt] | PositiveInt | Literal[False] | None = Field(None, union_mode="left_to_right")
+    """Most tokens that each memory recalls, or several such limits; None: `EQUAL_TOKENS` where there are memories to
+    compare, False (`off`): no limit."""
     selection: SelectionSection = SelectionSection()
     prepare: PrepareSection = PrepareSection()
     readings: list[ReadingEntry] = Field([ReadingEntry(method="direct")], min_length=1)

@@ -1,7 +1,7 @@
 """Turn a sweep's file into its runs: their names, settings and order."""
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import product
@@ -16,8 +16,15 @@ from longmemeval.errors import HarnessError
 from longmemeval.llm.controls import CONTROL_MODELS
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.rates.limits import RateLimits
-from longmemeval.memory.configuration import MemoryConfiguration, definition_of, parts_of, resolve_configuration
+from longmemeval.memory.configuration import (
+    MemoryConfiguration,
+    chosen_parameters,
+    configuration_of,
+    parts_of,
+    resolve_configuration,
+)
 from longmemeval.pipeline.prepare.plan import PrepareOptions
+from longmemeval.pipeline.sweep.budgets import budgeted
 from longmemeval.pipeline.sweep.controls import control_pairs
 from longmemeval.pipeline.sweep.file import MemoryEntry, ModelEntry, ReadingEntry, SweepFile, SweepText, read_sweep_file
 from longmemeval.reading.reader import ReadingConfiguration, reading_configuration
@@ -141,11 +148,13 @@ def plan(file: str | Path) -> SweepPlan:
 
 
 def _configurations(content: SweepFile, text: SweepText) -> list[MemoryConfiguration]:
-    found: list[MemoryConfiguration] = []
+    found: list[tuple[MemoryConfiguration, Collection[str]]] = []
     for place, entry in enumerate(content.memories):
         with _located(text, "memories", place):
-            found += _expanded(entry, text.path)
-    return found
+            named = entry.parameters.keys() | entry.grid.keys()
+            found += [(configuration, named) for configuration in _expanded(entry, text.path)]
+    with _located(text, "budget"):
+        return budgeted(found, content.budget)
 
 
 def _expanded(entry: MemoryEntry, file: Path) -> Iterator[MemoryConfiguration]:
@@ -158,7 +167,7 @@ def _expanded(entry: MemoryEntry, file: Path) -> Iterator[MemoryConfiguration]:
         own = dict(zip(entry.grid, values, strict=True))
         checked = _checked(base, entry.parameters | own)
         # As the parameters were parsed: YAML's `off` is false, and shown with its meaning.
-        shown = {key: checked.parameters[key] for key in own}
+        shown = {key: checked.parameters.get(key, value) for key, value in own.items()}
         yield checked.model_copy(update={"name": _labelled(entry.name or base.name, shown)})
 
 
@@ -166,8 +175,7 @@ def _checked(base: MemoryConfiguration, parameters: Mapping[str, Any]) -> Memory
     """Return `base` with other values for some parameters."""
     given = base.model_copy(update={"parameters": {**base.parameters, **parameters}})
     parts_of(given)
-    whole = definition_of(given).parameters.model_validate(given.parameters)
-    return given.model_copy(update={"parameters": whole.model_dump(mode="json")})
+    return configuration_of(base.preset, chosen_parameters(base) | dict(parameters), name=base.name)
 
 
 def _model(entry: ModelEntry, content: SweepFile) -> PlannedModel:

@@ -178,7 +178,7 @@ def recall_chart(curves: Sequence[Curve]) -> Chart:
     def draw(figure: "Figure") -> None:
         axes = figure.add_subplot()
         axes.set_xscale("log")
-        ends = _spread([curve.shares[-1] for curve in curves], 0.05)
+        ends = spread_apart([curve.shares[-1] for curve in curves], 0.05)
         right = max(curve.k[-1] for curve in curves)
         for curve, end in zip(curves, ends, strict=True):
             colour = run_colour(curve.run)
@@ -225,7 +225,7 @@ def percent_axis(axes: "Axes", which: str) -> None:
         axes.tick_params(axis="y", labelcolor=MUTED)
 
 
-def _spread(values: Sequence[float], gap: float) -> list[float]:
+def spread_apart(values: Sequence[float], gap: float) -> list[float]:
     """Return the values moved upwards where they would be nearer than `gap`; in their own order."""
     moved = [0.0] * len(values)
     last = float("-inf")

@@ -22,7 +22,7 @@ from longmemeval.report.tables.cells import (
 )
 from longmemeval.report.tables.comparison import detectable_line, shown_recall
 from longmemeval.report.tables.effort import effort_notes, kinds, work_line
-from longmemeval.report.tables.footnotes import ORACLE_NOTE, footnotes
+from longmemeval.report.tables.footnotes import ORACLE_NOTE, deviation_lines, footnotes
 from longmemeval.report.tables.layout import letter_of
 from longmemeval.report.tables.table import Table
 from longmemeval.results.graded.graded_run import Evaluation
@@ -188,6 +188,7 @@ def notes(comparison: Comparison) -> list[str]:
     marks = any(one.marks for one in comparison.runs)
     summaries = [one.summary for one in comparison.runs]
     said = [
+        *deviation_lines(comparison),
         *comparison.warnings,
         *(note for note in footnotes(summaries) if note != ORACLE_NOTE),
         *effort_notes(summaries),

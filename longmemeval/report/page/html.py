@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 from longmemeval import __version__
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.report.charts import of_comparison as charts
+from longmemeval.report.charts.budgets import budget_charts
 from longmemeval.report.charts.charts import Chart
 from longmemeval.report.charts.svg import need_report_libraries
 from longmemeval.report.page.data import (
@@ -141,6 +142,9 @@ def _sections(comparison: Comparison, graded: list[Evaluation], letters: list[st
         Section("types", "Question types", charts=_some(by_type), short="Types"),
         Section("abilities", "Abilities", ability_words, _some(by_ability)),
         Section("abstention", "Abstention", _ABSTENTION, tables=_some(abstention_table(comparison, letters))),
+        Section(
+            "budgets", "Equal tokens", charts=tuple(budget_charts(comparison, letters)), narrow=True, short="Budgets"
+        ),
         Section("effort", "Score and effort", charts=effort, narrow=True, short="Effort"),
         Section("recall", "Evidence recall", charts=_some(charts.recall_curves(graded, letters)), short="Recall"),
         Section(

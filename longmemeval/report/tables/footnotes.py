@@ -133,9 +133,20 @@ def short_notes(comparison: Comparison) -> list[str]:
     if first:
         more = f" ({len(others)} more such {'note' if len(others) == 1 else 'notes'}: --notes)" if others else ""
         lines.append(first + more)
+    lines += deviation_lines(comparison)
     if comparison.differing:
         lines.append(f"What differs beside the memories: {', '.join(comparison.differing)}.")
     return lines
+
+
+def deviation_lines(comparison: Comparison) -> Iterator[str]:
+    """Return a line per product: by which profile it was measured, and what that leaves out; runs alike share one."""
+    about: dict[tuple[str, ...], list[str]] = {}
+    for run in comparison.runs:
+        if run.deviations:
+            about.setdefault(run.deviations, []).append(run.summary.run_id)
+    for told, names in about.items():
+        yield f"{_listed(names)}: {', '.join(told)}."
 
 
 def _listed(names: Sequence[str]) -> str:

@@ -19,7 +19,9 @@ from longmemeval.results.run_questions import RunQuestions
 from longmemeval.settings import folders
 from longmemeval.statistics.power import can_show_nothing, independent_units
 
-WarningCode = Literal["history-fits", "few-questions", "unchecked-judge", "same-family", "unstable-recall"]
+WarningCode = Literal[
+    "history-fits", "few-questions", "unchecked-judge", "same-family", "unstable-recall", "unequal-tokens"
+]
 OF_QUESTIONS: frozenset[WarningCode] = frozenset({"history-fits", "few-questions"})
 """Warnings that depend on which questions are looked at."""
 _LIMITS = {

@@ -136,10 +136,13 @@ def test_warnings_stand_where_the_number_is_printed(tmp_path: Path) -> None:
     graded(data, where, "b", "last-k", "last_messages=2")
     document = comparison_document(compare(["a", "b"], where=where))
     codes = [[one["code"] for one in figures["warnings"]] for figures in document["runs"]]
-    assert codes == [["history-fits", "few-questions", "unchecked-judge"], ["few-questions", "unchecked-judge"]]
+    usual = ["few-questions", "unchecked-judge", "unequal-tokens"]
+    assert codes == [["history-fits", *usual], usual]
     short = longmemeval("compare", "a", "b", cwd=tmp_path).stdout
     assert "] !" in short
-    assert "! history-fits (a); few-questions (all runs); unchecked-judge (all runs)." in short
+    assert (
+        "! history-fits (a); few-questions (all runs); unchecked-judge (all runs); unequal-tokens (all runs)." in short
+    )
     shown = longmemeval("compare", "a", "b", "--notes", cwd=tmp_path).stdout
     assert "! a: For 100 % of the questions the limits let the whole history through" in shown
     assert "! With 5 questions no difference" in shown

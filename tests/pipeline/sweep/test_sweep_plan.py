@@ -132,6 +132,37 @@ def test_grid_becomes_its_product_under_readable_names(tmp_path: Path) -> None:
     assert {one["last_messages"] for one in parameters} == {0}
 
 
+def budgets(of: SweepPlan) -> dict[str, tuple[object, object]]:
+    """Name to budget, and how many units it may hold."""
+    return {one.name: (one.parameters.get("budget"), one.parameters.get("top_k")) for one in of.configurations}
+
+
+def test_memories_that_are_compared_have_equal_budgets(tmp_path: Path) -> None:
+    assert budgets(planned(tmp_path, memories=["bm25", "full-history"])) == {
+        "bm25": (None, 10),
+        "full-history": (None, None),
+    }, "one memory has nothing to be compared with"
+    chosen = {"preset": "bm25", "name": "ten", "parameters": {"top_k": 10}}
+    assert budgets(planned(tmp_path, memories=["bm25", "hybrid", "full-history", chosen])) == {
+        "bm25": (2000, 200),
+        "hybrid": (2000, 200),
+        "full-history": (None, None),
+        "ten": (None, 10),
+    }
+    both = ["bm25", "hybrid"]
+    assert budgets(planned(tmp_path, memories=both, budget=False)) == {"bm25": (None, 10), "hybrid": (None, 10)}
+
+
+def test_several_budgets_are_a_configuration_each(tmp_path: Path) -> None:
+    whole = planned(tmp_path, memories=["bm25", "full-history"], budget=[500, 4000])
+    assert budgets(whole) == {
+        "bm25 budget=500": (500, 50),
+        "bm25 budget=4000": (4000, 400),
+        "full-history": (None, None),
+    }
+    assert "s_bm25-budget-500_offline-extractive_direct" in ids(whole)
+
+
 @pytest.mark.parametrize(
     ("key", "values", "names"),
     [

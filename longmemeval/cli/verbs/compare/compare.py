@@ -185,6 +185,7 @@ def show(comparison: "Comparison", shown: Details = _NO_DETAILS, *, command: str
     out.print()
     letters = made.run_letters(comparison, out.width)
     every = made.comparison_tables(comparison, out.width)
+    shortest = made.comparison_tables(comparison, out.width, details=False, pairs=False)
     chosen = made.comparison_tables(comparison, out.width, details=shown.tables, pairs=shown.pairs)
     for place, table in enumerate(chosen):
         print_table(table)
@@ -202,7 +203,7 @@ def show(comparison: "Comparison", shown: Details = _NO_DETAILS, *, command: str
     if shown.notes:
         print_lines(notes)
     more = {
-        "--tables": len(every) - 1 - bool(comparison.pairs),
+        "--tables": len(every) - len(shortest) - bool(comparison.pairs),
         "--pairs": len(comparison.pairs),
         "--notes": len(notes),
     }

@@ -1,62 +1,13 @@
-"""Select the ranked facts, messages and summaries that fit a budget, counted as they will be rendered."""
+"""The items that the engine recalls: facts and summaries as lines, and their order."""
 
 from collections.abc import Callable, Iterable
 from datetime import datetime
 
-from longmemeval.core.text.calendar_names import weekday_of
 from longmemeval.memory.engram.predicates import definition
 from longmemeval.memory.engram.recall.summaries import Summary
 from longmemeval.memory.engram.records import Fact
 from longmemeval.memory.items import Hit
-from longmemeval.records import ItemKind, RecalledItem
-
-_HEADINGS: dict[ItemKind, str] = {
-    "fact": "# Facts\n\n\n\n",
-    "summary": "# Summaries\n\n\n\n",
-    "message": "# Earlier messages\n\n",
-}
-
-
-class Budget:
-    """Tokens left for a recall in the history format `nl`, with its headings, days, speakers and dates.
-
-    Args:
-        tokens: the budget; None: no bound.
-        count: returns the tokens of a text.
-    """
-
-    def __init__(self, tokens: int | None, count: Callable[[str], int]) -> None:
-        self._left = tokens
-        self._count = count
-        self._shown = set[object]()
-
-    def take(self, *items: RecalledItem) -> bool:
-        """Take `items` and return True if all of them fit beside what was taken before."""
-        if self._left is None:
-            return True
-        shown = set(self._shown)
-        cost = sum(self._cost(item, shown) for item in items)
-        if cost > self._left:
-            return False
-        self._left -= cost
-        self._shown = shown
-        return True
-
-    def _cost(self, item: RecalledItem, shown: set[object]) -> int:
-        texts = []
-        if item.kind not in shown:
-            shown.add(item.kind)
-            texts.append(_HEADINGS[item.kind])
-        if item.kind == "message":
-            texts.append(f"{item.speaker}: {item.text.strip()}\n")
-            if item.thread_ids not in shown:
-                shown.add(item.thread_ids)
-                texts.append(
-                    f"## {weekday_of(item.date)}, {item.date:%Y-%m-%d}\n\n{item.date:%H:%M}\n\n" if item.date else ""
-                )
-        else:
-            texts.append(f"- {item.date:%Y-%m-%d}: {item.text.strip()}\n")
-        return sum(self._count(text) for text in texts)
+from longmemeval.records import RecalledItem
 
 
 def fact_item(fact: Fact, siblings: int, said: datetime, hit: Hit) -> RecalledItem:

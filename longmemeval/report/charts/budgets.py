@@ -1,0 +1,99 @@
+"""Memories under several budgets of tokens: what they score, and what evidence they find, against what they show."""
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING
+
+from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
+from longmemeval.pipeline.compare.tokens import BudgetCurve, budget_curves
+from longmemeval.report.charts.charts import Chart, percent_axis, spread_apart
+from longmemeval.report.charts.svg import GRID, drawn, run_colour
+from longmemeval.report.tables.cells import percent
+from longmemeval.report.tables.table import Table
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_MARKERS = "osD^vPX*"
+_LEADER = {"arrowstyle": "-", "color": GRID, "linewidth": 0.6}
+_DESCRIPTION = (
+    "Up is better, left is less text for the model. A line joins the budgets of one memory; where lines are compared, "
+    "they are compared at equal tokens. Other runs stand as single marks."
+)
+
+
+def budget_charts(comparison: Comparison, letters: Sequence[str]) -> list[Chart]:
+    """Return the score and the evidence recall against tokens; nothing where no memory has more than one budget."""
+    if not (curves := budget_curves(comparison.runs)):
+        return []
+    metric = comparison.runs[0].summary.metrics.judge.metric
+    recalls = {run.provenance for run in comparison.runs if run.evidence_recall is not None}
+    by = f", by {' or '.join(sorted(recalls))}" if recalls - {"message"} else ""
+    drawn_charts = [
+        _chart("budgets", f"{metric.capitalize()} over budgets", metric, comparison, curves, letters, _score),
+        _chart("budget-recall", "Recall over budgets", f"evidence recall{by}", comparison, curves, letters, _recall),
+    ]
+    return [chart for chart in drawn_charts if chart]
+
+
+def _score(run: RunFigures) -> float | None:
+    return run.summary.metrics.overall.accuracy
+
+
+def _recall(run: RunFigures) -> float | None:
+    return run.evidence_recall
+
+
+def _chart(
+    name: str,
+    title: str,
+    axis: str,
+    comparison: Comparison,
+    curves: Sequence[BudgetCurve],
+    letters: Sequence[str],
+    value_of: Callable[[RunFigures], float | None],
+) -> Chart | None:
+    runs, joined = comparison.runs, {place for curve in curves for place in curve.runs}
+    single = [
+        BudgetCurve(runs[place].summary.memory, (place,), ()) for place in range(len(runs)) if place not in joined
+    ]
+    lines = []
+    for number, curve in enumerate([*curves, *single]):
+        found = [(runs[place].summary.mean_prompt_tokens, value_of(runs[place]), place) for place in curve.runs]
+        known = [(tokens, value, place) for tokens, value, place in found if tokens and value is not None]
+        if known:
+            lines.append((number, curve.name, sorted(known)))
+    if not any(len(known) > 1 for _, _, known in lines):
+        return None
+
+    def draw(figure: "Figure") -> None:
+        axes = figure.add_subplot()
+        axes.set_xscale("log")
+        ends = spread_apart([known[-1][1] for _, _, known in lines], 0.055)
+        right = max(known[-1][0] for _, _, known in lines)
+        for (number, label, known), end in zip(lines, ends, strict=True):
+            marker, colour = _MARKERS[number % len(_MARKERS)], run_colour(number)
+            axes.plot([one[0] for one in known], [one[1] for one in known], linewidth=1.5, markersize=4.5,
+                      marker=marker, color=colour)  # fmt: skip
+            axes.annotate(label, known[-1][:2], (right * 1.15, end), fontsize=8, color=colour, va="center",
+                          annotation_clip=False, arrowprops=_LEADER)  # fmt: skip
+        percent_axis(axes, "y")
+        axes.set_xticks(sorted({budget for curve in curves for budget in curve.budgets}))
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.xaxis.set_minor_formatter("")
+        axes.set_xlabel("prompt tokens per question")
+        axes.set_ylabel(axis)
+        axes.grid()
+
+    rows = [
+        [
+            label,
+            letters[place],
+            f"{runs[place].budget:,}" if runs[place].budget else "-",
+            f"{tokens:,.0f}",
+            percent(value),
+        ]
+        for _, label, known in lines
+        for tokens, value, place in known
+    ]
+    figures = Table("", ["memory", "run", "budget", "prompt tokens", axis], rows, frozenset({0, 1}))
+    return Chart(name, title, _DESCRIPTION, drawn(name, 7.6, 3.4, draw), figures)
