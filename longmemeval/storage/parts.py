@@ -251,6 +251,10 @@ class Part(ABC, Generic[T]):
         """Return the embedder of its vectors, which questions must use too; None: it has none."""
         return None
 
+    def at_once(self, options: PartOptions) -> int | None:
+        """Return of how many haystacks to make it at a time, where making it is mostly waiting; None: one per core."""
+        return None
+
     def models(self, options: PartOptions) -> tuple[str, ...]:
         """Return the chat models called to make it."""
         return ()

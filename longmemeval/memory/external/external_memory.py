@@ -7,12 +7,14 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import msgspec
 from msgspec import structs
-from pydantic import ConfigDict, Field
+from pydantic import ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
 from longmemeval.core.event_loop import in_thread, not_its_own_time
 from longmemeval.embedding.registry import DEFAULT_EMBEDDER
 from longmemeval.llm.access import ModelAccess
+from longmemeval.memory.budget import Budget
 from longmemeval.memory.definition import MemoryDefinition
 from longmemeval.memory.external.ingestion.filling import Ingested, OfferedModels
 from longmemeval.memory.external.opened import OpenedHistory
@@ -22,6 +24,8 @@ from longmemeval.memory.external.specs import label_of, source_of
 from longmemeval.memory.parameters import Parameters
 from longmemeval.memory.products.adapter import Adapter
 from longmemeval.memory.products.installed import place_of
+from longmemeval.memory.products.known import adapter_of
+from longmemeval.memory.products.profiles import USUAL
 from longmemeval.memory.protocol import MemoryTools
 from longmemeval.plugins import source_sha256
 from longmemeval.records import UNDATED, Question, Recall, RecalledItem
@@ -45,6 +49,18 @@ class ServiceParameters(Parameters):
         return dict(self.model_extra or {})
 
 
+class ProductParameters(ServiceParameters):
+    """Parameters of a product: a profile, whose settings take the place of defaults."""
+
+    profile: str = USUAL
+    """Whose settings it is measured by: ours, product (its defaults) or vendor (its maker's own harness)."""
+
+    @model_serializer(mode="wrap")
+    def _without_usual_profile(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        plain: dict[str, Any] = whole(self)
+        return {key: value for key, value in plain.items() if (key, value) != ("profile", USUAL)}
+
+
 def service_definition(
     spec: str,
     label: str,
@@ -52,6 +68,8 @@ def service_definition(
     source: dict[str, str] | None = None,
     remark: str = "",
     asks: Collection[str] = MODEL_KINDS,
+    search: Collection[str] = (),
+    parameters: type[ServiceParameters] = ServiceParameters,
 ) -> MemoryDefinition[ServiceParameters]:
     """Return the definition of a memory from outside.
 
@@ -62,14 +80,16 @@ def service_definition(
         source: origin and hash of a class's code.
         remark: a caveat to show under tables.
         asks: kinds of models that it calls at the addresses it is given; see `ServicePart`.
+        search: names of its own parameters that only a search reads.
+        parameters: the kind of its parameters.
     """
 
     def part(parameters: ServiceParameters) -> ServicePart:
-        return ServicePart(label, spec, parameters.configuration, source, remark, asks)
+        return ServicePart(label, spec, parameters.configuration, source, remark, asks, search)
 
     return MemoryDefinition(
         summary,
-        ServiceParameters,
+        parameters,
         lambda parameters: (MESSAGES, part(parameters)),
         lambda parameters, tools: ServiceMemory(part(parameters), parameters, tools),
         label=label,
@@ -119,11 +139,23 @@ def address_definition(spec: str) -> MemoryDefinition[ServiceParameters]:
 
 def adapter_definition(adapter: Adapter) -> MemoryDefinition[ServiceParameters]:
     """Return the definition of somebody else's product, which need not be installed."""
-    origin, described = dict(adapter.origin), adapter.description
+    origin, described, profiles = dict(adapter.origin), adapter.description, adapter.profiles
     definition = service_definition(
-        adapter.spec, adapter.label, described.summary, origin, described.remark, _models_of(adapter.accepts)
+        adapter.spec,
+        adapter.label,
+        described.summary,
+        origin,
+        described.remark,
+        _models_of(adapter.accepts),
+        profiles.search,
+        ProductParameters,
     )
-    return replace(definition, origin=origin, require=lambda: place_of(adapter).required())
+    return replace(
+        definition,
+        origin=origin,
+        require=lambda: place_of(adapter).required(),
+        profiled=lambda given: profiles.settings(given, adapter.name),
+    )
 
 
 class ServiceMemory:
@@ -163,20 +195,23 @@ class ServiceMemory:
         )
 
     def _history(self, fixture: Fixture) -> OpenedHistory:
-        return fixture.cached(("service", self._part.name), partial(self._opened, fixture))
+        searched = msgspec.json.encode(self._part.searched, order="deterministic")
+        return fixture.cached(("service", self._part.name, searched), partial(self._opened, fixture))
 
     def _opened(self, fixture: Fixture) -> OpenedHistory:
         ingested = fixture.part(self._part)
-        folder = fixture.part_folder(self._part.name)
+        folder = fixture.part_folder(self._part.stored_name(fixture.meta))
         messages = list(fixture.part(MESSAGES).messages)
         haystack_id = fixture.meta.haystack_id
         with ExitStack() as stack:
             access = self._access(ingested)
-            name = self._part.scope_name(haystack_id, messages, ingested)
+            name = self._part.searched_name(self._part.scope_name(haystack_id, messages, ingested), ingested)
             offer = self._part.offered(name, "search", access, access.calls_file, haystack_id)
-            scope = self._part.scope(name, haystack_id, messages, folder, stack.enter_context(offer))
+            scope = self._part.scope(name, haystack_id, messages, folder, stack.enter_context(offer), searched=True)
             service = shared_service(self._part.spec, keys=access.chat_model is None)
-            return OpenedHistory(service, scope, ingested, stack.pop_all())
+            # One that asks models of its own would be asked, and paid for, for nothing.
+            warms_up = adapter_of(self._part.spec) is not None and ingested.told.capabilities.models != "own"
+            return OpenedHistory(service, scope, ingested, stack.pop_all(), warms_up=warms_up)
 
     def _access(self, ingested: Ingested) -> ModelAccess:
         """Return the models that a search may call: those the history was ingested with, at their present address."""
@@ -194,14 +229,7 @@ class ServiceMemory:
 
     def _fitting(self, found: Sequence[RecalledItem]) -> Sequence[RecalledItem]:
         """Return the first items that fit the budget."""
-        left = self._parameters.budget
-        if left is None:
-            return found
-        for number, item in enumerate(found):
-            left -= self._tools.count_tokens(item.text)
-            if left < 0:
-                return found[:number]
-        return found
+        return found[: Budget(self._parameters.budget, self._tools.count_tokens).fitting(found)]
 
 
 def _in_time(items: Sequence[RecalledItem]) -> tuple[RecalledItem, ...]:

@@ -25,10 +25,15 @@ class OpenedHistory:
         scope: the scope of the history; its folder is only read.
         ingested: the record of its ingestion.
         closing: closed with this object.
+        warms_up: if set, the service is searched once after each start before a search is timed: products load what
+            they search with when they are first asked.
     """
 
-    def __init__(self, service: MemoryService, scope: Scope, ingested: Ingested, closing: ExitStack) -> None:
+    def __init__(
+        self, service: MemoryService, scope: Scope, ingested: Ingested, closing: ExitStack, *, warms_up: bool = False
+    ) -> None:
         finalize(self, closing.close)
+        self._warms_up = warms_up
         self._service, self._scope, self._ingested = service, scope, ingested
         self._opening: asyncio.Lock | None = None
         self._opened_in = 0
@@ -45,6 +50,8 @@ class OpenedHistory:
         try:
             with not_its_own_time():
                 await in_background(self._open())
+                if self._warms_up:
+                    await in_background(self._service.warm_up(self._scope.scope, question.date))
             request = Search(self._scope.scope, question.text, question.date, limit, budget)
             found = await self._service.search(request)
         finally:

@@ -19,6 +19,7 @@ from longmemeval.llm.access import ModelAccess
 from longmemeval.llm.model_calls import CALLS, Stage, all_written, read_calls
 from longmemeval.llm.registry import load_forwarded
 from longmemeval.memory.definition import MEMORIES
+from longmemeval.memory.external.background import complete_in_background
 from longmemeval.memory.external.connect import connect
 from longmemeval.memory.external.ids import OpaqueIds, scope_id
 from longmemeval.memory.external.ingestion import under_way
@@ -26,10 +27,11 @@ from longmemeval.memory.external.ingestion.filling import PLACES, Ingested, Scop
 from longmemeval.memory.external.ingestion.outcome import Outcome, part_output
 from longmemeval.memory.external.proxy.scope import ProxiedScope
 from longmemeval.memory.external.proxy.server import model_proxy
-from longmemeval.memory.external.specs import is_on_this_machine
+from longmemeval.memory.external.specs import HTTP, is_on_this_machine
 from longmemeval.memory.external.transports.service import MemoryService
 from longmemeval.memory.external.transports.transport import ServiceError
-from longmemeval.records import Message
+from longmemeval.memory.products.known import adapter_of
+from longmemeval.records import FixtureMeta, Message, PartInfo
 from longmemeval.storage.parts import Part, PartInput, PartOutput, PartTools, Stored
 
 _ADAPTER = 1
@@ -56,6 +58,7 @@ class ServicePart(Part[Ingested]):
         source: `source_sha256` of the code, and an adapter's requirements; None if unknown.
         remark: a caveat to show under tables.
         asks: kinds of models that it calls at the addresses it is given, `chat` and `embeddings`; no other is recorded.
+        search: names of parameters that only a search reads, which histories are not named or made by.
     """
 
     directory = True
@@ -73,12 +76,36 @@ class ServicePart(Part[Ingested]):
         source: Mapping[str, str] | None = None,
         remark: str = "",
         asks: Collection[str] = MODEL_KINDS,
+        search: Collection[str] = (),
     ) -> None:
-        self._remark, self._kinds = remark, asks
-        self.label, self.spec, self.configuration, self._source = label, spec, dict(configuration), source
+        self._remark, self._kinds, self._search = remark, asks, frozenset(search)
+        self.label, self.spec, self.searched, self._source = label, spec, dict(configuration), source
+        self.configuration = self._ingested_by(configuration)
         identity = msgspec.json.encode([spec, self.configuration], order="deterministic").decode()
         # One name for each configuration, because several may be prepared side by side.
         self.name = f"{safe_name(label)}-{sha256_text(identity)[:8]}"
+
+    def _ingested_by(self, configuration: Mapping[str, Any]) -> dict[str, Any]:
+        return {key: value for key, value in configuration.items() if key not in self._search}
+
+    def stored_name(self, meta: FixtureMeta) -> str:
+        """Return its name in a fixture; until 0.2.0 parameters of searches were part of it."""
+        if self.name not in meta.parts and self._search:
+            for name, info in meta.parts.items():
+                made = self.comparable_recipe(info.recipe)
+                if made.get("service") == self.spec and made.get("configuration") == self.configuration:
+                    return name
+        return self.name
+
+    def info(self, meta: FixtureMeta) -> PartInfo | None:
+        """Return its entry in a fixture, under its own name or an earlier one."""
+        return meta.parts.get(self.stored_name(meta))
+
+    def at_once(self, options: PartOptions) -> int | None:
+        """Return how many histories a product or a service at an address takes at a time; None for what may compute."""
+        if not self.spec.startswith(HTTP) and adapter_of(self.spec) is None:
+            return None
+        return complete_in_background(_most_at_once(connect(self.spec, keys=options.memory_model is None)))
 
     def settings(self) -> dict[str, Any]:
         """Return the spec, the configuration and the known source: a run refuses a part made by other code."""
@@ -109,7 +136,8 @@ class ServicePart(Part[Ingested]):
         unasked = {
             key for key, kind in (("memory_model", "chat"), ("embedder", "embeddings")) if kind not in self._kinds
         }
-        return {key: value for key, value in super().comparable_recipe(recipe).items() if key not in unasked}
+        kept = {key: value for key, value in super().comparable_recipe(recipe).items() if key not in unasked}
+        return kept | ({"configuration": self._ingested_by(own)} if (own := kept.get("configuration")) else {})
 
     def flags(self, stored: Stored | None) -> dict[str, str]:
         """Return the models it was made with as options."""
@@ -118,7 +146,14 @@ class ServicePart(Part[Ingested]):
         return flags | ({"embedder": recipe["embedder"]["spec"]} if "embedder" in recipe else {})
 
     def scope(
-        self, name: str, haystack_id: str, messages: list[Message], folder: Path, models: ProxiedScope | None = None
+        self,
+        name: str,
+        haystack_id: str,
+        messages: list[Message],
+        folder: Path,
+        models: ProxiedScope | None = None,
+        *,
+        searched: bool = False,
     ) -> Scope:
         """Return the scope of a history.
 
@@ -128,8 +163,21 @@ class ServicePart(Part[Ingested]):
             messages: all of them, oldest first.
             folder: the folder of the part.
             models: the models it is offered.
+            searched: if set, with the parameters of searches too.
         """
-        return Scope(name, folder, self.configuration, OpaqueIds(haystack_id, messages), messages, self.name, models)
+        configuration = self.searched if searched else self.configuration
+        return Scope(name, folder, configuration, OpaqueIds(haystack_id, messages), messages, self.name, models)
+
+    def searched_name(self, name: str, ingested: Ingested) -> str:
+        """Return the name for searching a copy of a history: one for each setting of searches, which may run together.
+
+        Args:
+            name: the service's name for the history.
+            ingested: the record of its ingestion; what the service keeps itself has its own name.
+        """
+        if self.searched == self.configuration or ingested.told.capabilities.persist == "service":
+            return name
+        return scope_id(name, msgspec.json.encode(self.searched, order="deterministic").decode())
 
     def scope_name(
         self, haystack_id: str, messages: Sequence[Message], ingested: Ingested | None, shared_by: Path | None = None
@@ -219,6 +267,16 @@ class ServicePart(Part[Ingested]):
     def open(self, stored: Stored) -> Ingested:
         """Return the record of the ingestion."""
         return msgspec.json.decode((stored.folder() / "ingested.json").read_bytes(), type=Ingested)
+
+
+async def _most_at_once(service: MemoryService) -> int | None:
+    """Return how many histories a service takes at a time; one that fails is reported when it is used."""
+    try:
+        return (await service.hello()).capabilities.max_parallel
+    except ServiceError:
+        return None
+    finally:
+        await service.close()  # Workers have their own, so that one that dies takes no other's history with it.
 
 
 async def _keeps_histories(service: MemoryService) -> bool:

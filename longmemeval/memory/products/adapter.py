@@ -17,6 +17,7 @@ from msgspec import Struct
 
 from longmemeval.core.files import sha256_bytes, sha256_text
 from longmemeval.errors import HarnessError
+from longmemeval.memory.products.profiles import FILE, Profiles, read_profiles
 from longmemeval.plugins import load_object
 
 _DESCRIPTION = "adapter.toml"
@@ -145,14 +146,29 @@ class Adapter:
         return frozenset(parameter.arg for make in makers for parameter in [*make.args, *make.kwonlyargs])
 
     @property
+    def profiles(self) -> Profiles:
+        """The settings by which it can be measured.
+
+        Raises:
+            HarnessError: its `profiles.toml` cannot be read.
+        """
+        return read_profiles(self.folder)
+
+    @property
     def origin(self) -> Mapping[str, str]:
-        """Its requirements and the hash of its files, for records, so that a change is noticed."""
-        own = [file for file in self.folder.iterdir() if file.suffix not in (".pyc", "") and file.is_file()]
+        """Its requirements and the hash of its files, for records, so that a change is noticed.
+
+        Files that `profiles.toml` says to ingest the same as earlier ones have the hash of those.
+        """
+        known = [file for file in self.folder.iterdir() if file.suffix not in (".pyc", "") and file.is_file()]
+        own = [file for file in known if file.name != FILE]
         others = [self._path(name) for name in self.description.shares]
         given = [self.given] if self.given and self.given.is_file() else []
         files = sorted({*own, *others, self.module, *given})
         lines = "".join(f"{file.name}:{_hash(file)}\n" for file in files)
-        return {"requirements": " ".join(self.description.requirements), "source_sha256": sha256_text(lines)}
+        made = sha256_text(lines)
+        requirements = " ".join(self.description.requirements)
+        return {"requirements": requirements, "source_sha256": self.profiles.same_as.get(made, made)}
 
 
 def _hash(file: Path) -> str:

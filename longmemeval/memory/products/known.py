@@ -11,9 +11,11 @@ from contextlib import suppress
 from dataclasses import replace
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from longmemeval.errors import HarnessError
 from longmemeval.memory.products.adapter import Adapter
+from longmemeval.memory.products.profiles import deviations
 from longmemeval.plugins import MEMORY, Registry
 
 _HERE = Path(__file__).parent
@@ -50,7 +52,15 @@ def adapter_of(spec: str) -> Adapter | None:
     adapter = ADAPTERS.get(name)
     if not file:
         return adapter
-    return replace(adapter, given=Path(file)) if adapter.wants_file else None
+    return replace(adapter, given=Path(file)) if adapter.description.file else None
+
+
+def product_deviations(preset: str, parameters: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return how a product was measured otherwise than its maker does; nothing for what is no product known here."""
+    with suppress(HarnessError):
+        if adapter := adapter_of(preset):
+            return tuple(deviations(adapter.profiles, parameters))
+    return ()
 
 
 def all_adapters() -> list[Adapter]:

@@ -125,6 +125,7 @@ def prepare(
 
 def _checks(memory: list[str], settings: list[str], parts: PartOptions, api_base: str | None) -> list[str]:
     """Return the command lines that try those memories that are services or classes: they say why nothing works."""
+    from longmemeval.memory.configuration import resolve_configuration
     from longmemeval.memory.external.contract_check.named import service_part
 
     given = [word for setting in settings for word in ("--set", setting)]
@@ -134,7 +135,7 @@ def _checks(memory: list[str], settings: list[str], parts: PartOptions, api_base
     lines = []
     for spec in memory:
         with suppress(HarnessError):  # It makes parts of its own.
-            service_part(spec, settings)
+            service_part(resolve_configuration(spec, settings), spec)
             lines.append(command_line("memory", "check", spec, *given))
     return lines
 

@@ -131,6 +131,10 @@ def check(
         list[str] | None,
         typer.Option("--set", metavar="KEY=VALUE", rich_help_panel=WHAT, help="Set a parameter of it; repeatable."),
     ] = None,
+    profile: Annotated[
+        str | None,
+        typer.Option("--profile", metavar="NAME", rich_help_panel=WHAT, help="Short for --set profile=NAME."),
+    ] = None,
     memory_model: Annotated[
         str | None,
         typer.Option("--memory-model", metavar="MODEL", rich_help_panel=MODEL, help="Chat model that it may call."),
@@ -151,18 +155,22 @@ def check(
     from longmemeval.core.event_loop import complete
     from longmemeval.llm.access import ModelAccess
     from longmemeval.llm.options import ModelOptions
+    from longmemeval.memory.configuration import given_parameters, resolve_configuration
     from longmemeval.memory.external.connect import connect
     from longmemeval.memory.external.contract_check.check import check as findings
     from longmemeval.memory.external.contract_check.named import service_part
+    from longmemeval.memory.products.known import product_deviations
 
-    part = service_part(spec, settings or ())
+    given = [*(settings or ()), *given_parameters(profile=profile)]
+    configuration = resolve_configuration(spec, given)
+    part = service_part(configuration, spec)
     service = connect(part.spec, keys=memory_model is None)
     access = ModelAccess(memory_model, embedder, ModelOptions(api_base=api_base, max_attempts=2))
 
     async def work(folder: Path, fields: dict[str, Any]) -> "list[Finding]":
         found = []
         try:
-            async for finding in findings(service, part.configuration, folder, fields):
+            async for finding in findings(service, part.searched, folder, fields):
                 found.append(finding)
                 if not as_json:
                     _show(finding)
@@ -176,6 +184,8 @@ def check(
     ):
         if not as_json:
             err.print(f"Trying {printable(spec)} on two made-up histories.")
+            if told := product_deviations(configuration.preset, configuration.parameters):
+                err.print(printable(f"{', '.join(told)}."))
         found = complete(work(Path(folder), models.fields if models else {}))
         if models:
             for why in dict.fromkeys(models.failures):
@@ -186,11 +196,11 @@ def check(
     elif failed:
         err.print("NO: results would be wrong. Fix these first.")
     else:
-        given = [word for setting in settings or () for word in ("--set", setting)]
-        given += ["--memory-model", memory_model] if memory_model else []
-        given += ["--embedder", embedder] if embedder != "hashing" else []
-        given += ["--api-base", api_base] if api_base else []
-        out.next(command_line("prepare", "--dataset", "sample", "--memory", spec, *given))
+        words = [word for setting in given for word in ("--set", setting)]
+        words += ["--memory-model", memory_model] if memory_model else []
+        words += ["--embedder", embedder] if embedder != "hashing" else []
+        words += ["--api-base", api_base] if api_base else []
+        out.next(command_line("prepare", "--dataset", "sample", "--memory", spec, *words))
     if failed:
         raise typer.Exit(_FAILED)
 

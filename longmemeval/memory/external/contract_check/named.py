@@ -1,23 +1,21 @@
-"""Resolve a name to the memory to check, which must be one that is added to and searched."""
-
-from collections.abc import Sequence
+"""Find the service of a memory to check, which must be one that is added to and searched."""
 
 from longmemeval.errors import HarnessError
-from longmemeval.memory.configuration import parts_of, resolve_configuration
+from longmemeval.memory.configuration import MemoryConfiguration, parts_of
 from longmemeval.memory.external.part import ServicePart
 
 
-def service_part(name: str, settings: Sequence[str]) -> ServicePart:
-    """Return the service that `--memory` names, with its configuration.
+def service_part(configuration: MemoryConfiguration, name: str) -> ServicePart:
+    """Return the service of a configuration.
 
     Args:
-        name: a registered name, `module:Class`, `process:COMMAND`, an address or a YAML file.
-        settings: `key=value` each.
+        configuration: of the memory.
+        name: what the user called it, for errors.
 
     Raises:
-        HarnessError: there is no such memory, or it makes its own parts in `prepare`.
+        HarnessError: it makes its own parts in `prepare`.
     """
-    for part in parts_of(resolve_configuration(name, settings)):
+    for part in parts_of(configuration):
         if isinstance(part, ServicePart):
             return part
     raise HarnessError(

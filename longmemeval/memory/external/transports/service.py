@@ -5,6 +5,7 @@ import atexit
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from datetime import datetime
 from typing import TypeVar
 from weakref import WeakSet
 
@@ -61,6 +62,8 @@ class MemoryService:
         self._connecting: asyncio.Lock | None = None
         self._places: asyncio.Semaphore | None = None
         self._progress: dict[str, tuple[int, float]] = {}
+        self._warming: asyncio.Lock | None = None
+        self._warm_in = 0
         self.beginnings = 0
         """Number of starts of the service; scopes that were opened before the last one are no longer open."""
         _services.add(self)
@@ -119,6 +122,14 @@ class MemoryService:
             return await self._retried("search", request, SearchResult)
         finally:
             self._places.release()
+
+    async def warm_up(self, scope: str, date: datetime) -> None:
+        """Search a scope once for nothing in particular, unless that was done since the service was started."""
+        self._warming = self._warming or asyncio.Lock()
+        async with self._warming:
+            if self._warm_in != self.beginnings:
+                await self._search(Search(scope, "hello", date, 1))
+                self._warm_in = self.beginnings
 
     async def snapshot(self, scope: str) -> SnapshotResult:
         """Write everything and close the scope."""

@@ -28,6 +28,8 @@ class ChromaMemory:
         embedding_base_url: where vectors come from, by the OpenAI API.
         embedding_model: what makes them there.
         space: how near two vectors are: `cosine`, `l2` or `ip`.
+        per: what one document is: a `turn`, or a `session`.
+        side: whose messages are kept: of `both`, or of the `user` alone.
     """
 
     packages: ClassVar = ("chromadb",)
@@ -41,13 +43,21 @@ class ChromaMemory:
     }
 
     def __init__(
-        self, folder: str, embedding_base_url: str = "", embedding_model: str = "default", space: str = "cosine"
+        self,
+        folder: str,
+        embedding_base_url: str = "",
+        embedding_model: str = "default",
+        space: str = "cosine",
+        per: str = "turn",
+        side: str = "both",
     ) -> None:
         if not embedding_base_url:
             raise ValueError("Chroma needs vectors: name an OpenAI-compatible endpoint, --set embedding_base_url=URL")
         if space not in ("cosine", "l2", "ip"):
             raise ValueError(f"space is cosine, l2 or ip, not {space}")
-        self._folder = Path(folder)
+        if per not in ("turn", "session") or side not in ("both", "user"):
+            raise ValueError(f"per is turn or session, side both or user, not {per} and {side}")
+        self._folder, self._per, self._side = Path(folder), per, side
         self._address, self._model, self._space = f"{embedding_base_url.rstrip('/')}/embeddings", embedding_model, space
         self._open()
 
@@ -62,7 +72,15 @@ class ChromaMemory:
 
     def add(self, session: "Session") -> None:
         """Store the messages of a session, each with its vector."""
-        messages = [message for message in session.messages if message.content.strip()]
+        kept = [one for one in session.messages if one.content.strip() and self._side in ("both", one.role)]
+        if self._per == "session" and kept:
+            text, found_in = "\n".join(one.content for one in kept), {"messages": json.dumps([one.id for one in kept])}
+            told = {"session": session.id, "date": session.date.isoformat(), "speaker": "", **found_in}
+            self._messages.upsert(
+                ids=[session.id], documents=[text], embeddings=self._vectors([text]), metadatas=[told]
+            )
+            return
+        messages = kept
         for start in range(0, len(messages), _TOGETHER):
             some = messages[start : start + _TOGETHER]
             self._messages.upsert(
@@ -122,7 +140,7 @@ def _hit(message_id: str, text: str, told: Mapping[str, str]) -> dict[str, objec
     return {
         "text": text,
         "kind": "message",
-        "message_ids": [message_id],
+        "message_ids": json.loads(told.get("messages", "null")) or [message_id],
         "session_ids": [told["session"]],
         "date": told["date"],
         "speaker": told["speaker"],

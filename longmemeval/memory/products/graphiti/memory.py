@@ -38,6 +38,9 @@ class Graphiti:
         per: what one episode is: a `turn`, so that facts lead back to messages, or a `session`, for a sixth of the
             cost.
         as_of: whether facts are left out that become valid only after the question is asked.
+        nodes: how many summaries of people and things are found beside the facts.
+        reranker: what orders facts: `rrf`, ranks fused, or the product's own `cross_encoder`, which asks the chat model
+            about each fact.
         server: `neo4j://…`, `bolt://…` or `falkor://host:port`; an embedded Kuzu database without it. User and password
             are NEO4J_USER and NEO4J_PASSWORD, or FALKORDB_USER and FALKORDB_PASSWORD, in the environment.
         chat_base_url: where a chat model is called; as the product is configured itself if it is empty.
@@ -62,6 +65,8 @@ class Graphiti:
         folder: Path,
         per: str = "turn",
         as_of: bool = True,
+        nodes: int = 0,
+        reranker: str = "rrf",
         server: str = "",
         chat_base_url: str = "",
         chat_model: str = "",
@@ -71,6 +76,9 @@ class Graphiti:
     ) -> None:
         if per not in ("turn", "session"):
             raise ValueError(f"per is 'turn' or 'session', not '{per}'")
+        if reranker not in ("rrf", "cross_encoder"):
+            raise ValueError(f"reranker is 'rrf' or 'cross_encoder', not '{reranker}'")
+        self._nodes, self._reranker = nodes, reranker
         self._folder, self._per, self._as_of, self._server = Path(folder), per, as_of, server
         self._chat = chat_base_url, chat_model
         self._embedder = embedding_base_url, embedding_model, embedding_dimension
@@ -89,7 +97,7 @@ class Graphiti:
                 graph_driver=driver,
                 llm_client=_chat_client(*self._chat),
                 embedder=_embedding_client(*self._embedder),
-                cross_encoder=_no_reranker(),
+                cross_encoder=_cross_encoder(*self._chat) if self._reranker == "cross_encoder" else _no_reranker(),
             )
             await self._opened.build_indices_and_constraints()
             if not self._server:
@@ -120,11 +128,41 @@ class Graphiti:
             return []
         graph = await self._graph()
         recipes = import_module("graphiti_core.search.search_config_recipes")
-        config = recipes.EDGE_HYBRID_SEARCH_RRF.model_copy(deep=True)
+        ranked = recipes.EDGE_HYBRID_SEARCH_RRF
+        if self._reranker == "cross_encoder":
+            ranked = recipes.EDGE_HYBRID_SEARCH_CROSS_ENCODER
+        config = ranked.model_copy(deep=True)
         config.limit = limit * _CANDIDATES if self._as_of else limit
         found = await graph.search_(query, config=config, group_ids=[self._group])
         hits = [self._hit(edge, score) for edge, score in zip(found.edges, found.edge_reranker_scores, strict=False)]
-        return [hit for hit in hits if not (self._as_of and hit["valid_from"] and hit["valid_from"] > date)][:limit]
+        valid = [hit for hit in hits if not (self._as_of and hit["valid_from"] and hit["valid_from"] > date)]
+        return (
+            [*valid[: max(0, limit - self._nodes)], *await self._summaries(graph, query)]
+            if self._nodes
+            else valid[:limit]
+        )
+
+    async def _summaries(self, graph: Theirs, query: str) -> list[dict[str, Any]]:
+        """What is said of the people and things that fit best, after the facts; by ranks fused, as there."""
+        recipes = import_module("graphiti_core.search.search_config_recipes")
+        config = recipes.NODE_HYBRID_SEARCH_RRF.model_copy(deep=True)
+        config.limit = self._nodes
+        found = await graph.search_(query, config=config, group_ids=[self._group])
+        episodes = import_module("graphiti_core.nodes").EpisodicNode
+        hits = []
+        for node in found.nodes:
+            named = await episodes.get_by_entity_node_uuid(graph.driver, node.uuid)
+            sources = [self._episodes[one.uuid] for one in named if one.uuid in self._episodes]
+            hits.append(
+                {
+                    "text": f"{node.name}: {node.summary}" if node.summary else node.name,
+                    "kind": "summary",
+                    "date": max((date for one in named if (date := _naive(one.valid_at))), default=None),
+                    "message_ids": _each(sources, "message_ids"),
+                    "session_ids": _each(sources, "session_ids"),
+                }
+            )
+        return hits
 
     def _hit(self, edge: Theirs, score: float | None = None) -> dict[str, Any]:
         since, until = _naive(edge.valid_at), _naive(edge.invalid_at)
@@ -228,6 +266,13 @@ def _embedding_client(base_url: str, model: str, dimension: int) -> Theirs:
     which = {"embedding_model": model} if model else {}
     length = {"embedding_dim": dimension or sys.maxsize} if dimension or base_url else {}
     return module.OpenAIEmbedder(module.OpenAIEmbedderConfig(**where, **which, **length))
+
+
+def _cross_encoder(base_url: str, model: str) -> Theirs:
+    """The product's own reranker: the chat model says for each fact whether it is relevant, by log-probabilities."""
+    where = {"base_url": base_url, "api_key": _KEY} if base_url else {}
+    config = import_module("graphiti_core.llm_client.config").LLMConfig(**where, **({"model": model} if model else {}))
+    return import_module("graphiti_core.cross_encoder.openai_reranker_client").OpenAIRerankerClient(config=config)
 
 
 def _no_reranker() -> Theirs:

@@ -24,6 +24,7 @@ Theirs: TypeAlias = Any
 
 _KEY, _DUMP, _BANK, _TEMPLATE = "longmemeval", "database.dump", "bank.json", "hindsight_template"
 _SYSTEM_DATABASE, _NOT_FOUND = "postgres", 404
+_ENTITY_TOKENS = 2048
 
 
 class Hindsight:
@@ -33,6 +34,11 @@ class Hindsight:
         per: what one document is: a `session`, or a `turn`, so that facts lead back to messages.
         effort: how far a search goes: `low`, `mid` or `high`.
         tokens: most tokens that a search returns; --set budget=N of the harness comes first.
+        reranker: the kind of model that ranks again, as the product names it: `local`, `tei`, …; `rrf`: none.
+        chunks: whether pieces of the documents that facts are from are found too.
+        entities: whether what is known of the people and things in the facts is found too.
+        occurred: whether a fact says when it took place.
+        context: what a document is said to be: `chat`, or `speakers`, a conversation between those it names.
         observations: whether facts are consolidated after each session, which asks a model again.
         chat_base_url: where a chat model is called; as the product is configured itself if it is empty.
         chat_model: which one.
@@ -55,6 +61,11 @@ class Hindsight:
         per: str = "session",
         effort: str = "mid",
         tokens: int = 4096,
+        reranker: str = "rrf",
+        chunks: bool = False,
+        entities: bool = False,
+        occurred: bool = False,
+        context: str = "chat",
         observations: bool = False,
         chat_base_url: str = "",
         chat_model: str = "",
@@ -63,6 +74,10 @@ class Hindsight:
     ) -> None:
         if per not in ("session", "turn"):
             raise ValueError(f"per is 'session' or 'turn', not '{per}'")
+        if context not in ("chat", "speakers"):
+            raise ValueError(f"context is 'chat' or 'speakers', not '{context}'")
+        self._reranker, self._by_speakers = reranker, context == "speakers"
+        self._chunks, self._entities, self._occurred = chunks, entities, occurred
         self._per, self._effort, self._tokens, self._observations = per, effort, tokens, observations
         self._chat, self._embedder = (chat_base_url, chat_model), (embedding_base_url, embedding_model)
         self._bank = self._database = _new_name()
@@ -91,7 +106,7 @@ class Hindsight:
             **(chat if base_url else {}),
             **({"memory_llm_model": model} if model else {}),
             embeddings=_embeddings(*self._embedder),
-            cross_encoder=import_module("hindsight_api.engine.cross_encoder").RRFPassthroughCrossEncoder(),
+            cross_encoder=_cross_encoder(self._reranker),
             task_backend=import_module("hindsight_api.engine.task_backend").SyncTaskBackend(),
             pool_min_size=0,
             pool_max_size=8,
@@ -107,7 +122,9 @@ class Hindsight:
         messages = [one for one in session.messages if one.content.strip()]
         if not messages:
             return
-        about = {"context": "a chat", "event_date": session.date.replace(tzinfo=UTC)}
+        names = list(dict.fromkeys(one.speaker for one in messages if one.speaker)) if self._by_speakers else []
+        context = f"Conversation between {' and '.join(names)}" if names else "a chat"
+        about = {"context": context, "event_date": session.date.replace(tzinfo=UTC)}
         documents = [(session.id, messages)] if self._per == "session" else [(one.id, [one]) for one in messages]
         contents = [
             {"content": json.dumps([_said(one) for one in said]), "document_id": name, **about}
@@ -128,18 +145,41 @@ class Hindsight:
                 budget=budgets(self._effort),
                 max_tokens=token_budget or self._tokens,
                 question_date=date.replace(tzinfo=UTC),
+                include_chunks=self._chunks,
+                include_entities=self._entities,
+                max_entity_tokens=_ENTITY_TOKENS,
                 request_context=_context(),
             )
         except _refusal() as error:
             if error.status_code == _NOT_FOUND:  # Nothing was added yet.
                 return []
             raise
-        return [self._hit(fact) for fact in found.results[:limit]]
+        hits = [self._hit(fact) for fact in found.results]
+        return [*hits, *self._beside(found)][:limit]
+
+    def _beside(self, found: Theirs) -> list[dict[str, Any]]:
+        """What came with the facts: the pieces of documents they are from, and what is known of whom they name."""
+        hits = []
+        for name, chunk in (found.chunks or {}).items():
+            facts = [fact for fact in found.results if fact.chunk_id == name]
+            hits.append({**self._whence(facts), "text": chunk.chunk_text, "kind": "summary"})
+        for name, entity in (found.entities or {}).items():
+            facts = [fact for fact in found.results if name in (fact.entities or ())]
+            if said := " ".join(one.text for one in entity.observations):
+                hits.append({**self._whence(facts), "text": f"{name}: {said}", "kind": "summary"})
+        return hits
+
+    def _whence(self, facts: list[Theirs]) -> dict[str, Any]:
+        named = list(dict.fromkeys(fact.document_id for fact in facts if fact.document_id))
+        dates = [date for fact in facts if (date := _naive(fact.mentioned_at))]
+        key = "message_ids" if self._per == "turn" else "session_ids"
+        return {"date": max(dates, default=None), key: named}
 
     def _hit(self, fact: Theirs) -> dict[str, Any]:
         found_in = [fact.document_id] if fact.document_id else ()
+        when = _naive(fact.occurred_start) if self._occurred else None
         return {
-            "text": fact.text,
+            "text": f"{fact.text} (occurred {when:%Y-%m-%d})" if when else fact.text,
             "kind": "summary" if fact.fact_type == "observation" else "fact",
             "date": _naive(fact.mentioned_at),
             "valid_from": _naive(fact.occurred_start),
@@ -267,6 +307,16 @@ def _embeddings(base_url: str, model: str) -> Theirs:
     if not base_url:
         return module.create_embeddings_from_env()
     return module.OpenAIEmbeddings(_KEY, base_url=base_url, **({"model": model} if model else {}))
+
+
+def _cross_encoder(kind: str) -> Theirs:
+    """What ranks again: nothing, or a model of the kind that the product is to use."""
+    module = import_module("hindsight_api.engine.cross_encoder")
+    if kind == "rrf":
+        return module.RRFPassthroughCrossEncoder()
+    os.environ["HINDSIGHT_API_RERANKER_PROVIDER"] = kind
+    import_module("hindsight_api.config").clear_config_cache()  # It may have been read for another history.
+    return module.create_cross_encoder_from_env()
 
 
 def _context() -> Theirs:

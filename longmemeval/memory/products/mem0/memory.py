@@ -3,6 +3,7 @@
 Runs in an environment of its own: the standard library and the product are all it imports.
 """
 
+import json
 import logging
 import os
 import shutil
@@ -25,6 +26,7 @@ Theirs: TypeAlias = Any
 
 _KEY, _USER, _USUAL_DIMENSION = "longmemeval", "history", 1536
 _ALL = 1_000_000
+_USERS = "users.json"
 _SESSION, _MESSAGES = "session_id", "message_ids"
 
 _session_date: ContextVar[datetime | None] = ContextVar("session_date", default=None)
@@ -71,7 +73,12 @@ class Mem0:
 
     Args:
         folder: empty, to work in.
-        per: what one `add` of the product gets: a `session`, or a `pair` of a user's message with what follows it.
+        per: what one `add` of the product gets: a `session`, a `pair` of a user's message with what follows it, or
+            `two` messages.
+        users: whose memories they are: `one` user's, or those of each of the named `speakers`, who is the user in them
+            while the others are the assistant.
+        instructions: for the extraction, besides the product's own.
+        threshold: the least score of a memory that is found.
         infer: whether a chat model extracts facts; without it messages are stored as they are.
         chat_base_url: where that model is called; as the product is configured itself if it is empty.
         chat_model: which one.
@@ -88,14 +95,20 @@ class Mem0:
         folder: Path,
         per: str = "session",
         infer: bool = True,
+        users: str = "one",
+        instructions: str = "",
+        threshold: float = 0.0,
         chat_base_url: str = "",
         chat_model: str = "",
         embedding_base_url: str = "",
         embedding_model: str = "",
         embedding_dimension: int = _USUAL_DIMENSION,
     ) -> None:
-        if per not in ("session", "pair"):
-            raise ValueError(f"per is 'session' or 'pair', not '{per}'")
+        if per not in ("session", "pair", "two"):
+            raise ValueError(f"per is 'session', 'pair' or 'two', not '{per}'")
+        if users not in ("one", "speakers"):
+            raise ValueError(f"users is 'one' or 'speakers', not '{users}'")
+        self._by_speaker, self._threshold = users == "speakers", threshold
         self._folder, self._per, self._infer = Path(folder), per, infer
         chat, embedder = _endpoint(chat_base_url, chat_model), _endpoint(embedding_base_url, embedding_model)
         vectors = {"collection_name": "memories", "embedding_model_dims": embedding_dimension, "on_disk": True}
@@ -104,6 +117,7 @@ class Mem0:
             "embedder": {"provider": "openai", "config": embedder},
             "vector_store": {"provider": "qdrant", "config": {**vectors, "path": str(self._folder / "qdrant")}},
             "history_db_path": str(self._folder / "history.db"),
+            **({"custom_instructions": instructions} if instructions else {}),
         }
         if chat_base_url:
             # Where it is set, the product calls OpenRouter, whatever it is told.
@@ -125,12 +139,32 @@ class Mem0:
         Raises:
             RuntimeError: the product logged that something of it is lost, which it passes over.
         """
-        for messages in (
-            [list(session.messages)] if self._per == "session" and self._infer else _pairs(session.messages)
-        ):
-            self._add(session, messages)
+        if not self._infer:
+            groups = list(_pairs(session.messages))
+        elif self._per == "two":
+            groups = [list(session.messages[start : start + 2]) for start in range(0, len(session.messages), 2)]
+        else:
+            groups = [list(session.messages)] if self._per == "session" else list(_pairs(session.messages))
+        for user in self._users_in(session):
+            for messages in groups:
+                self._add(session, messages, user)
 
-    def _add(self, session: "Session", messages: "Sequence[Message]") -> None:
+    def _users_in(self, session: "Session") -> list[str]:
+        """Whose memories a session gives; those of speakers are noted, for searches."""
+        named = [_id_of(one) for one in session.messages if one.speaker] if self._by_speaker else []
+        users = list(dict.fromkeys(named)) or [_USER]
+        if self._by_speaker:
+            (self._folder / _USERS).write_text(json.dumps(list(dict.fromkeys([*self._users, *users]))))
+        return users
+
+    @property
+    def _users(self) -> list[str]:
+        """Whose memories there are."""
+        noted = self._folder / _USERS
+        users: list[str] = json.loads(noted.read_text()) if noted.exists() else [] if self._by_speaker else [_USER]
+        return users
+
+    def _add(self, session: "Session", messages: "Sequence[Message]", user: str) -> None:
         self._changed = True
         metadata: dict[str, Any] = {"created_at": session.date.isoformat(), _SESSION: session.id}
         if not self._infer:
@@ -138,23 +172,30 @@ class Mem0:
                 if one.content.strip():
                     sent = {"role": one.role, "content": one.content, **({"name": one.speaker} if one.speaker else {})}
                     told = {**metadata, _MESSAGES: [one.id]}
-                    self._memory.add([sent], user_id=_USER, infer=False, metadata=told)
+                    self._memory.add([sent], user_id=user, infer=False, metadata=told)
             return
-        if self._per == "pair":
+        if self._per != "session":
             metadata[_MESSAGES] = [one.id for one in messages]
         before = _session_date.set(session.date)
         try:
             with _losses_raised():
-                self._memory.add([_named(one) for one in messages], user_id=_USER, metadata=metadata)
+                self._memory.add([_named(one, user) for one in messages], user_id=user, metadata=metadata)
         finally:
             _session_date.reset(before)
 
-    def search(self, query: str, *, date: datetime, limit: int) -> list[dict[str, Any]]:
+    def search(self, query: str, *, date: datetime, limit: int) -> "list[dict[str, Any]]":
         """The best memories; it has no search as of a date."""
         if self._changed:  # Qdrant breaks ties by the order in which it holds its points: always that on disk.
             self.close()
-        found = self._memory.search(query, top_k=limit, filters={"user_id": _USER}, threshold=0.0)
-        return [self._hit(one) for one in found["results"]]
+        users = self._users
+        found: list[Any] = []
+        for user in users:
+            most = max(1, limit // len(users))
+            filters = {"user_id": user}
+            found += self._memory.search(query, top_k=most, filters=filters, threshold=self._threshold)["results"]
+        if len(users) > 1:
+            found.sort(key=lambda one: one.get("score") or 0.0, reverse=True)
+        return [self._hit(one) for one in found]
 
     def _hit(self, found: Mapping[str, Any]) -> dict[str, Any]:
         told = found.get("metadata") or {}
@@ -170,12 +211,15 @@ class Mem0:
 
     def list(self) -> list[dict[str, Any]]:
         """All memories."""
-        found = self._memory.get_all(filters={"user_id": _USER}, top_k=_ALL)
-        return [self._hit(one) for one in found["results"]]
+        return [self._hit(one) for one in self._everything()]
+
+    def _everything(self) -> Sequence[Any]:
+        every = (self._memory.get_all(filters={"user_id": user}, top_k=_ALL)["results"] for user in self._users)
+        return [one for found in every for one in found]
 
     def forget(self, session: "Session") -> None:
         """Remove what an attempt at adding a session left that did not come to its end."""
-        for one in self._memory.get_all(filters={"user_id": _USER}, top_k=_ALL)["results"]:
+        for one in self._everything():
             if (one.get("metadata") or {}).get(_SESSION) == session.id:
                 self._memory.delete(one["id"])
         self._changed = True
@@ -212,10 +256,16 @@ def _endpoint(base_url: str, model: str) -> dict[str, Any]:
     return {**where, "model": model} if model else where
 
 
-def _named(message: "Message") -> dict[str, str]:
+def _id_of(message: "Message") -> str:
+    """The id of a speaker as a user."""
+    return "_".join(message.speaker.split())
+
+
+def _named(message: "Message", user: str) -> dict[str, str]:
     """A message as the product takes it. It leaves names out of its prompt: they go before the text."""
     content = f"{message.speaker}: {message.content}" if message.speaker else message.content
-    return {"role": message.role, "content": content}
+    role = message.role if user == _USER else "user" if _id_of(message) == user else "assistant"
+    return {"role": role, "content": content}
 
 
 def _pairs(messages: "Sequence[Message]") -> "Iterator[list[Message]]":
