@@ -105,7 +105,7 @@ class ServicePart(Part[Ingested]):
         """Return how many histories a product or a service at an address takes at a time; None for what may compute."""
         if not self.spec.startswith(HTTP) and adapter_of(self.spec) is None:
             return None
-        return complete_in_background(_most_at_once(connect(self.spec, keys=options.memory_model is None)))
+        return complete_in_background(_most_at_once(shared_service(self.spec, keys=options.memory_model is None)))
 
     def settings(self) -> dict[str, Any]:
         """Return the spec, the configuration and the known source: a run refuses a part made by other code."""
@@ -271,12 +271,9 @@ class ServicePart(Part[Ingested]):
 
 async def _most_at_once(service: MemoryService) -> int | None:
     """Return how many histories a service takes at a time; one that fails is reported when it is used."""
-    try:
+    with suppress(ServiceError):
         return (await service.hello()).capabilities.max_parallel
-    except ServiceError:
-        return None
-    finally:
-        await service.close()  # Workers have their own, so that one that dies takes no other's history with it.
+    return None
 
 
 async def _keeps_histories(service: MemoryService) -> bool:

@@ -1,7 +1,6 @@
 """What `compare` shows: tables with their cells ready to print, and the sentences around them."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from statistics import fmean
 
 from msgspec import Struct
 
@@ -17,8 +16,8 @@ from longmemeval.pipeline.compare.comparison import (
     RunFigures,
     points,
 )
-from longmemeval.pipeline.compare.tokens import BudgetCurve, budget_curves
 from longmemeval.report.published import PublishedFigure
+from longmemeval.report.tables.budgets import budget_table
 from longmemeval.report.tables.cells import UNKNOWN, apart, corrected_cell, cost_text, interval, percent, warned
 from longmemeval.report.tables.effort import cost_table, effort_notes, latency_table, ms
 from longmemeval.report.tables.footnotes import ORACLE_NOTE, footnotes
@@ -46,7 +45,7 @@ def comparison_tables(
     """
     called = run_letters(comparison, width)
     summaries, names = [run.summary for run in comparison.runs], [_name(run, called) for run in comparison.runs]
-    tables = [_runs(comparison, names), _budgets(comparison)]
+    tables = [_runs(comparison, names), budget_table(comparison, shown_recall)]
     if details:
         tables.append(_types(comparison, names))
     if pairs:
@@ -238,23 +237,6 @@ def signed_interval(bounds: tuple[float, float]) -> str:
 
 def _p(value: float) -> str:
     return "< 0.001" if value < 0.001 else f"{value:.3f}"
-
-
-def _budgets(comparison: Comparison) -> Table:
-    """Return score, evidence recall and prompt tokens of each memory under each budget; no rows without several."""
-    curves = budget_curves(comparison.runs)
-    budgets = sorted({budget for curve in curves for budget in curve.budgets})
-
-    def cell(curve: BudgetCurve, budget: int) -> str:
-        runs = [run for place in curve.runs if (run := comparison.runs[place]).budget == budget]
-        if not runs:
-            return "-"
-        score = fmean(run.summary.metrics.overall.accuracy for run in runs)
-        return f"{percent(score)}\n{shown_recall(runs[0])} found\n{_rounded(runs[0].summary.mean_prompt_tokens)} tokens"
-
-    rows = [[curve.name, *(cell(curve, budget) for budget in budgets)] for curve in curves]
-    title = f"Over budgets of tokens: {_metric(comparison)}, evidence recall, prompt tokens"
-    return Table(title, ["memory", *(f"{budget:,}" for budget in budgets)], rows, frozenset({0}))
 
 
 def _lost(comparison: Comparison, names: Sequence[str]) -> Table:
