@@ -1,11 +1,12 @@
 """Entries of nodes, each with the words of the text that prove it."""
 
 from collections.abc import Mapping, Sequence
-from datetime import date, datetime
+from datetime import datetime
 
 import msgspec
 from msgspec import Struct
 
+from longmemeval.core.text.dates_in_text.mentions import MentionedDate
 from longmemeval.memory.asking import Drop, number_value, text_value
 from longmemeval.memory.nodes.schema import NodeType
 from longmemeval.memory.nodes.templates import filled
@@ -17,19 +18,6 @@ MAX_TEXT = 400
 """Characters of the longest value."""
 MAX_ITEMS = 20
 """Items of the longest list."""
-
-
-class EntryDate(Struct, frozen=True):
-    """The days that a field names, both ends included, and the words for them."""
-
-    phrase: str
-    start: date
-    end: date
-
-    @property
-    def shown(self) -> str:
-        """The day, or the first and the last."""
-        return f"{self.start}" if self.start == self.end else f"{self.start} to {self.end}"
 
 
 class Entry(Struct, frozen=True, omit_defaults=True):
@@ -44,7 +32,7 @@ class Entry(Struct, frozen=True, omit_defaults=True):
     """The messages that contain the evidence; several only if several turns say the same words."""
     thread_id: str
     said_at: datetime
-    dates: dict[str, EntryDate] = {}
+    dates: dict[str, MentionedDate] = {}
     """Days by field, for fields whose words name days."""
 
 

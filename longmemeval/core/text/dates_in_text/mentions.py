@@ -15,6 +15,11 @@ class MentionedDate(Struct, frozen=True):
     start: date
     end: date
 
+    @property
+    def shown(self) -> str:
+        """The day, or the first and the last."""
+        return f"{self.start}" if self.start == self.end else f"{self.start} to {self.end}"
+
 
 _LONGEST_REPEATED = timedelta(31)
 _LONGEST_AROUND_NOW = timedelta(14)

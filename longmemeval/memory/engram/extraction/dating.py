@@ -7,9 +7,9 @@ from dateutil.relativedelta import relativedelta
 from msgspec import Struct
 
 from longmemeval.core.text.dates_in_text.mentions import MentionedDate, mentioned_dates
+from longmemeval.core.text.dates_in_text.narrative import resolved
 from longmemeval.core.text.dates_in_text.vocabulary import COUNT, count_of
 from longmemeval.memory.engram.extraction.patterns import DateRule
-from longmemeval.memory.nodes.extraction.dating import resolved
 
 _FOR = re.compile(
     rf"\bfor (?:about |over |almost |nearly |around )?(?P<count>{COUNT}) (?P<unit>years?|months?|weeks?)\b", re.I
@@ -62,7 +62,7 @@ def dated_by(words: str, context: str, said: datetime, rule: DateRule, former: b
     if lasting and rule in ("since", "begins"):
         return Dated(_before(said, lasting), named=True)
     day = resolved(words, context, said)
-    return _placed(MentionedDate(day.phrase, day.start, day.end), said, rule, former) if day else None
+    return _placed(day, said, rule, former) if day else None
 
 
 def _placed(mention: MentionedDate, said: datetime, rule: DateRule, former: bool) -> Dated:
@@ -70,14 +70,13 @@ def _placed(mention: MentionedDate, said: datetime, rule: DateRule, former: bool
     begin = datetime.combine(mention.start, time())
     if mention.start == said.date() == mention.end:
         begin = said
-    words = f"{mention.start}" if mention.start == mention.end else f"{mention.start} to {mention.end}"
     if rule == "ends":
         return Dated(min(begin, said), named=True)
     if begin > said:
-        return Dated(said, _after(mention.end), words, named=True)
+        return Dated(said, _after(mention.end), mention.shown, named=True)
     over = _after(mention.end) if former else None
     latest = datetime.combine(mention.end, time()) if rule == "begins" and mention.end > mention.start else None
-    return Dated(begin, over, words, named=True, latest=min(latest, said) if latest else None)
+    return Dated(begin, over, mention.shown, named=True, latest=min(latest, said) if latest else None)
 
 
 def _after(day: date) -> datetime:

@@ -9,6 +9,8 @@ from typing import Any
 from msgspec import structs
 
 from longmemeval.core.text.calendar_names import weekday_of
+from longmemeval.core.text.dates_in_text.mentions import MentionedDate
+from longmemeval.core.text.dates_in_text.narrative import resolved
 from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.memory.asking import (
@@ -22,8 +24,7 @@ from longmemeval.memory.asking import (
     prompt_texts,
 )
 from longmemeval.memory.evidence import Evidence
-from longmemeval.memory.nodes.entries import Entry, EntryDate, Value, checked_values
-from longmemeval.memory.nodes.extraction.dating import resolved
+from longmemeval.memory.nodes.entries import Entry, Value, checked_values
 from longmemeval.memory.nodes.library import NodeSet
 from longmemeval.memory.nodes.schema import NodeType
 from longmemeval.records import Message, Session
@@ -133,9 +134,9 @@ def _checked(raw: object, node: NodeType, messages: Sequence[Message], evidence:
     )
 
 
-def _dates(values: dict[str, Value], node: NodeType, quotation: str, message: Message) -> dict[str, EntryDate]:
+def _dates(values: dict[str, Value], node: NodeType, quotation: str, message: Message) -> dict[str, MentionedDate]:
     """Resolve the fields of type date, in the context of the evidence, or of its turn if it lacks the words."""
-    found: dict[str, EntryDate] = {}
+    found: dict[str, MentionedDate] = {}
     for name, value in values.items():
         if node.fields[name].type == "date":
             phrase = str(value)

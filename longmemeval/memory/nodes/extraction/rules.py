@@ -6,8 +6,9 @@ from datetime import datetime
 
 from msgspec import Struct
 
-from longmemeval.memory.nodes.entries import Entry, EntryDate, Value, checked_values
-from longmemeval.memory.nodes.extraction.dating import DatedText, dated_sentences
+from longmemeval.core.text.dates_in_text.mentions import MentionedDate
+from longmemeval.core.text.dates_in_text.narrative import DatedText, dated_sentences
+from longmemeval.memory.nodes.entries import Entry, Value, checked_values
 from longmemeval.memory.nodes.extraction.retelling import is_self_sufficient, retold
 from longmemeval.memory.nodes.schema import NodeRule, NodeType, compiled
 from longmemeval.memory.nodes.templates import filled
@@ -97,7 +98,7 @@ def _entries(
     rule: NodeRule,
     match: re.Match[str],
     sentence: str,
-    dates: Sequence[EntryDate],
+    dates: Sequence[MentionedDate],
 ) -> Iterator[Entry]:
     caption = sentence if rule.source == "caption" else ""
     around = {"caption": caption} if caption else _around(sentence, match)
@@ -130,7 +131,9 @@ def _says(match: re.Match[str]) -> tuple[int, int]:
     return match.span(match.lastindex) if match.lastindex else match.span()
 
 
-def _entry(said: Said, node: NodeType, values: dict[str, Value], dated: dict[str, EntryDate], evidence: str) -> Entry:
+def _entry(
+    said: Said, node: NodeType, values: dict[str, Value], dated: dict[str, MentionedDate], evidence: str
+) -> Entry:
     return Entry(
         node=node.name,
         values=values,
@@ -175,14 +178,14 @@ def _picked(node: NodeType, values: dict[str, str], sentence: str) -> dict[str, 
 
 
 def _dated_fields(
-    node: NodeType, rule: NodeRule, values: dict[str, str], day: EntryDate | None
-) -> dict[str, EntryDate]:
+    node: NodeType, rule: NodeRule, values: dict[str, str], day: MentionedDate | None
+) -> dict[str, MentionedDate]:
     """Give the date of the sentence to the fields of type date that a rule does not set."""
     names = [name for name, field in node.fields.items() if field.type == "date"]
     return {name: day for name in names if day and (name not in rule.fields or values.get(name) == day.phrase)}
 
 
-def _nearest(dates: Sequence[EntryDate], sentence: str, start: int) -> EntryDate | None:
+def _nearest(dates: Sequence[MentionedDate], sentence: str, start: int) -> MentionedDate | None:
     """Return the first date after `start`, else the last one before it."""
     behind = [date for date in dates if sentence.find(date.phrase) >= start]
     return behind[0] if behind else dates[-1] if dates else None

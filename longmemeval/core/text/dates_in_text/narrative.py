@@ -25,7 +25,6 @@ from longmemeval.core.text.dates_in_text.calendar_days import (
 from longmemeval.core.text.dates_in_text.mentions import MentionedDate, mentioned_dates
 from longmemeval.core.text.dates_in_text.phrases import find_phrases
 from longmemeval.core.text.dates_in_text.vocabulary import COUNT, UNIT, count_of
-from longmemeval.memory.nodes.entries import EntryDate
 
 _MOVES = re.compile(
     r"\b(?:back (?:in|on|around|during)|(?:it|this|that) was(?: back)? (?:in|on)?)\s*(?:the\s+)?$",
@@ -44,9 +43,9 @@ _ISO = re.compile(r"(\d{4})-(\d\d)-(\d\d)")
 class DatedText(Struct, frozen=True):
     """A turn with the days that its sentences name."""
 
-    sentences: tuple[tuple[str, tuple[EntryDate, ...]], ...]
+    sentences: tuple[tuple[str, tuple[MentionedDate, ...]], ...]
 
-    def dates_of(self, sentence: str) -> tuple[EntryDate, ...]:
+    def dates_of(self, sentence: str) -> tuple[MentionedDate, ...]:
         """Return the days that a sentence of the turn names."""
         return next((days for text, days in self.sentences if text == sentence), ())
 
@@ -66,7 +65,7 @@ def dated_sentences(sentences: Sequence[str], said: datetime) -> DatedText:
     return DatedText(tuple(found))
 
 
-def resolved(phrase: str, context: str, said: datetime) -> EntryDate | None:
+def resolved(phrase: str, context: str, said: datetime) -> MentionedDate | None:
     """Return the days that a model's quotation from a text names; None if it names none.
 
     Args:
@@ -80,17 +79,17 @@ def resolved(phrase: str, context: str, said: datetime) -> EntryDate | None:
             day = date(*(int(part) for part in exact.groups()))
         except ValueError:
             return None
-        return EntryDate(phrase.strip(), day, day)
+        return MentionedDate(phrase.strip(), day, day)
     wanted = phrase.casefold()
     within = _dates_in(context, said, None)[0] if wanted in context.casefold() else ()
     for mention in within:
         if mention.phrase.casefold() in wanted or wanted in mention.phrase.casefold():
-            return EntryDate(phrase, mention.start, mention.end)
+            return MentionedDate(phrase, mention.start, mention.end)
     alone = _dates_in(phrase, said, None)[0]
-    return EntryDate(phrase, alone[0].start, alone[0].end) if alone else None
+    return MentionedDate(phrase, alone[0].start, alone[0].end) if alone else None
 
 
-def _dates_in(sentence: str, said: datetime, narrative: Days | None) -> tuple[tuple[EntryDate, ...], Days | None]:
+def _dates_in(sentence: str, said: datetime, narrative: Days | None) -> tuple[tuple[MentionedDate, ...], Days | None]:
     """Return the days of a sentence, and the days at which the narrative stands after it."""
     if narrative and _RETURNS.search(sentence):
         narrative = None
@@ -106,7 +105,7 @@ def _dates_in(sentence: str, said: datetime, narrative: Days | None) -> tuple[tu
         found = [(at, mention) for at, mention in found if at >= end or at + len(mention.phrase) <= begin]
         found.append((begin, MentionedDate(sentence[begin:end], *days)))
     found.sort(key=lambda located: located[0])
-    return tuple(EntryDate(mention.phrase, mention.start, mention.end) for _, mention in found), narrative
+    return tuple(mention for _, mention in found), narrative
 
 
 def _leading_word(phrase: str) -> str:
