@@ -54,9 +54,7 @@ class NearestSearch:
     def rank(self, question: Question, fixture: Fixture, limit: int | None = None) -> list[RankedUnit]:
         """Return the nearest messages; without a limit every message that has a vector."""
         thread = question_thread_id(question.question_id)
-        vectors = fixture.part(MESSAGE_GRAPH)
-        found = vectors.store.query(
-            vectors.name,
+        found = fixture.part(MESSAGE_GRAPH).query(
             self._embed_query(question.text),
             limit or max(1, len(fixture.memory.messages)),
             where=(lambda item: item.thread_id == thread) if self._within_thread else None,

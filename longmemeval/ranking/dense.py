@@ -6,7 +6,7 @@ from longmemeval.core.arrays import Vector, Vectors
 from longmemeval.ranking.expansion.join import JoinMode
 from longmemeval.ranking.history import HistoryView, Scores
 from longmemeval.ranking.unit_keys import KeyVectors
-from longmemeval.storage.vector_store import VectorItem
+from longmemeval.storage.vector_index import VectorItem
 
 DENSE_WINDOW = (0.5, 0.25)
 """Weight of a neighbour's vector, by distance in the same session."""

@@ -11,10 +11,10 @@ from longmemeval.ranking.message_vectors import VECTORS
 from longmemeval.storage.format import FORMAT, REMAKE, decode_versioned
 from longmemeval.storage.graph import Graph, GraphParameters, GraphState
 from longmemeval.storage.parts import Part, PartInput, PartOutput, PartTools, Stored
-from longmemeval.storage.vectors_part import OpenVectors
+from longmemeval.storage.vector_index import VectorIndex
 
 # HNSW construction parameters; changing any of them changes the recipe.
-_GRAPH = GraphParameters(m=16, ef_construction=200, seed=0)
+GRAPH = GraphParameters(m=16, ef_construction=200, seed=0)
 
 
 class _GraphFile(Struct, frozen=True):
@@ -25,7 +25,12 @@ class _GraphFile(Struct, frozen=True):
     """None: every vector is compared, as with `--index exact`, or there are none."""
 
 
-class MessageGraph(Part[OpenVectors]):
+def encode_graph(graph: GraphState | None) -> bytes:
+    """Return the part's bytes: the same for the same graph."""
+    return msgspec.json.encode(_GraphFile(FORMAT, graph)) + b"\n"
+
+
+class MessageGraph(Part[VectorIndex]):
     """The search index over messages."""
 
     name = "vector-graph"
@@ -34,15 +39,15 @@ class MessageGraph(Part[OpenVectors]):
     def recipe(self, tools: PartTools) -> dict[str, Any]:
         """Return kind of index and construction parameters of the graph."""
         index = tools.options.index
-        return {"version": 1, "index": index, **(msgspec.structs.asdict(_GRAPH) if index == "hnsw" else {})}
+        return {"version": 1, "index": index, **(msgspec.structs.asdict(GRAPH) if index == "hnsw" else {})}
 
     def make(self, source: PartInput, tools: PartTools) -> PartOutput:
         """Build the graph, single-threaded with a seed."""
         _, vectors = source.part(VECTORS).rows()
-        graph = Graph.build(vectors, _GRAPH).state if tools.options.index == "hnsw" and len(vectors) else None
-        return PartOutput(msgspec.json.encode(_GraphFile(FORMAT, graph)) + b"\n")
+        graph = Graph.build(vectors, GRAPH).state if tools.options.index == "hnsw" and len(vectors) else None
+        return PartOutput(encode_graph(graph))
 
-    def open(self, stored: Stored) -> OpenVectors:
+    def open(self, stored: Stored) -> VectorIndex:
         """Return the searchable vectors of the messages; the graph is restored, not built.
 
         Raises:
@@ -53,12 +58,12 @@ class MessageGraph(Part[OpenVectors]):
         wanted = stored.info is not None and stored.info.recipe.get("index") == "hnsw"
         if (state is not None) != (wanted and bool(len(opened.rows()[0]))):
             raise FixtureError("Graph and recipe do not fit together", where=stored.where, fix=REMAKE)
-        graph = Graph.restore(state, opened.rows()[1], _GRAPH, stored.where) if state else None
-        return opened._replace(store=opened.store.with_graph(opened.name, graph)) if graph else opened
+        graph = Graph.restore(state, opened.rows()[1], GRAPH, stored.where) if state else None
+        return opened.with_graph(graph) if graph else opened
 
     def size(self, source: PartInput, options: PartOptions, dimension: int) -> float:
         """Estimate links and levels in base64."""
-        row = 4 * (2 * _GRAPH.m + 1) + 4 + 4 * (_GRAPH.m + 1) / _GRAPH.m
+        row = 4 * (2 * GRAPH.m + 1) + 4 + 4 * (GRAPH.m + 1) / GRAPH.m
         return len(source.messages) * row * 4 / 3 if options.index == "hnsw" else 100.0
 
     def flags(self, stored: Stored | None) -> dict[str, str]:

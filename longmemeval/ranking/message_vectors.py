@@ -9,8 +9,8 @@ from longmemeval.records import Message
 from longmemeval.storage.format import REMAKE
 from longmemeval.storage.messages_part import MESSAGES
 from longmemeval.storage.parts import PartInput, PartTools, Stored
-from longmemeval.storage.vector_store import VectorItem
-from longmemeval.storage.vectors_part import OpenVectors, VectorsPart
+from longmemeval.storage.vector_index import VectorIndex, VectorItem
+from longmemeval.storage.vectors_part import VectorsPart
 
 
 class MessageVectors(VectorsPart):
@@ -31,7 +31,7 @@ class MessageVectors(VectorsPart):
         """Return embedder, texts and prefixes; the search method belongs to the graph."""
         return {key: value for key, value in super().recipe(tools).items() if key != "index"}
 
-    def open(self, stored: Stored) -> OpenVectors:
+    def open(self, stored: Stored) -> VectorIndex:
         """Open the index.
 
         Raises:

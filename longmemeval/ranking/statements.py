@@ -12,7 +12,7 @@ from longmemeval.ranking.message_vectors import MessageVectors, message_entries
 from longmemeval.ranking.word_counts import SENTENCE
 from longmemeval.records import Message
 from longmemeval.storage.parts import PartInput
-from longmemeval.storage.vector_store import VectorItem
+from longmemeval.storage.vector_index import VectorItem
 
 _RULES = 1
 """Increase when the rules of `stated` change."""

@@ -2,38 +2,18 @@
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Any, NamedTuple
+from typing import Any
 
-from longmemeval.core.arrays import Vectors
 from longmemeval.core.part_options import PartOptions
 from longmemeval.records import Message
 from longmemeval.storage.parts import FixtureEmbedder, Part, PartInput, PartOutput, PartTools, Stored
-from longmemeval.storage.vector_file import EmbedderIdentity, VectorFile
-from longmemeval.storage.vector_store import VectorItem, VectorStore
+from longmemeval.storage.vector_index import EmbedderIdentity, VectorIndex, VectorItem
 
 _ITEM_BYTES = 58
 """Indented JSON: bytes of an index item besides its ids."""
 
 
-class OpenVectors(NamedTuple):
-    """An opened index."""
-
-    store: VectorStore
-    name: str
-    """Name of the index in `store`."""
-    embedder: EmbedderIdentity
-
-    def rows(self) -> tuple[list[VectorItem], Vectors]:
-        """Return all items with their unit vectors, shape (items, dimension)."""
-        return self.store.rows(self.name)
-
-    @property
-    def dimension(self) -> int:
-        """Length of a vector."""
-        return self.store.describe(self.name).dimension
-
-
-class VectorsPart(Part[OpenVectors]):
+class VectorsPart(Part[VectorIndex]):
     """One index over texts derived from the haystack or from needed parts."""
 
     embeds = True
@@ -61,20 +41,18 @@ class VectorsPart(Part[OpenVectors]):
         options = tools.options
         items = self.entries(source, options)[0]
         vectors = tools.embed(self.texts(source, options))
-        store = VectorStore()
-        store.create(self.index_name, vectors.shape[1], engine="exact")
-        store.upsert(self.index_name, items, vectors)
-        del vectors  # The store has its own copy; for a large haystack both take much memory.
-        return PartOutput(store.persist(self.index_name, tools.embedder.spec, tools.embedder.fingerprint))
+        made_by = EmbedderIdentity(tools.embedder.spec, tools.embedder.fingerprint)
+        index = VectorIndex.of(self.index_name, items, vectors, made_by)
+        del vectors  # The index has its own copy; for a large haystack both take much memory.
+        return PartOutput(index.persist())
 
-    def open(self, stored: Stored) -> OpenVectors:
+    def open(self, stored: Stored) -> VectorIndex:
         """Open the index.
 
         Raises:
             FixtureError: it is damaged.
         """
-        file = VectorFile.decode(stored.data(), stored.where)
-        return OpenVectors(VectorStore.from_file(file, stored.where), file.index.name, file.embedder)
+        return VectorIndex.hydrate(stored.data(), stored.where)
 
     def embedder(self, stored: Stored) -> FixtureEmbedder:
         """Return the embedder recorded in file and recipe."""

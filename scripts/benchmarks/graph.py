@@ -19,7 +19,7 @@ from shapes import Writer
 from longmemeval.core.arrays import Vectors
 from longmemeval.embedding.hashing import HashingEmbedder
 from longmemeval.storage.graph import Graph, GraphParameters
-from longmemeval.storage.vector_store import VectorItem, VectorStore
+from longmemeval.storage.vector_index import EmbedderIdentity, VectorIndex, VectorItem
 
 PARAMETERS = GraphParameters(m=16, ef_construction=200, seed=0)
 QUERIES = 50
@@ -36,20 +36,18 @@ def searched(search: Callable[[Vectors], object], queries: Vectors) -> float:
     return min(milliseconds(partial(search, query)) for query in queries)
 
 
-def nearest(store: VectorStore, query: Vectors) -> set[str]:
+def nearest(index: VectorIndex, query: Vectors) -> set[str]:
     """The ten messages nearest to a query."""
-    return {hit.item.id for hit in store.query("messages", query, 10)}
+    return {hit.item.id for hit in index.query(query, 10)}
 
 
-def stores(vectors: Vectors) -> list[VectorStore]:
+def indexes(vectors: Vectors) -> list[VectorIndex]:
     """The vectors with a graph and without."""
-    found = []
-    for engine in ("hnswlib", "exact"):
-        store = VectorStore()
-        store.create("messages", vectors.shape[1], engine="hnswlib" if engine == "hnswlib" else "exact")
-        store.upsert("messages", [VectorItem(f"s:{row}", "s", row) for row in range(len(vectors))], vectors)
-        store.query("messages", vectors[0], 10)
-        found.append(store)
+    items = [VectorItem(f"s:{row}", "s", row) for row in range(len(vectors))]
+    exact = VectorIndex.of("messages", items, vectors, EmbedderIdentity("random", "random"))
+    found = [exact.with_graph(Graph.build(exact.vectors, PARAMETERS)), exact]
+    for index in found:
+        index.query(vectors[0], 10)
     return found
 
 
@@ -71,7 +69,7 @@ def measure(size: int, dimension: int) -> None:
     with ThreadPoolExecutor(2) as pool:
         build = partial(Graph.build, parameters=PARAMETERS)
         side_by_side = milliseconds(lambda: list(pool.map(build, [stored] * 2))) / 2
-    graph, exact = stores(stored)
+    graph, exact = indexes(stored)
     found = sum(len(nearest(graph, query) & nearest(exact, query)) for query in queries) / (10 * QUERIES)
     print(
         f"{size:>7,} | graph {searched(partial(nearest, graph), queries):6.2f} ms, "

@@ -15,14 +15,14 @@ import numpy as np
 
 from longmemeval.core.arrays import Vectors
 from longmemeval.core.files import sha256_bytes
+from longmemeval.ranking.message_graph import GRAPH, MESSAGE_GRAPH, encode_graph
 from longmemeval.ranking.message_vectors import VECTORS
 from longmemeval.records import DatasetIdentity, FixtureMeta, Haystack, PartInfo, Session, Turn
 from longmemeval.storage.fixture import Fixture, write_fixture
 from longmemeval.storage.format import META_FORMAT
-from longmemeval.storage.graph import Graph, GraphParameters
+from longmemeval.storage.graph import Graph
 from longmemeval.storage.memory_store import MemoryStore
-from longmemeval.storage.vector_file import Engine
-from longmemeval.storage.vector_store import VectorItem, VectorStore
+from longmemeval.storage.vector_index import EmbedderIdentity, VectorIndex, VectorItem
 
 REAL_FILE = Path(__file__).resolve().parents[3] / "shared" / "data" / "longmemeval_e47becba.json"
 DIMENSION = 384
@@ -50,13 +50,11 @@ def made_up_haystack() -> Haystack:
     return Haystack("made-up", tuple(Session(f"session_{number}", day, "", turns) for number in range(50)))
 
 
-def write(folder: Path, memory: MemoryStore, vectors: Vectors, engine: Engine) -> Fixture:
-    """With the engine `hnswlib` the graph is in `vector.json`, as earlier versions had it."""
-    store = VectorStore()
-    store.create("messages", DIMENSION, engine=engine)
+def write(folder: Path, memory: MemoryStore, vectors: Vectors) -> Fixture:
     items = [VectorItem(message.message_id, message.thread_id, message.index) for message in memory.messages]
-    store.upsert("messages", items, vectors)
-    parts = {"db": memory.persist(), "vector": store.persist("messages", "random", "random")}
+    index = VectorIndex.of("messages", items, vectors, EmbedderIdentity("random", "random"))
+    graph = encode_graph(Graph.build(index.vectors, GRAPH).state)
+    parts = {"db": memory.persist(), "vector": index.persist(), MESSAGE_GRAPH.name: graph}
     meta = FixtureMeta(
         format=META_FORMAT,
         dataset=DatasetIdentity("benchmark", ""),
@@ -64,7 +62,7 @@ def write(folder: Path, memory: MemoryStore, vectors: Vectors, engine: Engine) -
         question_ids=(),
         resource_id=memory.resource.id,
         thread_ids=tuple(thread.id for thread in memory.threads),
-        parts={name: PartInfo(sha256_bytes(data), {}) for name, data in parts.items()},
+        parts={name: PartInfo(sha256_bytes(data), {"index": "hnsw"}) for name, data in parts.items()},
     )
     write_fixture(folder, meta, parts)
     return Fixture.open(folder)
@@ -96,12 +94,11 @@ def main() -> None:
 
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary) / "fixture"
-        size = len(write(Path(temporary) / "plain", memory, vectors, "exact").read_part("vector"))
-        write(folder, memory, vectors, "hnswlib")
+        size = len(write(folder, memory, vectors).read_part("vector"))
         opening = milliseconds(lambda: hydrate(folder))
-        searching = milliseconds(lambda: hydrate(folder).part(VECTORS).store.query("messages", vectors[0], 10))
+        searching = milliseconds(lambda: hydrate(folder).part(MESSAGE_GRAPH).query(vectors[0], 10))
     parsing = milliseconds(lambda: json.loads(numbers))
-    building = milliseconds(lambda: Graph.build(vectors, GraphParameters(m=16, ef_construction=200, seed=0)))
+    building = milliseconds(lambda: Graph.build(vectors, GRAPH))
 
     print(f"{count} messages of {'the real file' if REAL_FILE.exists() else 'made-up text'}, {DIMENSION} dimensions")
     print(f"opening the fixture, hashes checked, both stores ready: {opening:.2f} ms")

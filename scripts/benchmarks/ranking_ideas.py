@@ -36,7 +36,7 @@ from longmemeval.ranking.priors import Priors, without_names
 from longmemeval.ranking.retriever import text_to_embed
 from longmemeval.ranking.statements import STATEMENT_VECTORS
 from longmemeval.storage.fixture import Fixture, fixture_folder
-from longmemeval.storage.vector_store import VectorItem
+from longmemeval.storage.vector_index import VectorItem
 
 BUDGETS = (500, 1000, 2000, 4000)
 COUNT = cache(encoding_counter("o200k_base").count)

@@ -23,12 +23,15 @@ from longmemeval.core.event_loop import complete
 from longmemeval.core.files import sha256_bytes
 from longmemeval.memory.configuration import build_memory, resolve_configuration
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
+from longmemeval.ranking.message_graph import GRAPH, MESSAGE_GRAPH, encode_graph
 from longmemeval.ranking.message_vectors import VECTORS
 from longmemeval.ranking.word_counts import WORDS, WORDS_RECIPE, encode_words
 from longmemeval.records import DatasetIdentity, FixtureMeta, Haystack, PartInfo, Question, Session, Turn
 from longmemeval.storage.fixture import Fixture, write_fixture
+from longmemeval.storage.format import META_FORMAT
+from longmemeval.storage.graph import Graph
 from longmemeval.storage.memory_store import MemoryStore
-from longmemeval.storage.vector_store import VectorItem, VectorStore
+from longmemeval.storage.vector_index import EmbedderIdentity, VectorIndex, VectorItem
 
 PROJECT = Path(__file__).resolve().parents[2]
 REAL = PROJECT.parent / "shared" / "data" / "longmemeval_e47becba.json"
@@ -55,19 +58,18 @@ def fixture(folder: Path, messages: int, generator: np.random.Generator) -> tupl
     """The prepared history, and the seconds its graph took to build."""
     store = MemoryStore.from_haystack(haystack(messages))
     vectors = generator.normal(size=(len(store.messages), DIMENSION)).astype(np.float32)
-    index = VectorStore()
     started = time.perf_counter()
-    index.create("messages", DIMENSION)
     items = [VectorItem(message.message_id, message.thread_id, message.index) for message in store.messages]
-    index.upsert("messages", items, vectors)
-    parts = {"db": store.persist(), "vector": index.persist("messages", "random", "random")}
+    index = VectorIndex.of("messages", items, vectors, EmbedderIdentity("random", "random"))
+    graph = Graph.build(index.vectors, GRAPH).state
+    parts = {"db": store.persist(), "vector": index.persist(), MESSAGE_GRAPH.name: encode_graph(graph)}
     building = time.perf_counter() - started
     parts[WORDS.name] = encode_words(store.messages)
-    recipes = {WORDS.name: WORDS_RECIPE}
+    recipes = {WORDS.name: WORDS_RECIPE, MESSAGE_GRAPH.name: {"index": "hnsw"}}
     infos = {name: PartInfo(sha256_bytes(data), recipes.get(name, {})) for name, data in parts.items()}
     threads = tuple(thread.id for thread in store.threads)
     identity = DatasetIdentity("benchmark", "0" * 64)
-    write_fixture(folder, FixtureMeta(1, identity, "h", ("q",), "resource_h", threads, infos), parts)
+    write_fixture(folder, FixtureMeta(META_FORMAT, identity, "h", ("q",), "resource_h", threads, infos), parts)
     return Fixture.open(folder), building
 
 

@@ -19,9 +19,7 @@ from longmemeval.ranking.expansion import (
 from longmemeval.ranking.expansion.join import JoinMode
 from longmemeval.ranking.history import HistoryView
 from longmemeval.ranking.unit_keys import KeyVectors
-from longmemeval.storage.vector_file import EmbedderIdentity
-from longmemeval.storage.vector_store import VectorItem, VectorStore
-from longmemeval.storage.vectors_part import OpenVectors
+from longmemeval.storage.vector_index import EmbedderIdentity, VectorIndex, VectorItem
 from tests.ranking.support import history
 
 X, Y, Z = np.eye(3, dtype=np.float32)
@@ -87,10 +85,7 @@ def test_every_key_that_says_something_is_embedded_once() -> None:
 
 def test_what_is_written_is_read_with_its_units() -> None:
     items = [VectorItem("s:0#1#0", "s", 0), VectorItem("s:0#1#12", "s", 12)]
-    store = VectorStore()
-    store.create("keys", 3, engine="exact")
-    store.upsert("keys", items, np.array([X, Y]))
-    opened = OpenVectors(store, "keys", EmbedderIdentity("by hand", "by hand"))
+    opened = VectorIndex.of("keys", items, np.array([X, Y]), EmbedderIdentity("by hand", "by hand"))
     assert key_owners(opened) == ["s:0#1", "s:0#1"]
     assert opened.rows()[1].tolist() == [X.tolist(), Y.tolist()]
 

@@ -14,7 +14,7 @@ from longmemeval.ranking.dense import DenseIndex
 from longmemeval.ranking.fusion import fuse, min_max, order, reciprocal_rank
 from longmemeval.ranking.history import HistoryView
 from longmemeval.ranking.lexical import LexicalIndex, LexicalParameters
-from longmemeval.storage.vector_store import VectorItem
+from longmemeval.storage.vector_index import VectorItem
 from tests.ranking.support import Line, history
 
 PLAIN = LexicalParameters(window=(), session=0.0)

@@ -19,7 +19,7 @@ from longmemeval.ranking.message_vectors import VECTORS
 from longmemeval.ranking.statements import STATEMENT_VECTORS, stated
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture, fixture_folder
-from longmemeval.storage.vector_store import VectorItem
+from longmemeval.storage.vector_index import VectorItem
 from tests.ranking.support import history
 from tests.support import record, write_dataset
 

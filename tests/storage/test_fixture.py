@@ -13,15 +13,14 @@ import pytest
 from msgspec import structs
 
 from longmemeval.core.files import sha256_bytes
-from longmemeval.errors import FixtureError, HarnessError
+from longmemeval.errors import FixtureError
 from longmemeval.ranking.message_vectors import VECTORS
 from longmemeval.records import DatasetIdentity, FixtureMeta, Haystack, PartInfo, Session, Turn
 from longmemeval.storage.fixture import Fixture, fixture_folder, part_file, read_meta, write_fixture
 from longmemeval.storage.format import META_FORMAT
 from longmemeval.storage.memory_store import MemoryStore
 from longmemeval.storage.part_files import with_sizes
-from longmemeval.storage.vector_file import EmbedderIdentity
-from longmemeval.storage.vector_store import Engine, VectorItem, VectorStore
+from longmemeval.storage.vector_index import EmbedderIdentity, VectorIndex, VectorItem
 
 Parts = Mapping[str, bytes]
 
@@ -36,12 +35,10 @@ def db_part(*said: str, haystack: Haystack = HAYSTACK) -> bytes:
     return MemoryStore.from_haystack(structs.replace(haystack, sessions=(more,))).persist()
 
 
-def vector_part(thread_id: str = "s1", engine: Engine = "hnswlib") -> bytes:
-    store = VectorStore()
-    store.create("messages", 3, engine=engine)
+def vector_part(thread_id: str = "s1", embedder: str = "hashing:3") -> bytes:
     items = [VectorItem(f"{thread_id}:{index}", thread_id, index) for index in range(3)]
-    store.upsert("messages", items, np.eye(3, dtype=np.float32))
-    return store.persist("messages", "hashing:3", "f" * 64)
+    made_by = EmbedderIdentity(embedder, "f" * 64)
+    return VectorIndex.of("messages", items, np.eye(3, dtype=np.float32), made_by).persist()
 
 
 def meta_of(parts: Parts, prepared_at: str = "") -> FixtureMeta:
@@ -83,7 +80,7 @@ def test_what_is_written_is_read(folder: Path) -> None:
     assert [message.content for message in fixture.memory.messages] == ["I bought a kite", "What colour?", "Red"]
     vectors = fixture.part(VECTORS)
     assert vectors.embedder == EmbedderIdentity("hashing:3", "f" * 64)
-    hits = vectors.store.query(vectors.name, np.array([0, 2, 0], dtype=np.float32), 1)
+    hits = vectors.query(np.array([0, 2, 0], dtype=np.float32), 1)
     assert [hit.item.id for hit in hits] == ["s1:1"]
     assert fixture.memory is fixture.memory
     assert sorted(path.name for path in folder.iterdir()) == ["db.json", "meta.json", "vector.json"]
@@ -197,19 +194,6 @@ def test_a_part_of_another_haystack_is_refused(folder: Path, tmp_path: Path) -> 
         _ = Fixture.open(tmp_path / "d").memory
 
 
-def test_a_fixture_with_a_graph_needs_hnswlib_and_an_exact_one_does_not(
-    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    exact = OLD | {"vector": vector_part(engine="exact")}
-    write_fixture(tmp_path / "exact", meta_of(exact), exact)
-    monkeypatch.setitem(sys.modules, "hnswlib", None)
-
-    assert Fixture.open(tmp_path / "exact").part(VECTORS).store.describe("messages").count == 3
-    assert Fixture.open(folder).memory.messages
-    with pytest.raises(HarnessError, match="pip install hnswlib"):
-        _ = Fixture.open(folder).part(VECTORS)
-
-
 def test_parts_are_added_and_replaced_and_the_others_kept(folder: Path) -> None:
     facts = b'{"format": 1}'
     new = {"db": db_part("Kites"), "facts": facts}
@@ -257,7 +241,7 @@ def test_a_full_disk_leaves_the_fixture_as_it_was(
 ) -> None:
     path = tmp_path / "fresh" if fresh else folder
     before = content(path)
-    new = {"db": db_part("Kites"), "vector": vector_part(engine="exact")}
+    new = {"db": db_part("Kites"), "vector": vector_part(embedder="hashing:4")}
     make, calls = tempfile.mkstemp, []
 
     def fills_up(prefix: str, suffix: str, dir: Path) -> tuple[int, str]:

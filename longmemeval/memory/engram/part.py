@@ -18,7 +18,7 @@ from longmemeval.memory.engram.records import Fact, facts_at
 from longmemeval.storage.format import FORMAT, decode_versioned
 from longmemeval.storage.messages_part import MESSAGES
 from longmemeval.storage.parts import Expected, Part, PartInput, PartOutput, PartTools, Stored
-from longmemeval.storage.vector_store import VectorItem
+from longmemeval.storage.vector_index import VectorItem
 from longmemeval.storage.vectors_part import VectorsPart
 
 _VERSION = 1

@@ -40,9 +40,7 @@ from longmemeval.ranking.word_counts import TextWords, Vocabulary, WordCounts
 from longmemeval.records import Message, Question, RecalledItem, Session
 from longmemeval.storage.format import FORMAT
 from longmemeval.storage.memory_store import MemoryStore, Thread
-from longmemeval.storage.vector_file import EmbedderIdentity, VectorItem
-from longmemeval.storage.vector_store import VectorStore
-from longmemeval.storage.vectors_part import OpenVectors
+from longmemeval.storage.vector_index import EmbedderIdentity, VectorIndex, VectorItem
 
 
 class _ReadText(NamedTuple):
@@ -173,13 +171,11 @@ class Engram(Engine):
             self._read_texts[text] = _ReadText(vectors.get(text, nothing), self._vocabulary.read(text))
         return [self._read_texts[text] for text in texts]
 
-    def _embedded(self, name: str, texts: Sequence[tuple[str, str, str]]) -> OpenVectors:
-        store = VectorStore()
-        store.create(name, self._embedder.dimension, engine="exact")
+    def _embedded(self, name: str, texts: Sequence[tuple[str, str, str]]) -> VectorIndex:
         items = [VectorItem(text_id, thread_id, number) for number, (text_id, thread_id, _) in enumerate(texts)]
-        if items:
-            store.upsert(name, items, np.stack([read.vector for read in self._texts([text for _, _, text in texts])]))
-        return OpenVectors(store, name, EmbedderIdentity(self._embedder.spec, self._embedder.fingerprint))
+        vectors = [read.vector for read in self._texts([text for _, _, text in texts])]
+        rows = np.stack(vectors) if vectors else np.zeros((0, self._embedder.dimension), np.float32)
+        return VectorIndex.of(name, items, rows, EmbedderIdentity(self._embedder.spec, self._embedder.fingerprint))
 
 
 def _place_of(path: Path | str | None, names: tuple[str, str]) -> Namespace:

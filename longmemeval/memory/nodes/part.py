@@ -17,7 +17,7 @@ from longmemeval.records import Haystack, Message
 from longmemeval.storage.messages import thread_ids
 from longmemeval.storage.messages_part import MESSAGES
 from longmemeval.storage.parts import Expected, Part, PartInput, PartOutput, PartTools, Stored
-from longmemeval.storage.vector_store import VectorItem
+from longmemeval.storage.vector_index import VectorItem
 from longmemeval.storage.vectors_part import VectorsPart
 
 _SHARE = 1.6

@@ -10,8 +10,8 @@ from longmemeval.core.part_options import PartOptions
 from longmemeval.ranking.expansion.keys import ExpansionKind, ExpansionLevel
 from longmemeval.ranking.expansion.part import ALL_KEYS, ExpansionKeys, ExpansionPart
 from longmemeval.storage.parts import Part, PartInput
-from longmemeval.storage.vector_store import VectorItem
-from longmemeval.storage.vectors_part import OpenVectors, VectorsPart
+from longmemeval.storage.vector_index import VectorIndex, VectorItem
+from longmemeval.storage.vectors_part import VectorsPart
 
 
 class KeyVectors(VectorsPart):
@@ -55,6 +55,6 @@ def keys_to_embed(part: ExpansionPart) -> tuple[list[VectorItem], list[str]]:
     return items, texts
 
 
-def key_owners(opened: OpenVectors) -> list[str]:
+def key_owners(opened: VectorIndex) -> list[str]:
     """Return the unit id of every key, in the order of the rows."""
     return [item.id.removesuffix(f"#{item.index}") for item in opened.rows()[0]]
