@@ -24,7 +24,18 @@ from multiprocessing.connection import Connection, Pipe
 from pathlib import Path
 from typing import NoReturn
 
-LIBRARIES = ("litellm", "openai", "hnswlib", "joblib.externals.loky", "jinja2", "nltk", "scipy.stats", "tiktoken")
+LIBRARIES = (
+    "litellm",
+    "openai",
+    "hnswlib",
+    "joblib.externals.loky",
+    "jinja2",
+    "nltk",
+    "scipy.stats",
+    "tiktoken",
+    "matplotlib.figure",
+    "matplotlib.backends.backend_svg",
+)
 """What commands import besides our own modules."""
 
 DATABASES = frozenset({"falkordb", "ladybug", "lancedb", "postgres", "qdrant"})
@@ -208,6 +219,9 @@ def _load() -> None:
         # Databases are seldom asked for, take seconds to import and begin threads, which a fork does not survive.
         if path.name != "__main__.py" and path.stem not in DATABASES:
             _import(".".join(path.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__"))
+    # What commands read and compile when they first need it, the same for all.
+    import_module("longmemeval.memory.nodes.library").shipped_nodes()
+    import_module("longmemeval.judges.offline.refusal").abstains("I do not know: you have never mentioned that.")
     # How long a command takes depends on the machine, and what it prints must not.
     sys.modules["longmemeval.cli.never_silent"].__dict__["SILENT_AT_MOST_S"] = 3600.0
     # A collection in a forked process would copy all that is shared.
