@@ -12,6 +12,7 @@ from filelock import FileLock, Timeout
 from msgspec import Struct, structs
 
 from longmemeval.core.files import write_atomic
+from longmemeval.core.journal import append_shared, decode_shared
 from longmemeval.core.secrets.redaction import public_url
 from longmemeval.llm.access import ModelAccess
 from longmemeval.memory.external.ids import OpaqueIds
@@ -196,8 +197,8 @@ async def _add_batches(
     """Add the batches that are missing; return those added, by stopped attempts too, and those that failed."""
     lines = {line.batch_id: line for line in _read(scope.journal) if line.batch_id in set(there)}
     failed: dict[str, FailedBatch] = {}
-    with scope.journal.open("wb") as file:
-        file.writelines(msgspec.json.encode(line) + b"\n" for line in lines.values())
+    scope.journal.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines.values()))
+    with scope.journal.open("a+b", buffering=0) as file:
         for number, batch in enumerate(todo):
             under_way.note(scope.workplace, under_way.UnderWay(scope.part, len(todo), number))
             if batch.batch_id in there:
@@ -212,8 +213,7 @@ async def _add_batches(
                 failed[batch.batch_id] = FailedBatch(batch.batch_id, str(error).rstrip("."))
                 continue
             lines[batch.batch_id] = _Line(batch.batch_id, added.refs, added.usage)
-            file.write(msgspec.json.encode(lines[batch.batch_id]) + b"\n")
-            file.flush()
+            append_shared(file, lines[batch.batch_id])
     return list(lines.values()), failed
 
 
@@ -224,8 +224,9 @@ def _check_models(scope: Scope, batch_ids: Sequence[str]) -> None:
         HarnessError: see `ProxiedScope.check`.
     """
     if scope.models and scope.models.stopped:
-        with scope.journal.open("ab") as journal:
-            journal.writelines(msgspec.json.encode(_Line(batch_id, spoilt=True)) + b"\n" for batch_id in batch_ids)
+        with scope.journal.open("a+b", buffering=0) as journal:
+            for batch_id in batch_ids:
+                append_shared(journal, _Line(batch_id, spoilt=True))
         scope.models.check()
 
 
@@ -285,10 +286,7 @@ def _forget(scope: Scope) -> None:
 
 
 def _read(journal: Path) -> list[_Line]:
-    if not journal.exists():
-        return []
-    whole = journal.read_bytes().rpartition(b"\n")[0]  # The last line may be incomplete.
-    return [msgspec.json.decode(line, type=_Line) for line in whole.splitlines()]
+    return list(decode_shared(journal.read_bytes(), _Line)) if journal.exists() else []
 
 
 def _sum(usage: Sequence[ReportedUsage]) -> ReportedUsage:
