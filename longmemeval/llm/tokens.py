@@ -179,7 +179,7 @@ class TiktokenCounter:
         counted = self._known.get(text)
         if counted is None:
             start, end = _inner(text)
-            inner_tokens = self.encode_count(text[start:end])
+            inner_tokens = self.encode_count(text[start:end]) if end else 0
             counted = Counted(inner_tokens + self._outside(text, start, end), inner_tokens, start, end)
             self._known[text] = counted
             self._room -= len(text)
@@ -203,8 +203,8 @@ class TiktokenCounter:
         return Counted(tokens, tokens - self._outside(whole, start, end) if end else 0, start, end)
 
     def _outside(self, text: str, start: int, end: int) -> int:
-        """Count the tokens around the inner part of `text`."""
-        return self.encode_count(text[:start]) + self.encode_count(text[end:])
+        """Count the tokens around the inner part of `text`, whose two sides meet at a border."""
+        return self.encode_count(text[:start] + text[end:])
 
     def _forget(self) -> None:
         """Forget the oldest texts beyond the capacity."""

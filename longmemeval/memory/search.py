@@ -121,7 +121,7 @@ class RankedSearch:
         retriever = self._retriever(fixture)
         places, scores = retriever.ranked(self._analyse(question))
         found = zip(places[:limit].tolist(), scores[places[:limit]].tolist(), strict=True)
-        units = [(retriever.history.units[place], score) for place, score in found]
+        units = [(retriever.history.unit(place), score) for place, score in found]
         return [RankedUnit(unit.unit_id, unit.thread_id, unit.message_ids, score) for unit, score in units]
 
     def order(self, question: Question, fixture: Fixture) -> tuple[NDArray[np.int64], Scores]:

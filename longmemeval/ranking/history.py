@@ -63,11 +63,23 @@ class HistoryView:
         self.side = side
         self.places = _places(store.messages, granularity, side)
         """Positions of each unit's messages in the resource's history."""
-        self.units = [_unit([store.messages[place] for place in places], granularity) for places in self.places]
         numbers = {thread.id: number for number, thread in enumerate(store.threads)}
-        self.threads = np.array([numbers[unit.thread_id] for unit in self.units], dtype=np.int64)
+        firsts = [store.messages[places[0]].thread_id for places in self.places]
+        self.threads = np.array([numbers[thread_id] for thread_id in firsts], dtype=np.int64)
         """Number of each unit's thread, shape (units,)."""
         self.thread_count = len(numbers)
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def unit(self, place: int) -> Unit:
+        """Return the unit at a position: a question needs few of them."""
+        return _unit([self.store.messages[of_it] for of_it in self.places[place]], self.granularity)
+
+    @cached_property
+    def units(self) -> list[Unit]:
+        """All units."""
+        return [self.unit(place) for place in range(len(self))]
 
     def messages(self, unit: Unit) -> list[Message]:
         """Return the messages of a unit."""
@@ -78,7 +90,7 @@ class HistoryView:
         """Position of each message's unit, shape (messages,); -1 for messages of the other side."""
         units = np.full(len(self.store.messages), -1)
         units[[place for places in self.places for place in places]] = np.repeat(
-            np.arange(len(self.units)), list(map(len, self.places))
+            np.arange(len(self)), list(map(len, self.places))
         )
         return units
 
@@ -119,7 +131,7 @@ class HistoryView:
 
         Shape (units - distance,), or empty.
         """
-        near: NDArray[np.bool_] = self.threads[distance:] == self.threads[: max(0, len(self.units) - distance)]
+        near: NDArray[np.bool_] = self.threads[distance:] == self.threads[: max(0, len(self) - distance)]
         return near
 
 

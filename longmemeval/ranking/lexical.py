@@ -65,7 +65,7 @@ class LexicalIndex:
         self._window = [
             (distance, weight * history.is_near(distance))
             for distance, weight in enumerate(parameters.window, start=1)
-            if distance < len(history.units)
+            if distance < len(history)
         ]
         lengths = self._per_unit()
         self._unit_damping = self._damping(self._windowed(lengths))
@@ -78,7 +78,7 @@ class LexicalIndex:
         A repeated word counts each time.
         """
         found = [self._weights(word) for word in content_words(query)]
-        scores = _added([of_units for of_units, _ in found], len(self._history.units))
+        scores = _added([of_units for of_units, _ in found], len(self._history))
         if self._parameters.session and len(scores):
             sessions = _added([of_sessions for _, of_sessions in found], self._history.thread_count)
             scores = scores + self._parameters.session * sessions[self._history.threads]
@@ -96,7 +96,7 @@ class LexicalIndex:
 
     def _per_unit(self, word: str | None = None) -> Counts:
         """Count the occurrences of `word` in each unit; None: those of all words."""
-        total = np.zeros(len(self._history.units))
+        total = np.zeros(len(self._history))
         for words, units in self._sources:
             entries = slice(None) if word is None else words.entries(word)
             places, counts = units[words.places[entries]], words.counts[entries]

@@ -39,7 +39,7 @@ class Priors:
         self._history = history
         spoken = history.unit_of >= 0
         stated = history.words.stated[spoken]
-        words = np.bincount(history.unit_of[spoken], weights=stated, minlength=len(history.units))
+        words = np.bincount(history.unit_of[spoken], weights=stated, minlength=len(history))
         self.statement: Scores = words / (words + _HALF)
         """Grows with the words a unit has outside of questions: a speaker who asks seldom answers."""
         dates = [_date_words(thread.created_at) for thread in history.store.threads]
@@ -58,9 +58,10 @@ class Priors:
         if not self._history.names:
             named |= {"user"} if _FIRST_PERSON.search(question) else set()
             named |= {"assistant"} if _SECOND_PERSON.search(question) else set()
-        speaks = np.zeros(len(self._history.units))
-        for name in named & self._history.speakers.keys():
-            speaks[self._history.speakers[name]] = 1
+        speaks = np.zeros(len(self._history))
+        if named:
+            for name in named & self._history.speakers.keys():
+                speaks[self._history.speakers[name]] = 1
         return speaks
 
     def date(self, question: str) -> Scores:
@@ -71,7 +72,7 @@ class Priors:
         date_words = sorted(word for word in words_of_date(question) if word in self._idf)
         total = sum(self._idf[word] for word in date_words)
         if not total:
-            return np.zeros(len(self._history.units))
+            return np.zeros(len(self._history))
         by_thread = np.zeros(self._threads)
         for word in date_words:
             by_thread[self._dates[word]] += self._idf[word]

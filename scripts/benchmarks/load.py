@@ -1,6 +1,6 @@
 """What many calls at once cost: latency, processor time and stops of the event loop, beside a plain LiteLLM script.
 
-    python scripts/benchmarks/load.py [--questions 64] [--seconds 1.0] [--shared]
+    python scripts/benchmarks/load.py [--questions 64] [--seconds 1.0] [--shared] [--processes]
 
 A server on the loopback, in a process of its own, answers every call after so many seconds. Asked are questions of the
 size of LongMemEval_S, each on a haystack of its own (the real one of the tests under many ids, with a word of its own
@@ -8,7 +8,9 @@ in every message; else a made-up one), prepared before; with `--shared` all on o
 fixture is then opened once. The plain script sends the same prompts with
 `litellm.acompletion` and `asyncio.gather`, in a fresh process. The server notes how long it took itself for each
 call of ours, from the head of the request to the reply. On both sides one call is made before the clock is
-started, so that imports are left out. Processor time is that of the process, all threads together.
+started, so that imports are left out. Processor time is that of the process, all threads together. With `--processes`
+it is that of whole processes at concurrency 64, from start to end, imports included: the command `longmemeval run`, and
+a script that imports LiteLLM and nothing else.
 """
 
 import argparse
@@ -16,6 +18,7 @@ import asyncio
 import json
 import os
 import random
+import resource
 import statistics
 import subprocess
 import sys
@@ -232,6 +235,53 @@ def plain_script(prompts: Path, concurrency: int, url: str) -> Figures:
     return msgspec.json.decode(done.stdout.splitlines()[-1], type=Figures)
 
 
+WHOLE_SCRIPT = """
+import asyncio, json, sys, litellm
+
+prompts = [json.loads(line)["messages"][0]["content"] for line in open(sys.argv[1])]
+free = asyncio.Semaphore(int(sys.argv[3]))
+
+async def call(prompt):
+    async with free:
+        messages = [{"role": "user", "content": prompt}]
+        await litellm.acompletion(
+            model=sys.argv[4], messages=messages, temperature=0.0, max_tokens=500, api_base=sys.argv[2]
+        )
+
+async def main():
+    await asyncio.gather(*map(call, prompts))
+
+asyncio.run(main())
+"""
+
+
+def whole_processes(where: Folders, data: Path, url: str, repeats: int = 3) -> None:
+    """Print the processor time of the command and of the script, each the least of some repeats."""
+    folders = {"DATA": where.data_dir, "PREPARED": where.prepared_dir, "RESULTS": where.results_dir}
+    environment = os.environ | {f"LONGMEMEVAL_{name}_DIR": str(folder) for name, folder in folders.items()}
+    # Compiled, as what is installed is.
+    environment.pop("PYTHONDONTWRITEBYTECODE", None)
+    limit = str(CONCURRENCIES[-1])
+
+    def seconds(*arguments: str) -> float:
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, *arguments], check=True, capture_output=True, env=environment)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+    for memory in MEMORIES:
+        own, other = [], []
+        for number in range(repeats + 1):
+            run_id = f"whole-{memory}-{number}"
+            asked = ("--dataset", str(data), "--memory", memory, "--model", MODEL, "--run-id", run_id)
+            own.append(seconds("-m", "longmemeval", "run", *asked, "--concurrency", limit, "--api-base", url))
+            prompts = str(where.results_dir / run_id / "prompts.jsonl")
+            other.append(seconds("-c", WHOLE_SCRIPT, prompts, url, limit, MODEL))
+        # The first of each compiles.
+        best, plain_best = min(own[1:]), min(other[1:])
+        print(f"{memory:13} {best:6.2f} s | script {plain_best:6.2f} s | {best / plain_best:.2f}x", flush=True)
+
+
 def retried(where: Folders, dataset: Dataset, url: str, timeout_s: float) -> int:
     """Attempts beyond the first of `hybrid` at concurrency 31, when each may take so long."""
     options = RunOptions(
@@ -242,7 +292,7 @@ def retried(where: Folders, dataset: Dataset, url: str, timeout_s: float) -> int
     return sum(json.loads(line)["attempts"] - 1 for line in lines)
 
 
-def compare(questions: int, seconds: float, *, shared: bool) -> None:
+def compare(questions: int, seconds: float, *, shared: bool, processes: bool) -> None:
     load_litellm()
     with tempfile.TemporaryDirectory() as name, served(seconds) as url:
         folder = Path(name)
@@ -252,6 +302,9 @@ def compare(questions: int, seconds: float, *, shared: bool) -> None:
         prepare(dataset, MEMORIES, options=PrepareOptions(jobs=1), where=where)
         on = "one haystack" if shared else "haystacks of their own"
         print(f"{questions} questions on {on} ({made_of}); the server takes {seconds} s\n")
+        if processes:
+            whole_processes(where, folder / "load.json", url)
+            return
         print("                          |     longmemeval run           |     plain LiteLLM script      | ours /")
         print("memory        concurrency |   p50    p95  cpu ms  stop ms |   p50    p95  cpu ms  stop ms | cpu, p50")
         for memory in MEMORIES:
@@ -276,6 +329,7 @@ def main() -> None:
     parser.add_argument("--questions", type=int, default=64)
     parser.add_argument("--seconds", type=float, default=1.0, help="what the server takes for an answer")
     parser.add_argument("--shared", action="store_true", help="all questions on one haystack")
+    parser.add_argument("--processes", action="store_true", help="whole processes, imports included")
     for internal in ("--plain", "--url"):
         parser.add_argument(internal, default="", help=argparse.SUPPRESS)
     parser.add_argument("--concurrency", type=int, default=1, help=argparse.SUPPRESS)
@@ -289,7 +343,7 @@ def main() -> None:
         prompts = [json.loads(line)["messages"][0]["content"] for line in lines]
         print(msgspec.json.encode(asyncio.run(plain(prompts, arguments.concurrency, arguments.url))).decode())
     else:
-        compare(arguments.questions, arguments.seconds, shared=arguments.shared)
+        compare(arguments.questions, arguments.seconds, shared=arguments.shared, processes=arguments.processes)
 
 
 if __name__ == "__main__":

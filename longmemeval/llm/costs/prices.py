@@ -7,8 +7,8 @@ import logging
 import math
 import os
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Coroutine, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -41,11 +41,38 @@ def load_litellm() -> ModuleType:
     with without_collector():
         litellm = importlib.import_module("litellm")
     vars(litellm).update(telemetry=False, suppress_debug_info=True)
+    _log_only_for_listeners(litellm)
     # Failures reach the user as one of our errors; the library's log would report them twice, keys included.
     logging.getLogger("LiteLLM").setLevel(logging.CRITICAL + 1)
     # Its own log is written by one task, which it drops whenever another event loop calls; asyncio would report that.
     logging.getLogger("asyncio").addFilter(lambda record: "LoggingWorker" not in record.getMessage())
     return litellm
+
+
+_LISTENERS = ("callbacks", "success_callback", "_async_success_callback")
+
+
+def _log_only_for_listeners(litellm: ModuleType) -> None:
+    """Make LiteLLM prepare the log entry of a call only if something is registered to receive it.
+
+    It does so in the event loop after each call, while others are timed. A LiteLLM that logs in another way is left
+    alone.
+    """
+    worker: Any = None
+    with suppress(ImportError):
+        module = importlib.import_module(f"{litellm.__name__}.litellm_core_utils.logging_worker")
+        worker = getattr(module, "GLOBAL_LOGGING_WORKER", None)
+    usual: Callable[..., object] | None = getattr(worker, "ensure_initialized_and_enqueue", None)
+    if usual is None:
+        return
+
+    def enqueue(async_coroutine: Coroutine[object, object, object]) -> None:
+        if any(getattr(litellm, name, None) for name in _LISTENERS):
+            usual(async_coroutine)
+        else:
+            async_coroutine.close()
+
+    worker.ensure_initialized_and_enqueue = enqueue
 
 
 def price(model: str, prompt_tokens: int, completion_tokens: int = 0) -> float | None:

@@ -81,6 +81,40 @@ def test_cost_is_not_worked_out_twice(server: ModelServer, monkeypatch: pytest.M
     assert ask(server).usage.cost_usd == pytest.approx(7 * 2.5e-6 + 3 * 10e-6)
 
 
+@pytest.mark.parametrize("registered", [True, False])
+def test_litellm_writes_its_log_only_for_listeners(
+    server: ModelServer, monkeypatch: pytest.MonkeyPatch, *, registered: bool
+) -> None:
+    litellm: Any = load_litellm()
+    made = list[str]()
+    log = litellm.litellm_core_utils.litellm_logging
+    payload = log.get_standard_logging_object_payload
+
+    def counted(*arguments: object, **named: object) -> object:
+        made.append("entry")
+        return payload(*arguments, **named)
+
+    async def ask_and_listen() -> ChatReply:
+        heard = asyncio.Event()
+
+        async def listener(kwargs: dict[str, Any], *rest: object) -> None:
+            if kwargs["model"] == "gpt-4o":
+                heard.set()
+
+        monkeypatch.setattr(litellm, "success_callback", [listener] if registered else [])
+        monkeypatch.setattr(litellm, "_async_success_callback", [])
+        reply = await load_chat_model("openai/gpt-4o", ModelOptions(server.url)).complete(REQUEST)
+        if registered:
+            await asyncio.wait_for(heard.wait(), 30)
+        else:
+            await litellm.litellm_core_utils.logging_worker.GLOBAL_LOGGING_WORKER.flush()
+        return reply
+
+    monkeypatch.setattr(log, "get_standard_logging_object_payload", counted)
+    assert asyncio.run(ask_and_listen()).usage.cost_usd
+    assert bool(made) == registered
+
+
 def test_model_without_a_price_is_counted_as_unpriced(server: ModelServer) -> None:
     assert ask(server, "openai/my-own-llama").usage == Usage(
         calls=1, prompt_tokens=7, completion_tokens=3, cost_usd=0.0, unpriced_calls=1
