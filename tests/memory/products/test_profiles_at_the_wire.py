@@ -60,8 +60,9 @@ def test_mem0_as_its_makers_measure_it(with_product: Callable[[str], Path]) -> N
     assert len(ingestion) == 4
     assert not search
     assert all("## Custom Instructions" in one and "charity race" in one for one in ingestion)
-    assert sum("user: Alice: I moved" in one and "assistant: Bob: I stay" in one for one in ingestion) == 1
-    assert sum("assistant: Alice: I moved" in one and "user: Bob: I stay" in one for one in ingestion) == 1
+    new = [one.rpartition("## New Messages")[2].partition("## Observation Date")[0] for one in ingestion]
+    assert sum("user: Alice: I moved" in one and "assistant: Bob: I stay" in one for one in new) == 1
+    assert sum("assistant: Alice: I moved" in one and "user: Bob: I stay" in one for one in new) == 1
     (answer,) = tried.answers("r")
     assert answer["provenance"] == "message"
 
@@ -75,7 +76,7 @@ def test_graphiti_as_its_makers_measure_it(database: str, with_product: Callable
         write_dataset(tried.folder / "d.json", planted(0))
         _, search, prompt = asked(tried)
     ranked = [one for one in search if 'Respond with \\"True\\"' in one]
-    assert len(ranked) == len(search) == 6
+    assert len(ranked) == len(search) >= 6, "the search that warms it up may ask too"
     assert "# Summaries" in prompt
     assert "Speaker: " in prompt
     (answer,) = tried.answers("r")
