@@ -39,7 +39,7 @@ FLOORS = (
     ("results",),
     ("pipeline",),
     ("report",),
-    ("cli",),
+    ("cli", "testing"),
 )
 RANKS = {room: rank for rank, rooms in enumerate(FLOORS) for room in rooms}
 HEAVY = {

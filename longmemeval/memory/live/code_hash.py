@@ -163,16 +163,16 @@ def _inside(value: object) -> Iterable[tuple[object, object]] | None:
 
 def _is_elsewhere(module: str) -> bool:
     """Return whether a function or class of this module is known by the module, not by its own code."""
-    loaded = sys.modules.get(module)
-    return (module != "__main__" and getattr(loaded, "__file__", None) is not None) or _is_library(module)
+    in_file = module != "__main__" and getattr(sys.modules.get(module), "__file__", None) is not None
+    return in_file or _is_library(module)
 
 
 def _is_library(module: object) -> bool:
     """Return whether a module belongs to Python, to an installed package or to this one."""
-    if not isinstance(module, str):
+    if not isinstance(module, str) or module == "__main__":
         return False
     top = module.partition(".")[0]
-    if (top in sys.stdlib_module_names and top != "__main__") or top == __name__.partition(".")[0]:
+    if top in sys.stdlib_module_names or top == __name__.partition(".")[0]:
         return True
     file = getattr(sys.modules.get(module), "__file__", None)
     return file is not None and any(Path(file).is_relative_to(place) for place in _libraries())

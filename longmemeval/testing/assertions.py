@@ -1,0 +1,118 @@
+"""The assertions themselves: plain AssertionErrors, with the figures that pytest then shows."""
+
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from longmemeval.core.arguments import checked
+from longmemeval.dataset import Dataset
+from longmemeval.pipeline.compare.baseline import compare_to_baseline, load_baseline
+from longmemeval.pipeline.compare.comparison import points
+from longmemeval.pipeline.objects.data import Data, as_data
+from longmemeval.pipeline.objects.memory import Memory, as_memory
+from longmemeval.pipeline.objects.run import Run
+from longmemeval.pipeline.objects.verbs import prepare, retrieve
+from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions
+from longmemeval.results.graded.graded_run import Evaluation, load_graded
+from longmemeval.settings import Folders, folders
+
+
+@checked()
+def assert_recall(
+    memory: Memory | type | str,
+    data: Data | Dataset | str | Path,
+    *,
+    at: int = 10,
+    least: float = 0.8,
+    where: Folders | None = None,
+) -> None:
+    """Assert that a memory finds enough of the evidence; what is missing is prepared, no model answers.
+
+    Args:
+        memory: a `Memory`, a class, or what `--memory` takes.
+        data: what `load_dataset` gives, or what it takes.
+        at: the number of best hits that count.
+        least: the mean share of a question's evidence among them, between 0 and 1.
+        where: the folders; the rankings are not kept.
+
+    Raises:
+        AssertionError: it finds less, or it does not say which messages it found.
+        HarnessError: bad input.
+    """
+    chosen, used = as_data(data), as_memory(memory)
+    place = where or folders()
+    prepare(chosen, used, where=place)
+    with TemporaryDirectory() as scratch:
+        options = RetrievalOptions(measures=(f"recall@{at}",), run_id="asserted")
+        there = place.model_copy(update={"results_dir": Path(scratch)})
+        (ranked,) = retrieve(chosen, used, options=options, where=there).runs
+    found = [(result, mean) for result in ranked.results for mean in result.measures.values()]
+    known = [(result, mean) for result, mean in found if mean.mean is not None]
+    if not known:
+        raise AssertionError(
+            f"{used.name}: recall@{at} is not known, it does not say which messages or sessions its hits are from"
+        )
+    result, mean = known[0]
+    if mean.mean is not None and mean.mean < least:
+        types = (
+            f"{kind} {one.mean:.1%}"
+            for kind, of in result.by_type.items()
+            for one in of.values()
+            if one.mean is not None
+        )
+        raise AssertionError(
+            f"{used.name}: recall@{at} of {result.gold_rule} is {mean.mean:.1%}, at least {least:.1%} is wanted "
+            f"({mean.n} questions of {chosen.name}; {', '.join(types)})"
+        )
+
+
+@checked()
+def assert_no_regression(
+    run: Evaluation | Run | str,
+    baseline: Evaluation | Run | str | Path,
+    *,
+    margin: float = 0.03,
+    undecided_passes: bool = False,
+    seed: int = 0,
+    where: Folders | None = None,
+) -> None:
+    """Assert that a graded run is not worse than a baseline by more than a margin.
+
+    It passes where the 95 % interval of the difference lies above `-margin`. Where the interval reaches below it the
+    data cannot tell, and that fails too.
+
+    Args:
+        run: a graded run, or its id.
+        baseline: a graded run, its id, or a file that `compare --save-baseline` wrote.
+        margin: how much worse it may be, between 0 and 1.
+        undecided_passes: accept what the data cannot decide.
+        seed: of the resampling.
+        where: the folders; None: those of the run.
+
+    Raises:
+        AssertionError: it is worse, or that cannot be decided.
+        HarnessError: one of them is not graded, or they are of different data, questions or judges.
+    """
+    place = where or (folders() if isinstance(run, str) else run.where)
+    graded = _graded(run, place, None)
+    judge = graded.metrics.judge.id
+    named = str(baseline) if isinstance(baseline, str | Path) else _graded(baseline, place, judge).id
+    found = compare_to_baseline(graded, load_baseline(named, place, judge=judge), margin=margin, seed=seed)
+    low, high = (bound * 100 for bound in found.interval)
+    said = (
+        f"{found.run} against {found.baseline}: {found.difference * 100:+.1f} points [{low:+.1f}, {high:+.1f}], "
+        f"margin {points(margin)}"
+    )
+    if found.worse:
+        raise AssertionError(f"Worse: {said}; lost {', '.join(found.lost[:10])}")
+    if found.interval[0] < -margin and not undecided_passes:
+        raise AssertionError(
+            f"Undecided: {said}; {len(graded.credits)} questions cannot show it. Take more, a wider margin, or "
+            "undecided_passes=True"
+        )
+
+
+def _graded(run: Evaluation | Run | str, where: Folders, judge: str | None) -> Evaluation:
+    if isinstance(run, Evaluation):
+        return run
+    (graded,) = load_graded([run if isinstance(run, str) else run.id], where, judge=judge)
+    return graded
