@@ -6,6 +6,7 @@ from longmemeval.memory.configuration import (
     MemoryConfiguration,
     chosen_parameters,
     configuration_of,
+    definition_of,
     resolve_configuration,
 )
 from longmemeval.memory.external.live_classes import LIVE
@@ -44,7 +45,9 @@ class Memory:
         self.configuration = found
 
     def __repr__(self) -> str:
-        given = "".join(f", {name}={value!r}" for name, value in self.configuration.parameters.items())
+        usual = definition_of(self.configuration).parameters().model_dump(mode="json")
+        own = self.configuration.parameters.items()
+        given = "".join(f", {name}={value!r}" for name, value in own if name not in usual or usual[name] != value)
         return f"Memory({self.configuration.name!r}{given})"
 
     def __eq__(self, other: object) -> bool:

@@ -1,0 +1,80 @@
+"""The Python guide and the notebook run as they stand, in a script, in IPython and in a notebook's kernel."""
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support import ROOT, clean_environment
+
+BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+NOTEBOOK = ROOT / "examples" / "first_comparison.ipynb"
+
+
+def executed(folder: Path, *command: str) -> str:
+    environment = clean_environment(IPYTHONDIR=str(folder / ".ipython"), JUPYTER_CONFIG_DIR=str(folder / ".jupyter"))
+    whole = [sys.executable, *command]
+    done = subprocess.run(whole, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=240)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.fixture(scope="module")
+def guide(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
+    """A folder where the blocks of the guide have run as a script, and what they printed."""
+    folder = tmp_path_factory.mktemp("guide")
+    blocks = BLOCK.findall((ROOT / "docs" / "python.md").read_text())
+    assert len(blocks) >= 7
+    (folder / "guide.py").write_text("\n".join(blocks))
+    return folder, executed(folder, "guide.py")
+
+
+@pytest.mark.slow
+def test_the_guide_runs_as_a_script(guide: tuple[Path, str]) -> None:
+    _, printed = guide
+    assert printed.startswith("There is no winner: no difference between sample_hybrid_")
+    assert "Data('sample', 50 of 108 questions, a sample by type with seed 0)" in printed
+    assert "Run('short-notes', Notes, offline/extractive, 5 of 5 questions answered, completed) 0" in printed
+
+
+@pytest.mark.slow
+def test_in_ipython_the_same_code_is_the_same_memory(guide: tuple[Path, str]) -> None:
+    """The first block alone: the runs that the script made are found, none is made."""
+    folder, printed = guide
+    first = BLOCK.findall((ROOT / "docs" / "python.md").read_text())[0]
+    (folder / "first.py").write_text(first)
+    before = sorted(path.name for path in (folder / "results").iterdir())
+    again = executed(folder, "-m", "IPython", "--no-banner", "--colors=NoColor", "first.py")
+    assert again.strip().splitlines()[0] == printed.splitlines()[0]
+    assert sorted(path.name for path in (folder / "results").iterdir()) == before
+
+
+@pytest.mark.slow
+def test_the_notebook_runs_and_a_changed_cell_is_another_memory(tmp_path: Path) -> None:
+    notebook = json.loads(NOTEBOOK.read_text())
+    assert all(not cell.get("outputs") for cell in notebook["cells"])
+    text = outputs(tmp_path, notebook)
+    assert "There is no winner: no difference between sample_hybrid_" in text
+    assert "Data('sample', 50 of 108 questions, a sample by type with seed 0)" in text
+    assert (tmp_path / "report.html").stat().st_size > 100_000
+    made = {path.name for path in tmp_path.glob("results/sample_Notes_*")}
+    assert len(made) == 1
+    for cell in notebook["cells"]:
+        cell["source"] = "".join(cell["source"]).replace("self.kept[-limit:]", "self.kept[:limit]")
+    outputs(tmp_path, notebook)
+    runs = {path.name for path in tmp_path.glob("results/sample_*")}
+    assert len(runs) == 4
+    assert len({name for name in runs if "_Notes_" in name} - made) == 1
+
+
+def outputs(folder: Path, notebook: dict[str, Any]) -> str:
+    """All that the cells of a notebook show when nbconvert has run them."""
+    (folder / "n.ipynb").write_text(json.dumps(notebook))
+    executed(folder, "-m", "nbconvert", "--to", "notebook", "--execute", "--inplace", "n.ipynb")
+    cells = json.loads((folder / "n.ipynb").read_text())["cells"]
+    shown = [output for cell in cells if cell["cell_type"] == "code" for output in cell["outputs"]]
+    return "\n".join("".join(one.get("text") or one.get("data", {}).get("text/plain", [])) for one in shown)
