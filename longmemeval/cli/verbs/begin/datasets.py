@@ -10,13 +10,14 @@ from longmemeval.cli.options.completion import complete_dataset
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import Verbs
 from longmemeval.cli.output import err, out, print_json, print_table, printable
+from longmemeval.cli.verbs.begin.conversations import import_chats, label_evidence
 from longmemeval.report.tables.table import Table
 
 if TYPE_CHECKING:
     from longmemeval.benchmarks.catalogue import CatalogueEntry, Source
     from longmemeval.benchmarks.stats import DatasetStats, GroupCount
 
-app = typer.Typer(cls=Verbs, help="List, download, verify and describe data sets.")
+app = typer.Typer(cls=Verbs, help="List, download, verify and describe data sets; make one of your conversations.")
 
 Name = Annotated[
     str, typer.Argument(metavar="NAME", autocompletion=complete_dataset, help="A name from `datasets list`.")
@@ -265,3 +266,11 @@ add_verb(app, "list", list_datasets, example="longmemeval datasets list", all_op
 add_verb(app, "download", download_dataset, example="longmemeval datasets download longmemeval_s", all_options=False)
 add_verb(app, "verify", verify_dataset, example="longmemeval datasets verify sample", all_options=False)
 add_verb(app, "stats", show_stats, example="longmemeval datasets stats sample", all_options=False)
+add_verb(
+    app,
+    "import",
+    import_chats,
+    example="longmemeval datasets import conversations.json --questions questions.yaml --output mine",
+    all_options=False,
+)
+add_verb(app, "label", label_evidence, example="longmemeval datasets label mine", all_options=False)

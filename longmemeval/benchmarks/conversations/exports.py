@@ -1,0 +1,211 @@
+"""Read what chat programs export: ChatGPT, Claude, message lists in the OpenAI form, CSV of date, speaker and text."""
+
+import csv
+import io
+import zipfile
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.benchmarks.conversations.loader import converted
+from longmemeval.core.text_files import UnreadableError, decode_json, decode_text
+from longmemeval.errors import DataError
+from longmemeval.records import Role
+
+_INSIDE = "conversations.json"
+"""The file in the archives of ChatGPT and Claude."""
+_ASSISTANTS = ("assistant", "ai", "bot", "chatgpt", "claude", "gemini", "model")
+_KNOWN = "ChatGPT's or Claude's conversations.json (or the .zip), {role, content} messages as JSON or JSONL, or a CSV"
+
+
+class Said(Struct, frozen=True):
+    """One message of an export."""
+
+    role: Role
+    text: str
+    when: datetime | None
+    speaker: str = ""
+
+
+class Export(Struct):
+    """The conversations of one file, and what was left out, by reason."""
+
+    conversations: list[list[Said]] = []
+    left_out: Counter[str] = msgspec.field(default_factory=Counter)
+
+
+class _Author(Struct):
+    role: str
+
+
+class _Content(Struct):
+    content_type: str = "text"
+    parts: list[Any] = []
+
+
+class _GptMessage(Struct):
+    author: _Author
+    content: _Content | None = None
+    create_time: float | None = None
+
+
+class _Node(Struct):
+    message: _GptMessage | None = None
+    parent: str | None = None
+
+
+class _GptConversation(Struct):
+    mapping: dict[str, _Node]
+    current_node: str | None = None
+    create_time: float | None = None
+
+
+class _ClaudeMessage(Struct):
+    sender: str
+    text: str = ""
+    content: list[dict[str, Any]] = []
+    created_at: datetime | None = None
+
+
+class _ClaudeConversation(Struct):
+    chat_messages: list[_ClaudeMessage]
+
+
+class _Sent(Struct):
+    role: str
+    content: str | list[dict[str, Any]] | None = None
+    date: datetime | None = None
+    created_at: datetime | float | None = None
+
+
+def read_export(path: Path) -> Export:
+    """Return the conversations of an export.
+
+    Raises:
+        DataError: it cannot be read, or is of no known form; names file, record and field.
+    """
+    try:
+        data = _bytes(path)
+        if path.suffix == ".csv":
+            return _csv(path, decode_text(data))
+        lines = [line for line in data.splitlines() if line.strip()] if path.suffix == ".jsonl" else []
+        records = [decode_json(line, Any) for line in lines] if lines else decode_json(data, Any)
+    except (OSError, KeyError, zipfile.BadZipFile, UnreadableError) as error:
+        raise DataError(f"The export cannot be read: {error}", where=str(path), fix=f"Give {_KNOWN}") from error
+    if isinstance(records, Mapping):
+        records = [records]
+    if isinstance(records, list) and records and all(isinstance(one, Mapping) and "role" in one for one in records):
+        records = [{"messages": records}]
+    export, readers = Export(), {"mapping": _chatgpt, "chat_messages": _claude, "messages": _openai}
+    for number, record in enumerate(records if isinstance(records, list) else [None], start=1):
+        key = next((key for key in readers if isinstance(record, Mapping) and key in record), None)
+        if key is None:
+            raise DataError(
+                "This is no known form of conversation", where=f"{path}, conversation {number}", fix=f"Give {_KNOWN}"
+            )
+        said = list(readers[key](record, path, f"conversation {number}", export.left_out))
+        if said:
+            export.conversations.append(said)
+        else:
+            export.left_out["conversations without text"] += 1
+    return export
+
+
+def _bytes(path: Path) -> bytes:
+    if path.suffix == ".zip":
+        with zipfile.ZipFile(path) as archive:
+            return archive.read(_INSIDE)
+    return path.read_bytes()
+
+
+def _chatgpt(record: object, path: Path, place: str, left_out: Counter[str]) -> Iterator[Said]:
+    """Yield the branch that was shown last: a message that was edited has others beside it."""
+    found = converted(record, _GptConversation, path, place)
+    name = found.current_node or next(reversed(found.mapping), None)
+    branch: list[_GptMessage] = []
+    seen = set[str]()
+    while name in found.mapping and name not in seen:
+        seen.add(name)
+        node = found.mapping[name]
+        branch += [node.message] if node.message else []
+        name = node.parent or ""
+    others = [one.message for key, one in found.mapping.items() if key not in seen and one.message]
+    left_out["messages of earlier versions of a conversation"] += sum(map(bool, map(_text_of, others)))
+    for message in reversed(branch):
+        when = _moment(message.create_time or found.create_time)
+        yield from _kept(message.author.role, _text_of(message), when, left_out)
+
+
+def _text_of(message: _GptMessage) -> str:
+    parts = (
+        message.content.parts if message.content and message.content.content_type in ("text", "multimodal_text") else []
+    )
+    return "\n".join(part for part in parts if isinstance(part, str)).strip()
+
+
+def _claude(record: object, path: Path, place: str, left_out: Counter[str]) -> Iterator[Said]:
+    for message in converted(record, _ClaudeConversation, path, place).chat_messages:
+        text = message.text or _joined(message.content)
+        role = "user" if message.sender == "human" else message.sender
+        yield from _kept(role, text, _moment(message.created_at), left_out)
+
+
+def _openai(record: object, path: Path, place: str, left_out: Counter[str]) -> Iterator[Said]:
+    whole = converted(record, dict[str, Any], path, place)
+    begun = whole.get("date") or whole.get("created_at")
+    for number, one in enumerate(converted(whole["messages"], list[Any], path, f"{place}, messages"), start=1):
+        sent = converted(
+            {"date": begun, **one} if isinstance(one, dict) else one, _Sent, path, f"{place}, message {number}"
+        )
+        text = sent.content if isinstance(sent.content, str) else _joined(sent.content or [])
+        yield from _kept(sent.role, text, _moment(sent.created_at or sent.date), left_out)
+
+
+def _csv(path: Path, text: str) -> Export:
+    rows = list(csv.DictReader(io.StringIO(text)))
+    export = Export()
+    said: list[Said] = []
+    for number, row in enumerate(rows, start=2):
+        for column in ("date", "speaker", "text"):
+            if row.get(column) is None:
+                raise DataError(
+                    f"There is no '{column}'", where=f"{path}, line {number}", fix="Give columns date, speaker and text"
+                )
+        try:
+            when = _moment(datetime.fromisoformat(row["date"]))
+        except ValueError as error:
+            fix = "Write dates as 2026-11-22 or 2026-11-22T09:30"
+            raise DataError(f"'{row['date']}' is no date", where=f"{path}, line {number}, date", fix=fix) from error
+        speaker = row["speaker"].strip()
+        role = "assistant" if speaker.lower() in _ASSISTANTS else "user"
+        named = "" if speaker.lower() in (*_ASSISTANTS, "user") else speaker
+        said += _kept(role, row["text"], when, export.left_out, named)
+    export.conversations = [said] if said else []
+    return export
+
+
+def _kept(role: str, text: str, when: datetime | None, left_out: Counter[str], speaker: str = "") -> Iterator[Said]:
+    """Yield a message of a user or an assistant that has text."""
+    if role not in ("user", "assistant"):
+        left_out[f"messages of {role}"] += bool(text.strip())
+    elif not text.strip():
+        left_out["messages without text, such as pictures and calls of tools"] += 1
+    else:
+        yield Said("user" if role == "user" else "assistant", text.strip(), when, speaker)
+
+
+def _joined(parts: list[dict[str, Any]]) -> str:
+    return "\n".join(str(part["text"]) for part in parts if part.get("type") == "text" and "text" in part)
+
+
+def _moment(when: datetime | float | None) -> datetime | None:
+    """Return a time without zone and seconds: as written, or for seconds since 1970 that of UTC."""
+    if when is None:
+        return None
+    found = datetime.fromtimestamp(when, UTC) if isinstance(when, int | float) else when
+    return found.replace(tzinfo=None, second=0, microsecond=0)

@@ -1,0 +1,45 @@
+"""Propose evidence for questions by recall, and keep what was accepted."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.benchmarks.conversations.loader import EVIDENCE, AskedQuestion, load, read_evidence, read_questions
+from longmemeval.benchmarks.conversations.loader import QUESTIONS as FILE
+from longmemeval.core.files import write_atomic
+from longmemeval.core.text.words import content_words
+from longmemeval.records import Message
+from longmemeval.storage.messages import haystack_messages
+
+
+class Proposal(Struct, frozen=True):
+    """Messages that may be the evidence of one question, the best first."""
+
+    asked: AskedQuestion
+    messages: tuple[Message, ...]
+
+
+def proposals(folder: Path, top: int) -> Iterator[Proposal]:
+    """Yield proposals for the questions that have an answer and no evidence.
+
+    Messages are ranked by BM25 over the words of question and answer.
+    """
+    from rank_bm25 import BM25Okapi
+
+    messages = haystack_messages(next(load(folder, "").haystacks()))
+    index = BM25Okapi([content_words(message.content) or [""] for message in messages])
+    labelled = read_evidence(folder)
+    for asked in read_questions(folder / FILE):
+        if asked.answer is None or asked.evidence or asked.id in labelled:
+            continue
+        scores = index.get_scores(content_words(f"{asked.question} {asked.answer}"))
+        best = sorted(range(len(messages)), key=lambda place: -scores[place])[:top]
+        yield Proposal(asked, tuple(messages[place] for place in best))
+
+
+def accept(folder: Path, question_id: str, message_ids: list[str]) -> None:
+    """Keep the evidence of a question in `evidence.json`; an empty list says that it was looked for."""
+    found = {**read_evidence(folder), question_id: tuple(message_ids)}
+    write_atomic(folder / EVIDENCE, msgspec.json.format(msgspec.json.encode(found, order="sorted")))

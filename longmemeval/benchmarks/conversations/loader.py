@@ -1,0 +1,150 @@
+"""Read a folder of sessions, questions and evidence."""
+
+from datetime import datetime
+from functools import cached_property
+from pathlib import Path
+from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.benchmarks.conversations.benchmark import SESSIONS
+from longmemeval.benchmarks.in_memory import InMemoryDataset
+from longmemeval.core.files import sha256_file, sha256_text
+from longmemeval.core.text_files import UnreadableError, decode_format, decode_json, load_yaml, read_text
+from longmemeval.errors import DataError
+from longmemeval.records import Gold, Haystack, Question, Role, Session, Turn
+
+QUESTIONS, EVIDENCE = "questions.yaml", "evidence.json"
+FORMAT = 1
+UNANSWERABLE = "unanswerable"
+T = TypeVar("T")
+
+
+class StoredMessage(Struct, frozen=True, omit_defaults=True):
+    """A message of `sessions.json`."""
+
+    role: Role
+    text: str
+    speaker: str = ""
+
+
+class StoredSession(Struct, frozen=True):
+    """A session of `sessions.json`."""
+
+    id: str
+    date: datetime
+    messages: tuple[StoredMessage, ...]
+
+
+class StoredSessions(Struct, frozen=True):
+    """The file `sessions.json`."""
+
+    format: int
+    sessions: tuple[StoredSession, ...]
+
+
+class AskedQuestion(Struct, frozen=True, forbid_unknown_fields=True):
+    """A question of `questions.yaml`."""
+
+    question: str
+    answer: str | int | None = None
+    """None: nothing in the sessions answers it."""
+    id: str = ""
+    type: str = ""
+    date: datetime | None = None
+    """None: that of the last session."""
+    evidence: tuple[str, ...] = ()
+    """Message ids (`s001:3`); those of `evidence.json` count too."""
+
+
+class OwnConversations(InMemoryDataset):
+    """A `Dataset` over the files of one folder."""
+
+    @property
+    def files(self) -> tuple[Path, ...]:
+        """Sessions, questions and evidence."""
+        return tuple(path for name in (SESSIONS, QUESTIONS, EVIDENCE) if (path := self.path / name).exists())
+
+    @cached_property
+    def sha256(self) -> str:
+        """Hash of the files' bytes."""
+        return sha256_text("".join(f"{path.name}:{sha256_file(path)}\n" for path in self.files))
+
+
+def load(path: Path, name: str) -> OwnConversations:
+    """Return the data set in a folder; all its sessions are one history."""
+    sessions = read_sessions(path)
+    if not sessions:
+        raise DataError("There is no session", where=str(path / SESSIONS))
+    asked, labelled = read_questions(path / QUESTIONS), read_evidence(path)
+    history = Haystack(path.name, tuple(_session(one) for one in sessions))
+    last = sessions[-1].date
+    pairs = [_pair(one, path.name, last, labelled.get(one.id, ())) for one in asked]
+    return OwnConversations("conversations", path, name, [history], pairs)
+
+
+def read_sessions(folder: Path) -> tuple[StoredSession, ...]:
+    """Return the sessions of a folder, in time order.
+
+    Raises:
+        DataError: the file is missing or damaged.
+    """
+    path = folder / SESSIONS
+    try:
+        return decode_format(path.read_bytes(), StoredSessions, FORMAT, "The sessions", str(path)).sessions
+    except (OSError, UnreadableError) as error:
+        fix = "Write it with `longmemeval datasets import`"
+        raise DataError(f"The sessions cannot be read: {error}", where=str(path), fix=fix) from error
+
+
+def read_questions(path: Path) -> list[AskedQuestion]:
+    """Return the questions of a YAML or JSON file, each with an id.
+
+    Raises:
+        DataError: it cannot be read; names record and field.
+    """
+    try:
+        records = load_yaml(read_text(path))
+    except (OSError, UnreadableError) as error:
+        fix = "Write a list of `question:` and `answer:` there"
+        raise DataError(f"The questions cannot be read: {error}", where=str(path), fix=fix) from error
+    if not isinstance(records, list) or not records:
+        raise DataError("This is no list of questions", where=str(path), fix="Begin each with `- question:`")
+    found = [converted(one, AskedQuestion, path, f"question {number}") for number, one in enumerate(records, start=1)]
+    return [msgspec.structs.replace(one, id=one.id or f"q{number:02}") for number, one in enumerate(found, start=1)]
+
+
+def read_evidence(folder: Path) -> dict[str, tuple[str, ...]]:
+    """Return the labelled message ids by question id."""
+    path = folder / EVIDENCE
+    return decode_json(path.read_bytes(), dict[str, tuple[str, ...]]) if path.exists() else {}
+
+
+def converted(record: object, kind: type[T], path: Path, place: str) -> T:
+    """Return a record of a file as a `kind`.
+
+    Raises:
+        DataError: it is none; names file, record and field.
+    """
+    try:
+        return msgspec.convert(record, kind, strict=False)
+    except msgspec.ValidationError as error:
+        what, _, field = str(error).partition(" - at `$.")
+        raise DataError(f"{what}", where=f"{path}, {place}{', ' if field else ''}{field.rstrip('`')}") from error
+
+
+def _session(stored: StoredSession) -> Session:
+    turns = tuple(Turn(one.role, one.text, one.speaker) for one in stored.messages)
+    return Session(stored.id, stored.date, f"{stored.date:%Y-%m-%d %H:%M}", turns)
+
+
+def _pair(asked: AskedQuestion, haystack: str, last: datetime, labelled: tuple[str, ...]) -> tuple[Question, Gold]:
+    date = (asked.date or last).replace(tzinfo=None)
+    evidence = tuple(dict.fromkeys((*asked.evidence, *labelled)))
+    sessions = tuple(dict.fromkeys(name.rpartition(":")[0] for name in evidence))
+    abstention = asked.answer is None
+    kind = asked.type or (UNANSWERABLE if abstention else "question")
+    answer = "Nothing in the conversations answers this." if asked.answer is None else asked.answer
+    gold = Gold(asked.id, kind, answer, sessions, evidence, abstention)
+    return Question(asked.id, asked.question, date, f"{date:%Y-%m-%d %H:%M}", haystack), gold

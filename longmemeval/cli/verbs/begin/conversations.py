@@ -1,0 +1,88 @@
+"""`longmemeval datasets import` and `datasets label`: conversations of your own."""
+
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from longmemeval.cli.next_step import command_line
+from longmemeval.cli.options.panels import OUTPUT, WHAT
+from longmemeval.cli.options.shared import Json
+from longmemeval.cli.output import err, out, print_json, printable
+
+
+def import_chats(
+    exports: Annotated[
+        list[Path], typer.Argument(metavar="EXPORT", help="ChatGPT or Claude export, message list, or CSV; repeatable.")
+    ],
+    output: Annotated[Path, typer.Option(metavar="FOLDER", rich_help_panel=OUTPUT, help="The data set to write.")],
+    questions: Annotated[
+        Path | None,
+        typer.Option(metavar="FILE", rich_help_panel=WHAT, help="YAML or JSON list of question and answer."),
+    ] = None,
+    date: Annotated[
+        datetime | None,
+        typer.Option(metavar="DATE", rich_help_panel=WHAT, help="The date of messages that have none."),
+    ] = None,
+    json: Json = False,
+) -> None:
+    """Make a data set of exported conversations.
+
+    All exports together are one person's history; what was said on one day in one conversation is a session.
+    """
+    from longmemeval.benchmarks.conversations import importing
+
+    done = importing.import_chats(exports, output, questions=questions, date=date)
+    if json:
+        print_json(done)
+        return
+    out.print(
+        f"{done.sessions:,} sessions with {done.messages:,} messages, {done.first:%Y-%m-%d} to {done.last:%Y-%m-%d}, "
+        f"and {done.questions:,} questions: {printable(done.folder)}"
+    )
+    for title, counts in (("Left out", done.left_out), ("Can mislead", done.misleading)):
+        for what, count in counts.items():
+            out.print(printable(f"{title}: {count:,} {what}"))
+    if not done.questions:
+        out.print(printable(f"Write questions into {output / 'questions.yaml'}: a list of `question:` and `answer:`."))
+    err.next(command_line("datasets", "label", str(output)))
+
+
+def label_evidence(
+    folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A data set that `datasets import` wrote.")],
+    top: Annotated[int, typer.Option(min=1, metavar="N", rich_help_panel=WHAT, help="Messages to propose.")] = 5,
+) -> None:
+    """Choose the evidence of questions among proposed messages.
+
+    Recall is measured against it. Label before you prepare: labels belong to the data.
+    """
+    from longmemeval.benchmarks.conversations.labels import accept, proposals
+
+    kept = 0
+    for proposal in proposals(folder, top):
+        asked = proposal.asked
+        out.print(printable(f"\n{asked.question}  [{asked.answer}]"))
+        for number, message in enumerate(proposal.messages, start=1):
+            text = " ".join(message.content.split())
+            shown = text if len(text) <= 160 else f"{text[:160]} …"
+            out.print(printable(f"  {number}  {message.created_at:%Y-%m-%d} {message.role}: {shown}"))
+        chosen = _numbers(len(proposal.messages))
+        if chosen is None:
+            break
+        accept(folder, asked.id, [proposal.messages[number - 1].message_id for number in chosen])
+        kept += 1
+    out.print(f"{kept} questions labelled; {printable(str(folder / 'evidence.json'))} has them.")
+    err.next(command_line("run", "-d", str(folder), "-m", "hybrid", "--model", "offline/extractive"))
+
+
+def _numbers(most: int) -> list[int] | None:
+    """Return the numbers that were typed, none for an empty line; None to stop."""
+    while True:
+        typed = typer.prompt("Evidence (such as 1 3; Enter: none of them; q: stop)", default="", show_default=False)
+        if typed.strip() == "q":
+            return None
+        words = typed.replace(",", " ").split()
+        if all(word.isdigit() and 1 <= int(word) <= most for word in words):
+            return [int(word) for word in words]
+        err.print(f"Type numbers from 1 to {most}.")
