@@ -18,6 +18,19 @@ if TYPE_CHECKING:
     from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions
     from longmemeval.pipeline.objects.data import Data, load_dataset
     from longmemeval.pipeline.objects.memory import Memory
+    from longmemeval.pipeline.objects.more_verbs import (
+        check_judge,
+        demo,
+        download_dataset,
+        export,
+        import_answers,
+        import_chats,
+        inspect,
+        make_board,
+        merge,
+        sign,
+        verify,
+    )
     from longmemeval.pipeline.objects.run import Run, evaluate, runs
     from longmemeval.pipeline.objects.running import arun, run
     from longmemeval.pipeline.objects.verbs import compare, prepare, retrieve
@@ -51,17 +64,28 @@ _HOMES = {
     "RunOptions": "pipeline.run.run",
     "abstains": "judges.offline.refusal",
     "arun": "pipeline.objects.running",
+    "check_judge": "pipeline.objects.more_verbs",
     "compare": "pipeline.objects.verbs",
+    "demo": "pipeline.objects.more_verbs",
+    "download_dataset": "pipeline.objects.more_verbs",
     "evaluate": "pipeline.objects.run",
+    "export": "pipeline.objects.more_verbs",
     "folders": "settings",
+    "import_answers": "pipeline.objects.more_verbs",
+    "import_chats": "pipeline.objects.more_verbs",
+    "inspect": "pipeline.objects.more_verbs",
     "load_dataset": "pipeline.objects.data",
+    "make_board": "pipeline.objects.more_verbs",
+    "merge": "pipeline.objects.more_verbs",
     "prepare": "pipeline.objects.verbs",
     "reading_configuration": "reading.reader",
     "render_report": "report.write",
     "retrieve": "pipeline.objects.verbs",
     "run": "pipeline.objects.running",
     "runs": "pipeline.objects.run",
+    "sign": "pipeline.objects.more_verbs",
     "sweep": "pipeline.sweep.sweep",
+    "verify": "pipeline.objects.more_verbs",
     "write_report": "report.write",
 }
 
@@ -84,17 +108,28 @@ __all__ = [
     "RunOptions",
     "abstains",
     "arun",
+    "check_judge",
     "compare",
+    "demo",
+    "download_dataset",
     "evaluate",
+    "export",
     "folders",
+    "import_answers",
+    "import_chats",
+    "inspect",
     "load_dataset",
+    "make_board",
+    "merge",
     "prepare",
     "reading_configuration",
     "render_report",
     "retrieve",
     "run",
     "runs",
+    "sign",
     "sweep",
+    "verify",
     "write_report",
 ]
 

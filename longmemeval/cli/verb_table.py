@@ -34,7 +34,7 @@ HEADINGS = {
 }
 SUMMARIES = {
     "demo": "Run the whole pipeline on the shipped sample.",
-    "datasets": "List, download, verify and describe data sets.",
+    "datasets": "List, download, verify and describe data sets, or make one.",
     "prepare": "Turn each haystack into a fixture, once.",
     "run": "Answer the questions from prepared fixtures.",
     "evaluate": "Grade stored answers with a judge.",

@@ -1,11 +1,13 @@
 """What Python users hold: data, memories, runs, evaluations and comparisons."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import longmemeval as lme
+from longmemeval.cli.verb_table import FOLDERS
 from longmemeval.errors import HarnessError
 from longmemeval.memory.external.serving.records import Session
 from longmemeval.results.manifest import read_manifest
@@ -47,6 +49,35 @@ def test_a_verb_shares_its_name_with_no_package() -> None:
     assert {"report", "memory", "errors"} <= taken
     assert set(lme.__all__) & taken == set()
     assert all(hasattr(lme, name) for name in lme.__all__)
+
+
+FUNCTIONS = {
+    **{"demo": "demo", "datasets": "load_dataset", "prepare": "prepare", "run": "run", "evaluate": "evaluate"},
+    **{"runs": "runs", "status": "runs", "inspect": "inspect", "facts": "Engram", "retrieval": "retrieve"},
+    **{"compare": "compare", "report": "write_report", "sweep": "sweep", "verify": "verify", "sign": "sign"},
+    **{"judge": "check_judge", "import": "import_answers", "export": "export", "merge": "merge"},
+    **{"board": "make_board", "memory": "Memory"},
+}
+NOT_IN_PYTHON = {"plugins"}
+
+
+def test_every_verb_of_the_command_line_is_there() -> None:
+    assert {verb for verbs in FOLDERS.values() for verb in verbs} == FUNCTIONS.keys() | NOT_IN_PYTHON
+    assert set(FUNCTIONS.values()) <= set(lme.__all__)
+
+
+def test_a_run_is_verified_inspected_and_exported(data: lme.Data, folder: Path) -> None:
+    run = lme.run(data, "bm25", MODEL)
+    graded = run.evaluate(OFFLINE)
+    assert lme.verify(graded).problems == ()
+    assert len(lme.inspect(data, "q0", "bm25").recalled) == 1
+    assert (lme.export(run, output=folder / "out") / f"{run.id}.csv").read_text().count("\n") >= 4
+    official = lme.export(graded, "official", output=folder / "theirs") / f"{run.id}.jsonl"
+    again = lme.import_answers(official, data, name="theirs").evaluate(OFFLINE)
+    assert (again.id, again.score) == ("theirs", graded.score)
+    call: Callable[..., object] = lme.verify
+    with pytest.raises(HarnessError, match="Did you mean 'run'"):
+        call(runn=run)
 
 
 def test_a_sample_is_the_one_of_the_command_line() -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from longmemeval.benchmarks.catalogue import CatalogueEntry, Source
     from longmemeval.benchmarks.stats import DatasetStats, GroupCount
 
-app = typer.Typer(cls=Verbs, help="List, download, verify and describe data sets; make one of your conversations.")
+app = typer.Typer(cls=Verbs, help="List, download, verify and describe data sets, or make one.")
 
 Name = Annotated[
     str, typer.Argument(metavar="NAME", autocompletion=complete_dataset, help="A name from `datasets list`.")

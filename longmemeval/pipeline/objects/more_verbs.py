@@ -1,0 +1,196 @@
+"""The verbs that look at runs, defend them and hand them on, by the same arguments as on the command line."""
+
+from pathlib import Path
+from typing import Literal
+
+from longmemeval.benchmarks.catalogue import catalogue_entry
+from longmemeval.benchmarks.conversations.importing import ImportedChats
+from longmemeval.benchmarks.conversations.importing import import_chats as make_of_chats
+from longmemeval.benchmarks.download import download
+from longmemeval.core.arguments import checked
+from longmemeval.dataset import Dataset
+from longmemeval.pipeline import demo as demonstration
+from longmemeval.pipeline.board import board
+from longmemeval.pipeline.inspect import inspect as inspecting
+from longmemeval.pipeline.inspect.inspect import Inspection
+from longmemeval.pipeline.judge_check.check import CheckOutcome, JudgeChecking
+from longmemeval.pipeline.merge import merge as merging
+from longmemeval.pipeline.objects.data import Data, as_data
+from longmemeval.pipeline.objects.memory import Memory, as_memory
+from longmemeval.pipeline.objects.run import Run
+from longmemeval.pipeline.verify import sign as signing
+from longmemeval.pipeline.verify import verify as verifying
+from longmemeval.pipeline.verify.signature import Signature
+from longmemeval.pipeline.verify.verify import Verification
+from longmemeval.results.formats.export_csv import export_csv
+from longmemeval.results.formats.export_trec import export_trec
+from longmemeval.results.formats.official_logs import export_official, import_official
+from longmemeval.results.graded.graded_run import Evaluation
+from longmemeval.settings import Folders, folders
+
+
+@checked()
+def demo(*, everything: bool = False, where: Folders | None = None) -> list[Evaluation]:
+    """Run the whole pipeline on the shipped sample, offline; finished work is not repeated.
+
+    Args:
+        everything: every memory configuration and control.
+        where: the folders; None: from the environment.
+    """
+    return demonstration.run_demo("hnsw", where or folders(), everything=everything).evaluations
+
+
+@checked()
+def download_dataset(name: str, *, where: Folders | None = None) -> Path:
+    """Download a data set of the catalogue, check its hash and return its path; one that is there is only checked.
+
+    Raises:
+        HarnessError: there is no such data set, it cannot be reached, or its hash is wrong.
+    """
+    return download(catalogue_entry(name), (where or folders()).data_dir)
+
+
+@checked()
+def import_chats(*exports: str | Path, output: str | Path, questions: str | Path | None = None) -> ImportedChats:
+    """Make a data set, a folder, of exported conversations; see `longmemeval datasets import`.
+
+    Raises:
+        DataError: an export or a question cannot be read; names file, record and field.
+    """
+    return make_of_chats([Path(one) for one in exports], Path(output), questions=Path(questions) if questions else None)
+
+
+@checked()
+def inspect(
+    data: Data | Dataset | str | Path,
+    identifier: str,
+    *memories: Memory | type | str,
+    prepared: str = "default",
+    where: Folders | None = None,
+) -> Inspection:
+    """Look at one question or haystack, and at what memories recall for it.
+
+    Args:
+        data: what `load_dataset` gives, or what it takes.
+        identifier: id of a question or haystack.
+        memories: prepared ones.
+        prepared: name of the preparation.
+        where: the folders; None: from the environment.
+
+    Raises:
+        HarnessError: there is no such question or haystack, or it is not prepared.
+    """
+    used = [as_memory(one).configuration for one in memories]
+    return inspecting.inspect(as_data(data).dataset, identifier, used, preparation=prepared, where=where or folders())
+
+
+@checked()
+def verify(
+    run: Run | Evaluation | str, *, public_key: Path | None = None, where: Folders | None = None
+) -> Verification:
+    """Check all hashes of a run, and recompute every number from its files.
+
+    Args:
+        run: a run, its id, or a preparation as `DATASET/PREPARATION`.
+        public_key: of whoever signed it.
+        where: the folders; None: those of the run.
+
+    Raises:
+        HarnessError: there is no such run.
+    """
+    return verifying.verify(_id(run), public_key=public_key, where=_where(run, where))
+
+
+@checked()
+def sign(run: Run | Evaluation | str, key: Path, *, where: Folders | None = None) -> Signature:
+    """Sign all files of a run with an Ed25519 private key (PEM, OpenSSH).
+
+    Raises:
+        HarnessError: there is no such run or key, or the extra `sign` is missing.
+    """
+    return signing.sign(_id(run), key, where=_where(run, where) or folders())
+
+
+@checked()
+def merge(*runs: Run | str, name: str | None = None, where: Folders | None = None) -> Run:
+    """Make one run of the runs of all shards, which stay as they are.
+
+    Raises:
+        HarnessError: a shard is missing, or they differ in more than their questions.
+    """
+    place = where or folders()
+    return Run(merging.merge([_id(one) for one in runs], run_id=name, where=place).run_id, place)
+
+
+@checked()
+def export(
+    run: Run | Evaluation | str,
+    format: Literal["csv", "trec", "official"] = "csv",
+    *,
+    output: Path | None = None,
+    where: Folders | None = None,
+) -> Path:
+    """Write a run in a format that other tools read, and return the folder of its files.
+
+    Args:
+        run: a graded run; for `trec` one of rankings.
+        format: `csv`, one row per question; `trec`, run and qrels; `official`, as the authors' own scripts.
+        output: a folder; None: the run's own.
+        where: the folders; None: those of the run.
+
+    Raises:
+        HarnessError: there is no such run, or it does not hold what the format takes.
+    """
+    write = {"csv": export_csv, "trec": export_trec, "official": export_official}[format]
+    place = _where(run, where) or folders()
+    write(_id(run), output, where=place)
+    return output or place.results_dir / _id(run)
+
+
+@checked()
+def import_answers(
+    file: Path, data: Data | Dataset | str | Path, *, name: str | None = None, where: Folders | None = None
+) -> Run:
+    """Make a run of another system's answers: JSONL of `{"question_id", "hypothesis"}`, or a judged log.
+
+    Raises:
+        HarnessError: the file cannot be read, or answers other questions.
+    """
+    place = where or folders()
+    return Run(import_official(file, as_data(data).dataset, run_id=name, where=place).run_id, place)
+
+
+@checked()
+def check_judge(
+    data: Data | Dataset | str | Path, judge: str | None = None, *, where: Folders | None = None
+) -> CheckOutcome:
+    """Have a judge grade planted answers whose truth is known; later scores are shown with its error rates.
+
+    Args:
+        data: the plants answer its questions.
+        judge: as of `evaluate`; None: the benchmark's own.
+        where: the folders; None: from the environment.
+
+    Raises:
+        HarnessError: the benchmark does not define how plants are made, or there is no such judge.
+    """
+    chosen = as_data(data)
+    return JudgeChecking(chosen.dataset, judge, selection=chosen.selection, where=where).check()
+
+
+@checked()
+def make_board(*folders_of_runs: Path, where: Folders | None = None) -> board.MadeBoard:
+    """Verify the runs below folders and rank those that hold.
+
+    Raises:
+        HarnessError: there is no run.
+    """
+    return board.make_board(folders_of_runs, where=where)
+
+
+def _id(run: Run | Evaluation | str) -> str:
+    return run if isinstance(run, str) else run.id
+
+
+def _where(run: Run | Evaluation | str, where: Folders | None) -> Folders | None:
+    return where or (None if isinstance(run, str) else run.where)
