@@ -196,6 +196,7 @@ RUN_VERBS = {
     "longmemeval.pipeline.run.estimate",
     "longmemeval.pipeline.evaluate.estimate",
     "longmemeval.pipeline.run.like",
+    "longmemeval.testing.assertions",
 }
 
 

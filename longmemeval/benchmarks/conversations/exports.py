@@ -5,14 +5,14 @@ import io
 import zipfile
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct
 
-from longmemeval.benchmarks.conversations.loader import converted
+from longmemeval.benchmarks.conversations.loader import converted, moment
 from longmemeval.core.text_files import UnreadableError, decode_json, decode_text
 from longmemeval.errors import DataError
 from longmemeval.records import Role
@@ -69,7 +69,7 @@ class _ClaudeMessage(Struct):
     sender: str
     text: str = ""
     content: list[dict[str, Any]] = []
-    created_at: datetime | None = None
+    created_at: str | float | None = None
 
 
 class _ClaudeConversation(Struct):
@@ -79,8 +79,8 @@ class _ClaudeConversation(Struct):
 class _Sent(Struct):
     role: str
     content: str | list[dict[str, Any]] | None = None
-    date: datetime | None = None
-    created_at: datetime | float | None = None
+    date: str | float | None = None
+    created_at: str | float | None = None
 
 
 def read_export(path: Path) -> Export:
@@ -94,15 +94,14 @@ def read_export(path: Path) -> Export:
         if path.suffix == ".csv":
             return _csv(path, decode_text(data))
         lines = [line for line in data.splitlines() if line.strip()] if path.suffix == ".jsonl" else []
-        records = [decode_json(line, Any) for line in lines] if lines else decode_json(data, Any)
+        found: object = [decode_json(line, object) for line in lines] if lines else decode_json(data, object)
     except (OSError, KeyError, zipfile.BadZipFile, UnreadableError) as error:
         raise DataError(f"The export cannot be read: {error}", where=str(path), fix=f"Give {_KNOWN}") from error
-    if isinstance(records, Mapping):
-        records = [records]
-    if isinstance(records, list) and records and all(isinstance(one, Mapping) and "role" in one for one in records):
+    records: list[object] = found if isinstance(found, list) else [found]
+    if records and all(isinstance(one, Mapping) and "role" in one for one in records):
         records = [{"messages": records}]
     export, readers = Export(), {"mapping": _chatgpt, "chat_messages": _claude, "messages": _openai}
-    for number, record in enumerate(records if isinstance(records, list) else [None], start=1):
+    for number, record in enumerate(records, start=1):
         key = next((key for key in readers if isinstance(record, Mapping) and key in record), None)
         if key is None:
             raise DataError(
@@ -137,7 +136,7 @@ def _chatgpt(record: object, path: Path, place: str, left_out: Counter[str]) -> 
     others = [one.message for key, one in found.mapping.items() if key not in seen and one.message]
     left_out["messages of earlier versions of a conversation"] += sum(map(bool, map(_text_of, others)))
     for message in reversed(branch):
-        when = _moment(message.create_time or found.create_time)
+        when = moment(message.create_time or found.create_time, f"{path}, {place}")
         yield from _kept(message.author.role, _text_of(message), when, left_out)
 
 
@@ -149,10 +148,11 @@ def _text_of(message: _GptMessage) -> str:
 
 
 def _claude(record: object, path: Path, place: str, left_out: Counter[str]) -> Iterator[Said]:
-    for message in converted(record, _ClaudeConversation, path, place).chat_messages:
+    for number, message in enumerate(converted(record, _ClaudeConversation, path, place).chat_messages):
         text = message.text or _joined(message.content)
         role = "user" if message.sender == "human" else message.sender
-        yield from _kept(role, text, _moment(message.created_at), left_out)
+        when = moment(message.created_at, f"{path}, {place}, chat_messages[{number}].created_at")
+        yield from _kept(role, text, when, left_out)
 
 
 def _openai(record: object, path: Path, place: str, left_out: Counter[str]) -> Iterator[Said]:
@@ -163,7 +163,8 @@ def _openai(record: object, path: Path, place: str, left_out: Counter[str]) -> I
             {"date": begun, **one} if isinstance(one, dict) else one, _Sent, path, f"{place}, message {number}"
         )
         text = sent.content if isinstance(sent.content, str) else _joined(sent.content or [])
-        yield from _kept(sent.role, text, _moment(sent.created_at or sent.date), left_out)
+        when = moment(sent.created_at or sent.date, f"{path}, {place}, message {number}, date")
+        yield from _kept(sent.role, text, when, left_out)
 
 
 def _csv(path: Path, text: str) -> Export:
@@ -176,11 +177,7 @@ def _csv(path: Path, text: str) -> Export:
                 raise DataError(
                     f"There is no '{column}'", where=f"{path}, line {number}", fix="Give columns date, speaker and text"
                 )
-        try:
-            when = _moment(datetime.fromisoformat(row["date"]))
-        except ValueError as error:
-            fix = "Write dates as 2026-11-22 or 2026-11-22T09:30"
-            raise DataError(f"'{row['date']}' is no date", where=f"{path}, line {number}, date", fix=fix) from error
+        when = moment(row["date"], f"{path}, line {number}, date")
         speaker = row["speaker"].strip()
         role = "assistant" if speaker.lower() in _ASSISTANTS else "user"
         named = "" if speaker.lower() in (*_ASSISTANTS, "user") else speaker
@@ -201,11 +198,3 @@ def _kept(role: str, text: str, when: datetime | None, left_out: Counter[str], s
 
 def _joined(parts: list[dict[str, Any]]) -> str:
     return "\n".join(str(part["text"]) for part in parts if part.get("type") == "text" and "text" in part)
-
-
-def _moment(when: datetime | float | None) -> datetime | None:
-    """Return a time without zone and seconds: as written, or for seconds since 1970 that of UTC."""
-    if when is None:
-        return None
-    found = datetime.fromtimestamp(when, UTC) if isinstance(when, int | float) else when
-    return found.replace(tzinfo=None, second=0, microsecond=0)

@@ -1,9 +1,9 @@
 """Read a folder of sessions, questions and evidence."""
 
-from datetime import datetime
+from datetime import UTC, date, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -52,8 +52,8 @@ class AskedQuestion(Struct, frozen=True, forbid_unknown_fields=True):
     """None: nothing in the sessions answers it."""
     id: str = ""
     type: str = ""
-    date: datetime | None = None
-    """None: that of the last session."""
+    date: Any = None
+    """None: that of the last session; else a date, or a date and a time."""
     evidence: tuple[str, ...] = ()
     """Message ids (`s001:3`); those of `evidence.json` count too."""
 
@@ -112,7 +112,12 @@ def read_questions(path: Path) -> list[AskedQuestion]:
     if not isinstance(records, list) or not records:
         raise DataError("This is no list of questions", where=str(path), fix="Begin each with `- question:`")
     found = [converted(one, AskedQuestion, path, f"question {number}") for number, one in enumerate(records, start=1)]
-    return [msgspec.structs.replace(one, id=one.id or f"q{number:02}") for number, one in enumerate(found, start=1)]
+    return [
+        msgspec.structs.replace(
+            one, id=one.id or f"q{number:02}", date=moment(one.date, f"{path}, question {number}, date")
+        )
+        for number, one in enumerate(found, start=1)
+    ]
 
 
 def read_evidence(folder: Path) -> dict[str, tuple[str, ...]]:
@@ -134,13 +139,33 @@ def converted(record: object, kind: type[T], path: Path, place: str) -> T:
         raise DataError(f"{what}", where=f"{path}, {place}{', ' if field else ''}{field.rstrip('`')}") from error
 
 
+def moment(value: object, where: str) -> datetime | None:
+    """Return a time without zone and seconds: as written, or for seconds since 1970 that of UTC; None of None.
+
+    Raises:
+        DataError: it is no date.
+    """
+    try:
+        if isinstance(value, int | float):
+            value = datetime.fromtimestamp(value, UTC)
+        elif isinstance(value, str):
+            value = datetime.fromisoformat(value)
+        elif isinstance(value, date) and not isinstance(value, datetime):
+            value = datetime(value.year, value.month, value.day)
+    except (ValueError, OverflowError, OSError):
+        pass
+    if value is None or isinstance(value, datetime):
+        return value and value.replace(tzinfo=None, second=0, microsecond=0)
+    raise DataError(f"{value!r} is no date", where=where, fix="Write dates as 2026-11-22 or 2026-11-22T09:30")
+
+
 def _session(stored: StoredSession) -> Session:
     turns = tuple(Turn(one.role, one.text, one.speaker) for one in stored.messages)
     return Session(stored.id, stored.date, f"{stored.date:%Y-%m-%d %H:%M}", turns)
 
 
 def _pair(asked: AskedQuestion, haystack: str, last: datetime, labelled: tuple[str, ...]) -> tuple[Question, Gold]:
-    date = (asked.date or last).replace(tzinfo=None)
+    date: datetime = asked.date or last
     evidence = tuple(dict.fromkeys((*asked.evidence, *labelled)))
     sessions = tuple(dict.fromkeys(name.rpartition(":")[0] for name in evidence))
     abstention = asked.answer is None

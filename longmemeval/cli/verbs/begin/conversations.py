@@ -73,7 +73,7 @@ def label_evidence(
         accept(folder, asked.id, [proposal.messages[number - 1].message_id for number in chosen])
         kept += 1
     out.print(f"{kept} questions labelled; {printable(str(folder / 'evidence.json'))} has them.")
-    err.next(command_line("run", "-d", str(folder), "-m", "hybrid", "--model", "offline/extractive"))
+    err.next(command_line("prepare", "--dataset", str(folder), "--memory", "hybrid"))
 
 
 def _numbers(most: int) -> list[int] | None:
