@@ -5,12 +5,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from longmemeval.cli.conversations import import_chats, label_evidence
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.completion import complete_dataset
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import Verbs
 from longmemeval.cli.output import err, out, print_json, print_table, printable
-from longmemeval.cli.verbs.begin.conversations import import_chats, label_evidence
 from longmemeval.report.tables.table import Table
 
 if TYPE_CHECKING:
