@@ -1,14 +1,14 @@
 """The `settings` of `run.json`, by the kind of run: everything that decides its answers or rankings.
 
-A setting that a version does not write is `UNSET` and stays absent when the settings are written again: a manifest of
-an earlier version keeps the hash of its settings.
+A setting with a default is written only where it is another value, as version 0.2 did: the hash of the settings, by
+which runs are known, depends on it.
 """
 
 from collections.abc import Mapping
 from typing import Any, Literal
 
 import msgspec
-from msgspec import UNSET, Struct, UnsetType
+from msgspec import Struct
 
 from longmemeval.memory.configuration import MemoryConfiguration
 from longmemeval.storage.parts import FixtureEmbedder
@@ -17,13 +17,13 @@ RunKind = Literal["run", "hypotheses", "retrieval"]
 """Answers of this harness, answers of another system, rankings."""
 
 
-class MemorySettings(Struct, frozen=True):
+class MemorySettings(Struct, frozen=True, omit_defaults=True):
     """A `MemoryConfiguration`."""
 
     name: str
     preset: str
     parameters: dict[str, Any]
-    source: dict[str, str] | UnsetType = UNSET
+    source: dict[str, str] = {}
     """For a memory from outside: the origin of its code, and its hash."""
 
 
@@ -31,27 +31,27 @@ class ModelSettings(Struct, frozen=True):
     """The answering model."""
 
     spec: str
-    api_base: str | UnsetType | None = UNSET
+    api_base: str | None = None
     """Address at which it was reached, without secrets; None: its provider's own."""
-    temperature: int | float | UnsetType = UNSET
-    max_tokens: int | UnsetType = UNSET
+    temperature: int | float | None = None
+    max_tokens: int | None = None
 
 
-class ReadingSettings(Struct, frozen=True):
+class ReadingSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     """The way the model was prompted; templates by the hashes of their texts."""
 
     method: str
-    history_format: str | UnsetType = UNSET
-    on_overflow: str | UnsetType = UNSET
-    context_window: int | UnsetType | None = UNSET
-    template: str | UnsetType = UNSET
-    options_template: str | UnsetType = UNSET
-    note_template: str | UnsetType = UNSET
+    history_format: str = ""
+    on_overflow: str = ""
+    context_window: int | None
+    template: str = ""
+    options_template: str = ""
+    note_template: str = ""
 
     @property
     def shown(self) -> str:
         """Method and history format, as tables show them."""
-        return self.method if isinstance(self.history_format, UnsetType) else f"{self.method}, {self.history_format}"
+        return f"{self.method}, {self.history_format}" if self.history_format else self.method
 
 
 class QueryModelSettings(Struct, frozen=True):
@@ -71,9 +71,26 @@ class HypothesesSettings(Struct, frozen=True):
     sha256: str
 
 
-class _Settings(Struct, frozen=True, kw_only=True, tag_field="kind"):
-    """The settings common to all kinds of run; an absent setting has its default value."""
+class _Settings(Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True):
+    """The settings that are asked of any kind of run."""
 
+    memory: MemorySettings | None = None
+    """None: unknown."""
+    reads_gold: bool = False
+    """True if the memory reads the gold evidence."""
+    embedder: FixtureEmbedder | None = None
+    """None: no vectors are read."""
+    preparation: str = ""
+    """Name of the preparation; empty if nothing prepared is read."""
+    not_reproducible: tuple[str, ...] = ()
+    """Parts that would differ if they were prepared again."""
+    parts: dict[str, dict[str, Any]] = {}
+    """Statistics of each of them, added up over the haystacks."""
+    query_model: QueryModelSettings | None = None
+    model: ModelSettings | None = None
+    """None: no model answered, or it is unknown."""
+    reading: ReadingSettings | None = None
+    protocol: dict[str, Any] | Literal["standard", "official"] = {}
     others: dict[str, Any] = {}
     """Settings of a benchmark's own ranker, and those that another version wrote and this one does not know."""
 
@@ -86,129 +103,48 @@ class _Settings(Struct, frozen=True, kw_only=True, tag_field="kind"):
     @property
     def memory_name(self) -> str:
         """Name of the memory in tables; empty if unknown."""
-        return ""
-
-    @property
-    def memory_record(self) -> MemorySettings | None:
-        """The memory; None if unknown."""
-        return None
+        return self.memory.name if self.memory else ""
 
     @property
     def model_name(self) -> str:
         """Spec of the answering model; empty if none answered."""
-        return ""
+        return self.model.spec if self.model else ""
 
     @property
     def embedder_spec(self) -> str:
         """Spec of the embedder; empty if no vectors are read."""
-        return ""
-
-    @property
-    def preparation_name(self) -> str:
-        """Name of the preparation; empty if nothing prepared is read."""
-        return ""
-
-    @property
-    def is_ceiling(self) -> bool:
-        """True if the memory reads the gold evidence."""
-        return False
-
-    @property
-    def marked_parts(self) -> tuple[str, ...]:
-        """Parts that would differ if they were prepared again."""
-        return ()
-
-    @property
-    def part_stats(self) -> dict[str, dict[str, Any]]:
-        """Statistics of each of them."""
-        return {}
-
-    @property
-    def times(self) -> dict[str, int] | None:
-        """Number of times each question was answered, of those answered more than once; None if none was."""
-        return None
+        return self.embedder.spec if self.embedder else ""
 
     @property
     def official_protocol(self) -> dict[str, Any]:
         """Record of the benchmark's own answering protocol; empty without one."""
-        return {}
+        return self.protocol if isinstance(self.protocol, dict) else {}
 
 
-class _OfMemory(_Settings, frozen=True, kw_only=True):
-    memory: MemorySettings
-    reads_gold: bool
-    embedder: FixtureEmbedder | UnsetType | None = UNSET
-    """The embedder; None if no vectors are read."""
-    preparation: str | UnsetType = UNSET
-    not_reproducible: tuple[str, ...] | UnsetType = UNSET
-    """Parts that would differ if they were prepared again."""
-    parts: dict[str, dict[str, Any]] | UnsetType = UNSET
-    """Statistics of each of them, added up over the haystacks."""
-    query_model: QueryModelSettings | UnsetType = UNSET
-
-    @property
-    def memory_name(self) -> str:
-        """See `_Settings`."""
-        return self.memory.name
-
-    @property
-    def memory_record(self) -> MemorySettings | None:
-        """See `_Settings`."""
-        return self.memory
-
-    @property
-    def embedder_spec(self) -> str:
-        """See `_Settings`."""
-        return self.embedder.spec if isinstance(self.embedder, FixtureEmbedder) else ""
-
-    @property
-    def preparation_name(self) -> str:
-        return "" if isinstance(self.preparation, UnsetType) else self.preparation
-
-    @property
-    def is_ceiling(self) -> bool:
-        """See `_Settings`."""
-        return self.reads_gold
-
-    @property
-    def marked_parts(self) -> tuple[str, ...]:
-        """See `_Settings`."""
-        return () if isinstance(self.not_reproducible, UnsetType) else self.not_reproducible
-
-    @property
-    def part_stats(self) -> dict[str, dict[str, Any]]:
-        """See `_Settings`."""
-        return {} if isinstance(self.parts, UnsetType) else self.parts
-
-
-class AnswerSettings(_OfMemory, frozen=True, kw_only=True, tag="run"):
+class AnswerSettings(_Settings, frozen=True, kw_only=True, tag="run"):
     """Settings of answers of this harness."""
 
+    memory: MemorySettings
+    reads_gold: bool
+    embedder: FixtureEmbedder | None
     model: ModelSettings
     reading: ReadingSettings
-    protocol: dict[str, Any] | UnsetType = UNSET
+    protocol: dict[str, Any] = {}
     """The benchmark's own protocol, if the run followed it."""
-    repeat: int | UnsetType = UNSET
-    abstain_below: int | float | UnsetType = UNSET
-    token_counter: str | UnsetType = UNSET
-    save_prompts: bool | UnsetType = UNSET
-    batch: bool | UnsetType = UNSET
+    repeat: int = 1
+    abstain_below: int | float | None = None
+    token_counter: str = ""
+    save_prompts: bool | None = None
+    batch: bool = False
     """True if the model was called through its provider's batch endpoints."""
 
-    @property
-    def model_name(self) -> str:
-        """See `_Settings`."""
-        return self.model.spec
 
-    @property
-    def official_protocol(self) -> dict[str, Any]:
-        """See `_Settings`."""
-        return {} if isinstance(self.protocol, UnsetType) else self.protocol
-
-
-class RetrievalSettings(_OfMemory, frozen=True, kw_only=True, tag="retrieval"):
+class RetrievalSettings(_Settings, frozen=True, kw_only=True, tag="retrieval"):
     """Settings of rankings."""
 
+    memory: MemorySettings
+    reads_gold: bool
+    embedder: FixtureEmbedder | None
     protocol: Literal["standard", "official"]
     granularity: Literal["session", "turn"]
 
@@ -219,13 +155,8 @@ class ImportedSettings(_Settings, frozen=True, kw_only=True, tag="hypotheses"):
     hypotheses: HypothesesSettings
     unknown_questions: tuple[str, ...]
     """Ids in the file that are not in the data set."""
-    repeated_questions: dict[str, int] | UnsetType = UNSET
+    repeated_questions: dict[str, int] = {}
     """Number of answers by question id, for questions that the file answers more than once."""
-
-    @property
-    def times(self) -> dict[str, int] | None:
-        """See `_Settings`."""
-        return None if isinstance(self.repeated_questions, UnsetType) else self.repeated_questions
 
 
 RunSettings = AnswerSettings | RetrievalSettings | ImportedSettings

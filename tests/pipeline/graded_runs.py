@@ -67,6 +67,7 @@ def graded_run(
     ids = [question.question_id for question in dataset.questions()]
     if not isinstance(credits, Mapping):
         credits = dict(zip(ids, credits, strict=False))
+    reading = (settings or {}).get("reading", {"method": "direct", "history_format": "nl"})
     manifest = RunManifest(
         format=FORMAT,
         run_id=run_id,
@@ -77,10 +78,10 @@ def graded_run(
                 "memory": {"name": "last-k", "preset": "last-k", "parameters": {}},
                 "reads_gold": False,
                 "model": {"spec": "offline/extractive"},
-                "reading": {"method": "direct", "history_format": "nl"},
                 "preparation": "default",
                 "embedder": None,
                 **(settings or {}),
+                "reading": {"context_window": None, **reading},
             }
         ),
         question_ids=tuple(credits),

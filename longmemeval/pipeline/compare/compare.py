@@ -249,7 +249,7 @@ def _pair(a: str, b: str, paired: Paired, p_holm: float, *, labels: bool) -> Pai
 
 def _figures(run: Evaluation, lost: Losses, pairs: Sequence[PairResult]) -> RunFigures:
     run_id, settings = run.manifest.run_id, run.manifest.settings
-    memory = settings.memory_record
+    memory = settings.memory
     # Pairs with the first run come before all others.
     to_first = next((pair for pair in pairs if pair.b == run_id), None)
     return RunFigures(

@@ -2,12 +2,9 @@
 
 from collections.abc import Sequence
 
-from msgspec import UNSET
-
 from longmemeval.pipeline.compare.comparison import Digest, LostGroup
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.graded.losses import Losses
-from longmemeval.results.settings import AnswerSettings
 
 _CAUSES = {"not retrieved": "not recalled", "retrieved but cut": "cut"}
 """Stages whose cause has another name than in `measures/losses.py`."""
@@ -39,7 +36,7 @@ def digest_of(run: Evaluation, lost: Losses, others: Sequence[Evaluation]) -> Di
 def _to_try(stage: str, run: Evaluation) -> str:
     """Return the parameter to try next; empty where none would help."""
     settings = run.manifest.settings
-    memory = settings.memory_record
+    memory = settings.memory
     parameters = memory.parameters if memory else {}
     limit = next((name for name in _LIMITS if isinstance(parameters.get(name), int) and parameters[name] > 0), None)
     larger = f"--set {limit}={parameters[limit] * _MORE}" if limit else ""
@@ -54,6 +51,6 @@ def _to_try(stage: str, run: Evaluation) -> str:
     if stage == "disputed":
         return "evaluate with --votes 3"
     if stage == "in the prompt":
-        method = settings.reading.method if isinstance(settings, AnswerSettings) else UNSET
-        return "another --model" + ("" if method in ("con", UNSET) else ", or --reading con")
+        method = settings.reading.method if settings.reading else ""
+        return "another --model" + ("" if method in ("con", "") else ", or --reading con")
     return ""

@@ -56,7 +56,7 @@ def _warned(run: Evaluation, text: str) -> Evaluation:
 
 def budget_of(run: Evaluation) -> int | None:
     """Return the budget of a run's memory; None if it has none, or is not known."""
-    memory = run.manifest.settings.memory_record
+    memory = run.manifest.settings.memory
     budget = memory.parameters.get("budget") if memory else None
     return budget if isinstance(budget, int) else None
 

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, Struct, structs
+from msgspec import Struct, structs
 
 from longmemeval.core.files import write_atomic
 from longmemeval.core.locks import LockedError, locked
@@ -178,10 +178,10 @@ def _score_rankings(folder: Path, first: Path, manifest: RunManifest, run_questi
 def _settings(manifests: Sequence[RunManifest]) -> RunSettings:
     """Return the settings of all shards; the sums of parts are added up over the haystacks of all."""
     settings = manifests[0].settings
-    if isinstance(settings, ImportedSettings) or not settings.part_stats:
+    if isinstance(settings, ImportedSettings) or not settings.parts:
         return settings
-    parts = added_up([manifest.settings.part_stats for manifest in manifests])
-    return structs.replace(settings, parts=parts or UNSET)
+    parts = added_up([manifest.settings.parts for manifest in manifests])
+    return structs.replace(settings, parts=parts)
 
 
 def _totals(manifests: Sequence[RunManifest]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from msgspec import UNSET, structs
+from msgspec import structs
 
 from longmemeval.errors import HarnessError
 from longmemeval.llm.costs.spending import SPENDING
@@ -71,7 +71,7 @@ def _split(files: RunFiles, target: Path, shard: str, dataset: str | None, where
         merge_accounts([source / SPENDING], target / SPENDING)
     settings = manifest.settings
     if isinstance(settings, AnswerSettings) and not is_first:
-        settings = structs.replace(settings, parts=UNSET)
+        settings = structs.replace(settings, parts={})
     part = structs.replace(
         manifest,
         run_id=target.name,

@@ -64,6 +64,7 @@ def plan_official(
         {
             "memory": configuration.model_dump(),
             "reads_gold": False,
+            "embedder": None,
             "protocol": "official",
             "granularity": job.level,
             **ranker.settings,

@@ -13,7 +13,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from msgspec import UNSET, Struct, structs
+from msgspec import Struct, structs
 
 from longmemeval.core.event_loop import complete
 from longmemeval.core.executors.protocol import Task
@@ -97,9 +97,9 @@ class Planning:
             granularity=job.level,
             preparation=self._prepared,
             embedder=identity,
-            query_model=analyses.settings if analyses else UNSET,
-            not_reproducible=tuple(marks) or UNSET,
-            parts=marks or UNSET,
+            query_model=analyses.settings if analyses else None,
+            not_reproducible=tuple(marks),
+            parts=marks,
         )
         manifest = job.manifest(run_id, settings, fixtures.hashes(job.questions))
         cache, reached_by = (job.where.cache_dir / "embeddings.sqlite").absolute(), self._reached_by

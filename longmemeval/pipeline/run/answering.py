@@ -176,7 +176,7 @@ class Answering:
             recall = await recall_of(self.memory, question, fixture)
         recall = structs.replace(recall, milliseconds=stopwatch.milliseconds)
         known = self.memory.known_tokens if isinstance(self.memory, KnowsTokens) else None
-        memory = self.run.manifest.settings.memory_record
+        memory = self.run.manifest.settings.memory
         loose = await in_thread(non_binding_limits, memory.parameters if memory else {}, recall, fixture, self.counter)
         return recall, partial(known, self.counter, fixture, recall) if known else None, loose
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import UNSET, Struct, structs
+from msgspec import Struct, structs
 
 from longmemeval.benchmarks.catalogue import catalogue
 from longmemeval.benchmarks.registry import load_dataset
@@ -89,14 +89,14 @@ def run_like(
     texts = answering.recorded_texts(protocol) if answering and answering.recorded_texts and protocol else None
     options = RunOptions(
         reading=_reading(settings, manifest.templates, source),
-        prepared=settings.preparation_name or "default",
+        prepared=settings.preparation or "default",
         model_options=ModelOptions(api_base=settings.model.api_base or None),
-        query_model=None if settings.query_model is UNSET else settings.query_model.spec,
+        query_model=settings.query_model.spec if settings.query_model else None,
         protocol="official" if protocol else "standard",
         protocol_texts=texts,
         seed=protocol.get("seed", manifest.selection.seed),
-        repeat=1 if settings.repeat is UNSET else settings.repeat,
-        batch=BatchOptions() if settings.batch is True else None,
+        repeat=settings.repeat,
+        batch=BatchOptions() if settings.batch else None,
         save_prompts=settings.save_prompts is not False,
         check=check,
         tell=tell,
@@ -214,7 +214,7 @@ def _reading(settings: AnswerSettings, texts: dict[str, str], source: str) -> Re
         "max_tokens": settings.model.max_tokens,
         "abstain_below": settings.abstain_below,
     }
-    given = {name: value for name, value in given.items() if value is not UNSET}
+    given = {name: value for name, value in given.items() if value not in ("", None)}
     reading = reading_configuration(msgspec.convert(known.method, ReadingMethod), **given)
     own = {
         name: checked_template(texts[sha256], fields, f"{source}, templates")

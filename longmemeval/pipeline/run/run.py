@@ -5,7 +5,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from msgspec import UNSET, structs
+from msgspec import structs
 
 from longmemeval.benchmarks.spec import OfficialAnswering
 from longmemeval.benchmarks.specs import benchmark_of
@@ -237,10 +237,10 @@ class _PlannedRun:
                 embedder=self._embedder,
                 token_counter=self.counter.name,
                 save_prompts=self._options.save_prompts,
-                batch=True if self._options.batch else UNSET,
-                query_model=self.analyses.settings if self.analyses else UNSET,
-                not_reproducible=tuple(marks) or UNSET,
-                parts=marks or UNSET,
+                batch=bool(self._options.batch),
+                query_model=self.analyses.settings if self.analyses else None,
+                not_reproducible=tuple(marks),
+                parts=marks,
             ),
             question_ids=tuple(question.question_id for question in self._questions),
             fixtures=self.fixtures.hashes(self._questions),
@@ -383,17 +383,18 @@ def run_settings(
             max_tokens=reading.max_tokens,
         ),
         reading=ReadingSettings(
-            reading.method,
-            history_format=UNSET if reading.compose else reading.history_format,
+            method=reading.method,
+            history_format="" if reading.compose else reading.history_format,
             on_overflow=reading.on_overflow,
             context_window=reading.context_window,
-            template=UNSET if reading.compose else reading.template.sha256,
-            options_template=reading.options_template.sha256 if reading.options_template else UNSET,
-            note_template=reading.note_template.sha256 if reading.note_template else UNSET,
+            template="" if reading.compose else reading.template.sha256,
+            options_template=reading.options_template.sha256 if reading.options_template else "",
+            note_template=reading.note_template.sha256 if reading.note_template else "",
         ),
+        embedder=None,
         preparation=options.prepared,
         # Values that are not default are recorded.
-        protocol=dict(protocol) if protocol else UNSET,
-        repeat=options.repeat if options.repeat > 1 else UNSET,
-        abstain_below=UNSET if reading.abstain_below is None else reading.abstain_below,
+        protocol=dict(protocol or {}),
+        repeat=options.repeat,
+        abstain_below=reading.abstain_below,
     )

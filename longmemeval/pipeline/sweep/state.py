@@ -196,6 +196,7 @@ class SweepState:
         reading = {"note_template": None} | settings["reading"]
         if reading["context_window"] is None:
             del reading["context_window"]  # The model's own, which `run` finds out.
+        del settings["embedder"]  # The preparation's, which `run` finds out.
         return _subject(self._planned) | {"repeat": 1} | settings | {"reading": reading}
 
 

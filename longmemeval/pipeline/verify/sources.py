@@ -38,7 +38,7 @@ def read_other_code(manifest: RunManifest, where: Folders) -> Iterator[str | Non
     Yields:
         None, or how they differ; nothing if the parts do not exist any more.
     """
-    memory = manifest.settings.memory_record
+    memory = manifest.settings.memory
     named = _code(memory.source) if memory and isinstance(memory.source, Mapping) else {}
     for name, info in _parts_read(manifest, where) if named else ():
         recorded = {key: info.recipe.get(key) for key in named}
@@ -53,7 +53,7 @@ def read_other_code(manifest: RunManifest, where: Folders) -> Iterator[str | Non
 
 def code_since(manifest: RunManifest) -> tuple[str, ...]:
     """Return how the code of a run's memory differs from the installed one; empty if it does not or none is."""
-    memory = manifest.settings.memory_record
+    memory = manifest.settings.memory
     if not memory or not isinstance(memory.source, Mapping):
         return ()
     now = _code_now(memory.preset)
@@ -65,7 +65,7 @@ def code_since(manifest: RunManifest) -> tuple[str, ...]:
 def _parts_read(manifest: RunManifest, where: Folders) -> list[tuple[str, PartInfo]]:
     """Return the parts of the first fixture that still is as the run read it."""
     for haystack_id, hashes in manifest.fixtures.items():
-        preparation = manifest.settings.preparation_name
+        preparation = manifest.settings.preparation
         folder = fixture_folder(where.prepared_dir, manifest.dataset["name"], preparation, haystack_id)
         with suppress(HarnessError):
             meta = read_meta(folder)

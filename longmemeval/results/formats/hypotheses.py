@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
-from msgspec import UNSET, Struct
+from msgspec import Struct
 
 from longmemeval.core.files import sha256_bytes, write_atomic
 from longmemeval.core.text_files import UnreadableError, decode_json
@@ -131,7 +131,7 @@ def _manifest(
         settings=ImportedSettings(
             hypotheses=HypothesesSettings(file, adopted.sha256),
             unknown_questions=adopted.unknown,
-            repeated_questions=adopted.repeated or UNSET,
+            repeated_questions=adopted.repeated,
         ),
         question_ids=question_ids,
         fixtures={},

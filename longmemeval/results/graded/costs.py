@@ -123,5 +123,5 @@ def _question_usage(manifest: RunManifest, answered: int) -> Usage | None:
         if QUERY_EMBEDDINGS not in totals:
             return None
         usage += msgspec.convert(totals[QUERY_EMBEDDINGS], Usage)
-    uncounted = any("service" in stats and "model_calls" not in stats for stats in settings.part_stats.values())
+    uncounted = any("service" in stats and "model_calls" not in stats for stats in settings.parts.values())
     return None if uncounted else usage + memory_calls(totals).usage

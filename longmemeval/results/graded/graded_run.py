@@ -144,7 +144,7 @@ def summarise(
     return RunSummary(
         run_id=manifest.run_id,
         memory=settings.memory_name or "(unknown)",
-        reads_gold=settings.is_ceiling,
+        reads_gold=settings.reads_gold,
         control=control,
         model=model,
         embedder=settings.embedder_spec,
@@ -165,14 +165,14 @@ def summarise(
             *judge_warnings(
                 metrics.judge, asked, settings.model_name, checked=judge_check is not None, refused=refused
             ),
-            *recall_warnings(checks.recall_stability.of(settings.memory_record, content)),
+            *recall_warnings(checks.recall_stability.of(settings.memory, content)),
         ),
         part=asked.part,
         protocol_note=asked.protocol_note(metrics.judge.official),
         type_notes=tuple(asked.benchmark.notes_on(metrics.by_type)),
-        not_reproducible=settings.marked_parts,
+        not_reproducible=settings.not_reproducible,
         memory_calls=memory_calls(manifest.totals),
-        parts_told=settings.part_stats,
+        parts_told=settings.parts,
     )
 
 

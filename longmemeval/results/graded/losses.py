@@ -46,7 +46,7 @@ class StoredSessions:
             question_id: question on whose haystack it would be.
             identifier: a message id or a thread id.
         """
-        dataset, preparation = run.manifest.dataset, run.manifest.settings.preparation_name
+        dataset, preparation = run.manifest.dataset, run.manifest.settings.preparation
         key = dataset["name"], dataset["sha256"], preparation, run.asked.questions[question_id].haystack_id
         if key not in self._threads:
             self._threads[key] = _thread_ids(self._where.prepared_dir, *key)

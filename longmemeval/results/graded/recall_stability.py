@@ -88,7 +88,7 @@ class RecallStability:
             for manifest, found in self._found
             if memory
             and manifest.dataset.get("content_sha256") == content_sha256
-            and (other := manifest.settings.memory_record)
+            and (other := manifest.settings.memory)
             and _same(memory) == _same(other)
         ]
         return max(fitting, key=lambda figures: figures.n, default=None)

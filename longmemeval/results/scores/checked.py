@@ -23,6 +23,7 @@ from longmemeval.results.scores.checks import (
     outdated,
     refuse,
 )
+from longmemeval.results.settings import ImportedSettings
 
 _REMEDY_FOR_SCORES = (
     "Restore it from a copy. Scores alone can be made again: delete their file and run `longmemeval evaluate`"
@@ -75,6 +76,7 @@ def recompute_scores(files: RunFiles, asked: RunQuestions, stored: Metrics, *, g
 def metrics_of(files: RunFiles, asked: RunQuestions, judge: JudgeIdentity) -> Metrics:
     """Return the scores of one judge, computed from the stored judgements and answers alone."""
     answers, journal = files.answers.values(), files.judged(judge.id)
+    settings = asked.manifest.settings
     metrics = compute_metrics(
         asked.golds(),
         files.current_judgements(judge.id),
@@ -82,7 +84,7 @@ def metrics_of(files: RunFiles, asked: RunQuestions, judge: JudgeIdentity) -> Me
         run=asked.manifest.run_id,
         haystacks=asked.units,
         hypotheses={answer.question_id: answer.hypothesis for answer in answers if answer.status == "ok"},
-        times=asked.manifest.settings.times,
+        times=settings.repeated_questions if isinstance(settings, ImportedSettings) else None,
         top_scores={answer.question_id: answer.top_score for answer in answers},
         types=asked.benchmark.types,
     )

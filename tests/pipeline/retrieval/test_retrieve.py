@@ -176,7 +176,7 @@ def test_oracle_gets_gold_and_none_finds_nothing(workspace: tuple[Dataset, Folde
     report = retrieve(dataset, ["oracle", "none"], options=RetrievalOptions(run_id="r"), where=where)
     oracle, none = report.runs
     assert (oracle.run_id, none.run_id) == ("r-oracle", "r-none")
-    assert (oracle.settings.is_ceiling, none.settings.is_ceiling) == (True, False)
+    assert (oracle.settings.reads_gold, none.settings.reads_gold) == (True, False)
     assert means(oracle.results[0])["recall_any@5"] == 1.0
     assert set(means(none.results[0]).values()) == {0.0}
 

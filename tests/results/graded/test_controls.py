@@ -25,7 +25,7 @@ def settings(preset: str = "last-k", model: str = "openai/gpt-4o") -> dict[str, 
         "memory": {"name": preset, "preset": preset, "parameters": {}},
         "reads_gold": preset == "oracle",
         "model": {"spec": model},
-        "reading": {"method": "direct", "history_format": "nl"},
+        "reading": {"method": "direct", "history_format": "nl", "context_window": None},
         "preparation": "default",
         "embedder": None,
     }
