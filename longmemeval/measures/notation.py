@@ -158,6 +158,14 @@ current_recall = MeasureKind(
     binary=True,
     of_changes=True,
 )
+current_first = MeasureKind(
+    name="current_first",
+    meaning="Whether the current messages are among the first k, and no overruled one is above them.",
+    formula="1 if C ⊆ R_k and r(c) < r(s) for all s overruled by c, else 0",
+    source="this project",
+    binary=True,
+    of_changes=True,
+)
 stale_shown = MeasureKind(
     name="stale_shown",
     meaning="Whether an overruled message is among the first k; lower is better.",
@@ -180,7 +188,7 @@ MEASURES = {
     kind.name: kind
     for kind in (
         *(recall_any, recall_all, recall, precision, _reciprocal_rank, ndcg, ndcg_official),
-        *(current_recall, stale_shown, _stale_first),
+        *(current_recall, current_first, stale_shown, _stale_first),
     )
 }
 """Every measure there is, by name, in the order of a table."""

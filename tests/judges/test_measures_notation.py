@@ -19,6 +19,7 @@ def test_the_measures_are_the_documented_ones() -> None:
         "ndcg@k",
         "ndcg_official@k",
         "current_recall@k",
+        "current_first@k",
         "stale_shown@k",
         "stale_first",
     ]

@@ -1,0 +1,1 @@
+"""Made-up lives with truth by construction: what `probe` asks memories about."""

@@ -1,0 +1,61 @@
+"""The specification of made-up lives, ours: probes of what a memory does over time."""
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from longmemeval.benchmarks.retrieval_protocols import GoldRule, RetrievalRules, evidence_rule
+from longmemeval.benchmarks.spec import Benchmark
+from longmemeval.core.on_demand import on_demand
+from longmemeval.judges.plants.answers import answer_planting
+from longmemeval.judges.question_types import QuestionTypes
+from longmemeval.measures.notation import Measure, current_first, current_recall, stale_shown
+from longmemeval.records import Gold
+
+if TYPE_CHECKING:
+    from longmemeval.measures.rankings import Granularity
+
+ABILITIES = {
+    "update": "knowledge-update",
+    "as of a day": "temporal",
+    "two people": "fact-recall",
+    "hostile text": "fact-recall",
+    "in the noise": "fact-recall",
+}
+
+
+def _rules(level: "Granularity") -> Sequence[GoldRule]:
+    if level == "session":
+        return [evidence_rule(level)]
+    # Where data is only opened, nothing is scored.
+    from longmemeval.measures.changes import compute_change
+    from longmemeval.measures.compute import compute
+
+    def score(measure: Measure, ranked: Sequence[str], gold: Gold, history: Sequence[str]) -> float | None:
+        if measure.kind.of_changes:
+            return compute_change(measure, ranked, gold)
+        return compute(measure, ranked, gold.evidence_turns, history)
+
+    return [
+        GoldRule(
+            "statements of a made-up life",
+            "all questions",
+            score,
+            measures=lambda measure: True,
+            without="that nothing contradicts",
+        )
+    ]
+
+
+LIVES = Benchmark(
+    name="lives",
+    title="Made-up lives",
+    claims=lambda data: {"lives_seed", "lives", "sessions"} <= data.keys,
+    load=on_demand("longmemeval.benchmarks.lives.loader:LivesDataset"),
+    shape="an object with lives_seed, lives and sessions, as `longmemeval probe` writes it",
+    licence="ours",
+    types=QuestionTypes(order=tuple(ABILITIES), abilities=ABILITIES),
+    planting=answer_planting(),
+    retrieval=RetrievalRules(
+        level="turn", kinds=(current_first, current_recall, stale_shown), cutoffs=(10,), whole=(), rules=_rules
+    ),
+)

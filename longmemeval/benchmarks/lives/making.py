@@ -1,0 +1,150 @@
+"""Make a life: dated sessions of small talk with statements among them, and questions whose truth is known.
+
+The same seed makes the same lives, whatever the machine. No two lives of a seed share their values.
+"""
+
+from collections.abc import Iterator, Sequence
+from datetime import datetime, timedelta
+from functools import cache
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.core.text.calendar_names import MONTHS
+
+VERSION = 1
+"""Increased when the same seed would make other lives."""
+UPDATE, AS_OF, PEOPLE, HOSTILE, PLAIN = "update", "as of a day", "two people", "hostile text", "in the noise"
+PROBES = (UPDATE, AS_OF, PEOPLE, HOSTILE, PLAIN)
+LEAST_SESSIONS = 10
+
+_FIRST_DAY = datetime(2021, 1, 4)
+
+
+class Asked(Struct, frozen=True):
+    """A question about a life."""
+
+    probe: str
+    text: str
+    answer: str
+    current: tuple[int, int]
+    """Session and turn of the statement that answers it."""
+    wrong: tuple[tuple[int, int], ...] = ()
+    """Session and turn of each statement that must not be above it."""
+
+
+class Life(Struct, frozen=True):
+    """A made-up life."""
+
+    dates: tuple[datetime, ...]
+    """Day of each session."""
+    sessions: tuple[tuple[tuple[str, str], ...], ...]
+    """Role and text of the turns of each session."""
+    asked: tuple[Asked, ...]
+    asked_on: datetime
+
+
+@cache
+def _words() -> dict[str, Any]:
+    return msgspec.json.decode(Path(__file__).with_name("words.json").read_bytes(), type=dict[str, Any])
+
+
+class _Writer:
+    """Collects the turns of a life."""
+
+    def __init__(self, random: Random, sessions: int) -> None:
+        self.random = random
+        # A session every few days: a change of a month apart needs room.
+        step = max(1, 720 // sessions)
+        self.dates = tuple(_FIRST_DAY + timedelta(days=place * step, hours=18) for place in range(sessions))
+        self.turns: list[list[tuple[str, str]]] = [list(self._chat()) for _ in range(sessions)]
+        self.asked: list[Asked] = []
+
+    def _chat(self) -> Iterator[tuple[str, str]]:
+        chat, pick = _words()["chat"], self.random.choice
+        yield "user", f"{pick(chat['opening']).format(pick(chat['subject']))} {pick(chat['detail'])}"
+        yield "assistant", pick(chat["reply"])
+
+    def say(self, session: int, text: str) -> tuple[int, int]:
+        """Add what the user says to a session, and a reply; return the place of the turn."""
+        self.turns[session] += [("user", text), ("assistant", self.random.choice(_words()["chat"]["reply"]))]
+        return session, len(self.turns[session]) - 2
+
+    def places(self, number: int) -> list[int]:
+        """Return different sessions in time order."""
+        return sorted(self.random.sample(range(len(self.turns)), number))
+
+
+def make_life(seed: str, sessions: int) -> Life:
+    """Return a life.
+
+    Args:
+        seed: any text; another text makes another life.
+        sessions: number of sessions, at least `LEAST_SESSIONS`.
+    """
+    writer = _Writer(Random(f"{VERSION}\0{seed}"), sessions)
+    topics = list(_words()["topics"].values())
+    writer.random.shuffle(topics)
+    _changes(writer, topics)
+    _people(writer)
+    _hostile(writer)
+    _plain(writer)
+    return Life(
+        writer.dates,
+        tuple(map(tuple, writer.turns)),
+        tuple(writer.asked),
+        writer.dates[-1] + timedelta(days=1),
+    )
+
+
+def _changes(writer: _Writer, topics: Sequence[Any]) -> None:
+    """Add topics whose value changes once, and what others say of the same; ask for now and for then."""
+    pick = writer.random.choice
+    for topic in topics:
+        before, after, other = writer.random.sample(topic["values"], 3)
+        first, aside, second = writer.places(3)
+        old = writer.say(first, pick(topic["said"]).format(before))
+        writer.say(aside, pick(topic["aside"]).format(other))
+        new = writer.say(second, pick(topic["changed"]).format(after))
+        writer.asked.append(Asked(UPDATE, topic["now"], after, new, (old,)))
+        if month := _month_between(writer.dates[first], writer.dates[second]):
+            writer.asked.append(Asked(AS_OF, topic["then"].format(month), before, old, (new,)))
+
+
+def _month_between(first: datetime, second: datetime) -> str | None:
+    """Return a month that lies wholly between two days, such as `May 2021`; None if there is none."""
+    month, year = first.month % 12 + 1, first.year + first.month // 12
+    next_month = datetime(year + month // 12, month % 12 + 1, 1)
+    return f"{MONTHS[month - 1]} {year}" if next_month <= second else None
+
+
+def _people(writer: _Writer) -> None:
+    words = _words()
+    sample = writer.random.sample
+    relations, names, jobs = sample(words["relations"], 2), sample(words["names"], 2), sample(words["jobs"], 2)
+    said = [
+        writer.say(place, words["people"]["said"].format(relation=relation, name=name, job=job))
+        for place, relation, name, job in zip(writer.places(2), relations, names, jobs, strict=True)
+    ]
+    for number in (0, 1):
+        text = words["people"]["now"].format(name=names[number])
+        writer.asked.append(Asked(PEOPLE, text, jobs[number], said[number], (said[1 - number],)))
+
+
+def _hostile(writer: _Writer) -> None:
+    words = _words()["hostile"]
+    right, wrong = (str(number) for number in writer.random.sample(range(10_000, 99_999), 2))
+    first, second = writer.places(2)
+    said = writer.say(first, words["said"].format(right))
+    attack = writer.say(second, words["attack"].format(wrong))
+    writer.asked.append(Asked(HOSTILE, words["now"], right, said, (attack,)))
+
+
+def _plain(writer: _Writer) -> None:
+    for fact in _words()["plain"].values():
+        number = str(writer.random.randrange(100, 9_999))
+        place = writer.say(writer.places(1)[0], fact["said"].format(number))
+        writer.asked.append(Asked(PLAIN, fact["now"], number, place))

@@ -1,0 +1,53 @@
+"""`probe`: the control that recalls nothing passes nothing, the one that reads the evidence passes all."""
+
+from pathlib import Path
+
+import pytest
+
+from longmemeval.errors import DataError
+from longmemeval.pipeline.probe.probe import MEASURE, ProbeReport, probe
+from longmemeval.settings import Folders
+from tests.pipeline.helpers import folders_in
+
+
+@pytest.fixture(scope="module")
+def where(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+    return folders_in(tmp_path_factory.mktemp("probe"))
+
+
+@pytest.fixture(scope="module")
+def report(where: Folders) -> ProbeReport:
+    return probe(["bm25", "last-k"], seed=3, lives=2, sessions=(10, 40), where=where)
+
+
+def test_controls_stand_beside_every_memory(report: ProbeReport) -> None:
+    assert [one.memory for one in report.memories] == ["bm25", "last-k", "none", "oracle"]
+    found = {one.memory: {name: mean.mean for name, mean in one.probes.items()} for one in report.memories}
+    assert set(found["none"].values()) == {0}
+    assert set(found["oracle"].values()) == {1}
+    assert len(found["bm25"]) == 5
+
+
+def test_every_probe_can_be_passed_and_failed_by_a_memory(report: ProbeReport) -> None:
+    bm25, last = report.memories[:2]
+    assert 0.2 < (bm25.overall.mean or 0) < 1
+    assert (bm25.probes["in the noise"].mean or 0) > (last.probes["in the noise"].mean or 0)
+    assert bm25.same_twice == 1
+
+
+def test_the_verdict_names_the_weakest_probe(report: ProbeReport) -> None:
+    assert report.verdict.startswith("bm25 passes ")
+    assert "weakest: " in report.verdict
+    assert f"of {report.questions} questions" in report.verdict
+
+
+def test_the_same_seed_is_the_same_data_and_nothing_is_prepared_again(report: ProbeReport, where: Folders) -> None:
+    again = probe(["bm25"], seed=3, lives=2, sessions=(10, 40), where=where)
+    assert again.dataset == report.dataset
+    assert again.memories[0].probes == report.memories[0].probes
+    assert MEASURE == "current_first@10"
+
+
+def test_a_life_too_short_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(DataError, match="3 sessions"):
+        probe(["bm25"], seed=1, sessions=(3,), where=folders_in(tmp_path))
