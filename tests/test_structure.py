@@ -192,6 +192,7 @@ RUN_VERBS = {
     "longmemeval.pipeline.objects.verbs",
     "longmemeval.pipeline.run.repeats",
     "longmemeval.pipeline.demo",
+    "longmemeval.pipeline.probe.probe",
     "longmemeval.pipeline.run.counted_prompts",
     "longmemeval.pipeline.run.estimate",
     "longmemeval.pipeline.evaluate.estimate",

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 FOLDERS = {
     "begin": ("demo", "datasets", "prepare", "run", "evaluate"),
-    "look": ("runs", "status", "inspect", "facts", "retrieval"),
+    "look": ("runs", "status", "inspect", "facts", "retrieval", "probe"),
     "compare": ("compare", "report", "sweep"),
     "defend": ("verify", "sign", "judge"),
     "exchange": ("import", "export", "merge", "board", "memory", "plugins"),
@@ -43,6 +43,7 @@ SUMMARIES = {
     "inspect": "Show a question or haystack, and what memories recall.",
     "facts": "Show what a history says, and when it was so.",
     "retrieval": "Measure how well memories find the evidence.",
+    "probe": "Try memories on made-up lives: what changed, when, whose.",
     "compare": "Compare graded runs.",
     "report": "Write a report on graded runs.",
     "sweep": "Run, grade and compare every combination in a file.",

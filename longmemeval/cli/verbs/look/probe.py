@@ -1,0 +1,92 @@
+"""`longmemeval probe`."""
+
+import secrets
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longmemeval.cli.next_step import command_line
+from longmemeval.cli.options import shared
+from longmemeval.cli.options.groups import add_verb
+from longmemeval.cli.options.panels import WHAT
+from longmemeval.cli.options.progress import Shown
+from longmemeval.cli.output import err, out, print_json, print_table, printable
+from longmemeval.core.part_options import PartOptions
+
+if TYPE_CHECKING:
+    from longmemeval.pipeline.probe.probe import ProbeReport
+
+
+def register(app: typer.Typer) -> None:
+    """Add the verb."""
+    add_verb(app, "probe", probe, example="longmemeval probe -m hybrid -m bm25")
+
+
+def probe(
+    memory: shared.Memories,
+    parts: PartOptions,
+    places: shared.Places,
+    rates: shared.Rates,
+    shown: Shown,
+    settings: Annotated[
+        list[str] | None,
+        typer.Option("--set", metavar="KEY=VALUE", rich_help_panel=WHAT, help="A parameter of the memories."),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        typer.Option(metavar="N", rich_help_panel=WHAT, help="Make these lives again [default: lives never seen]."),
+    ] = None,
+    lives: Annotated[int, typer.Option(min=1, metavar="N", rich_help_panel=WHAT, help="Lives of each length.")] = 5,
+    sessions: Annotated[
+        list[int] | None,
+        typer.Option(
+            metavar="N", rich_help_panel=WHAT, help="A length in sessions, 10 to 1000; repeatable [default: 10, 100]."
+        ),
+    ] = None,
+    api_base: shared.ApiBase = None,
+    max_cost: shared.MaxCost = None,
+    as_json: shared.Json = False,
+) -> None:
+    """Try memories on made-up lives: what changed, when, whose, and what stays found as noise grows.
+
+    No question is answered and nothing is graded: the truth is known by construction. A control that recalls nothing
+    and one that reads the evidence stand beside every memory.
+    """
+    from longmemeval.memory.configuration import resolve_configuration
+    from longmemeval.pipeline.prepare.prepare import PrepareOptions
+    from longmemeval.pipeline.probe import probe as pipeline
+
+    shown.apply()
+    where = places.folders()
+    spending = shared.spending(max_cost)
+    report = pipeline.probe(
+        [resolve_configuration(one, settings or []) for one in memory],
+        seed=secrets.randbelow(10**6) if seed is None else seed,
+        lives=lives,
+        sessions=tuple(sessions or (10, 100)),
+        options=PrepareOptions(**dict(parts), api_base=api_base, spending=spending, rates=rates.rates(where)),
+        spending=spending,
+        where=where,
+    )
+    if as_json:
+        print_json(report)
+    else:
+        show(report, memory, places)
+
+
+def show(report: "ProbeReport", memories: list[str], places: shared.Places) -> None:
+    """Print the verdict, the table, and how to look closer."""
+    from longmemeval.report.tables.probe import probe_table
+
+    out.print(printable(report.verdict))
+    print_table(probe_table(report))
+    for note in dict.fromkeys(note for one in report.memories for note in one.notes):
+        out.print(printable(note))
+    out.print(
+        "Passed: the statement that answers is among the first 10 items, and none that is out of date, about somebody "
+        "else or planted is above it. Not tried: deleting, and how soon a new message is found."
+    )
+    words = [word for name in memories for word in ("--memory", name)]
+    again = command_line("probe", *words, "--seed", str(report.seed), places=places)
+    err.print(printable(f"The same lives again: {again}"))
+    err.next(command_line("retrieval", "--dataset", str(report.dataset), *words, places=places))

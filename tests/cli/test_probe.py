@@ -1,0 +1,26 @@
+"""`longmemeval probe`: the result first, controls beside it, the same lives again by the printed command."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.cli.conftest import Command
+
+
+def test_the_command_says_the_result_first(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    line = "probe --memory bm25 --seed 5 --lives 1 --sessions 10"
+    done = command(line)
+    assert done.code == 0
+    assert done.stdout.splitlines()[0].startswith("bm25 passes ")
+    assert "oracle (must pass)" in done.stdout
+    assert "none (cannot pass)" in done.stdout
+    assert "probe --memory bm25 --seed 5" in done.stderr
+    assert command(line).stdout.splitlines()[0] == done.stdout.splitlines()[0]
+
+
+def test_a_length_out_of_range_is_refused(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    done = command("probe --memory bm25 --sessions 2000")
+    assert done.code == 1
+    assert "10 to 1,000" in done.stderr
