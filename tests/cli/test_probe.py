@@ -22,5 +22,5 @@ def test_the_command_says_the_result_first(tmp_path: Path, command: Command, mon
 def test_a_length_out_of_range_is_refused(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     done = command("probe --memory bm25 --sessions 2000")
-    assert done.code == 1
+    assert done.code == 2
     assert "10 to 1,000" in done.stderr

@@ -47,7 +47,7 @@ def probe(
     max_cost: shared.MaxCost = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Try memories on made-up lives: what changed, when, whose, and what stays found as noise grows.
+    """Try memories on made-up lives: what changed, when, whose.
 
     No question is answered and nothing is graded: the truth is known by construction. A control that recalls nothing
     and one that reads the evidence stand beside every memory.
