@@ -13,9 +13,9 @@ if TYPE_CHECKING:
     from longmemeval.llm.options import ModelOptions
     from longmemeval.llm.rates.limits import RateLimits
     from longmemeval.memory.engram import Engram
-    from longmemeval.pipeline.batches.batches import BatchOptions
+    from longmemeval.pipeline.batches.options import BatchOptions
     from longmemeval.pipeline.compare.comparison import Comparison
-    from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions
+    from longmemeval.pipeline.evaluate.options import EvaluateOptions
     from longmemeval.pipeline.objects.data import Data, load_dataset
     from longmemeval.pipeline.objects.memory import Memory
     from longmemeval.pipeline.objects.more_verbs import (
@@ -34,32 +34,33 @@ if TYPE_CHECKING:
     from longmemeval.pipeline.objects.run import Run, evaluate, runs
     from longmemeval.pipeline.objects.running import arun, run
     from longmemeval.pipeline.objects.verbs import compare, prepare, retrieve
-    from longmemeval.pipeline.prepare.plan import PrepareOptions
-    from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions
+    from longmemeval.pipeline.prepare.options import PrepareOptions
+    from longmemeval.pipeline.retrieval.options import RetrievalOptions
     from longmemeval.pipeline.run.run import RunOptions
     from longmemeval.pipeline.sweep.sweep import sweep
     from longmemeval.reading.reader import reading_configuration
-    from longmemeval.report.write import ReportOptions, render_report, write_report
+    from longmemeval.report.options import ReportOptions
+    from longmemeval.report.write import render_report, write_report
     from longmemeval.results.graded.graded_run import Evaluation
     from longmemeval.settings import Folders, folders
 
 __version__ = "0.2.0"
 
 _HOMES = {
-    "BatchOptions": "pipeline.batches.batches",
+    "BatchOptions": "pipeline.batches.options",
     "Comparison": "pipeline.compare.comparison",
     "Data": "pipeline.objects.data",
     "Engram": "memory.engram",
-    "EvaluateOptions": "pipeline.evaluate.evaluate",
+    "EvaluateOptions": "pipeline.evaluate.options",
     "Evaluation": "results.graded.graded_run",
     "Folders": "settings",
     "HarnessError": "errors",
     "Memory": "pipeline.objects.memory",
     "ModelOptions": "llm.options",
-    "PrepareOptions": "pipeline.prepare.plan",
+    "PrepareOptions": "pipeline.prepare.options",
     "RateLimits": "llm.rates.limits",
-    "ReportOptions": "report.write",
-    "RetrievalOptions": "pipeline.retrieval.retrieve",
+    "ReportOptions": "report.options",
+    "RetrievalOptions": "pipeline.retrieval.options",
     "Run": "pipeline.objects.run",
     "RunOptions": "pipeline.run.run",
     "abstains": "judges.offline.refusal",

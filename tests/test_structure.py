@@ -198,6 +198,7 @@ RUN_VERBS = {
     "longmemeval.pipeline.evaluate.estimate",
     "longmemeval.pipeline.run.like",
     "longmemeval.testing.assertions",
+    "longmemeval.pipeline.run.request",
 }
 
 
@@ -304,7 +305,7 @@ def test_import_loads_no_heavy_library() -> None:
 
 # What parses a command line and prints help: of every other module of ours, importing it would be for nothing.
 AT_START = {
-    *("errors", "core", "core.files", "core.interruption", "core.remote", "core.remote.places"),
+    *("errors", "core", "core.files", "core.interruption", "core.options", "core.remote", "core.remote.places"),
     *("core.secrets", "core.secrets.redaction", "core.text", "core.text.plural"),
     *("report", "report.tables", "report.tables.layout", "report.tables.table"),
 }

@@ -20,8 +20,8 @@ from longmemeval.judges.question_types import ANY_TYPES, QuestionTypes
 from longmemeval.records import Gold, Question
 
 if TYPE_CHECKING:
+    from longmemeval.reading.options import ReadingMethod
     from longmemeval.reading.prompts import Compose
-    from longmemeval.reading.reader import ReadingMethod
 
 
 class Sniffed(Struct, frozen=True):

@@ -7,23 +7,23 @@ from typing import Annotated
 import typer
 
 from longmemeval.cli.next_step import command_line
-from longmemeval.cli.options.panels import OUTPUT, WHAT
 from longmemeval.cli.options.shared import Json
 from longmemeval.cli.output import err, out, print_json, printable
+from longmemeval.core.options import OUTPUT, WHAT, Flag
 
 
 def import_chats(
     exports: Annotated[
         list[Path], typer.Argument(metavar="EXPORT", help="ChatGPT or Claude export, message list, or CSV; repeatable.")
     ],
-    output: Annotated[Path, typer.Option(metavar="FOLDER", rich_help_panel=OUTPUT, help="The data set to write.")],
+    output: Annotated[Path, Flag(OUTPUT, "FOLDER", "The data set to write.")],
     questions: Annotated[
         Path | None,
-        typer.Option(metavar="FILE", rich_help_panel=WHAT, help="YAML or JSON list of question and answer."),
+        Flag(WHAT, "FILE", "YAML or JSON list of question and answer."),
     ] = None,
     date: Annotated[
         datetime | None,
-        typer.Option(metavar="DATE", rich_help_panel=WHAT, help="The date of messages that have none."),
+        Flag(WHAT, "DATE", "The date of messages that have none."),
     ] = None,
     json: Json = False,
 ) -> None:
@@ -51,7 +51,7 @@ def import_chats(
 
 def label_evidence(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A data set that `datasets import` wrote.")],
-    top: Annotated[int, typer.Option(min=1, metavar="N", rich_help_panel=WHAT, help="Messages to propose.")] = 5,
+    top: Annotated[int, Flag(WHAT, "N", "Messages to propose.", minimum=1)] = 5,
 ) -> None:
     """Choose the evidence of questions among proposed messages.
 

@@ -3,20 +3,13 @@
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Literal
 
-import typer
-
-from longmemeval.cli.options.panels import OUTPUT
+from longmemeval.core.options import OUTPUT, Flag
 
 _SAME, _ALL = "same", "all"
 
 Published = Annotated[
     Literal["same", "all"] | None,
-    typer.Option(
-        "--published",
-        metavar="[all]",
-        rich_help_panel=OUTPUT,
-        help="Published figures: same judge and metric; or all.",
-    ),
+    Flag(OUTPUT, "[all]", "Published figures: same judge and metric; or all.", name="--published"),
 ]
 
 

@@ -1,7 +1,12 @@
 """Connection options for chat models, and which specs are offline."""
 
+from typing import Annotated
+
+from msgspec import Struct
+
 from longmemeval.core.arguments import Options
 from longmemeval.core.defaults import GIVE_UP_AFTER_S, MAX_ATTEMPTS, TIMEOUT_S
+from longmemeval.core.options import LIMITS, MODEL, Flag
 from longmemeval.core.secrets.addresses import fault_of
 from longmemeval.core.secrets.redaction import public_url, register_address
 from longmemeval.errors import FatalModelError
@@ -11,18 +16,60 @@ OFFLINE_WAY = "work offline: --model offline/extractive, --judge offline/lexical
 """Remedy when a model cannot be called, whether for answers or as a judge."""
 
 
+class SpendingLimit(Struct, frozen=True):
+    """The maximum to spend."""
+
+    dollars: float
+    elsewhere: float = 0.0
+    """US dollars of it spent by other accounts (the other runs of a sweep)."""
+
+
+ApiBase = Annotated[str | None, Flag(MODEL, "URL", "An OpenAI-compatible endpoint.")]
+GiveUpAfter = Annotated[
+    float,
+    Flag(
+        metavar="SECONDS",
+        name="--give-up-after",
+        minimum=0.1,
+        help="How long an endpoint may return nothing but failures (5 s where it was never reached). After that the "
+        "command ends; finished work is kept.",
+    ),
+]
+MaxCost = Annotated[
+    SpendingLimit | None,
+    Flag(
+        LIMITS,
+        "USD",
+        "Spend at most this, including earlier attempts.",
+        name="--max-cost",
+        minimum=0.0,
+        read=float,
+        made=SpendingLimit,
+    ),
+]
+Concurrency = Annotated[int, Flag(MODEL, "N", "Model calls in flight.", minimum=1)]
+Votes = Annotated[int, Flag(MODEL, "N", "Odd number of votes; the majority counts.", minimum=1)]
+QueryModel = Annotated[
+    str | None,
+    Flag(
+        metavar="MODEL",
+        help="Chat model that analyses the questions, under decompose=model or time_range_by=model.",
+    ),
+]
+
+
 class ModelOptions(Options, frozen=True):
     """Connection options for a chat model, and how long the harness keeps trying."""
 
-    api_base: str | None = None
-    """An OpenAI-compatible endpoint, such as http://localhost:8000/v1; None: the provider's own."""
-    timeout_s: float = TIMEOUT_S
-    """Seconds for one attempt."""
-    max_attempts: int = MAX_ATTEMPTS
-    """Attempts per call, the first included."""
+    api_base: ApiBase = None
+    """Such as http://localhost:8000/v1; None: the provider's own."""
+    timeout_s: Annotated[float, Flag(metavar="SECONDS", name="--timeout", minimum=0.1)] = TIMEOUT_S
+    """Time limit for one attempt of a model call."""
+    max_attempts: Annotated[int, Flag(metavar="N", minimum=1)] = MAX_ATTEMPTS
+    """Attempts per model call, including the first."""
     max_wait_s: float = 60.0
     """Longest wait of our own choosing between two attempts, seconds; a server's Retry-After may be longer."""
-    give_up_after_s: float = GIVE_UP_AFTER_S
+    give_up_after_s: GiveUpAfter = GIVE_UP_AFTER_S
     """Seconds of failures without a success, whatever the call, after which the endpoint counts as dead."""
     rates: RateLimits = RateLimits()
     """Requests and tokens per minute; waiting for them counts neither as latency nor towards giving up."""

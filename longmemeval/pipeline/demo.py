@@ -9,7 +9,8 @@ from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.llm.controls import PARROT
 from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.memory.definition import MEMORIES
-from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.evaluate.evaluate import evaluate
+from longmemeval.pipeline.evaluate.options import EvaluateOptions
 from longmemeval.pipeline.judge_check.check import JudgeChecking
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, PrepareReport, prepare
 from longmemeval.pipeline.run.run import RunOptions, run

@@ -4,15 +4,12 @@ import json
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from itertools import groupby
-from typing import Literal, get_args
 
 from msgspec import Struct
 
 from longmemeval.core.text.calendar_names import official_date, weekday_of
+from longmemeval.reading.options import HistoryFormat
 from longmemeval.records import ItemKind, Recall, RecalledItem
-
-HistoryFormat = Literal["nl", "json", "official-nl", "official-json"]
-HISTORY_FORMATS: tuple[HistoryFormat, ...] = get_args(HistoryFormat)
 
 
 class Chunk(Struct, frozen=True):

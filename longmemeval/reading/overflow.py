@@ -1,15 +1,14 @@
 """Handling of a prompt larger than the model's window: always explicit, never silent."""
 
 from collections.abc import Callable, Collection
-from typing import Generic, Literal, TypeVar
+from typing import Generic, TypeVar
 
 from msgspec import Struct
 from msgspec.structs import replace
 
 from longmemeval.errors import ContextOverflowError
+from longmemeval.reading.options import OverflowPolicy
 from longmemeval.records import Recall
-
-OverflowPolicy = Literal["error", "drop-oldest", "drop-newest"]
 
 # The official reader keeps the same margin: limit = window - generation length - 1000
 # (src/generation/run_generation.py). It absorbs what a provider adds around the prompt.

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Literal, get_args
 
 import msgspec
 from msgspec import Struct
@@ -15,22 +14,13 @@ from longmemeval.core.text.calendar_names import official_date
 from longmemeval.errors import EmptyReplyError, HarnessError, ModelError, RecallError
 from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatReply
 from longmemeval.llm.tokens import Counted, TokenCounter
-from longmemeval.reading.history import (
-    Chunk,
-    HistoryFormat,
-    message_chunks,
-    note_chunks,
-    render_chunk,
-    render_history,
-)
-from longmemeval.reading.overflow import MARGIN_TOKENS, Fitted, OverflowPolicy, fit
+from longmemeval.reading.history import Chunk, message_chunks, note_chunks, render_chunk, render_history
+from longmemeval.reading.options import HistoryFormat, OverflowPolicy, ReadingMethod
+from longmemeval.reading.overflow import MARGIN_TOKENS, Fitted, fit
 from longmemeval.reading.prompts import Compose, EncodedPrompt, Messages, Prompt, prompt_of
 from longmemeval.reading.shown_items import message_ids_of, not_shown, note_item, threads_of
 from longmemeval.reading.templates import NOTE_FIELDS, READER_FIELDS, Template, load_template
 from longmemeval.records import Answer, Question, Recall, RecalledItem, Usage, slowest, sum_latencies
-
-ReadingMethod = Literal["direct", "con", "con-separate", "short", "memories", "evidence"]
-READING_METHODS: tuple[ReadingMethod, ...] = get_args(ReadingMethod)
 
 _TEMPLATES: dict[ReadingMethod, str] = {
     "direct": "direct",

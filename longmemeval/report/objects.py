@@ -9,11 +9,12 @@ from rich.table import Table as RichTable
 from rich.text import Text
 
 from longmemeval.pipeline.compare.comparison import Comparison
+from longmemeval.report.options import ReportFormat, ReportOptions
 from longmemeval.report.tables.answer import answer_of
 from longmemeval.report.tables.layout import fit
 from longmemeval.report.tables.table import Table
 from longmemeval.report.text import visible
-from longmemeval.report.write import ReportFormat, ReportOptions, write_report
+from longmemeval.report.write import write_report
 
 _WIDTH = 100
 """Characters on a line where no terminal says how many."""

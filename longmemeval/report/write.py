@@ -2,42 +2,26 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Literal
 
 from msgspec import Struct
 
-from longmemeval.core.arguments import Options, checked
+from longmemeval.core.arguments import checked
 from longmemeval.core.files import write_atomic
 from longmemeval.errors import HarnessError
 from longmemeval.pipeline.compare.compare import compare_runs
+from longmemeval.report.options import ReportOptions
 from longmemeval.report.plain import latex, latex_across, markdown, markdown_across
 from longmemeval.report.published import published_for
 from longmemeval.results.graded.graded_run import Evaluation, load_graded
 from longmemeval.settings import Folders, folders
 
-ReportFormat = Literal["html", "md", "latex"]
+__all__ = ["ReportOptions", "render_report", "write_report"]
 
 _ENDINGS = {"html": "html", "md": "md", "latex": "tex"}
 _FIRST_LINES = {"html": "", "md": "<!-- longmemeval report -->\n", "latex": "% longmemeval report\n"}
 """What a file begins with, so that a later report may take its place; a page says it in its header."""
 _MARKS = [b'<p class="kind">longmemeval report</p>', *(line.encode() for line in _FIRST_LINES.values() if line)]
 _HEAD_BYTES = 1 << 16
-
-
-class ReportOptions(Options, frozen=True):
-    """The source and form of a report."""
-
-    format: ReportFormat = "html"
-    judge: str | None = None
-    """Id of the judge, or a beginning of it; None: the official judge where it graded, else the newest."""
-    dataset: str | None = None
-    """Where the data is now, if it has moved."""
-    full: bool = False
-    """HTML: leave nothing out of the texts, whatever the size."""
-    published: bool | Literal["all"] = False
-    """Show published figures too, apart from one's own: with the same judge and metric, or `all` on the benchmark."""
-    across: bool = False
-    """One table by ability, for runs on different data sets; nothing else is then in the report."""
 
 
 class WrittenReport(Struct, frozen=True):

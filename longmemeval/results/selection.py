@@ -2,10 +2,12 @@
 
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from typing import Annotated
 
 from msgspec import Struct
 
 from longmemeval.core.files import sha256_text
+from longmemeval.core.options import WHAT, Flag
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.records import Question
 from longmemeval.results.shards import partition, shard_named
@@ -14,14 +16,19 @@ from longmemeval.results.shards import partition, shard_named
 class Selection(Struct, frozen=True):
     """At most one of the three ways; none of them means every question. `shard` divides what they choose."""
 
-    limit: int | None = None
-    """Take the first N in file order."""
-    sample: int | None = None
-    """Take N drawn by `seed`, stratified by question type; a smaller sample is inside a larger one."""
-    seed: int = 0
-    question_ids: tuple[str, ...] = ()
-    shard: str = ""
-    """Shard such as `3/8`: one of the parts that `partition` divides the chosen questions into; empty: all of them."""
+    limit: Annotated[int | None, Flag(WHAT, "N")] = None
+    """Only the first N questions."""
+    sample: Annotated[int | None, Flag(WHAT, "N")] = None
+    """Only N questions, stratified by type."""
+    seed: Annotated[int, Flag(metavar="N")] = 0
+    """Seed of --sample. With one seed, a smaller sample is inside a larger one."""
+    question_ids: Annotated[tuple[str, ...], Flag(WHAT, "ID", name="--question-id")] = ()
+    """Only this question; repeatable."""
+    shard: Annotated[str, Flag(metavar="I/N")] = ""
+    """Only the I-th of N shards of the questions, such as 3/8; `longmemeval merge` puts them together.
+
+    The shards are the parts that `partition` divides the chosen questions into; empty: all of them.
+    """
 
     def __post_init__(self) -> None:
         """Check that the ways are not mixed and the counts make sense."""

@@ -15,10 +15,10 @@ from pathlib import Path
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
 from longmemeval.benchmarks.registry import load_dataset
-from longmemeval.pipeline.prepare import read_ahead
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.settings import folders
+from longmemeval.storage import read_ahead
 from longmemeval.storage.compression import compressed, decompressed
 from tests.s3_server import S3Server
 

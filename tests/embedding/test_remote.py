@@ -11,7 +11,8 @@ from longmemeval.embedding.cache import CHUNK_TEXTS
 from longmemeval.embedding.registry import load_embedder
 from longmemeval.embedding.remote import MAX_BATCH_CHARACTERS, MAX_BATCH_TEXTS, RemoteEmbedder
 from longmemeval.errors import EndpointDownError, FatalModelError, HarnessError, ModelError, SpendingLimitError
-from longmemeval.llm.costs.spending import Account, SpendingLimit
+from longmemeval.llm.costs.spending import Account
+from longmemeval.llm.options import SpendingLimit
 from longmemeval.records import Usage
 from tests.clock import Clock
 from tests.embedding.server import EmbeddingServer, Reply, embedding_server, error_reply, good_reply

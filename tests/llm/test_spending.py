@@ -14,8 +14,8 @@ from msgspec import structs
 from longmemeval.core.locks import locked
 from longmemeval.errors import FatalModelError, HarnessError, ModelError, SpendingLimitError
 from longmemeval.llm.costs.prices import price
-from longmemeval.llm.costs.spending import Account, SpendingLimit, limit_beside, spent_in
-from longmemeval.llm.options import ModelOptions
+from longmemeval.llm.costs.spending import Account, limit_beside, spent_in
+from longmemeval.llm.options import ModelOptions, SpendingLimit
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
 from longmemeval.llm.registry import load_chat_model
 from tests.server import Fault, ModelServer, black_hole, nobody
@@ -162,7 +162,8 @@ _SPENDS = """
 import sys, time
 from pathlib import Path
 from longmemeval.errors import SpendingLimitError
-from longmemeval.llm.costs.spending import Account, SpendingLimit
+from longmemeval.llm.costs.spending import Account
+from longmemeval.llm.options import SpendingLimit
 
 account = Account(Path(sys.argv[1]), SpendingLimit(10.0))
 account.open()

@@ -27,7 +27,7 @@ from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.prepare.recipes import PlannedPart
 from longmemeval.pipeline.prepare.tools import Tools, ToolSettings
 from longmemeval.ranking.message_vectors import VECTORS
-from longmemeval.reading.history import HISTORY_FORMATS
+from longmemeval.reading.options import HISTORY_FORMATS
 from longmemeval.reading.reader import Reader, reading_configuration
 from longmemeval.records import DatasetIdentity, FixtureMeta, Gold, Haystack, Question, Recall, Session, Turn
 from longmemeval.settings import Folders

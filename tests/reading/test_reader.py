@@ -15,17 +15,10 @@ from longmemeval.errors import FatalModelError, HarnessError, ModelError
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
 from longmemeval.llm.tokens import Counted, token_counter
 from longmemeval.memory.items import message_item
-from longmemeval.reading.history import HISTORY_FORMATS, Chunk, HistoryFormat, render_history
-from longmemeval.reading.overflow import OverflowPolicy
+from longmemeval.reading.history import Chunk, render_history
+from longmemeval.reading.options import HISTORY_FORMATS, READING_METHODS, HistoryFormat, OverflowPolicy, ReadingMethod
 from longmemeval.reading.prompts import SentPrompt
-from longmemeval.reading.reader import (
-    READING_METHODS,
-    Reader,
-    Reading,
-    ReadingConfiguration,
-    ReadingMethod,
-    reading_configuration,
-)
+from longmemeval.reading.reader import Reader, Reading, ReadingConfiguration, reading_configuration
 from longmemeval.records import Haystack, Question, Recall, RecalledItem, Session, Turn, Usage
 from longmemeval.storage.memory_store import MemoryStore
 from tests.support import examples

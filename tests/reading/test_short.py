@@ -5,7 +5,8 @@ import asyncio
 import msgspec
 import pytest
 
-from longmemeval.reading.reader import READING_METHODS, Reader, ReadingMethod, reading_configuration
+from longmemeval.reading.options import READING_METHODS, ReadingMethod
+from longmemeval.reading.reader import Reader, reading_configuration
 from longmemeval.reading.templates import READER_FIELDS, load_template
 from tests.reading.test_reader import QUESTION, THREE, Characters, FakeModel, read
 

@@ -2,18 +2,14 @@
 
 from typing import Annotated
 
-import typer
-
-from longmemeval.cli.options.panels import ADVANCED
+from longmemeval.core.options import Flag
 from longmemeval.errors import HarnessError
 
 ClusterAddress = Annotated[
     str | None,
-    typer.Option(
-        "--address",
-        "--scheduler",
+    Flag(
         metavar="ADDRESS",
-        rich_help_panel=ADVANCED,
+        name="--address --scheduler",
         help="With --executor dask: the scheduler, like tcp://host:8786 [default: LONGMEMEVAL_DASK_SCHEDULER]; with "
         "ray: the head, like host:6379 [default: RAY_ADDRESS]. Without one: local workers.",
     ),

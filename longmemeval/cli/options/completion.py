@@ -1,5 +1,6 @@
 """What the shell offers after Tab: data sets, presets, runs, sweeps. Looks nothing up over the network."""
 
+from collections.abc import Callable
 from pathlib import Path
 
 
@@ -39,3 +40,14 @@ def complete_run(incomplete: str) -> list[str]:
     found = [path.parent for path in Path(folders().results_dir).glob("*/run.json")]
     names = [path.name for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)]
     return [name for name in names if name.startswith(incomplete)]
+
+
+COMPLETIONS: dict[str, Callable[[str], list[str]]] = {
+    "DATA": complete_dataset,
+    "MEMORY": complete_memory,
+    "JUDGE": complete_judge,
+    "RUN": complete_run,
+    "RUN|FILE": complete_run,
+    "SWEEP": complete_sweep,
+}
+"""What completes a value, by what the help calls the value."""

@@ -1,29 +1,55 @@
-"""Option groups: dataclasses whose fields are options, spread over a verb's signature and put together again."""
+"""Options of verbs: parameters and classes of settings become options, and the settings are put together again."""
 
 import inspect
 import typing
-from collections.abc import Callable
-from dataclasses import MISSING, fields, is_dataclass
+from collections.abc import Callable, Collection, Iterator
 from functools import wraps
-from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
+from types import GenericAlias
+from typing import Annotated, Any, NamedTuple
 
 import typer
+from msgspec import NODEFAULT
 
-from longmemeval.cli.options.panels import ADVANCED, Verb, show_all
+from longmemeval.cli.options.completion import COMPLETIONS
+from longmemeval.cli.options.panels import Verb, show_all
 from longmemeval.cli.output import reserve_output
-from longmemeval.core.part_options import PartOptions, extra, flag_of
+from longmemeval.core.options import ADVANCED, Flag, Group, Option, groups_of, is_settings, options_of
 
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
+_ANNOTATED: Any = typing.__dict__["Annotated"]
+"""For types that are known only when the module runs."""
+
+
+class _Settings(NamedTuple):
+    """A class of settings, of whose fields some are options."""
+
+    group: type
+    only: Collection[str] = ()
+
+    def parameters(self) -> Iterator[inspect.Parameter]:
+        """Yield the parameters that the options become."""
+        for option in options_of(self.group, self.only):
+            yield _parameter(option)
+        for _, settings in self._groups():
+            yield from settings.parameters()
+
+    def made(self, given: dict[str, object]) -> object:
+        """Return the settings, whose values are taken out of what was given on the command line."""
+        values = {option.field: option.value(given.pop(option.key)) for option in options_of(self.group, self.only)}
+        return self.group(**values | {field: settings.made(given) for field, settings in self._groups()})
+
+    def _groups(self) -> "Iterator[tuple[str, _Settings]]":
+        for field, group, only in groups_of(self.group):
+            if not self.only or field in self.only:
+                yield field, _Settings(group, only)
 
 
 def add_verb(app: typer.Typer, name: str, verb: Callable[..., None], *, example: str, all_options: bool = True) -> None:
-    """Add a verb whose option groups are spread out.
+    """Add a verb whose settings are spread out into options.
 
     Args:
         app: what it is added to.
         name: the verb.
-        verb: takes arguments, options and option groups.
+        verb: takes arguments, options and classes of settings.
         example: one command line, shown under the help.
         all_options: whether the verb has advanced options, which only `--help-all` explains.
     """
@@ -31,28 +57,34 @@ def add_verb(app: typer.Typer, name: str, verb: Callable[..., None], *, example:
 
 
 def spread(verb: Callable[..., None], *, all_options: bool = False) -> Callable[..., None]:
-    """Return the verb with every parameter that is an option group replaced by the fields of the group.
+    """Return the verb with every parameter that is a class of settings replaced by the options in it.
 
     Args:
-        verb: takes arguments, options and instances of dataclasses.
+        verb: takes arguments, options (see `core.options.Flag`) and instances of classes that have some.
         all_options: whether `--help-all` is added.
     """
-    own: dict[str, inspect.Parameter] = {}
-    groups: dict[str, tuple[Callable[..., object], list[str]]] = {}
+    own: list[inspect.Parameter] = []
+    single: dict[str, Option] = {}
+    groups: dict[str, _Settings] = {}
     for parameter in inspect.signature(verb, eval_str=True).parameters.values():
-        group = parameter.annotation
-        if isinstance(group, type) and (is_dataclass(group) or issubclass(group, PartOptions)):
-            options = _options(group) if is_dataclass(group) else _options_of_parts(group)
-            groups[parameter.name] = group, list(options)
-            own |= options
+        hint, *marks = typing.get_args(parameter.annotation) or [parameter.annotation]
+        mark = next((mark for mark in marks if isinstance(mark, Flag | Group)), None)
+        if isinstance(mark, Flag):
+            option = Option(parameter.name, hint, parameter.default, mark, mark.help)
+            single[parameter.name] = option
+            own.append(_parameter(option, parameter.name))
+        elif isinstance(mark, Group) or is_settings(hint):
+            groups[parameter.name] = _Settings(hint, mark.only if mark else ())
+            own += groups[parameter.name].parameters()
         else:
-            own[parameter.name] = parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY)
-    taken = [*own.values(), *([_HELP_ALL] if all_options else [])]
+            own.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+    taken = [*own, *([_HELP_ALL] if all_options else [])]
 
     @wraps(verb)
     def flat(**given: object) -> None:
         given.pop(_HELP_ALL.name, None)
-        whole = {name: group(**{one: given.pop(one) for one in names}) for name, (group, names) in groups.items()}
+        whole = {name: settings.made(given) for name, settings in groups.items()}
+        given |= {name: option.value(given[name]) for name, option in single.items()}
         reserve_output()
         verb(**given, **whole)
 
@@ -62,38 +94,36 @@ def spread(verb: Callable[..., None], *, all_options: bool = False) -> Callable[
     return flat
 
 
-def _options(group: "type[DataclassInstance]") -> dict[str, inspect.Parameter]:
-    hints = get_type_hints(group, include_extras=True)
-    return {
-        field.name: inspect.Parameter(
-            field.name,
-            inspect.Parameter.KEYWORD_ONLY,
-            default=inspect.Parameter.empty if field.default is MISSING else field.default,
-            annotation=hints[field.name],
+def _parameter(option: Option, name: str = "") -> inspect.Parameter:
+    """Return the parameter that an option becomes, called by the name of the option or the one given."""
+    flag, hint, default = option.flag, option.type, option.default
+    if flag.read:
+        hint = flag.read | None
+    elif option.is_list:
+        hint, default = GenericAlias(list, typing.get_args(hint)[:1]) | None, None
+    elif option.is_inverted:
+        default = False
+    completion = COMPLETIONS.get(flag.metavar or "")
+    if flag.argument:
+        told = typer.Argument(metavar=flag.metavar, help=option.help, autocompletion=completion)
+    else:
+        told = typer.Option(
+            *option.names,
+            metavar=flag.metavar,
+            rich_help_panel=flag.panel,
+            help=option.help,
+            min=flag.minimum,
+            max=flag.maximum,
+            autocompletion=completion,
+            show_default=flag.shown,
+            hidden=flag.hidden,
         )
-        for field in fields(group)
-    }
-
-
-_ANNOTATED: Any = typing.__dict__["Annotated"]
-"""For types that are known only when the module runs."""
-
-
-def _options_of_parts(group: type[PartOptions]) -> dict[str, inspect.Parameter]:
-    found = {}
-    for name, field in group.model_fields.items():
-        told = extra(field)
-        option = typer.Option(
-            flag_of(name, field),
-            metavar=told.get("metavar"),
-            rich_help_panel=told.get("panel", ADVANCED),
-            help=" ".join((field.description or "").split()),
-        )
-        annotation = _ANNOTATED[field.annotation, option]
-        found[name] = inspect.Parameter(
-            name, inspect.Parameter.KEYWORD_ONLY, default=field.default, annotation=annotation
-        )
-    return found
+    return inspect.Parameter(
+        name or option.key,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if default is NODEFAULT else default,
+        annotation=_ANNOTATED[hint, told],
+    )
 
 
 _HELP_ALL = inspect.Parameter(

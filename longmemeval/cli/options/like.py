@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from longmemeval.cli.options.panels import ADVANCED
+from longmemeval.core.options import Flag
 
 _BESIDE = (
     *("like", "strict", "run_id", "resume", "dry_run", "as_json", "progress"),
@@ -19,20 +19,11 @@ _BESIDE = (
 class LikeAnother:
     """Where everything that is run comes from, if not from options."""
 
-    like: Annotated[
-        str | None,
-        typer.Option(
-            "--like",
-            metavar="RUN",
-            rich_help_panel=ADVANCED,
-            help="Make a run again with all its settings: its id, or the path of a run.json.",
-        ),
-    ] = None
-    recipe: Annotated[str | None, typer.Option("--recipe", hidden=True)] = None
-    strict: Annotated[
-        bool,
-        typer.Option("--strict", rich_help_panel=ADVANCED, help="With --like: refuse to begin where anything differs."),
-    ] = False
+    like: Annotated[str | None, Flag(metavar="RUN")] = None
+    """Make a run again with all its settings: its id, or the path of a run.json."""
+    recipe: Annotated[str | None, Flag(hidden=True)] = None
+    strict: Annotated[bool, Flag()] = False
+    """With --like: refuse to begin where anything differs."""
 
     def check(self, context: typer.Context) -> None:
         """Refuse options that say what is run beside --like, and their absence without it."""

@@ -11,11 +11,11 @@ from rich.table import Table as Grid
 from rich.text import Text
 from typer.core import TyperArgument, TyperCommand, TyperGroup, TyperOption
 
+from longmemeval.core.options import ADVANCED, LIMITS, MODEL, OUTPUT, WHAT
+
 if TYPE_CHECKING:
     from typer._click import Context
 
-WHAT, MODEL, LIMITS, OUTPUT, ADVANCED = "What", "Model", "Limits", "Output", "Advanced"
-"""The panels, in the order of the screen."""
 _ORDER = (WHAT, MODEL, LIMITS, OUTPUT, ADVANCED)
 _EXPLAINED = "every-option"
 

@@ -3,24 +3,15 @@
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-import typer
-
-from longmemeval.cli.options.panels import ADVANCED
+from longmemeval.core.options import Flag
 
 
 @dataclass(frozen=True, kw_only=True)
 class Shown:
     """The way progress is shown."""
 
-    progress: Annotated[
-        Literal["auto", "json", "off"],
-        typer.Option(
-            "--progress",
-            metavar="STYLE",
-            rich_help_panel=ADVANCED,
-            help="auto (a bar in a terminal, else a line a minute), json (an event per line) or off.",
-        ),
-    ] = "auto"
+    progress: Annotated[Literal["auto", "json", "off"], Flag(metavar="STYLE")] = "auto"
+    """auto (a bar in a terminal, else a line a minute), json (an event per line) or off."""
 
     def apply(self) -> None:
         """Show it so from now on."""

@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from longmemeval.core.executors.finished import as_finished
 from longmemeval.core.executors.protocol import Done, Task
-from longmemeval.core.record_classes import make_ready
+from longmemeval.core.executors.record_classes import make_ready
 
 T = TypeVar("T")
 R = TypeVar("R")

@@ -20,19 +20,12 @@ from msgspec import Struct, structs
 from longmemeval.core.journal import append_shared, decode_shared
 from longmemeval.core.locks import locked
 from longmemeval.errors import HarnessError, SpendingLimitError
+from longmemeval.llm.options import SpendingLimit
 
 SPENDING, JUDGES_SPENDING = "spending.jsonl", "spending-judges.jsonl"
 """Names of the account, next to the work it pays for, and of that of a run's judges."""
 
 _POLL_S = 0.05
-
-
-class SpendingLimit(Struct, frozen=True):
-    """The maximum to spend."""
-
-    dollars: float
-    elsewhere: float = 0.0
-    """US dollars of it spent by other accounts (the other runs of a sweep)."""
 
 
 class _Entry(Struct, frozen=True, omit_defaults=True):

@@ -32,6 +32,14 @@ class ConcurrencySection(_Section):
     memory: PositiveInt | None = None
     """Calls of external memory systems while they are searched."""
 
+    def of_run(self, usual: int) -> dict[str, int]:
+        """Return the calls in flight by stage, as options of `run` call them; `usual` where none are given."""
+        return {
+            "concurrency": self.answers or usual,
+            "question_concurrency": self.questions or usual,
+            "memory_concurrency": self.memory or usual,
+        }
+
 
 class LimitsFile(_Section):
     """The whole file."""

@@ -11,7 +11,6 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import structs
 
-from longmemeval.core.arguments import Options
 from longmemeval.llm.costs.prices import batch_price
 from longmemeval.llm.costs.spending import Account
 from longmemeval.llm.http.batch_endpoint import request_line, request_parameters
@@ -21,6 +20,7 @@ from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
 from longmemeval.llm.registry import load_batch_endpoint
 from longmemeval.llm.tokens import TokenCounter, token_counter
 from longmemeval.pipeline.batches.gathering import Gathering, current_work
+from longmemeval.pipeline.batches.options import BatchOptions
 from longmemeval.pipeline.batches.sending import PendingRequest, Sender
 from longmemeval.pipeline.batches.state import BatchStore, batch_totals
 from longmemeval.pipeline.workers import in_order
@@ -32,13 +32,6 @@ _MOST_HELD = 400_000_000
 """Bytes of requests held in memory, two full files."""
 _TOKENS_AROUND = 6
 """Tokens that the chat format adds to a message."""
-
-
-class BatchOptions(Options, frozen=True):
-    """Options of a stage whose calls go by batch."""
-
-    poll_s: float | None = None
-    """Seconds between two polls of a batch; None: 5 at first, rising to a minute."""
 
 
 class _UnderWay(NamedTuple):

@@ -11,8 +11,6 @@ from msgspec import structs
 
 from longmemeval.benchmarks.judges import load_judge
 from longmemeval.benchmarks.spec import Benchmark
-from longmemeval.core.arguments import Options
-from longmemeval.core.defaults import CONCURRENCY
 from longmemeval.core.event_loop import complete
 from longmemeval.core.journal import Journal
 from longmemeval.errors import BatchCancelledError, EndpointDownError, HarnessError, SpendingLimitError
@@ -20,14 +18,14 @@ from longmemeval.judges.definition import rules_of
 from longmemeval.judges.official_status import first_of
 from longmemeval.judges.protocol import Judge, JudgeIdentity
 from longmemeval.llm.call_counter import CallCounter
-from longmemeval.llm.costs.spending import JUDGES_SPENDING, Account, SpendingLimit
+from longmemeval.llm.costs.spending import JUDGES_SPENDING, Account
 from longmemeval.llm.limit import LimitedChatModel
-from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import load_chat_model
-from longmemeval.pipeline.batches.batches import Batches, BatchOptions
+from longmemeval.pipeline.batches.batches import Batches
 from longmemeval.pipeline.batches.state import FOLDER as BATCHES
 from longmemeval.pipeline.batches.state import batches_in
+from longmemeval.pipeline.evaluate.options import EvaluateOptions
 from longmemeval.pipeline.evaluate.replies import judgements_at_hand
 from longmemeval.pipeline.progress import progress
 from longmemeval.pipeline.workers import Outcomes, WatchedChatModel, in_order
@@ -41,27 +39,7 @@ from longmemeval.results.scores.checked import metrics_of, read_run, recompute_s
 from longmemeval.results.scores.checks import check_labels, refuse
 from longmemeval.settings import Folders, folders
 
-
-class EvaluateOptions(Options, frozen=True):
-    """Options of grading."""
-
-    judge: str | None = None
-    """A judge's spec (`benchmarks/judges.py`), or the id of one that has graded this run, whose labels are then
-    scored without asking it; None: the benchmark's own."""
-    votes: int = 1
-    """The number of times a chat model is asked about each answer; the majority is the label."""
-    rejudge: bool = False
-    """Judge everything again, into a file of its own."""
-    model_options: ModelOptions = ModelOptions()
-    concurrency: int = CONCURRENCY
-    batch: BatchOptions | None = None
-    """Ask through the provider's batch endpoints; None: directly."""
-    spending: SpendingLimit | None = None
-    """The most that judging this run may cost, all judges and all starts together; None: no limit."""
-    dataset: str | None = None
-    """The location of the gold if the run's data set has moved: a catalogue name or a file."""
-    tell: Callable[[str], None] | None = None
-    """Receives notes before the first call, such as labels that exist and cannot be used."""
+__all__ = ["EvaluateOptions", "evaluate"]
 
 
 def evaluate(run_id: str, *, options: EvaluateOptions = EvaluateOptions(), where: Folders | None = None) -> Evaluation:

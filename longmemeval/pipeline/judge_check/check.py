@@ -9,7 +9,6 @@ from msgspec import Struct
 
 from longmemeval.benchmarks.judges import load_judge
 from longmemeval.benchmarks.specs import benchmark_of
-from longmemeval.core.defaults import CONCURRENCY
 from longmemeval.core.event_loop import complete
 from longmemeval.core.files import sha256_bytes, write_atomic
 from longmemeval.core.journal import Journal, read_journal
@@ -20,15 +19,15 @@ from longmemeval.judges.definition import rules_of
 from longmemeval.judges.plants.plant import Plant
 from longmemeval.judges.protocol import Judge
 from longmemeval.llm.call_counter import CallCounter
-from longmemeval.llm.costs.spending import Account, SpendingLimit
+from longmemeval.llm.costs.spending import Account
 from longmemeval.llm.limit import LimitedChatModel
-from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import load_chat_model
 from longmemeval.measures.plant_rates import judge_rates, measured_rates
 from longmemeval.pipeline.estimate.judging import judge_calls
 from longmemeval.pipeline.estimate.replies import expected_labels
 from longmemeval.pipeline.estimate.stages import Pace, StageEstimate, stage
+from longmemeval.pipeline.judge_check.options import CheckOptions
 from longmemeval.pipeline.judge_check.planted import encoded_plants, ground_of, planting_of
 from longmemeval.pipeline.progress import progress
 from longmemeval.pipeline.workers import Outcomes, WatchedChatModel, in_order
@@ -49,17 +48,6 @@ from longmemeval.settings import Folders, folders
 from longmemeval.statistics.misclassification import MeasuredRates
 
 SPENDING = "spending.jsonl"
-
-
-class CheckOptions(Struct, frozen=True):
-    """Options of checking a judge."""
-
-    votes: int = 1
-    seed: int = 0
-    """The seed of the plants."""
-    model_options: ModelOptions = ModelOptions()
-    concurrency: int = CONCURRENCY
-    spending: SpendingLimit | None = None
 
 
 class CheckOutcome(Struct, frozen=True):

@@ -8,9 +8,9 @@ from longmemeval.core.arguments import checked
 from longmemeval.core.defaults import CONCURRENCY
 from longmemeval.core.text.plural import count_of
 from longmemeval.errors import HarnessError
-from longmemeval.llm.costs.spending import SpendingLimit
-from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions
+from longmemeval.llm.options import SpendingLimit
 from longmemeval.pipeline.evaluate.evaluate import evaluate as grade
+from longmemeval.pipeline.evaluate.options import EvaluateOptions
 from longmemeval.pipeline.run.answering import RunReport
 from longmemeval.records import Answer
 from longmemeval.results.graded.costs import RunCosts, run_costs

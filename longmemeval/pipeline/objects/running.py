@@ -12,11 +12,12 @@ from longmemeval.core.event_loop import from_loop
 from longmemeval.core.files import safe_name, sha256_bytes
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
-from longmemeval.llm.costs.spending import SPENDING, SpendingLimit, spent_in
+from longmemeval.llm.costs.spending import SPENDING, spent_in
+from longmemeval.llm.options import SpendingLimit
 from longmemeval.pipeline.objects.data import Data, as_data
 from longmemeval.pipeline.objects.memory import Memory, as_memory
 from longmemeval.pipeline.objects.run import Run
-from longmemeval.pipeline.prepare.plan import PrepareOptions
+from longmemeval.pipeline.prepare.options import PrepareOptions
 from longmemeval.pipeline.prepare.prepare import prepare
 from longmemeval.pipeline.run.run import RunOptions, asked_of, reading_of, run_settings
 from longmemeval.pipeline.run.run import run as answer

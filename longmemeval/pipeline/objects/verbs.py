@@ -16,11 +16,11 @@ from longmemeval.pipeline.objects.memory import Memory, as_memory
 from longmemeval.pipeline.objects.run import Run
 from longmemeval.pipeline.objects.running import in_process
 from longmemeval.pipeline.prepare import prepare as preparing
-from longmemeval.pipeline.prepare.plan import PrepareOptions
+from longmemeval.pipeline.prepare.options import PrepareOptions
 from longmemeval.pipeline.prepare.prepare import PrepareReport
 from longmemeval.pipeline.retrieval import retrieve as retrieving
+from longmemeval.pipeline.retrieval.options import RetrievalOptions
 from longmemeval.pipeline.retrieval.ranking_run import RetrievalReport
-from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions
 from longmemeval.results.graded.controls import controls_last
 from longmemeval.results.graded.graded_run import Evaluation, load_graded
 from longmemeval.settings import Folders, folders

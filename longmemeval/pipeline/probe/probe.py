@@ -12,8 +12,7 @@ from msgspec import Struct
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.errors import HarnessError
-from longmemeval.llm.costs.spending import SpendingLimit
-from longmemeval.llm.options import ModelOptions
+from longmemeval.llm.options import ModelOptions, SpendingLimit
 from longmemeval.measures.aggregate import Mean
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, definition_of
 from longmemeval.memory.definition import MEMORIES

@@ -16,7 +16,8 @@ from longmemeval.core.files import write_atomic
 from longmemeval.core.journal import StoredJournal
 from longmemeval.dataset import Dataset
 from longmemeval.errors import FatalModelError
-from longmemeval.llm.costs.spending import Account, SpendingLimit, limit_beside
+from longmemeval.llm.costs.spending import Account, limit_beside
+from longmemeval.llm.options import SpendingLimit
 from longmemeval.measures.rankings import Granularity, Ranking, RetrievalProtocol, RetrievalResult
 from longmemeval.pipeline.progress import Progress
 from longmemeval.records import Question

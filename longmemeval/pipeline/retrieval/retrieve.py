@@ -1,21 +1,19 @@
 """Measure how well memories find the evidence, without answering, for `retrieval`."""
 
-from collections.abc import Callable, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 from typing import get_args
 
 from longmemeval.benchmarks.retrieval_protocols import OfficialRanking, OfficialScoring
 from longmemeval.benchmarks.spec import Benchmark
 from longmemeval.benchmarks.specs import benchmark_of
-from longmemeval.core.arguments import Options
 from longmemeval.core.executors.registry import executor_named
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.llm.costs.spending import SPENDING, Account, SpendingLimit
-from longmemeval.llm.options import ModelOptions
+from longmemeval.llm.costs.spending import SPENDING, Account
 from longmemeval.measures.rankings import Granularity, RetrievalProtocol
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration
 from longmemeval.pipeline.retrieval.official import plan_official
+from longmemeval.pipeline.retrieval.options import RetrievalOptions
 from longmemeval.pipeline.retrieval.ranking_run import RetrievalJob, RetrievalReport, RetrievalRun
 from longmemeval.pipeline.retrieval.scoring import Scoring, chosen_measures, official_scoring, standard_scoring
 from longmemeval.pipeline.retrieval.standard import Planning, Workers, rank_all
@@ -26,45 +24,7 @@ from longmemeval.results.shards import sharded_id
 from longmemeval.settings import Folders, folders
 from longmemeval.storage.remote_fixtures import be_patient
 
-
-class RetrievalOptions(Options, frozen=True):
-    """Options of `retrieval`, apart from the data and the memories."""
-
-    protocol: RetrievalProtocol = "standard"
-    """`standard`: from prepared fixtures; `official`: the benchmark's own, if it has one."""
-    granularity: Granularity | None = None
-    """None: the default of the protocol."""
-    measures: tuple[str, ...] = ()
-    """See `chosen_measures`; official protocols have their own."""
-    cutoffs: tuple[int, ...] = ()
-    prepared: str = "default"
-    """The name of the preparation to read."""
-    embedder: str | None = None
-    """Standard: the fixtures' embedder under another spec; official: that of `semantic-recall` (None: hashing)."""
-    run_id: str | None = None
-    """The id of the run, followed by `-<memory>` if there are several memories. A run that exists is continued."""
-    log: Path | None = None
-    """Official protocol: the file for the log in the official format."""
-    expansion_cache: Path | None = None
-    """Official protocol: the expansions of `expansion=…`, a file in the official format; None: of the preparation."""
-    query_model: str | None = None
-    """Chat model that analyses the questions, for memories that want one (`decompose=model`)."""
-    model_options: ModelOptions = ModelOptions()
-    """Connection options; a remote embedder is looked for at the same endpoint."""
-    spending: SpendingLimit | None = None
-    """The most that calls about questions and of a remote embedder may cost, all starts and memories together;
-    None: no limit.
-    """
-    jobs: int | None = None
-    """Workers; None: one per core if there are enough haystacks, else none. An official protocol with a corpus of
-    its own uses one.
-    """
-    executor: str | None = None
-    """The executor of the workers; None: `processes`, if there are to be workers."""
-    twice: bool = False
-    """Ask each question a second time, and record the differences."""
-    tell: Callable[[str], None] | None = None
-    """Receives notes before the first question is ranked."""
+__all__ = ["RetrievalOptions", "retrieve"]
 
 
 def retrieve(

@@ -19,7 +19,7 @@ from longmemeval.pipeline.estimate.judging import AnswersToJudge, LoadJudge
 from longmemeval.pipeline.estimate.replies import assumed_replies, expected_replies
 from longmemeval.pipeline.estimate.stages import Pace, StageEstimate, stage
 from longmemeval.pipeline.evaluate.evaluate import unlabelled
-from longmemeval.pipeline.prepare.plan import PrepareOptions
+from longmemeval.pipeline.prepare.options import PrepareOptions
 from longmemeval.pipeline.prepare.prepare import PrepareReport, prepare
 from longmemeval.pipeline.run.counted_prompts import RunSetup, analysing_work, answering_work
 from longmemeval.pipeline.run.run import RunOptions, asked_of, reading_of, run_settings

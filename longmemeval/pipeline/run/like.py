@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import structs
 
 from longmemeval.benchmarks.catalogue import catalogue
 from longmemeval.benchmarks.registry import load_dataset
@@ -16,11 +16,13 @@ from longmemeval.core.files import sha256_bytes
 from longmemeval.dataset import Dataset
 from longmemeval.errors import DataError, FixtureError, HarnessError, nearest
 from longmemeval.llm.options import ModelOptions
-from longmemeval.memory.configuration import MemoryConfiguration, configuration_of
-from longmemeval.pipeline.batches.batches import BatchOptions
+from longmemeval.memory.configuration import configuration_of
+from longmemeval.pipeline.batches.options import BatchOptions
 from longmemeval.pipeline.prepare.access import PreparedFixtures
+from longmemeval.pipeline.run.request import RunRequest
 from longmemeval.pipeline.run.run import RunOptions, asked_of
-from longmemeval.reading.reader import READING_METHODS, ReadingConfiguration, ReadingMethod, reading_configuration
+from longmemeval.reading.options import READING_METHODS, ReadingMethod
+from longmemeval.reading.reader import ReadingConfiguration, reading_configuration
 from longmemeval.reading.templates import NOTE_FIELDS, READER_FIELDS, checked_template
 from longmemeval.results.manifest import (
     RunManifest,
@@ -30,7 +32,6 @@ from longmemeval.results.manifest import (
     read_manifest,
     run_folder,
 )
-from longmemeval.results.selection import Selection
 from longmemeval.results.settings import AnswerSettings
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import meta_of
@@ -41,16 +42,6 @@ _SHOWN = 12
 """Characters of a hash that a difference shows."""
 _OF_PLACES = ("--dataset", "--memory", "--name", "--data-dir", "--prepared-dir")
 """Options of the recorded `prepare` that are those of this command here."""
-
-
-class RunRequest(Struct, frozen=True):
-    """The arguments of `run`."""
-
-    dataset: Dataset
-    configuration: MemoryConfiguration
-    model: str
-    selection: Selection
-    options: RunOptions
 
 
 def run_like(

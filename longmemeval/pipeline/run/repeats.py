@@ -3,7 +3,8 @@
 from msgspec import structs
 
 from longmemeval.dataset import Dataset
-from longmemeval.llm.costs.spending import SPENDING, SpendingLimit, limit_beside
+from longmemeval.llm.costs.spending import SPENDING, limit_beside
+from longmemeval.llm.options import SpendingLimit
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration
 from longmemeval.pipeline.run.answering import RunReport
 from longmemeval.pipeline.run.run import RunOptions, run

@@ -3,35 +3,34 @@
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from msgspec import structs
 
 from longmemeval.benchmarks.spec import OfficialAnswering
 from longmemeval.benchmarks.specs import benchmark_of
-from longmemeval.core.arguments import Options
-from longmemeval.core.defaults import CONCURRENCY
 from longmemeval.core.journal import StoredJournal
 from longmemeval.core.remote.places import as_given
 from longmemeval.core.secrets.redaction import public_url
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.llm.access import ModelAccess
-from longmemeval.llm.costs.spending import SPENDING, Account, SpendingLimit
+from longmemeval.llm.costs.spending import SPENDING, Account
 from longmemeval.llm.http.endpoints import endpoint
 from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.model_calls import CALLS
-from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.registry import load_chat_model
 from longmemeval.llm.tokens import context_window, token_counter
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, build_memory, definition_of
 from longmemeval.memory.gold import gold_for
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
-from longmemeval.pipeline.batches.batches import Batches, BatchOptions
+from longmemeval.pipeline.batches.batches import Batches
+from longmemeval.pipeline.batches.options import BatchOptions
 from longmemeval.pipeline.batches.state import FOLDER as BATCHES
 from longmemeval.pipeline.prepare.access import PreparedFixtures
 from longmemeval.pipeline.prepare.query_vectors import names_in, query_vectors
 from longmemeval.pipeline.run.answering import Answering, RunReport
+from longmemeval.pipeline.run.options import AnsweringOptions
 from longmemeval.pipeline.run.planning import planning_note
 from longmemeval.pipeline.run.question_analysis import QueryModel, question_analyses
 from longmemeval.reading.reader import Reader, ReadingConfiguration, reading_configuration
@@ -55,46 +54,30 @@ from longmemeval.results.shards import sharded_id
 from longmemeval.settings import Folders, folders
 from longmemeval.storage.remote_fixtures import be_patient
 
-Protocol = Literal["standard", "official"]
 _SET_BY_COMPOSE = ("method", "history_format", "template", "note_template")
 
 
-class RunOptions(Options, frozen=True):
+class RunOptions(AnsweringOptions, frozen=True):
     """Options of `run`, apart from the data, the memory and the model."""
 
     reading: ReadingConfiguration | None = None
     """None: method `direct`, or an official protocol's own; history format `nl`, the shipped template."""
-    prepared: str = "default"
-    """The name of the preparation to read."""
-    embedder: str | None = None
-    """Overrides the embedder the fixtures name (a moved model folder); must have the same fingerprint."""
-    model_options: ModelOptions = ModelOptions()
-    query_model: str | None = None
-    """The model that analyses questions for memories that want a chat model for it; None: the answering model."""
-    protocol: Protocol = "standard"
-    """`official`: as the benchmark's authors ask their questions; random choices in it are drawn by `seed`."""
     protocol_texts: Any = None
     """The texts of the official protocol and its prompts, as its `load_texts` reads them; None: our own."""
     seed: int = 0
     repeat: int = 1
     sweep: str | None = None
     """The number of this repeat, and the name of the sweep: recorded only, without effect."""
-    spending: SpendingLimit | None = None
-    """The most that all calls of models and remote embedders may cost over all starts of the run; None: no limit."""
-    concurrency: int = CONCURRENCY
-    """Calls in flight at one time: answers, and the default of the other two."""
     question_concurrency: int | None = None
     """Calls in flight that analyse questions."""
     memory_concurrency: int | None = None
     """Calls in flight that an external memory system makes while it recalls."""
     batch: BatchOptions | None = None
     """Ask through the provider's batch endpoints; None: directly."""
-    run_id: str | None = None
     must_exist: bool = False
     """Set by `--resume` and `--extend`: only an existing run may be continued."""
     extend: bool = False
     """True if the run continues with more questions than it was started with; they include those."""
-    save_prompts: bool = True
     check: Callable[[RunManifest], None] | None = None
     """Receives the planned manifest before anything is written, and raises if it must not be used."""
     tell: Callable[[str], None] | None = None

@@ -1,41 +1,53 @@
 """Read a sweep's YAML file and locate its mistakes. `docs/sweep.md` explains the file with an example."""
 
 import re
-from collections.abc import Iterator, Sequence
+import typing
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, TypeVar, get_args
 
 import yaml
+from annotated_types import Ge
 from pydantic import (
     BaseModel,
     ConfigDict,
     Field,
     NonNegativeFloat,
-    PositiveFloat,
     PositiveInt,
+    Strict,
     ValidationError,
+    create_model,
     model_validator,
 )
 
-from longmemeval.core.defaults import CONCURRENCY, GIVE_UP_AFTER_S
+from longmemeval.core.options import Option, options_of
 from longmemeval.core.part_options import PartOptions
 from longmemeval.core.text_files import UnreadableError, load_yaml, read_text
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.reading.history import HistoryFormat
-from longmemeval.reading.overflow import OverflowPolicy
-from longmemeval.reading.reader import ReadingMethod
+from longmemeval.llm.options import ModelOptions
+from longmemeval.pipeline.evaluate.options import EvaluateOptions
+from longmemeval.pipeline.prepare.options import PrepareOptions
+from longmemeval.reading.options import ReadingMethod, ReadingOptions
+from longmemeval.results.selection import Selection
 
 EQUAL_TOKENS = 2000
 """The budget of memories that are compared and name none, in tokens as rendered."""
+_ANNOTATED: Any = typing.__dict__["Annotated"]
+"""For types that are known only when the module runs."""
 Location = tuple[int | str, ...]
 """Keys and list indices that lead to a value of the file."""
 
 
 class _Section(BaseModel):
-    """A section whose values are not converted: `yes` is not a number."""
+    """A section whose values are not converted: `yes` is not a number. A field without a value counts as absent."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _without_empty(cls, value: object) -> object:
+        return {key: entry for key, entry in value.items() if entry is not None} if isinstance(value, dict) else value
 
 
 class _Entry(_Section):
@@ -47,27 +59,46 @@ class _Entry(_Section):
         return {next(iter(cls.model_fields)): value} if isinstance(value, str) else value
 
 
+M = TypeVar("M", bound=BaseModel)
+
+
+def _with_options(group: type, *only: str) -> Callable[[type[M]], type[M]]:
+    """Return a decorator that adds the options of a class of settings to a section; those it has stay."""
+
+    def add(section: type[M]) -> type[M]:
+        fields: dict[str, Any] = {
+            option.yaml_name: (_as_written(option), option.default)
+            for option in options_of(group, only)
+            if option.yaml_name not in section.model_fields
+        }
+        return create_model(section.__name__, __base__=section, __module__=__name__, __doc__=section.__doc__, **fields)
+
+    return add
+
+
+def _as_written(option: Option) -> object:
+    """Return the type of an option in a file."""
+    is_converted = option.is_list or Path in (option.type, *get_args(option.type))
+    least = option.flag.minimum
+    bounds = [*([] if least is None else [Ge(least)]), *([Strict(False)] if is_converted else [])]
+    return _ANNOTATED[(option.flag.read or option.type, *bounds)] if bounds else option.flag.read or option.type
+
+
+def given_options(section: BaseModel, group: type, *only: str) -> dict[str, Any]:
+    """Return what a section of the file gives of a class of settings, or of some of its fields."""
+    by_name = {option.yaml_name: option.field for option in options_of(group, only)}
+    given = section.model_dump(include=set(by_name), exclude_unset=True)
+    return {by_name[name]: value for name, value in given.items()}
+
+
+@_with_options(Selection, "limit", "sample", "seed", "question_ids")
 class SelectionSection(_Section):
     """The selected questions: at most one of `limit`, `sample` and `question_ids`."""
 
-    limit: PositiveInt | None = None
-    sample: PositiveInt | None = None
-    seed: int = 0
-    question_ids: list[str] = []
 
-
-class PrepareSection(PartOptions):
-    """The options of `prepare`; one without a value counts as absent."""
-
-    name: str = "default"
-    api_base: str | None = None
-    jobs: PositiveInt | None = None
-    executor: str | None = None
-
-    @model_validator(mode="before")
-    @classmethod
-    def _without_empty(cls, value: object) -> object:
-        return {key: entry for key, entry in value.items() if entry is not None} if isinstance(value, dict) else value
+@_with_options(PrepareOptions, "name", "api_base", "jobs", "executor")
+class PrepareSection(PartOptions, _Section):
+    """The options of `prepare`."""
 
 
 class MemoryEntry(_Entry):
@@ -80,30 +111,24 @@ class MemoryEntry(_Entry):
     grid: dict[str, Annotated[list[Any], Field(min_length=1)]] = {}
 
 
+@_with_options(ModelOptions, "api_base", "timeout_s", "max_attempts")
 class ModelEntry(_Entry):
     """An answering model."""
 
     spec: str
     name: str | None = None
-    api_base: str | None = None
-    timeout: PositiveFloat | None = None
-    """Seconds for one attempt."""
-    max_attempts: PositiveInt | None = None
 
 
+@_with_options(ReadingOptions)
 class ReadingEntry(_Entry):
     """A reading method, with the options of `run`."""
 
     method: ReadingMethod
     name: str | None = None
-    history_format: HistoryFormat | None = None
-    template: str | None = None
-    note_template: str | None = None
-    max_tokens: PositiveInt | None = None
-    on_overflow: OverflowPolicy | None = None
-    context_window: PositiveInt | None = None
 
 
+@_with_options(ModelOptions, "api_base", "give_up_after_s")
+@_with_options(EvaluateOptions, "votes", "concurrency")
 class SweepFile(_Section):
     """The whole file."""
 
@@ -120,13 +145,8 @@ class SweepFile(_Section):
     controls: bool = False
     """True if the controls are run too, once each and with the first reading."""
     judges: list[str] = []
-    votes: PositiveInt = 1
     repeat: PositiveInt = 1
-    concurrency: PositiveInt = CONCURRENCY
     max_cost: NonNegativeFloat | None = None
-    give_up_after: PositiveFloat = GIVE_UP_AFTER_S
-    """Seconds of failures without a success after which an endpoint counts as dead."""
-    api_base: str | None = None
 
 
 _SECTIONS: dict[int | str, type[BaseModel]] = {

@@ -23,10 +23,20 @@ from longmemeval.memory.configuration import (
     parts_of,
     resolve_configuration,
 )
-from longmemeval.pipeline.prepare.plan import PrepareOptions
+from longmemeval.pipeline.evaluate.options import EvaluateOptions
+from longmemeval.pipeline.prepare.options import PrepareOptions
 from longmemeval.pipeline.sweep.budgets import budgeted
 from longmemeval.pipeline.sweep.controls import control_pairs
-from longmemeval.pipeline.sweep.file import MemoryEntry, ModelEntry, ReadingEntry, SweepFile, SweepText, read_sweep_file
+from longmemeval.pipeline.sweep.file import (
+    MemoryEntry,
+    ModelEntry,
+    ReadingEntry,
+    SweepFile,
+    SweepText,
+    given_options,
+    read_sweep_file,
+)
+from longmemeval.reading.options import ReadingOptions
 from longmemeval.reading.reader import ReadingConfiguration, reading_configuration
 from longmemeval.results.manifest import check_run_id
 from longmemeval.results.selection import Selection
@@ -79,9 +89,8 @@ class SweepPlan:
     """The runs, repeats last: if a sweep ends early, its runs are comparable."""
     judges: tuple[str, ...]
     """Specs of judges; empty: the benchmark's own."""
-    judge_options: ModelOptions
-    votes: int
-    concurrency: int
+    grading: EvaluateOptions
+    """Options of grading, and by them the calls in flight."""
     max_cost: float | None
     """US dollars for all calls of answering and grading."""
 
@@ -91,11 +100,12 @@ class SweepPlan:
         def limited(run: PlannedRun) -> PlannedRun:
             return replace(run, model=replace(run.model, options=structs.replace(run.model.options, rates=rates)))
 
+        reached = structs.replace(self.grading.model_options, rates=rates)
         return replace(
             self,
             prepare=self.prepare.replaced(rates=rates),
             runs=tuple(map(limited, self.runs)),
-            judge_options=structs.replace(self.judge_options, rates=rates),
+            grading=structs.replace(self.grading, model_options=reached),
         )
 
 
@@ -114,8 +124,7 @@ def plan(file: str | Path) -> SweepPlan:
     models = [_model(entry, content) for entry in content.models]
     readings = _readings(content, text)
     with _located(text, "selection"):
-        chosen = content.selection
-        selection = Selection(chosen.limit, chosen.sample, chosen.seed, tuple(chosen.question_ids))
+        selection = Selection(**given_options(content.selection, Selection))
     everything = list(product(range(1, content.repeat + 1), models, configurations, readings))
     if content.controls:
         offline = [PlannedModel(spec, spec, ModelOptions()) for spec in CONTROL_MODELS]
@@ -140,9 +149,10 @@ def plan(file: str | Path) -> SweepPlan:
         configurations=tuple(configurations),
         runs=tuple(runs),
         judges=tuple(dict.fromkeys(content.judges)),
-        judge_options=ModelOptions(api_base=content.api_base, give_up_after_s=content.give_up_after),
-        votes=content.votes,
-        concurrency=content.concurrency,
+        grading=EvaluateOptions(
+            model_options=ModelOptions(**given_options(content, ModelOptions)),
+            **given_options(content, EvaluateOptions, "votes", "concurrency"),
+        ),
         max_cost=content.max_cost,
     )
 
@@ -179,11 +189,8 @@ def _checked(base: MemoryConfiguration, parameters: Mapping[str, Any]) -> Memory
 
 
 def _model(entry: ModelEntry, content: SweepFile) -> PlannedModel:
-    patience = {"timeout_s": entry.timeout, "max_attempts": entry.max_attempts}
-    given: dict[str, Any] = {name: value for name, value in patience.items() if value is not None}
-    base = entry.api_base or content.api_base
-    options = ModelOptions(api_base=base, give_up_after_s=content.give_up_after, **given)
-    return PlannedModel(entry.name or entry.spec, entry.spec, options)
+    given = given_options(content, ModelOptions) | given_options(entry, ModelOptions)
+    return PlannedModel(entry.name or entry.spec, entry.spec, ModelOptions(**given))
 
 
 def _readings(content: SweepFile, text: SweepText) -> list[PlannedReading]:
@@ -195,19 +202,22 @@ def _readings(content: SweepFile, text: SweepText) -> list[PlannedReading]:
 
 
 def _reading(entry: ReadingEntry, folder: Path) -> PlannedReading:
-    given = entry.model_dump(exclude_none=True, exclude={"method", "name"})
-    paths = {key: folder / given[key] for key in ("template", "note_template") if key in given}
-    stems = {key: path.stem for key, path in paths.items()}
-    label = entry.name or _labelled(entry.method, given | stems)
-    return PlannedReading(label, reading_configuration(entry.method, **(given | paths)))
+    given = given_options(entry, ReadingOptions)
+    shown = {
+        name: value.stem if isinstance(value, Path) else value for name, value in given.items() if name != "method"
+    }
+    label = entry.name or _labelled(entry.method, shown)
+    return PlannedReading(label, reading_configuration(**_from(folder, given)))
 
 
 def _prepare(content: SweepFile, file: Path) -> PrepareOptions:
-    usual = {"api_base": content.api_base, "give_up_after_s": content.give_up_after}
-    given: dict[str, Any] = usual | content.prepare.model_dump(exclude_unset=True)
-    # Paths are relative to the file.
-    seen = {key: file.parent / value for key, value in given.items() if isinstance(value, Path)}
-    return PrepareOptions(**(given | seen))
+    given = given_options(content, ModelOptions) | given_options(content.prepare, PrepareOptions)
+    return PrepareOptions(**_from(file.parent, given))
+
+
+def _from(folder: Path, given: dict[str, Any]) -> dict[str, Any]:
+    """Return the options with paths relative to a folder."""
+    return {name: folder / value if isinstance(value, Path) else value for name, value in given.items()}
 
 
 def _dataset(name: str, file: Path) -> str | Path:

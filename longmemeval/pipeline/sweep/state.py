@@ -11,7 +11,8 @@ from longmemeval.core.files import sha256_text
 from longmemeval.errors import HarnessError
 from longmemeval.judges.protocol import Judge, JudgeIdentity
 from longmemeval.llm.call_counter import CallCounter
-from longmemeval.llm.costs.spending import JUDGES_SPENDING, SPENDING, Account, SpendingLimit, spent_in
+from longmemeval.llm.costs.spending import JUDGES_SPENDING, SPENDING, Account, spent_in
+from longmemeval.llm.options import SpendingLimit
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import load_chat_model
 from longmemeval.pipeline.evaluate.evaluate import unlabelled
@@ -64,8 +65,8 @@ class SweepState:
             spec,
             model,
             benchmark=benchmark_of(self.dataset),
-            votes=planned.votes,
-            options=planned.judge_options,
+            votes=planned.grading.votes,
+            options=planned.grading.model_options,
             data_dir=self.where.data_dir,
         )
 
@@ -80,7 +81,7 @@ class SweepState:
             prepared=self.plan.prepare.name,
             embedder=self.plan.prepare.embedder,
             model_options=run.model.options,
-            concurrency=self.plan.concurrency,
+            concurrency=self.plan.grading.concurrency,
             run_id=run.run_id,
             repeat=run.repeat,
             sweep=self.plan.name,
@@ -182,7 +183,7 @@ class SweepState:
             load_chat_model(spec, options, account=account)
         for spec, judge in self.judges.items():
             if not all(self.is_answered(run) and self.is_graded(run, judge) for run in self.plan.runs):
-                self.judge(spec, lambda name: load_chat_model(name, self.plan.judge_options, account=account))
+                self.judge(spec, lambda name: load_chat_model(name, self.plan.grading.model_options, account=account))
 
     def _manifest(self, run: PlannedRun) -> RunManifest | None:
         return self.files(run).manifest if (self.folder(run) / "run.json").exists() else None

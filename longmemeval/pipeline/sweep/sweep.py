@@ -16,7 +16,7 @@ from longmemeval.llm.rates.limits import RateLimits
 from longmemeval.pipeline.compare.compare import compare_runs
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.pipeline.compare.pareto import ParetoPoint, pareto_front, pareto_points
-from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.evaluate.evaluate import evaluate
 from longmemeval.pipeline.prepare.prepare import PrepareReport, prepare
 from longmemeval.pipeline.run.run import run
 from longmemeval.pipeline.sweep.estimate import SweepEstimate, estimate_sweep, totals_line
@@ -211,16 +211,14 @@ class _Session:
         left = len(self._state.unlabelled(planned_run, judge))
         self._tell(f"{title}: {spec} grades {count_of(left, 'answer')}")
         planned = self._state.plan
-        options = EvaluateOptions(
+        options = structs.replace(
+            planned.grading,
             judge=spec,
-            votes=planned.votes,
-            model_options=planned.judge_options,
-            concurrency=planned.concurrency,
             dataset=str(planned.dataset),
             spending=self._state.limit(self._dollars, self._state.folder(planned_run) / JUDGES_SPENDING),
         )
         try:
-            with self._reaching(spec, planned.judge_options):
+            with self._reaching(spec, planned.grading.model_options):
                 evaluate(planned_run.run_id, options=options, where=self._state.where)
         finally:
             self._state.changed(planned_run)

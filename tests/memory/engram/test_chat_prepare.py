@@ -11,7 +11,7 @@ import pytest
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, SpendingLimitError
-from longmemeval.llm.costs.spending import SpendingLimit
+from longmemeval.llm.options import SpendingLimit
 from longmemeval.memory.engram.part import FACTS, FactsFile
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, PrepareReport, prepare
 from longmemeval.pipeline.verify.verify import verify

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from longmemeval.dataset import Dataset
 from longmemeval.llm.options import ModelOptions
-from longmemeval.pipeline.batches.batches import BatchOptions
+from longmemeval.pipeline.batches.options import BatchOptions
 from longmemeval.pipeline.run.answering import RunReport
 from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.settings import Folders

@@ -8,7 +8,8 @@ import pytest
 
 from longmemeval.dataset import Dataset
 from longmemeval.errors import BatchCancelledError, FatalModelError, HarnessError, SpendingLimitError
-from longmemeval.llm.costs.spending import SPENDING, SpendingLimit, spent_in
+from longmemeval.llm.costs.spending import SPENDING, spent_in
+from longmemeval.llm.options import SpendingLimit
 from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.pipeline.batches import sending
 from longmemeval.pipeline.prepare.prepare import prepare

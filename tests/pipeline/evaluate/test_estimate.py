@@ -9,7 +9,7 @@ from longmemeval.dataset import Dataset
 from longmemeval.llm.costs.prices import price
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.rates.limits import Rate, RateLimits
-from longmemeval.pipeline.batches.batches import BatchOptions
+from longmemeval.pipeline.batches.options import BatchOptions
 from longmemeval.pipeline.evaluate.estimate import estimate_grading
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.run.run import RunOptions, run

@@ -14,13 +14,14 @@ from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.rates.limits import Rate, RateLimits
 from longmemeval.llm.tokens import encoding_of
 from longmemeval.memory.configuration import resolve_configuration
-from longmemeval.pipeline.batches.batches import BatchOptions
+from longmemeval.pipeline.batches.options import BatchOptions
 from longmemeval.pipeline.estimate.calls import estimate_calls
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.run.estimate import RunEstimate, estimate_run
 from longmemeval.pipeline.run.run import RunOptions, run
-from longmemeval.reading.reader import ReadingMethod, reading_configuration
+from longmemeval.reading.options import ReadingMethod
+from longmemeval.reading.reader import reading_configuration
 from longmemeval.results.selection import Selection
 from tests.pipeline.helpers import colours, folders_in, prepared_colours
 from tests.server import ModelServer

@@ -16,8 +16,7 @@ from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.core.event_loop import in_thread
 from longmemeval.dataset import Dataset
 from longmemeval.llm.costs.prices import load_litellm
-from longmemeval.llm.costs.spending import SpendingLimit
-from longmemeval.llm.options import ModelOptions
+from longmemeval.llm.options import ModelOptions, SpendingLimit
 from longmemeval.llm.tokens import TiktokenCounter, token_counter
 from longmemeval.memory.definition import MemoryDefinition
 from longmemeval.memory.parameters import Parameters

@@ -12,8 +12,8 @@ from longmemeval.core.files import sha256_text
 from longmemeval.errors import HarnessError, SpendingLimitError
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.llm.costs.prices import price
-from longmemeval.llm.costs.spending import SpendingLimit, spent_in
-from longmemeval.llm.options import ModelOptions
+from longmemeval.llm.costs.spending import spent_in
+from longmemeval.llm.options import ModelOptions, SpendingLimit
 from longmemeval.pipeline.compare.compare import compare
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare

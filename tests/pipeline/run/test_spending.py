@@ -9,8 +9,8 @@ from msgspec import structs
 
 from longmemeval.dataset import Dataset
 from longmemeval.errors import FatalModelError, HarnessError, SpendingLimitError
-from longmemeval.llm.costs.spending import JUDGES_SPENDING, SPENDING, SpendingLimit, spent_in
-from longmemeval.llm.options import ModelOptions
+from longmemeval.llm.costs.spending import JUDGES_SPENDING, SPENDING, spent_in
+from longmemeval.llm.options import ModelOptions, SpendingLimit
 from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare

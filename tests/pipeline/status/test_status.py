@@ -17,7 +17,8 @@ from longmemeval.core.locks import is_locked, lock_file
 from longmemeval.core.text.durations import duration
 from longmemeval.core.writers import Writer
 from longmemeval.judges.offline.lexical import lexical_judge
-from longmemeval.llm.costs.spending import Account, SpendingLimit
+from longmemeval.llm.costs.spending import Account
+from longmemeval.llm.options import SpendingLimit
 from longmemeval.pipeline import progress as shown
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.status.preparations import unfinished_preparations

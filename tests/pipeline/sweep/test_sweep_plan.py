@@ -9,6 +9,7 @@ import yaml
 
 from longmemeval.errors import HarnessError
 from longmemeval.llm.options import ModelOptions
+from longmemeval.pipeline.evaluate.options import EvaluateOptions
 from longmemeval.pipeline.prepare.prepare import PrepareOptions
 from longmemeval.pipeline.sweep.plan import SweepPlan, plan
 from longmemeval.results.selection import Selection
@@ -45,7 +46,8 @@ def test_least_file(tmp_path: Path) -> None:
     whole = planned(tmp_path)
     assert ids(whole) == ["s_last-k_offline-extractive_direct"]
     assert (whole.dataset, whole.selection, whole.prepare) == ("sample", Selection(), PrepareOptions())
-    assert (whole.judges, whole.votes, whole.concurrency, whole.max_cost) == ((), 1, 8, None)
+    assert (whole.judges, whole.grading, whole.max_cost) == ((), EvaluateOptions(), None)
+    assert (whole.grading.votes, whole.grading.concurrency) == (1, 8)
     (run,) = whole.runs
     assert run.configuration.parameters == {"last_messages": 50}
     assert (run.reading.configuration.method, run.reading.configuration.max_tokens, run.repeat) == ("direct", 500, 1)
@@ -108,11 +110,11 @@ def test_every_field_arrives(tmp_path: Path) -> None:
     assert [one.parameters["last_messages"] for one in whole.configurations] == [3, 9]
     assert memories(whole) == ["few", "more"]
     assert whole.runs[0].model.options == ModelOptions("http://here/v1", timeout_s=5, max_attempts=2)
-    assert whole.judge_options == ModelOptions("http://there/v1")
+    assert whole.grading == EvaluateOptions(votes=3, concurrency=4, model_options=ModelOptions("http://there/v1"))
     reading = whole.runs[0].reading.configuration
     assert (reading.max_tokens, reading.on_overflow) == (9, "drop-oldest")
     assert reading.template.text == "{history} {question_date} {question}"
-    assert (whole.judges, whole.votes, whole.concurrency, whole.max_cost) == (("offline/lexical", "openai/y"), 3, 4, 1)
+    assert (whole.judges, whole.max_cost) == (("offline/lexical", "openai/y"), 1)
     label = "con-template-mine-max_tokens-9-on_overflow-drop-oldest"
     assert sorted(ids(whole)) == sorted(f"s_{name}_x_{label}{end}" for name in ("few", "more") for end in ("", "_r2"))
 
@@ -264,7 +266,7 @@ WRONG: dict[str, tuple[str, str, list[str]]] = {
     "no such index": ("  index: exact", "  index: exat", ["line 13: prepare.index", "Did you mean 'exact'?"]),
     "words for a number": ("  limit: 3", "  limit: three", ["line 15: selection.limit", "integer"]),
     "text for a number": ("votes: 1", 'votes: "1"', ["line 17: votes", "integer"]),
-    "zero": ("votes: 1", "votes: 0", ["line 17: votes", "greater than 0"]),
+    "zero": ("votes: 1", "votes: 0", ["line 17: votes", "greater than or equal to 1"]),
     "negative money": ("votes: 1", "max_cost: -1", ["line 17: max_cost", "greater than or equal to 0"]),
     "number for a list": ("models: [offline/extractive]", "models: 3", ["line 9: models", "list"]),
     "empty list": ("models: [offline/extractive]", "models: []", ["line 9: models", "at least 1 item"]),

@@ -15,7 +15,8 @@ from longmemeval.errors import IntegrityError
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
-from longmemeval.pipeline.judge_check.check import CheckOptions, JudgeChecking
+from longmemeval.pipeline.judge_check.check import JudgeChecking
+from longmemeval.pipeline.judge_check.options import CheckOptions
 from longmemeval.pipeline.verify.keys import private_key
 from longmemeval.pipeline.verify.sign import sign
 from longmemeval.pipeline.verify.signature import SIGNATURE, Signature, file_hashes, fingerprint, signed_bytes

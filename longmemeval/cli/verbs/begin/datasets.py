@@ -7,10 +7,10 @@ import typer
 
 from longmemeval.cli.conversations import import_chats, label_evidence
 from longmemeval.cli.options import shared
-from longmemeval.cli.options.completion import complete_dataset
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import Verbs
 from longmemeval.cli.output import err, out, print_json, print_table, printable
+from longmemeval.core.options import Flag
 from longmemeval.report.tables.table import Table
 
 if TYPE_CHECKING:
@@ -19,12 +19,8 @@ if TYPE_CHECKING:
 
 app = typer.Typer(cls=Verbs, help="List, download, verify and describe data sets, or make one.")
 
-Name = Annotated[
-    str, typer.Argument(metavar="NAME", autocompletion=complete_dataset, help="A name from `datasets list`.")
-]
-NameOrPath = Annotated[
-    str, typer.Argument(metavar="NAME|PATH", autocompletion=complete_dataset, help="A data set's name or file.")
-]
+Name = Annotated[str, Flag(metavar="NAME", help="A name from `datasets list`.", argument=True)]
+NameOrPath = Annotated[str, Flag(metavar="NAME|PATH", help="A data set's name or file.", argument=True)]
 DataDir = shared.DataDir
 Json = shared.Json
 

@@ -8,8 +8,8 @@ import typer
 from longmemeval.cli.next_step import command_line
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
-from longmemeval.cli.options.panels import ADVANCED, WHAT
 from longmemeval.cli.output import err, out, print_json, printable
+from longmemeval.core.options import WHAT, Flag
 
 if TYPE_CHECKING:
     from longmemeval.settings import Folders
@@ -26,11 +26,9 @@ def demo(
     places: shared.Places,
     index: Annotated[
         Literal["hnsw", "exact"],
-        typer.Option(metavar="KIND", rich_help_panel=ADVANCED, help="Vector search; exact works without hnswlib."),
+        Flag(metavar="KIND", help="Vector search; exact works without hnswlib."),
     ] = "hnsw",
-    everything: Annotated[
-        bool, typer.Option("--all", rich_help_panel=WHAT, help="Every memory configuration and control.")
-    ] = False,
+    everything: Annotated[bool, Flag(WHAT, help="Every memory configuration and control.", name="--all")] = False,
     as_json: shared.Json = False,
 ) -> None:
     """Run the whole pipeline on the shipped sample.

@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,20 +10,20 @@ from longmemeval.cli.estimates import show_grading
 from longmemeval.cli.interrupts import continue_with
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.batch import Batch
-from longmemeval.cli.options.completion import complete_judge
 from longmemeval.cli.options.groups import add_verb
-from longmemeval.cli.options.panels import MODEL, OUTPUT, WHAT
 from longmemeval.cli.options.progress import Shown
 from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
 from longmemeval.cli.verbs.exchange.import_run import tell
+from longmemeval.core.options import MODEL, OUTPUT, WHAT, Flag
 from longmemeval.core.text.plural import count_of
+from longmemeval.pipeline.evaluate.options import EvaluateOptions
 from longmemeval.report.tables.table import Table
+from longmemeval.results.selection import Selection
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.evaluate.agreement import AuditedScore, JudgeAgreement
-    from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions
+    from longmemeval.pipeline.merge.to_grade import ToGrade
     from longmemeval.results.graded.graded_run import Evaluation
-    from longmemeval.results.selection import Selection
     from longmemeval.settings import Folders
 
 
@@ -35,84 +34,48 @@ def register(app: typer.Typer) -> None:
 
 def evaluate(
     runs: shared.Runs,
-    calls: shared.Calls,
-    questions: shared.Questions,
+    options: EvaluateOptions,
+    selection: Selection,
     places: shared.Places,
+    rates: shared.Rates,
     shown: Shown,
     batch: Batch,
-    hypotheses: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", rich_help_panel=WHAT, help="Grade the answers in this JSONL file instead."),
-    ] = None,
-    dataset: Annotated[
-        str | None,
-        shared.dataset_option("Data set of --hypotheses, or a run's if it moved."),
-    ] = None,
+    hypotheses: Annotated[Path | None, Flag(WHAT, "FILE", "Grade the answers in this JSONL file instead.")] = None,
     judge: Annotated[
         list[str] | None,
-        typer.Option(
-            metavar="JUDGE",
-            autocompletion=complete_judge,
-            rich_help_panel=MODEL,
-            help="Model, SET@MODEL or offline/lexical; repeatable [default: the benchmark's own].",
-            show_default=False,
-        ),
+        Flag(MODEL, "JUDGE", "Model, SET@MODEL or offline/lexical; repeatable [default: the benchmark's own]."),
     ] = None,
-    votes: Annotated[
-        int,
-        typer.Option(min=1, metavar="N", rich_help_panel=MODEL, help="Odd number of votes; the majority counts."),
-    ] = 1,
-    rejudge: Annotated[
-        bool, typer.Option("--rejudge", rich_help_panel=OUTPUT, help="Judge everything again, into a new file.")
-    ] = False,
-    audit: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            rich_help_panel=OUTPUT,
-            help="Also score without disputed gold labels.",
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", rich_help_panel=OUTPUT, help="Show the calls and their cost; do nothing.")
-    ] = False,
+    audit: Annotated[Path | None, Flag(OUTPUT, "FILE", "Also score without disputed gold labels.")] = None,
+    dry_run: shared.DryRun = False,
     as_json: shared.Json = False,
 ) -> None:
     """Grade stored answers with a judge.
 
     The answers stay as they are. Each judge writes a file of its own. docs/grading.md lists the judges.
     """
-    from longmemeval.pipeline.evaluate import evaluate as pipeline
+    from msgspec import structs
 
-    named = bool(runs.run_ids) or runs.sweep is not None
-    if named == (hypotheses is not None):
+    from longmemeval.pipeline.merge.to_grade import runs_to_grade, without_trace
+
+    if (bool(runs.run_ids) or runs.sweep is not None) == (hypotheses is not None):
         raise typer.BadParameter("name a RUN or give --hypotheses FILE, not both")
     shown.apply()
     continue_with(with_provider=batch.batch)
     where = places.folders()
-    options = pipeline.EvaluateOptions(
-        votes=votes,
-        rejudge=rejudge,
-        model_options=calls.model_options(where),
-        concurrency=calls.file.concurrency.judge or calls.concurrency,
+    options = structs.replace(
+        options,
+        model_options=structs.replace(options.model_options, rates=rates.rates(where)),
+        concurrency=rates.file.concurrency.judge or options.concurrency,
         batch=batch.options(),
-        spending=shared.spending(calls.max_cost),
-        dataset=dataset,
         tell=lambda line: err.print(f"Note: {printable(line)}."),
     )
+    named = [] if hypotheses else runs.named(where)
     if dry_run:
-        with TemporaryDirectory() as empty:
-            there, results = where, where.results_dir
-            of_whole = questions.shard and any((results / one / "run.json").exists() for one in runs.named(where))
-            if hypotheses or of_whole:
-                # What becomes a run, a file of hypotheses or a shard of a whole run, is not kept here.
-                there = where.model_copy(update={"results_dir": Path(empty)})
-            for run in results.glob("*/run.json") if of_whole else ():
-                (Path(empty) / run.parent.name).symlink_to(run.parent.absolute(), target_is_directory=True)
-            run_ids = _to_grade(runs, hypotheses, dataset, questions, there)
+        with without_trace(named, hypotheses, selection, where) as there:
+            run_ids = _tell_of(runs_to_grade(named, hypotheses, options.dataset, selection, there))
             _foresee(run_ids, judge or [None], options, there, as_json=as_json)
         return
-    run_ids = _to_grade(runs, hypotheses, dataset, questions, where)
+    run_ids = _tell_of(runs_to_grade(named, hypotheses, options.dataset, selection, where))
     done = [_grade(run_id, judge or [None], options, audit, where, show_it=not as_json) for run_id in run_ids]
     if as_json:
         documents = [document for document, _ in done]
@@ -121,27 +84,11 @@ def evaluate(
         raise typer.Exit(1)
 
 
-def _to_grade(
-    runs: shared.Runs,
-    hypotheses: Path | None,
-    dataset: str | None,
-    questions: shared.Questions,
-    where: "Folders",
-) -> list[str]:
-    """Return the ids of the runs that are to be graded; a file of hypotheses becomes one, and so does a shard."""
-    from longmemeval.pipeline.merge.split import shard_to_grade
-
-    chosen = questions.selection()
-    if hypotheses is not None:
-        if dataset is None:
-            raise typer.BadParameter("--hypotheses needs --dataset, the questions that the file answers")
-        return [_adopt(hypotheses, dataset, chosen, where)]
-    if chosen != shared.Questions(seed=questions.seed, shard=questions.shard).selection():
-        raise typer.BadParameter("a run is graded as a whole; its questions were selected when it was run")
-    run_ids = runs.named(where)
-    if not questions.shard:
-        return run_ids
-    return [shard_to_grade(run_id, questions.shard, dataset, where) for run_id in run_ids]
+def _tell_of(found: "ToGrade") -> Sequence[str]:
+    """Return the ids of the runs to grade; say which lines and questions of a file of hypotheses have no partner."""
+    tell(found.unknown, "hypothesis is", "hypotheses are", "ignored: the data set does not have the question")
+    tell(found.missing, "question is", "questions are", "without a hypothesis, counted as not evaluated")
+    return found.run_ids
 
 
 def _foresee(
@@ -203,16 +150,6 @@ def _document(
     if len(evaluations) == 1 and not audited:
         return figures[0]
     return {"judges": figures, "agreement": agreements, "audit": audited}
-
-
-def _adopt(file: Path, dataset: str, chosen: "Selection", where: "Folders") -> str:
-    from longmemeval.benchmarks.registry import load_dataset
-    from longmemeval.results.formats.hypotheses import adopt_hypotheses
-
-    adopted = adopt_hypotheses(file, load_dataset(dataset, where.data_dir), where.results_dir, selection=chosen)
-    tell(adopted.unknown, "hypothesis is", "hypotheses are", "ignored: the data set does not have the question")
-    tell(adopted.missing, "question is", "questions are", "without a hypothesis, counted as not evaluated")
-    return adopted.run_id
 
 
 def show(evaluation: "Evaluation") -> None:

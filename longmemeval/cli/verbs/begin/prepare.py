@@ -1,7 +1,7 @@
 """`longmemeval prepare`."""
 
 from contextlib import suppress
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,13 +10,13 @@ from longmemeval.cli.next_step import command_line
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.cluster import ClusterAddress, executor_spec
 from longmemeval.cli.options.groups import add_verb
-from longmemeval.cli.options.panels import ADVANCED, OUTPUT, WHAT
 from longmemeval.cli.options.progress import Shown
 from longmemeval.cli.output import err, out, print_json, printable
-from longmemeval.core.defaults import GIVE_UP_AFTER_S
-from longmemeval.core.part_options import PartOptions
+from longmemeval.core.options import WHAT, Flag, words_of
 from longmemeval.core.text.plural import count_of
 from longmemeval.errors import HarnessError
+from longmemeval.pipeline.prepare.options import PrepareOptions
+from longmemeval.results.selection import Selection
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.prepare.prepare import PrepareReport
@@ -30,47 +30,15 @@ def register(app: typer.Typer) -> None:
 def prepare(
     dataset: shared.DatasetName,
     memory: shared.Memories,
-    questions: shared.Questions,
-    parts: PartOptions,
+    selection: Selection,
+    options: PrepareOptions,
     places: shared.PreparedPlaces,
     rates: shared.Rates,
     shown: Shown,
     settings: Annotated[
-        list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", rich_help_panel=WHAT, help="A parameter that needs preparation."),
+        list[str] | None, Flag(WHAT, "KEY=VALUE", "A parameter that needs preparation.", name="--set")
     ] = None,
-    name: Annotated[
-        str, typer.Option(metavar="NAME", rich_help_panel=WHAT, help="Name of the preparation.")
-    ] = "default",
-    api_base: shared.ApiBase = None,
-    max_cost: shared.MaxCost = None,
-    give_up_after: shared.GiveUpAfter = GIVE_UP_AFTER_S,
-    jobs: shared.Jobs = None,
-    executor: shared.ExecutorName = None,
     address: ClusterAddress = None,
-    force: Annotated[bool, typer.Option("--force", rich_help_panel=ADVANCED, help="Remake parts that exist.")] = False,
-    compress: Annotated[
-        Literal["zstd"] | None,
-        typer.Option(
-            "--compress",
-            rich_help_panel=ADVANCED,
-            help="Store parts as .json.zst, half the size or less (extra `zstd`). Hashes do not change.",
-        ),
-    ] = None,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", rich_help_panel=OUTPUT, help="Show the work and its cost; do nothing.")
-    ] = False,
-    measure: Annotated[
-        int,
-        typer.Option(
-            "--measure",
-            min=0,
-            metavar="N",
-            rich_help_panel=ADVANCED,
-            help="With --dry-run: prepare the first N histories for good, and scale what they took to the rest.",
-            show_default=False,
-        ),
-    ] = 0,
     as_json: shared.Json = False,
 ) -> None:
     """Turn each haystack into a fixture, once.
@@ -82,7 +50,7 @@ def prepare(
     from longmemeval.pipeline.prepare import prepare as pipeline
 
     shown.apply()
-    if measure and not dry_run:
+    if options.measure and not options.dry_run:
         raise typer.BadParameter("--measure goes with --dry-run")
     where = places.folders()
     fresh = not where.cache_dir.exists()
@@ -90,48 +58,31 @@ def prepare(
     report = pipeline.prepare(
         load_dataset(dataset, where.data_dir),
         configurations,
-        selection=questions.selection(),
-        options=pipeline.PrepareOptions(
-            **dict(parts),
-            name=name,
-            api_base=api_base,
-            spending=shared.spending(max_cost),
-            give_up_after_s=give_up_after,
-            rates=rates.rates(where),
-            jobs=jobs,
-            executor=executor_spec(executor, address),
-            force=force,
-            compress=compress,
-            dry_run=dry_run,
-            measure=measure,
-        ),
+        selection=selection,
+        options=options.replaced(rates=rates.rates(where), executor=executor_spec(options.executor, address)),
         where=where,
     )
     if as_json:
         print_json(report)
     else:
         show(report, fresh=fresh)
+        given = [word for setting in settings or () for word in ("--set", setting)]
         if report.failed and report.failed_haystacks == report.prepared + report.already:
-            out.next(*_checks(memory, settings or [], parts, api_base))
-        elif not dry_run:
-            words = ["--dataset", dataset, "--memory", memory[0], "--model", "offline/extractive"]
-            words += [word for setting in settings or () for word in ("--set", setting)]
-            words += ["--prepared", name] if name != "default" else []
-            words += ["--api-base", api_base] if api_base else []
-            out.next(command_line("run", *words, *questions.given(), places=places))
+            given += words_of(options, ("memory_model", "embedder", "api_base"))
+            out.next(*_checks(memory, settings or [], given))
+        elif not options.dry_run:
+            words = ["--dataset", dataset, "--memory", memory[0], "--model", "offline/extractive", *given]
+            words += ["--prepared", options.name] if options.name != "default" else []
+            out.next(command_line("run", *words, *words_of(options, ["api_base"]), *words_of(selection), places=places))
     if report.failed:
         raise typer.Exit(1)
 
 
-def _checks(memory: list[str], settings: list[str], parts: PartOptions, api_base: str | None) -> list[str]:
+def _checks(memory: list[str], settings: list[str], given: list[str]) -> list[str]:
     """Return the command lines that try those memories that are services or classes: they say why nothing works."""
     from longmemeval.memory.configuration import resolve_configuration
     from longmemeval.memory.external.contract_check.named import service_part
 
-    given = [word for setting in settings for word in ("--set", setting)]
-    given += ["--memory-model", parts.memory_model] if parts.memory_model else []
-    given += ["--embedder", parts.embedder] if parts.embedder != "hashing" else []
-    given += ["--api-base", api_base] if api_base else []
     lines = []
     for spec in memory:
         with suppress(HarnessError):  # It makes parts of its own.

@@ -1,18 +1,19 @@
 """`longmemeval compare`."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, NamedTuple
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from msgspec.structs import asdict
 
 from longmemeval.cli.options import shared
-from longmemeval.cli.options.completion import complete_run
 from longmemeval.cli.options.groups import add_verb
-from longmemeval.cli.options.panels import ADVANCED, LIMITS, OUTPUT, WHAT
 from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
 from longmemeval.cli.published import Published
+from longmemeval.core.options import LIMITS, OUTPUT, WHAT, Flag
+from longmemeval.results.options import JudgeId, MovedDataset
 
 if TYPE_CHECKING:
     from longmemeval.judges.protocol import JudgeIdentity
@@ -27,67 +28,50 @@ def register(app: typer.Typer) -> None:
     add_verb(app, "compare", compare, example="longmemeval compare demo-hybrid demo-bm25")
 
 
+@dataclass(frozen=True, kw_only=True)
+class Details:
+    """The parts of a comparison that are shown beside the verdict, the table of runs and their main notes."""
+
+    tables: Annotated[bool, Flag(OUTPUT)] = False
+    """All tables: by type, lost, cost, latency."""
+    pairs: Annotated[bool, Flag(OUTPUT)] = False
+    """Every pair of runs, with counts and p."""
+    notes: Annotated[bool, Flag(OUTPUT)] = False
+    """All that the table rests on, in sentences."""
+    questions: Annotated[bool, Flag(OUTPUT)] = False
+    """List the questions won and lost."""
+
+
+_NO_DETAILS = Details()
+
+
 def compare(
     runs: shared.Runs,
+    details: Details,
     places: shared.Places,
-    judge: shared.JudgeId = None,
-    dataset: shared.MovedDataset = None,
-    common: Annotated[
-        bool, typer.Option("--common", rich_help_panel=WHAT, help="Compare on the questions all runs share.")
-    ] = False,
-    across: Annotated[
-        bool,
-        typer.Option("--across", rich_help_panel=WHAT, help="One table for runs on different data sets; no tests."),
-    ] = False,
-    against: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RUN|FILE",
-            autocompletion=complete_run,
-            rich_help_panel=LIMITS,
-            help="Exit with 4 if a run is significantly worse.",
-        ),
-    ] = None,
+    judge: JudgeId = None,
+    dataset: MovedDataset = None,
+    common: Annotated[bool, Flag(WHAT, help="Compare on the questions all runs share.")] = False,
+    across: Annotated[bool, Flag(WHAT, help="One table for runs on different data sets; no tests.")] = False,
+    against: Annotated[str | None, Flag(LIMITS, "RUN|FILE", "Exit with 4 if a run is significantly worse.")] = None,
     baseline: Annotated[
         str | None,
-        typer.Option(
-            metavar="RUN",
-            autocompletion=complete_run,
-            rich_help_panel=WHAT,
-            help="What the others are compared with [default: the first run].",
-        ),
+        Flag(WHAT, "RUN", "What the others are compared with [default: the first run]."),
     ] = None,
     margin: Annotated[
         float | None,
-        typer.Option(
-            min=0.0,
-            max=1.0,
-            metavar="FRACTION",
-            rich_help_panel=LIMITS,
-            help="Loss that --against allows [default: 0]; how close runs do as well as each other [default: 0.03, "
+        Flag(
+            LIMITS,
+            "FRACTION",
+            "Loss that --against allows [default: 0]; how close runs do as well as each other [default: 0.03, "
             "3 points].",
+            minimum=0.0,
+            maximum=1.0,
         ),
     ] = None,
-    save_baseline: Annotated[
-        Path | None,
-        typer.Option(metavar="FILE", rich_help_panel=OUTPUT, help="Save a run for a later --against."),
-    ] = None,
+    save_baseline: Annotated[Path | None, Flag(OUTPUT, "FILE", "Save a run for a later --against.")] = None,
     published: Published = None,
-    tables: Annotated[
-        bool, typer.Option("--tables", rich_help_panel=OUTPUT, help="All tables: by type, lost, cost, latency.")
-    ] = False,
-    pairs: Annotated[
-        bool, typer.Option("--pairs", rich_help_panel=OUTPUT, help="Every pair of runs, with counts and p.")
-    ] = False,
-    notes: Annotated[
-        bool, typer.Option("--notes", rich_help_panel=OUTPUT, help="All that the table rests on, in sentences.")
-    ] = False,
-    questions: Annotated[
-        bool, typer.Option("--questions", rich_help_panel=OUTPUT, help="List the questions won and lost.")
-    ] = False,
-    seed: Annotated[
-        int, typer.Option(min=0, metavar="N", rich_help_panel=ADVANCED, help="Seed of the resampling.")
-    ] = 0,
+    seed: Annotated[int, Flag(metavar="N", help="Seed of the resampling.", minimum=0)] = 0,
     as_json: shared.Json = False,
 ) -> None:
     """Compare graded runs.
@@ -109,7 +93,7 @@ def compare(
         run_ids = [baseline, *(run_id for run_id in run_ids if run_id != baseline)]
     if save_baseline is not None and len(run_ids) > 1:
         raise typer.BadParameter("--save-baseline takes one run")
-    if across and (against or save_baseline or published or common or questions):
+    if across and (against or save_baseline or published or common or details.questions):
         raise typer.BadParameter("--across takes no --against, --save-baseline, --published, --common or --questions")
     graded = load_graded(run_ids, where, judge=judge, dataset=dataset)
     if across:
@@ -124,9 +108,9 @@ def compare(
     own = graded[0].metrics.judge
     figures = published_for(graded[0].asked.dataset, None if published == "all" else own) if published else ()
     if as_json:
-        print_json(comparison_document(comparison, against=held, published=figures, questions=questions))
+        print_json(comparison_document(comparison, against=held, published=figures, questions=details.questions))
     else:
-        show(comparison, Details(tables, pairs, notes, questions))
+        show(comparison, details)
         print_lines(map(against_line, held))
         if published:
             _show_published(figures, own)
@@ -155,18 +139,6 @@ def _show_across(graded: "list[Evaluation]", *, as_json: bool) -> None:
         return
     print_table(ability_table(graded))
     print_lines([*ability_legend(graded), "", *ability_notes(graded)])
-
-
-class Details(NamedTuple):
-    """The parts of a comparison that are shown beside the verdict, the table of runs and their main notes."""
-
-    tables: bool = False
-    pairs: bool = False
-    notes: bool = False
-    questions: bool = False
-
-
-_NO_DETAILS = Details()
 
 
 def show(comparison: "Comparison", shown: Details = _NO_DETAILS, *, command: str = "") -> None:

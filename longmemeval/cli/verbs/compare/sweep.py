@@ -10,10 +10,10 @@ from longmemeval.cli.estimates import show_sweep
 from longmemeval.cli.next_step import command_line
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
-from longmemeval.cli.options.panels import LIMITS, OUTPUT
 from longmemeval.cli.options.progress import Shown
 from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
 from longmemeval.cli.verbs.compare.compare import show as show_comparison
+from longmemeval.core.options import LIMITS, OUTPUT, Flag
 from longmemeval.core.text.plural import count_of
 from longmemeval.report.tables.layout import fits, legend, lettered
 from longmemeval.report.tables.table import Table
@@ -29,20 +29,15 @@ def register(app: typer.Typer) -> None:
 
 
 def sweep(
-    file: Annotated[Path, typer.Argument(metavar="FILE.yaml", help="The sweep; see docs/sweep.md.")],
+    file: Annotated[Path, Flag(metavar="FILE.yaml", help="The sweep; see docs/sweep.md.", argument=True)],
     places: shared.Places,
     rates: shared.Rates,
     shown: Shown,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", rich_help_panel=OUTPUT, help="Show what is left and its cost; do nothing.")
-    ] = False,
+    dry_run: Annotated[bool, Flag(OUTPUT, help="Show what is left and its cost; do nothing.")] = False,
     max_cost: Annotated[
         float | None,
-        typer.Option(
-            min=0.0,
-            metavar="USD",
-            rich_help_panel=LIMITS,
-            help="Spend at most this, including earlier attempts [default: the file's max_cost].",
+        Flag(
+            LIMITS, "USD", "Spend at most this, including earlier attempts [default: the file's max_cost].", minimum=0.0
         ),
     ] = None,
     as_json: shared.Json = False,

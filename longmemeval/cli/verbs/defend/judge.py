@@ -6,11 +6,13 @@ import typer
 
 from longmemeval.cli.estimates import show_stages
 from longmemeval.cli.options import shared
-from longmemeval.cli.options.completion import complete_judge
 from longmemeval.cli.options.groups import add_verb
-from longmemeval.cli.options.panels import LIMITS, MODEL, Verbs
+from longmemeval.cli.options.panels import Verbs
 from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
+from longmemeval.core.options import LIMITS, Flag
 from longmemeval.core.text.plural import count_of
+from longmemeval.pipeline.judge_check.options import CheckOptions
+from longmemeval.results.selection import Selection
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.estimate.stages import StageEstimate
@@ -21,24 +23,15 @@ app = typer.Typer(cls=Verbs, help="Check judges on answers whose truth is known.
 
 def check(
     dataset: shared.DatasetName,
-    questions: shared.Questions,
-    calls: shared.Calls,
+    selection: Selection,
+    options: CheckOptions,
+    rates: shared.Rates,
     places: shared.Places,
     judge: Annotated[
         str | None,
-        typer.Argument(
-            metavar="JUDGE",
-            autocompletion=complete_judge,
-            help="As `evaluate --judge` takes it [default: the benchmark's own].",
-        ),
+        Flag(metavar="JUDGE", help="As `evaluate --judge` takes it [default: the benchmark's own].", argument=True),
     ] = None,
-    votes: Annotated[
-        int,
-        typer.Option(min=1, metavar="N", rich_help_panel=MODEL, help="Odd number of votes; the majority counts."),
-    ] = 1,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", rich_help_panel=LIMITS, help="Say what it would cost; call nothing.")
-    ] = False,
+    dry_run: Annotated[bool, Flag(LIMITS, help="Say what it would cost; call nothing.")] = False,
     as_json: shared.Json = False,
 ) -> None:
     """Have a judge grade planted answers, right and wrong ones, and keep how often it errs.
@@ -46,21 +39,18 @@ def check(
     Plants are made by rules, the same for one --seed, and kept in a file that can be read. Where a judge was checked,
     tables show beside its scores what these are when corrected for its errors (docs/grading.md).
     """
+    from msgspec import structs
+
     from longmemeval.benchmarks.registry import load_dataset
     from longmemeval.pipeline.estimate.stages import total_of
-    from longmemeval.pipeline.judge_check.check import CheckOptions, JudgeChecking
+    from longmemeval.pipeline.judge_check.check import JudgeChecking
     from longmemeval.report.tables.judge_check import check_notes, check_table
 
     where = places.folders()
-    options = CheckOptions(
-        votes=votes,
-        seed=questions.seed,
-        model_options=calls.model_options(where),
-        concurrency=calls.concurrency,
-        spending=shared.spending(calls.max_cost),
-    )
+    model_options = structs.replace(options.model_options, rates=rates.rates(where))
+    options = structs.replace(options, seed=selection.seed, model_options=model_options)
     data = load_dataset(dataset, where.data_dir)
-    checking = JudgeChecking(data, judge, selection=questions.selection(), options=options, where=where)
+    checking = JudgeChecking(data, judge, selection=selection, options=options, where=where)
     estimate = checking.estimate()
     plants = f"{count_of(len(checking.plants), 'plant')}, {len(checking.left()):,} to be judged"
     if dry_run:

@@ -6,10 +6,9 @@ from typing import Annotated
 import typer
 
 from longmemeval.cli.options import shared
-from longmemeval.cli.options.completion import complete_run
 from longmemeval.cli.options.groups import add_verb
-from longmemeval.cli.options.panels import WHAT
 from longmemeval.cli.output import out, print_json, printable
+from longmemeval.core.options import WHAT, Flag
 from longmemeval.core.text.plural import count_of
 
 
@@ -20,11 +19,8 @@ def register(app: typer.Typer) -> None:
 
 def sign(
     places: shared.Places,
-    run: Annotated[str, typer.Argument(metavar="RUN", autocompletion=complete_run, help="The run.")],
-    key: Annotated[
-        Path,
-        typer.Option("--key", metavar="FILE", rich_help_panel=WHAT, help="Your Ed25519 private key (PEM, OpenSSH)."),
-    ],
+    run: Annotated[str, Flag(metavar="RUN", help="The run.", argument=True)],
+    key: Annotated[Path, Flag(WHAT, "FILE", "Your Ed25519 private key (PEM, OpenSSH).")],
     as_json: shared.Json = False,
 ) -> None:
     """Sign all files of a run as yours.

@@ -6,10 +6,10 @@ from typing import Annotated
 import typer
 
 from longmemeval.cli.options import shared
-from longmemeval.cli.options.completion import complete_run
 from longmemeval.cli.options.groups import add_verb
-from longmemeval.cli.options.panels import WHAT
 from longmemeval.cli.output import err, out, print_json, printable, tell_omitted
+from longmemeval.core.options import WHAT, Flag
+from longmemeval.results.options import MovedDataset
 
 
 def register(app: typer.Typer) -> None:
@@ -21,20 +21,14 @@ def verify(
     places: shared.Places,
     subjects: Annotated[
         list[str] | None,
-        typer.Argument(
-            metavar="RUN|DATA[/NAME]|FOLDER",
-            autocompletion=complete_run,
-            help="Runs, patterns, preparations or folders.",
-        ),
+        Flag(metavar="RUN|DATA[/NAME]|FOLDER", help="Runs, patterns, preparations or folders.", argument=True),
     ] = None,
     sweep: shared.Sweep = None,
     memories: shared.PartsOf = None,
-    dataset: shared.MovedDataset = None,
+    dataset: MovedDataset = None,
     public_key: Annotated[
         Path | None,
-        typer.Option(
-            metavar="FILE", rich_help_panel=WHAT, help="Check that the runs are signed by the owner of this key."
-        ),
+        Flag(WHAT, "FILE", "Check that the runs are signed by the owner of this key."),
     ] = None,
     as_json: shared.Json = False,
 ) -> None:

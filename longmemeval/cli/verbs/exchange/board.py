@@ -7,8 +7,9 @@ import typer
 
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
-from longmemeval.cli.options.panels import OUTPUT, WHAT, Verbs
+from longmemeval.cli.options.panels import Verbs
 from longmemeval.cli.output import err, out, print_json, printable
+from longmemeval.core.options import OUTPUT, WHAT, Flag
 from longmemeval.core.text.plural import count_of
 
 app = typer.Typer(
@@ -24,23 +25,14 @@ def _group() -> None:
 
 
 def build(
-    folders: Annotated[list[Path], typer.Argument(metavar="FOLDER", help="Folders with runs anywhere below.")],
+    folders: Annotated[list[Path], Flag(metavar="FOLDER", help="Folders with runs anywhere below.", argument=True)],
     places: shared.Places,
-    output: Annotated[
-        Path, typer.Option("--output", "-o", metavar="DIR", rich_help_panel=OUTPUT, help="The folder to write.")
-    ],
+    output: Annotated[Path, Flag(OUTPUT, "DIR", "The folder to write.", name="--output -o")],
     dataset: Annotated[
         list[str] | None,
-        typer.Option(
-            "--dataset", "-d", metavar="DATA", rich_help_panel=WHAT, help="Data outside the catalogue; repeatable."
-        ),
+        Flag(WHAT, "DATA", "Data outside the catalogue; repeatable.", name="--dataset -d"),
     ] = None,
-    keys: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="DIR", rich_help_panel=WHAT, help="Public keys of people (*.pub, *.pem); checks signatures."
-        ),
-    ] = None,
+    keys: Annotated[Path | None, Flag(WHAT, "DIR", "Public keys of people (*.pub, *.pem); checks signatures.")] = None,
     as_json: shared.Json = False,
 ) -> None:
     """Verify all runs below the folders, and write a static page and JSON of those that hold.

@@ -7,9 +7,10 @@ import typer
 
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
-from longmemeval.cli.options.panels import OUTPUT
 from longmemeval.cli.output import err, out, print_json, printable
+from longmemeval.core.options import OUTPUT, Flag
 from longmemeval.core.text.plural import count_of
+from longmemeval.results.options import MovedDataset
 
 if TYPE_CHECKING:
     from longmemeval.settings import Folders
@@ -22,16 +23,10 @@ def register(app: typer.Typer) -> None:
 
 def export(
     runs: shared.Runs,
-    format: Annotated[
-        Literal["official", "trec", "csv"],
-        typer.Option("--format", metavar="FORMAT", rich_help_panel=OUTPUT, help="official, trec or csv."),
-    ],
+    format: Annotated[Literal["official", "trec", "csv"], Flag(OUTPUT, "FORMAT", "official, trec or csv.")],
     places: shared.Places,
-    output: Annotated[
-        Path | None,
-        typer.Option(metavar="DIR", rich_help_panel=OUTPUT, help="Folder for the files [default: the run's folder]."),
-    ] = None,
-    dataset: shared.MovedDataset = None,
+    output: Annotated[Path | None, Flag(OUTPUT, "DIR", "Folder for the files [default: the run's folder].")] = None,
+    dataset: MovedDataset = None,
     as_json: shared.Json = False,
 ) -> None:
     """Write a run in a format that other tools read.

@@ -8,8 +8,8 @@ import typer
 from longmemeval.cli import next_step
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
-from longmemeval.cli.options.panels import OUTPUT
 from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
+from longmemeval.core.options import OUTPUT, Flag
 from longmemeval.core.text.plural import count_of
 
 
@@ -21,14 +21,11 @@ def register(app: typer.Typer) -> None:
 def import_run(
     file: Annotated[
         Path,
-        typer.Argument(metavar="FILE", help="JSONL: question_id, hypothesis; in a judged log autoeval_label."),
+        Flag(metavar="FILE", help="JSONL: question_id, hypothesis; in a judged log autoeval_label.", argument=True),
     ],
     dataset: shared.DatasetName,
     places: shared.Places,
-    run_id: Annotated[
-        str | None,
-        typer.Option(metavar="RUN", rich_help_panel=OUTPUT, help="Name the run [default: file name and a hash]."),
-    ] = None,
+    run_id: Annotated[str | None, Flag(OUTPUT, "RUN", "Name the run [default: file name and a hash].")] = None,
     as_json: shared.Json = False,
 ) -> None:
     """Make a run from a hypothesis file or a judged log.

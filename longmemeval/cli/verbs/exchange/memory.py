@@ -7,11 +7,13 @@ import typer
 
 from longmemeval.cli.next_step import command_line
 from longmemeval.cli.options import shared
-from longmemeval.cli.options.completion import complete_memory
 from longmemeval.cli.options.groups import add_verb
-from longmemeval.cli.options.panels import MODEL, WHAT, Verbs
+from longmemeval.cli.options.panels import Verbs
 from longmemeval.cli.output import err, out, print_json, print_row, print_table, printable
+from longmemeval.core.options import WHAT, Flag, Group, words_of
+from longmemeval.core.part_options import PartOptions
 from longmemeval.errors import HarnessError
+from longmemeval.llm.options import ModelOptions
 
 if TYPE_CHECKING:
     from longmemeval.memory.external.contract_check.findings import Finding
@@ -28,7 +30,7 @@ _MEGABYTES_A_MINUTE = 150
 
 
 def init(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The Python file to write, such as mymem.py.")],
+    file: Annotated[Path, Flag(metavar="FILE", help="The Python file to write, such as mymem.py.", argument=True)],
 ) -> None:
     """Write a working memory of twenty lines, to be changed.
 
@@ -49,12 +51,9 @@ def init(
 
 def install(
     name: Annotated[
-        str, typer.Argument(metavar="NAME", help="The product; without it, all are listed.", show_default=False)
+        str, Flag(metavar="NAME", help="The product; without it, all are listed.", shown=False, argument=True)
     ] = "",
-    python: Annotated[
-        str,
-        typer.Option("--python", metavar="PYTHON", rich_help_panel=WHAT, help="Interpreter of its environment."),
-    ] = "",
+    python: Annotated[str, Flag(WHAT, "PYTHON", "Interpreter of its environment.")] = "",
 ) -> None:
     """Install a memory product in an environment of its own.
 
@@ -120,30 +119,20 @@ def _show_products() -> None:
 def check(
     spec: Annotated[
         str,
-        typer.Argument(
+        Flag(
             metavar="MEMORY",
             help="A registered name, `module:Class`, `process:COMMAND`, `http://host:port` or a YAML file.",
-            autocompletion=complete_memory,
-            show_default=False,
+            shown=False,
+            argument=True,
         ),
     ],
+    parts: Annotated[PartOptions, Group(("memory_model", "embedder"))],
+    reached: Annotated[ModelOptions, Group(("api_base",))],
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", rich_help_panel=WHAT, help="Set a parameter of it; repeatable."),
+        Flag(WHAT, "KEY=VALUE", "Set a parameter of it; repeatable.", name="--set"),
     ] = None,
-    profile: Annotated[
-        str | None,
-        typer.Option("--profile", metavar="NAME", rich_help_panel=WHAT, help="Short for --set profile=NAME."),
-    ] = None,
-    memory_model: Annotated[
-        str | None,
-        typer.Option("--memory-model", metavar="MODEL", rich_help_panel=MODEL, help="Chat model that it may call."),
-    ] = None,
-    embedder: Annotated[
-        str,
-        typer.Option("--embedder", metavar="SPEC", rich_help_panel=MODEL, help="Makes the vectors that it asks for."),
-    ] = "hashing",
-    api_base: shared.ApiBase = None,
+    profile: Annotated[str | None, Flag(WHAT, "NAME", "Short for --set profile=NAME.")] = None,
     as_json: shared.Json = False,
 ) -> None:
     """Try a memory system on a small made-up history.
@@ -152,9 +141,10 @@ def check(
     """
     from tempfile import TemporaryDirectory
 
+    from msgspec.structs import replace
+
     from longmemeval.core.event_loop import complete
     from longmemeval.llm.access import ModelAccess
-    from longmemeval.llm.options import ModelOptions
     from longmemeval.memory.configuration import given_parameters, resolve_configuration
     from longmemeval.memory.external.connect import connect
     from longmemeval.memory.external.contract_check.check import check as findings
@@ -164,8 +154,8 @@ def check(
     given = [*(settings or ()), *given_parameters(profile=profile)]
     configuration = resolve_configuration(spec, given)
     part = service_part(configuration, spec)
-    service = connect(part.spec, keys=memory_model is None)
-    access = ModelAccess(memory_model, embedder, ModelOptions(api_base=api_base, max_attempts=2))
+    service = connect(part.spec, keys=parts.memory_model is None)
+    access = ModelAccess(parts.memory_model, parts.embedder, replace(reached, max_attempts=2))
 
     async def work(folder: Path, fields: dict[str, Any]) -> "list[Finding]":
         found = []
@@ -197,9 +187,7 @@ def check(
         err.print("NO: results would be wrong. Fix these first.")
     else:
         words = [word for setting in given for word in ("--set", setting)]
-        words += ["--memory-model", memory_model] if memory_model else []
-        words += ["--embedder", embedder] if embedder != "hashing" else []
-        words += ["--api-base", api_base] if api_base else []
+        words += [*words_of(parts), *words_of(reached)]
         out.next(command_line("prepare", "--dataset", "sample", "--memory", spec, *words))
     if failed:
         raise typer.Exit(_FAILED)

@@ -7,9 +7,10 @@ import typer
 from longmemeval.cli import next_step
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
-from longmemeval.cli.options.panels import OUTPUT
 from longmemeval.cli.output import out, print_json, printable
+from longmemeval.core.options import OUTPUT, Flag
 from longmemeval.core.text.plural import count_of
+from longmemeval.results.options import MovedDataset
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.merge.merge import MergeReport
@@ -25,11 +26,9 @@ def merge(
     places: shared.Places,
     run_id: Annotated[
         str | None,
-        typer.Option(
-            metavar="RUN", rich_help_panel=OUTPUT, help="Name the whole run [default: how the shards' names begin]."
-        ),
+        Flag(OUTPUT, "RUN", "Name the whole run [default: how the shards' names begin]."),
     ] = None,
-    dataset: shared.MovedDataset = None,
+    dataset: MovedDataset = None,
     as_json: shared.Json = False,
 ) -> None:
     """Make one run of the runs of all shards.

@@ -6,8 +6,8 @@ import typer
 
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
-from longmemeval.cli.options.panels import WHAT
 from longmemeval.cli.output import err, out, print_json, print_table, printable
+from longmemeval.core.options import WHAT, Flag
 
 if TYPE_CHECKING:
     from longmemeval.plugins import Plugin, Registry
@@ -21,10 +21,7 @@ def register(app: typer.Typer) -> None:
 
 
 def plugins(
-    check: Annotated[
-        bool,
-        typer.Option("--check", rich_help_panel=WHAT, help="Load built-in ones too; exit with 3 if one fails."),
-    ] = False,
+    check: Annotated[bool, Flag(WHAT, help="Load built-in ones too; exit with 3 if one fails.")] = False,
     as_json: shared.Json = False,
 ) -> None:
     """List plug-ins, their packages, and what is wrong with them.

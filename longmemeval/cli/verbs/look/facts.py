@@ -9,8 +9,8 @@ import typer
 from longmemeval.cli.next_step import command_line
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
-from longmemeval.cli.options.panels import OUTPUT, WHAT
 from longmemeval.cli.output import out, print_json, print_lines, print_table, printable
+from longmemeval.core.options import OUTPUT, WHAT, Flag
 from longmemeval.core.text.plural import count_of
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.report.tables.table import Table
@@ -29,16 +29,11 @@ def register(app: typer.Typer) -> None:
 
 
 def facts(
-    identifier: Annotated[str, typer.Argument(metavar="HAYSTACK", help="A haystack or question id.")],
+    identifier: Annotated[str, Flag(metavar="HAYSTACK", help="A haystack or question id.", argument=True)],
     places: shared.PreparedPlaces,
     dataset: shared.DatasetName = "sample",
-    subject: Annotated[
-        str | None, typer.Option(metavar="NAME", rich_help_panel=WHAT, help="Facts on this person or thing only.")
-    ] = None,
-    predicate: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", rich_help_panel=WHAT, help="Facts of this kind only, such as home or employer."),
-    ] = None,
+    subject: Annotated[str | None, Flag(WHAT, "NAME", "Facts on this person or thing only.")] = None,
+    predicate: Annotated[str | None, Flag(WHAT, "NAME", "Facts of this kind only, such as home or employer.")] = None,
     as_of: Annotated[
         datetime | None,
         typer.Option("--as-of", formats=_DATES, metavar="DATE", rich_help_panel=WHAT, help="What was so then."),
@@ -49,20 +44,13 @@ def facts(
             "--believed-at", formats=_DATES, metavar="DATE", rich_help_panel=WHAT, help="By what was known then."
         ),
     ] = None,
-    profile: Annotated[
-        bool, typer.Option("--profile", rich_help_panel=WHAT, help="What holds of each person, grouped.")
-    ] = False,
+    profile: Annotated[bool, Flag(WHAT, help="What holds of each person, grouped.")] = False,
     draw: Annotated[
         Literal["svg", "mermaid"] | None,
-        typer.Option(rich_help_panel=OUTPUT, help="Draw the timeline instead of a table."),
+        Flag(OUTPUT, help="Draw the timeline instead of a table."),
     ] = None,
-    output: Annotated[
-        Path | None, typer.Option("--output", "-o", rich_help_panel=OUTPUT, help="Write the drawing to this file.")
-    ] = None,
-    prepared: Annotated[
-        str | None,
-        typer.Option(metavar="NAME", rich_help_panel=WHAT, help="Show what was read at prepare."),
-    ] = None,
+    output: Annotated[Path | None, Flag(OUTPUT, help="Write the drawing to this file.", name="--output -o")] = None,
+    prepared: Annotated[str | None, Flag(WHAT, "NAME", "Show what was read at prepare.")] = None,
     as_json: shared.Json = False,
 ) -> None:
     """Show what a history says, and when it was so.

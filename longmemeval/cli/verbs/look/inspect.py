@@ -7,9 +7,11 @@ import typer
 from longmemeval.cli.next_step import command_line
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
-from longmemeval.cli.options.panels import OUTPUT, WHAT
 from longmemeval.cli.output import out, print_json, print_table, printable
+from longmemeval.core.options import OUTPUT, WHAT, Flag
 from longmemeval.core.text.plural import count_of
+from longmemeval.llm.options import ApiBase, ModelOptions, QueryModel
+from longmemeval.pipeline.run.options import Prepared
 from longmemeval.report.tables.table import Table
 
 if TYPE_CHECKING:
@@ -23,25 +25,16 @@ def register(app: typer.Typer) -> None:
 
 
 def inspect(
-    identifier: Annotated[str, typer.Argument(metavar="ID", help="A question or haystack id.")],
+    identifier: Annotated[str, Flag(metavar="ID", help="A question or haystack id.", argument=True)],
     places: shared.PreparedPlaces,
     dataset: shared.DatasetName = "sample",
-    memory: Annotated[
-        list[str] | None,
-        shared.memory_option("Show everything it recalls; repeatable."),
-    ] = None,
-    session: Annotated[
-        str | None, typer.Option(metavar="ID", rich_help_panel=WHAT, help="Show this session in full.")
-    ] = None,
-    everything: Annotated[
-        bool, typer.Option("--all", rich_help_panel=OUTPUT, help="Show sessions and stored parts too.")
-    ] = False,
-    with_gold: Annotated[
-        bool, typer.Option("--gold", rich_help_panel=OUTPUT, help="Show the right answer and its evidence too.")
-    ] = False,
-    prepared: shared.Prepared = "default",
-    query_model: shared.QueryModel = None,
-    api_base: shared.ApiBase = None,
+    memory: Annotated[list[str] | None, shared.memory_option("Show everything it recalls; repeatable.")] = None,
+    session: Annotated[str | None, Flag(WHAT, "ID", "Show this session in full.")] = None,
+    everything: Annotated[bool, Flag(OUTPUT, help="Show sessions and stored parts too.", name="--all")] = False,
+    with_gold: Annotated[bool, Flag(OUTPUT, help="Show the right answer and its evidence too.", name="--gold")] = False,
+    prepared: Prepared = "default",
+    query_model: QueryModel = None,
+    api_base: ApiBase = None,
     as_json: shared.Json = False,
 ) -> None:
     """Show a question or haystack, and what memories recall.
@@ -49,11 +42,10 @@ def inspect(
     Without --memory, one line for each preset.
     """
     from longmemeval.benchmarks.registry import load_dataset
-    from longmemeval.llm.options import ModelOptions
     from longmemeval.memory.configuration import resolve_configuration
     from longmemeval.memory.definition import MEMORIES
     from longmemeval.pipeline.inspect import inspect as pipeline
-    from longmemeval.pipeline.run.question_analysis import QueryModel
+    from longmemeval.pipeline.run import question_analysis
 
     where = places.folders()
     configurations = [resolve_configuration(name) for name in memory or MEMORIES.built_in]
@@ -63,7 +55,7 @@ def inspect(
         configurations,
         preparation=prepared,
         where=where,
-        query_model=QueryModel(query_model, ModelOptions(api_base=api_base)) if query_model else None,
+        query_model=question_analysis.QueryModel(query_model, ModelOptions(api_base=api_base)) if query_model else None,
         with_gold=with_gold,
     )
     if as_json:

@@ -8,10 +8,11 @@ import typer
 from longmemeval.cli.next_step import command_line
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
-from longmemeval.cli.options.panels import WHAT
 from longmemeval.cli.options.progress import Shown
 from longmemeval.cli.output import err, out, print_json, print_table, printable
+from longmemeval.core.options import WHAT, Flag
 from longmemeval.core.part_options import PartOptions
+from longmemeval.llm.options import ApiBase, MaxCost
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.probe.probe import ProbeReport
@@ -30,21 +31,19 @@ def probe(
     shown: Shown,
     settings: Annotated[
         list[str] | None,
-        typer.Option("--set", metavar="KEY=VALUE", rich_help_panel=WHAT, help="A parameter of the memories."),
+        Flag(WHAT, "KEY=VALUE", "A parameter of the memories.", name="--set"),
     ] = None,
     seed: Annotated[
         int | None,
-        typer.Option(metavar="N", rich_help_panel=WHAT, help="Make these lives again [default: lives never seen]."),
+        Flag(WHAT, "N", "Make these lives again [default: lives never seen]."),
     ] = None,
-    lives: Annotated[int, typer.Option(min=1, metavar="N", rich_help_panel=WHAT, help="Lives of each length.")] = 5,
+    lives: Annotated[int, Flag(WHAT, "N", "Lives of each length.", minimum=1)] = 5,
     sessions: Annotated[
         list[int] | None,
-        typer.Option(
-            metavar="N", rich_help_panel=WHAT, help="A length in sessions, 10 to 1000; repeatable [default: 10, 100]."
-        ),
+        Flag(WHAT, "N", "A length in sessions, 10 to 1000; repeatable [default: 10, 100]."),
     ] = None,
-    api_base: shared.ApiBase = None,
-    max_cost: shared.MaxCost = None,
+    api_base: ApiBase = None,
+    spending: MaxCost = None,
     as_json: shared.Json = False,
 ) -> None:
     """Try memories on made-up lives: what changed, when, whose.
@@ -53,12 +52,11 @@ def probe(
     and one that reads the evidence stand beside every memory.
     """
     from longmemeval.memory.configuration import resolve_configuration
-    from longmemeval.pipeline.prepare.prepare import PrepareOptions
+    from longmemeval.pipeline.prepare.options import PrepareOptions
     from longmemeval.pipeline.probe import probe as pipeline
 
     shown.apply()
     where = places.folders()
-    spending = shared.spending(max_cost)
     report = pipeline.probe(
         [resolve_configuration(one, settings or []) for one in memory],
         seed=secrets.randbelow(10**6) if seed is None else seed,

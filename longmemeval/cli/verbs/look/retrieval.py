@@ -1,7 +1,6 @@
 """`longmemeval retrieval`."""
 
-from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING
 
 import typer
 
@@ -9,10 +8,10 @@ from longmemeval.cli.next_step import command_line
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.cluster import ClusterAddress, executor_spec
 from longmemeval.cli.options.groups import add_verb
-from longmemeval.cli.options.panels import ADVANCED, OUTPUT, WHAT
 from longmemeval.cli.options.progress import Shown
 from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
-from longmemeval.core.defaults import GIVE_UP_AFTER_S
+from longmemeval.pipeline.retrieval.options import RetrievalOptions
+from longmemeval.results.selection import Selection
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.retrieval.ranking_run import RetrievalReport
@@ -27,75 +26,11 @@ def retrieval(
     dataset: shared.DatasetName,
     memory: shared.Memories,
     parameters: shared.Parameters,
-    questions: shared.Questions,
+    selection: Selection,
+    options: RetrievalOptions,
     places: shared.Places,
     rates: shared.Rates,
     shown: Shown,
-    prepared: shared.Prepared = "default",
-    protocol: Annotated[
-        Literal["standard", "official"],
-        typer.Option(metavar="NAME", rich_help_panel=WHAT, help="standard, or official (the benchmark authors' own)."),
-    ] = "standard",
-    granularity: Annotated[
-        Literal["session", "turn"] | None,
-        typer.Option(metavar="UNIT", rich_help_panel=WHAT, help="session or turn [default: what the protocol ranks]."),
-    ] = None,
-    measure: Annotated[
-        list[str] | None,
-        typer.Option(
-            metavar="NAME", rich_help_panel=OUTPUT, help="Such as recall_any@5; repeatable [default: the usual ones]."
-        ),
-    ] = None,
-    k: Annotated[
-        list[int] | None,
-        typer.Option("--k", metavar="N", rich_help_panel=OUTPUT, help="Cutoff for measures without; repeatable."),
-    ] = None,
-    query_model: shared.QueryModel = None,
-    max_cost: shared.MaxCost = None,
-    api_base: shared.ApiBase = None,
-    give_up_after: shared.GiveUpAfter = GIVE_UP_AFTER_S,
-    twice: Annotated[
-        bool,
-        typer.Option(
-            "--twice", rich_help_panel=WHAT, help="Ask each question twice; report how often the recall changes."
-        ),
-    ] = False,
-    embedder: Annotated[
-        str | None,
-        typer.Option(
-            metavar="SPEC",
-            rich_help_panel=ADVANCED,
-            help="The fixtures' embedder under another name. Under --protocol official, the embedder of "
-            "semantic-recall [default: hashing].",
-        ),
-    ] = None,
-    run_id: Annotated[
-        str | None,
-        typer.Option(
-            metavar="RUN",
-            rich_help_panel=OUTPUT,
-            help="Name the run, or continue it if unfinished.",
-        ),
-    ] = None,
-    log: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            rich_help_panel=ADVANCED,
-            help="Under --protocol official: write the log in the official format.",
-        ),
-    ] = None,
-    expansion_cache: Annotated[
-        Path | None,
-        typer.Option(
-            metavar="FILE",
-            rich_help_panel=ADVANCED,
-            help="Under --protocol official: expansions as the official scripts write them [default: the "
-            "preparation's].",
-        ),
-    ] = None,
-    jobs: shared.Jobs = None,
-    executor: shared.ExecutorName = None,
     address: ClusterAddress = None,
     as_json: shared.Json = False,
 ) -> None:
@@ -103,10 +38,11 @@ def retrieval(
 
     Rankings are scored against the gold labels of the data. No question is answered.
     """
+    from msgspec import structs
+
     from longmemeval.benchmarks.registry import load_dataset
-    from longmemeval.llm.options import ModelOptions
     from longmemeval.memory.configuration import resolve_configuration
-    from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
+    from longmemeval.pipeline.retrieval.retrieve import retrieve
     from longmemeval.report.tables.retrieval import retrieval_document
 
     shown.apply()
@@ -115,23 +51,11 @@ def retrieval(
     report = retrieve(
         load_dataset(dataset, where.data_dir),
         [resolve_configuration(one, overrides) for one in memory],
-        selection=questions.selection(),
-        options=RetrievalOptions(
-            protocol=protocol,
-            granularity=granularity,
-            measures=tuple(measure or ()),
-            cutoffs=tuple(k or ()),
-            prepared=prepared,
-            embedder=embedder,
-            run_id=run_id,
-            log=log,
-            expansion_cache=expansion_cache,
-            query_model=query_model,
-            model_options=ModelOptions(api_base=api_base, give_up_after_s=give_up_after, rates=rates.rates(where)),
-            spending=shared.spending(max_cost),
-            jobs=jobs,
-            executor=executor_spec(executor, address),
-            twice=twice,
+        selection=selection,
+        options=structs.replace(
+            options,
+            model_options=structs.replace(options.model_options, rates=rates.rates(where)),
+            executor=executor_spec(options.executor, address),
             tell=lambda text: err.print(printable(text)),
         ),
         where=where,

@@ -6,11 +6,10 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from longmemeval.cli.options import shared
-from longmemeval.cli.options.completion import complete_memory
 from longmemeval.cli.options.groups import add_verb
-from longmemeval.cli.options.panels import OUTPUT, WHAT
 from longmemeval.cli.output import out, print_json, print_lines, print_table, printable, tell_omitted
 from longmemeval.cli.verbs.look.status import show as show_progress
+from longmemeval.core.options import OUTPUT, WHAT, Flag
 from longmemeval.core.text.plural import count_of
 from longmemeval.errors import HarnessError
 from longmemeval.report.tables.cells import WARNED, percent
@@ -37,34 +36,18 @@ def register(app: typer.Typer) -> None:
 def runs(
     runs: shared.Runs,
     places: shared.Places,
-    dataset: Annotated[
-        str | None,
-        shared.dataset_option("Only on this data set."),
-    ] = None,
+    dataset: Annotated[str | None, shared.dataset_option("Only on this data set.")] = None,
     memory: Annotated[
         str | None,
-        typer.Option(
-            "--memory",
-            "-m",
-            metavar="MEMORY",
-            autocompletion=complete_memory,
-            rich_help_panel=WHAT,
-            help="Only with this memory, or a pattern.",
-        ),
+        Flag(WHAT, "MEMORY", "Only with this memory, or a pattern.", name="--memory -m"),
     ] = None,
-    model: Annotated[
-        str | None, typer.Option(metavar="MODEL", rich_help_panel=WHAT, help="Only with this model, or a pattern.")
-    ] = None,
+    model: Annotated[str | None, Flag(WHAT, "MODEL", "Only with this model, or a pattern.")] = None,
     status: Annotated[
         Literal["running", "completed", "incomplete", "failed", "interrupted", "damaged"] | None,
-        typer.Option(metavar="STATUS", rich_help_panel=WHAT, help="completed, incomplete, interrupted, ..."),
+        Flag(WHAT, "STATUS", "completed, incomplete, interrupted, ..."),
     ] = None,
-    since: Annotated[
-        str | None, typer.Option(metavar="DATE", rich_help_panel=WHAT, help="Only runs started since then, in UTC.")
-    ] = None,
-    watch: Annotated[
-        bool, typer.Option("--watch", "-w", rich_help_panel=OUTPUT, help="Keep looking until the work ends.")
-    ] = False,
+    since: Annotated[str | None, Flag(WHAT, "DATE", "Only runs started since then, in UTC.")] = None,
+    watch: Annotated[bool, Flag(OUTPUT, help="Keep looking until the work ends.", name="--watch -w")] = False,
     as_json: shared.Json = False,
 ) -> None:
     """List runs, their scores, and how far they are.

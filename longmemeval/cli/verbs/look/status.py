@@ -8,8 +8,8 @@ import typer
 
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
-from longmemeval.cli.options.panels import OUTPUT
 from longmemeval.cli.output import out, print_json, print_lines, print_table
+from longmemeval.core.options import OUTPUT, Flag
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.status.preparations import PreparationState, PreparationWatch
@@ -30,9 +30,7 @@ def register(app: typer.Typer) -> None:
 def status(
     runs: shared.Runs,
     places: shared.Places,
-    watch: Annotated[
-        bool, typer.Option("--watch", "-w", rich_help_panel=OUTPUT, help="Keep looking until the work ends.")
-    ] = False,
+    watch: Annotated[bool, Flag(OUTPUT, help="Keep looking until the work ends.", name="--watch -w")] = False,
     as_json: shared.Json = False,
 ) -> None:
     """Show how far runs are, from their files alone.

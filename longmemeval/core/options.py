@@ -1,0 +1,195 @@
+"""Options, declared once as fields of a class: the command line, sweep files and Python are made of them.
+
+`limit: Annotated[int | None, Flag(WHAT, "N")] = None` is an option `--limit N` in the panel "What" of `--help`. The
+text below the field is its help, up to the first empty line; what follows is for Python alone.
+"""
+
+import ast
+import sys
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from dataclasses import is_dataclass
+from functools import cache
+from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
+
+from msgspec import NODEFAULT, Struct
+
+WHAT, MODEL, LIMITS, OUTPUT, ADVANCED = "What", "Model", "Limits", "Output", "Advanced"
+"""The panels of `--help`, in the order of the screen."""
+
+
+class Flag(Struct, frozen=True):
+    """How the command line shows a field of a class or a parameter of a verb."""
+
+    panel: str = ADVANCED
+    metavar: str | None = None
+    help: str = ""
+    """What it does; empty: the text below the field says it."""
+    name: str = ""
+    """Long and short names, such as `--dataset -d`; empty: the field's name."""
+    minimum: float | None = None
+    """Smallest value, wherever it is given."""
+    maximum: float | None = None
+    read: Any = None
+    """Type of the value as typed, if it is not that of the field."""
+    made: Callable[[Any], object] | None = None
+    """Turns a typed value into that of the field; values that are absent stay so."""
+    shown: bool = True
+    """True if the help shows the default."""
+    hidden: bool = False
+    argument: bool = False
+    """True if it is given by its place, without a name."""
+
+
+class Group(Struct, frozen=True):
+    """Marks a field or parameter whose own fields are options: all of them, or those named."""
+
+    only: tuple[str, ...] = ()
+
+
+class Option(Struct, frozen=True):
+    """One option of a class."""
+
+    field: str
+    type: Any
+    """Type of the field."""
+    default: Any
+    flag: Flag
+    help: str
+
+    @property
+    def names(self) -> list[str]:
+        """Its names on the command line, the long one first."""
+        return self.flag.name.split() or [f"--{self.field.replace('_', '-')}"]
+
+    @property
+    def key(self) -> str:
+        """Its long name as an identifier."""
+        return self.names[0].removeprefix("--").replace("-", "_")
+
+    @property
+    def yaml_name(self) -> str:
+        """Its name in a file: the field's, without the unit."""
+        return self.field.removesuffix("_s")
+
+    @property
+    def is_inverted(self) -> bool:
+        """True if giving it switches something off."""
+        return self.default is True
+
+    @property
+    def is_list(self) -> bool:
+        """True if it can be given several times."""
+        return get_origin(self.type) is tuple
+
+    def value(self, typed: object) -> object:
+        """Return the value of the field for one that was typed."""
+        if self.is_inverted:
+            return not typed
+        if self.is_list:
+            return tuple(cast("Iterable[object]", typed or ()))
+        return self.flag.made(typed) if self.flag.made and typed is not None else typed
+
+    def words(self, value: object) -> list[str]:
+        """Return the words of a command line that set this value; none if it is the default."""
+        if value == self.default:
+            return []
+        if isinstance(value, bool):
+            return [self.names[0]]
+        values = cast("Iterable[object]", value) if self.is_list else [value]
+        return [word for one in values for word in (self.names[0], str(one))]
+
+
+def is_settings(hint: object) -> bool:
+    """Return whether a type is a class whose fields may be options."""
+    return isinstance(hint, type) and (issubclass(hint, Struct) or hasattr(hint, "model_fields") or is_dataclass(hint))
+
+
+def options_of(group: type, only: Collection[str] = ()) -> list[Option]:
+    """Return the options of a class of settings, those of its groups left out.
+
+    Args:
+        group: a msgspec Struct, a dataclass or a pydantic model.
+        only: the fields to return; empty: all that are options.
+    """
+    return [option for option in _options(group) if not only or option.field in only]
+
+
+@cache
+def _options(group: type) -> list[Option]:
+    defaults, texts = _defaults(group), _texts(group)
+    found = []
+    for field, (hint, marks) in _annotations(group).items():
+        flag = next((mark for mark in marks if isinstance(mark, Flag)), None)
+        if flag:
+            said = flag.help or " ".join(texts.get(field, "").partition("\n\n")[0].split())
+            found.append(Option(field, hint, defaults.get(field, NODEFAULT), flag, said))
+    return found
+
+
+def groups_of(group: type) -> Iterator[tuple[str, type, tuple[str, ...]]]:
+    """Yield field, class and chosen options of the groups in a class of settings."""
+    for field, (hint, marks) in _annotations(group).items():
+        for mark in marks:
+            if isinstance(mark, Group):
+                yield field, hint, mark.only
+
+
+def words_of(settings: object, only: Collection[str] = ()) -> list[str]:
+    """Return the words of a command line that give these settings, defaults left out."""
+    group: type = type(settings)
+    return words_for(group, {option.field: getattr(settings, option.field) for option in _options(group)}, only)
+
+
+def words_for(group: type, values: Mapping[str, Any], only: Collection[str] = ()) -> list[str]:
+    """Return the words of a command line that set these fields of a class, defaults left out."""
+    given = [option for option in options_of(group, only) if option.field in values]
+    return [word for option in given for word in option.words(values[option.field])]
+
+
+@cache
+def _annotations(group: type) -> dict[str, tuple[Any, tuple[Any, ...]]]:
+    """Return type and marks of each field that has marks."""
+    hints = get_type_hints(group, include_extras=True)
+    return {
+        field: (get_args(hint)[0], get_args(hint)[1:]) for field, hint in hints.items() if get_origin(hint) is Annotated
+    }
+
+
+def _defaults(group: type) -> dict[str, Any]:
+    """Return the defaults of a class; fields without one are left out."""
+    if issubclass(group, Struct):
+        names = group.__struct_fields__
+        given = group.__struct_defaults__
+        return dict(zip(names[len(names) - len(given) :], given, strict=True))
+    fields: Mapping[str, Any] = vars(group)["__dataclass_fields__" if is_dataclass(group) else "__pydantic_fields__"]
+    return {name: field.default for name, field in fields.items()}
+
+
+def _texts(group: type) -> dict[str, str]:
+    """Return the texts below the fields of a class and of those it is made of."""
+    found: dict[str, str] = {}
+    for one in reversed(group.__mro__):
+        found |= _texts_of_module(one.__module__).get(one.__name__, {})
+    return found
+
+
+@cache
+def _texts_of_module(name: str) -> dict[str, dict[str, str]]:
+    """Return the texts below the fields of the classes of a module of ours."""
+    module = sys.modules.get(name)
+    read = getattr(getattr(module, "__loader__", None), "get_source", None)
+    if not name.startswith("longmemeval.") or read is None:
+        return {}
+    tree = ast.parse(read(name) or "")
+    return {node.name: dict(_described(node)) for node in tree.body if isinstance(node, ast.ClassDef)}
+
+
+def _described(node: ast.ClassDef) -> Iterator[tuple[str, str]]:
+    for field, text in zip(node.body, node.body[1:], strict=False):
+        if (
+            isinstance(field, ast.AnnAssign)
+            and isinstance(field.target, ast.Name)
+            and isinstance(text, ast.Expr)
+            and isinstance(text.value, ast.Constant)
+        ):
+            yield field.target.id, str(text.value.value)

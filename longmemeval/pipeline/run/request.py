@@ -1,0 +1,65 @@
+"""What is asked of `run`: a run made from options."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct, structs
+
+from longmemeval.benchmarks.registry import load_dataset
+from longmemeval.benchmarks.specs import benchmark_of
+from longmemeval.dataset import Dataset
+from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
+from longmemeval.pipeline.run.run import RunOptions
+from longmemeval.reading.options import ReadingOptions
+from longmemeval.reading.reader import reading_configuration
+from longmemeval.results.selection import Selection
+from longmemeval.settings import Folders
+
+
+class RunRequest(Struct, frozen=True):
+    """The arguments of `run`."""
+
+    dataset: Dataset
+    configuration: MemoryConfiguration
+    model: str
+    selection: Selection
+    options: RunOptions
+
+
+def run_request(
+    dataset: str,
+    memory: str,
+    model: str,
+    *,
+    parameters: Sequence[str],
+    selection: Selection,
+    reading: ReadingOptions,
+    options: RunOptions,
+    where: Folders,
+) -> RunRequest:
+    """Return the run that these names and options ask for; the official protocol asks in its own way.
+
+    Args:
+        dataset: a name of the catalogue, or a file.
+        memory: a preset or whatever else names a memory.
+        model: the answering model.
+        parameters: of the memory, as `key=value`.
+        selection: the questions.
+        reading: how the model is asked.
+        options: all others.
+        where: the folders.
+    """
+    configuration = resolve_configuration(memory, parameters)
+    data = load_dataset(dataset, where.data_dir)
+    answering, template, texts = benchmark_of(data).answering, reading.template, None
+    if answering and answering.load_texts and template and template.suffix in answering.text_endings:
+        texts, template = answering.load_texts(template), None
+    official = answering if options.protocol == "official" else None
+    given = structs.asdict(reading) | {
+        "method": reading.method or (official.reading if official else "direct"),
+        "max_tokens": reading.max_tokens or (official.max_tokens if official else None),
+        "template": template,
+    }
+    options = structs.replace(
+        options, reading=reading_configuration(**given), protocol_texts=texts, seed=selection.seed
+    )
+    return RunRequest(data, configuration, model, selection, options)

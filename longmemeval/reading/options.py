@@ -1,0 +1,36 @@
+"""Options of reading: from what was recalled to a prompt."""
+
+from pathlib import Path
+from typing import Annotated, Literal, get_args
+
+from longmemeval.core.arguments import Options
+from longmemeval.core.options import LIMITS, MODEL, Flag
+
+ReadingMethod = Literal["direct", "con", "con-separate", "short", "memories", "evidence"]
+READING_METHODS: tuple[ReadingMethod, ...] = get_args(ReadingMethod)
+HistoryFormat = Literal["nl", "json", "official-nl", "official-json"]
+HISTORY_FORMATS: tuple[HistoryFormat, ...] = get_args(HistoryFormat)
+OverflowPolicy = Literal["error", "drop-oldest", "drop-newest"]
+
+
+class ReadingOptions(Options, frozen=True):
+    """How a prompt is made of what was recalled."""
+
+    method: Annotated[ReadingMethod | None, Flag(MODEL, "METHOD", name="--reading")] = None
+    """direct, con, con-separate, short, memories, evidence."""
+    history_format: Annotated[HistoryFormat, Flag(metavar="FORMAT")] = "nl"
+    """How the prompt shows the history: nl, json, official-nl or official-json."""
+    template: Annotated[Path | None, Flag(metavar="FILE")] = None
+    """Your own prompt, with {history}, {question_date} and {question}; .yaml or .json: the texts of an official
+    protocol (docs/grading.md)."""
+    note_template: Annotated[Path | None, Flag(metavar="FILE")] = None
+    """Your own note prompt for con-separate."""
+    max_tokens: Annotated[int | None, Flag(LIMITS, "N", minimum=1)] = None
+    """Longest answer [default: 500; con 800]."""
+    on_overflow: Annotated[OverflowPolicy, Flag(metavar="POLICY")] = "error"
+    """When a prompt exceeds the context window: error (the question fails), drop-oldest or drop-newest. Dropped
+    messages are recorded."""
+    context_window: Annotated[int | None, Flag(metavar="TOKENS", minimum=1)] = None
+    """The model's context window [default: from LiteLLM's table]."""
+    abstain_below: Annotated[float | None, Flag(metavar="SCORE")] = None
+    """Abstain, without a model call, where the best recall score is lower."""

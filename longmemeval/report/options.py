@@ -1,0 +1,29 @@
+"""Options of a report."""
+
+from typing import Annotated, Literal
+
+from longmemeval.core.arguments import Options
+from longmemeval.core.options import OUTPUT, Flag
+from longmemeval.results.options import JudgeId, MovedDataset
+
+ReportFormat = Literal["html", "md", "latex"]
+
+
+class ReportOptions(Options, frozen=True):
+    """The source and form of a report."""
+
+    format: Annotated[ReportFormat, Flag(OUTPUT, "FORMAT")] = "html"
+    """html (one page), md or latex (tables)."""
+    judge: JudgeId = None
+    """Id of the judge, or a beginning of it; None: the official judge where it graded, else the newest."""
+    dataset: MovedDataset = None
+    """Where the data is now, if it has moved."""
+    full: Annotated[bool, Flag(OUTPUT)] = False
+    """Cut no text in the page, whatever its size."""
+    published: bool | Literal["all"] = False
+    """Show published figures too, apart from one's own: with the same judge and metric, or `all` on the benchmark."""
+    across: Annotated[bool, Flag(OUTPUT)] = False
+    """One table by ability, for runs on different data sets.
+
+    Nothing else is then in the report.
+    """
