@@ -5,6 +5,7 @@ from collections.abc import Iterable
 
 from longmemeval.core.remote.places import as_addresses
 from longmemeval.core.secrets.redaction import hide
+from longmemeval.core.text.figures import listed
 
 _SMALLER_PROMPTS = (
     "Begin a new run with a smaller memory configuration (--budget), with --on-overflow drop-oldest or drop-newest "
@@ -156,6 +157,5 @@ def nearest(name: str, valid: Iterable[str]) -> str:
     """
     names = sorted(valid)
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
-    listed = ", ".join(names[:12]) + (f" and {len(names) - 12} more" if len(names) > 12 else "")
     hint = f"Did you mean '{close[0]}'? " if close else ""
-    return f"{hint}Valid: {listed or 'none'}"
+    return f"{hint}Valid: {listed(names, 12) or 'none'}"

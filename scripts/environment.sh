@@ -4,7 +4,7 @@
 #
 # Sets HAS_HNSWLIB to yes or no, and EVERYTHING to all extras. Does nothing when the environment is already made from the same files.
 
-EVERYTHING=dev,docs,local,report,sign,falkordb,ladybug,lancedb,postgres,qdrant,dask,ray,zstd,s3
+EVERYTHING=dev,docs,local,report,pandas,sign,falkordb,ladybug,lancedb,postgres,qdrant,dask,ray,zstd,s3
 
 find_python() {
     local candidate

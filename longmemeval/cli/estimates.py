@@ -1,44 +1,54 @@
 """What `--dry-run` prints: one table of stages for every verb."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from types import MappingProxyType
 from typing import TYPE_CHECKING
 
-from msgspec import structs
+from msgspec import Struct
 
 from longmemeval.cli.output import out, print_lines, print_table, printable
-from longmemeval.core.text.plural import count_of
-from longmemeval.report.tables.layout import fits, legend, lettered
-from longmemeval.report.tables.table import Table
+from longmemeval.core.tables.layout import fits, legend, lettered
+from longmemeval.core.tables.table import Column, Record, Table, tabulate
+from longmemeval.core.text.figures import UNKNOWN, count, count_of, duration, in_dollars, shown_bytes, span
 
 if TYPE_CHECKING:
+    from longmemeval.pipeline.estimate.calls import CallEstimate
     from longmemeval.pipeline.estimate.stages import StageEstimate
-    from longmemeval.pipeline.evaluate.estimate import GradingEstimate
+    from longmemeval.pipeline.evaluate.estimate import GradingEstimate, JudgeEstimate
     from longmemeval.pipeline.prepare.prepare import PrepareReport
     from longmemeval.pipeline.prepare.timing import Duration
     from longmemeval.pipeline.run.estimate import RunEstimate
     from longmemeval.pipeline.run.sample_size import Amount, SampleSize
     from longmemeval.pipeline.sweep.estimate import PlannedRunEstimate, SweepEstimate
 
-Rows = Sequence[tuple[Sequence[str], "StageEstimate"]]
-"""Stages, each behind the first cells of its row."""
+
+def show_stages(stages: "Sequence[StageEstimate]") -> None:
+    """Print one row per stage, how to read the ranges, and where the expected replies are from."""
+    columns: list[Column[StageEstimate]] = [Column("stage", lambda stage: stage.name, "prose")]
+    _show(tabulate("", [*columns, *_columns(lambda stage: stage)], stages), stages)
 
 
-def show_stages(columns: Sequence[str], rows: Rows, *, of_runs: bool = False) -> None:
-    """Print one row per stage, how to read the ranges, and where the expected replies are from.
+def _columns(stage_of: "Callable[[Record], StageEstimate]") -> "list[Column[Record]]":
+    """Return calls, prompt tokens, reply tokens, dollars, time and basis of the stage of a row."""
+    return [
+        Column("calls", lambda row: stage_of(row).work.calls),
+        Column("prompt\ntokens", lambda row: _prompts(stage_of(row).work)),
+        Column(
+            "reply\ntokens", lambda row: span(stage_of(row).reply_tokens, stage_of(row).work.completion_tokens, count)
+        ),
+        Column("cost", lambda row: span(stage_of(row).dollars, stage_of(row).work.dollars, in_dollars)),
+        Column("time", lambda row: ("≤ " if stage_of(row).by_batch else "") + duration(stage_of(row).seconds)),
+        Column("known by", lambda row: stage_of(row).work.basis, "prose", drop=1),
+    ]
 
-    Args:
-        columns: titles of the first cells.
-        rows: the stages.
-        of_runs: whether the first cell is a run, which gets a letter where the table is too wide.
-    """
-    first = len(columns)
-    titles = [*columns, "calls", "prompt\ntokens", "reply\ntokens", "USD", "time", "known by"]
-    cells = [[*before, *_cells(stage)] for before, stage in rows]
-    text, last = frozenset({*range(2 if of_runs else 1), first + 5}), first + 5
-    table = Table("", titles, cells, left=text, prose=text - {0} if of_runs else text, drop=(last,))
-    called = {} if not of_runs or fits(table, out.width) else lettered([row[0] for row in cells if row[0]])
-    print_table(structs.replace(table, rows=[[called.get(row[0], row[0]), *row[1:]] for row in cells]))
-    stages = [stage for _, stage in rows if stage.work.calls is None or stage.work.calls]
+
+def _prompts(work: "CallEstimate") -> str:
+    return UNKNOWN if work.prompt_tokens is None else span(work.least_prompt_tokens, work.most_prompt_tokens, count)
+
+
+def _show(table: Table, rows: "Sequence[StageEstimate]", called: Mapping[str, str] = MappingProxyType({})) -> None:
+    print_table(table)
+    stages = [stage for stage in rows if stage.work.calls is None or stage.work.calls]
     by_batch = dict.fromkeys(stage.name for stage in stages if stage.by_batch)
     bases: dict[str, dict[str, None]] = {}
     for stage in stages:
@@ -67,8 +77,6 @@ def show_run(estimate: "RunEstimate", *, runs: int = 1) -> None:
         estimate: of one run.
         runs: how many there would be (--repeat).
     """
-    from longmemeval.pipeline.prepare.disk import shown_bytes
-
     times = f", {runs} times" if runs > 1 else ""
     out.print(
         f"Would answer {estimate.left:,} of {count_of(estimate.questions, 'question')}{times}. Nothing was called."
@@ -78,8 +86,8 @@ def show_run(estimate: "RunEstimate", *, runs: int = 1) -> None:
             printable(f"First `longmemeval prepare`: {report.prepared:,} of {count_of(report.haystacks, 'haystack')}")
         )
         show_preparation(report)
-    show_stages(["stage"], [([stage.name], stage) for stage in estimate.stages])
-    disk = "-" if estimate.disk_bytes is None else f"about {shown_bytes(estimate.disk_bytes)}"
+    show_stages(estimate.stages)
+    disk = UNKNOWN if estimate.disk_bytes is None else f"about {shown_bytes(estimate.disk_bytes)}"
     print_lines([f"Disk of the run: {disk}.", *(f"Note: {note}." for note in estimate.notes)])
 
 
@@ -101,9 +109,9 @@ def show_sample_size(size: "SampleSize") -> None:
 
 
 def _amount(amount: "Amount") -> str:
-    dollars = "cost unknown" if amount.dollars is None else f"${_range(*amount.dollars, ',.2f')}"
-    time = "time unknown" if amount.seconds is None else shown_duration(amount.seconds)
-    return f"{count_of(amount.questions, 'question')} each ({dollars} and {time} for each run)"
+    cost = "cost unknown" if amount.dollars is None else span(*amount.dollars, in_dollars)
+    time = "time unknown" if amount.seconds is None else duration(amount.seconds)
+    return f"{count_of(amount.questions, 'question')} each ({cost} and {time} for each run)"
 
 
 def show_preparation(report: "PrepareReport") -> None:
@@ -114,10 +122,10 @@ def show_preparation(report: "PrepareReport") -> None:
             out.print(f"  {what}: {amount:,.4g}" if amount < 1 else f"  {what}: {amount:,.0f}")
     if report.expected:
         took = report.expected
-        computing = f"{shown_duration(took.processor_s)} of processor time; " if took.processor_s else ""
+        computing = f"{duration(took.processor_s)} of processor time; " if took.processor_s else ""
         out.print(printable(f"  time: {_duration(took)} ({computing}{took.basis})"))
     if report.stages:
-        show_stages(["stage"], [([stage.name], stage) for stage in report.stages])
+        show_stages(report.stages)
 
 
 def show_grading(estimate: "GradingEstimate") -> None:
@@ -128,8 +136,13 @@ def show_grading(estimate: "GradingEstimate") -> None:
             "an answer. Nothing was called."
         )
     )
-    rows = [([one.stage.name, f"{one.labelled:,}", f"{one.left:,}"], one.stage) for one in estimate.judges]
-    show_stages(["stage", "labels\nthere", "to\nlabel"], rows)
+    columns: list[Column[JudgeEstimate]] = [
+        Column("stage", lambda one: one.stage.name, "prose"),
+        Column("labels\nthere", lambda one: one.labelled),
+        Column("to\nlabel", lambda one: one.left),
+        *_columns(lambda one: one.stage),
+    ]
+    _show(tabulate("", columns, estimate.judges), [one.stage for one in estimate.judges])
     print_lines([printable(f"Note: {note}.") for note in estimate.notes])
 
 
@@ -143,49 +156,36 @@ def show_sweep(estimate: "SweepEstimate", planned: int) -> None:
         out.print(printable(f"To prepare: {preparation.prepared} of {preparation.haystacks} haystacks"))
         show_preparation(preparation)
     if estimate.runs:
-        show_stages(["run", "to do"], [row for run in estimate.runs for row in _rows(run)], of_runs=True)
+        columns: list[Column[_RunStage]] = [
+            Column("run", lambda row: row.run_id, "text"),
+            Column("to do", lambda row: row.to_do, "prose"),
+            *_columns(lambda row: row.stage),
+        ]
+        rows = [row for run in estimate.runs for row in _rows(run)]
+        table = tabulate("", columns, rows)
+        called = {} if fits(table, out.width) else lettered([run.run_id for run in estimate.runs])
+        _show(table.named(called), [row.stage for row in rows], called)
     print_lines([totals_line(estimate), *(f"Note: {note}." for note in estimate.notes)])
 
 
-def _rows(run: "PlannedRunEstimate") -> Rows:
+class _RunStage(Struct, frozen=True):
+    run_id: str
+    """Empty below the first row of a run."""
+    to_do: str
+    stage: "StageEstimate"
+
+
+def _rows(run: "PlannedRunEstimate") -> list[_RunStage]:
     """Questions that are asked about first, the answers of a run, and each judge that is a chat model."""
     first = [(run.questions.name, run.questions)] if run.questions else []
     judges = [(stage.name, stage) for stage in run.judging if stage.work.calls]
     named = [*first, (count_of(run.questions_left, "answer"), run.answering), *judges]
-    return [((run.run_id if not place else "", name), stage) for place, (name, stage) in enumerate(named)]
-
-
-def _cells(stage: "StageEstimate") -> list[str]:
-    """Return calls, prompt tokens, reply tokens, dollars, time and basis of a stage."""
-    work = stage.work
-    time = "-" if stage.seconds is None else shown_duration(stage.seconds)
-    return [
-        "-" if work.calls is None else f"{work.calls:,}",
-        "-" if work.prompt_tokens is None else _range(work.least_prompt_tokens, work.most_prompt_tokens, ",.0f"),
-        _range(stage.reply_tokens, work.completion_tokens, ",.0f"),
-        _range(stage.dollars, work.dollars, ",.4f"),
-        f"≤ {time}" if stage.by_batch else time,
-        work.basis,
-    ]
+    return [_RunStage("" if place else run.run_id, *one) for place, one in enumerate(named)]
 
 
 def _duration(took: "Duration") -> str:
     """Return `unknown`, `about 5 min`, or with its range `about 5 min, from 2 min to 14 min`."""
     if took.seconds is None or took.least_seconds is None or took.most_seconds is None:
         return "unknown"
-    shown, low, high = map(shown_duration, (took.seconds, took.least_seconds, took.most_seconds))
+    shown, low, high = map(duration, (took.seconds, took.least_seconds, took.most_seconds))
     return f"about {shown}" if low == high else f"about {shown}, from {low} to {high}"
-
-
-def _range(low: float | None, high: float | None, form: str) -> str:
-    if low is None or high is None:
-        return "-"
-    least, most = format(low, form), format(high, form)
-    return least if least == most else f"{least} to {most}"
-
-
-def shown_duration(seconds: float) -> str:
-    """`12 s`, `5 min`, `3.1 h`."""
-    if seconds < 60:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 5400 else f"{seconds / 3600:.1f} h"

@@ -7,11 +7,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
 from threading import Event
-from typing import IO, Literal
+from typing import IO, TYPE_CHECKING
 
 import msgspec
-from msgspec import structs
-from rich import box
 from rich.cells import cell_len
 from rich.console import Console, RenderableType
 from rich.markup import escape
@@ -21,8 +19,10 @@ from rich.text import Text
 
 from longmemeval.core.remote.places import as_addresses
 from longmemeval.core.secrets.redaction import hide
-from longmemeval.report.tables.layout import Block, fit
-from longmemeval.report.tables.table import Table
+from longmemeval.core.text.visible import escaped
+
+if TYPE_CHECKING:
+    from longmemeval.core.tables.table import Table
 
 _PIPE_WIDTH = 200
 
@@ -59,7 +59,7 @@ class Terminal:
     def next(self, *commands: str) -> None:
         """Print command lines to copy; none is broken, however long."""
         for command in commands:
-            self.console.print(Text(f"Next: {_visible(command)}"), overflow="ignore", no_wrap=True, crop=False)
+            self.console.print(Text(f"Next: {escaped(command)}"), overflow="ignore", no_wrap=True, crop=False)
 
 
 def _wrapped(text: Text, width: int) -> Text:
@@ -173,11 +173,7 @@ def hiding_secrets() -> Iterator[None]:
 
 def printable(text: str) -> str:
     """Text from data made safe for a terminal: control characters shown as escapes, rich markup disarmed."""
-    return escape(_visible(text))
-
-
-def _visible(text: str) -> str:
-    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)
+    return escape(escaped(text))
 
 
 def print_json(document: object) -> None:
@@ -192,17 +188,17 @@ def print_lines(lines: Iterable[str]) -> None:
         out.print(printable(line))
 
 
-def print_table(table: Table) -> None:
+def print_table(table: "Table") -> None:
     """Print a table no wider than the terminal; title, headings and cells may come from data."""
-    cells = [list(map(_visible, row)) for row in (table.columns, *table.rows)]
-    fitted = fit(structs.replace(table, columns=cells[0], rows=cells[1:]), out.width)
-    if table.title:
-        out.print(f"[bold]{printable(table.title)}[/]")
-    for block in fitted.blocks:
-        _print_block(block)
-    if fitted.left_out:
-        names = ", ".join(fitted.left_out)
-        out.print(printable(f"Left out at {out.width} columns: {names}. A wider terminal or --json shows them."))
+    from longmemeval.core.tables.render import fitted
+
+    title, parts, left_out = fitted(table, out.width)
+    if title:
+        out.print(f"[bold]{escape(title)}[/]")
+    for part in parts:
+        out.print(part)
+    if left_out:
+        out.print(escape(left_out))
 
 
 def print_row(cells: Iterable[tuple[str, int | None]]) -> None:
@@ -214,21 +210,10 @@ def print_row(cells: Iterable[tuple[str, int | None]]) -> None:
     row, texts = RichTable.grid(padding=(0, 2, 0, 0)), []
     for text, width in cells:
         row.add_column(width=width)
-        texts.append(Text(_visible(text)))
+        texts.append(Text(escaped(text)))
     row.add_row(*texts)
     out.print(Padding(row, (0, 0, 0, 1)))
     out.file.flush()
-
-
-def _print_block(block: Block) -> None:
-    shown = RichTable(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
-    for index, (column, width) in enumerate(zip(block.table.columns, block.widths, strict=True)):
-        justify: Literal["left", "right"] = "left" if index in block.table.left else "right"
-        shown.add_column(Text(column), justify=justify, width=width, overflow="fold")
-    apart = len(block.table.rows) - block.table.apart
-    for place, row in enumerate(block.table.rows, start=1):
-        shown.add_row(*map(Text, row), end_section=place == apart)
-    out.print(shown)
 
 
 def tell_omitted(what: str) -> None:

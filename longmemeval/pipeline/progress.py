@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Literal, Protocol
 
 import msgspec
 
-from longmemeval.core.text.durations import duration
+from longmemeval.core.text.figures import duration
 
 if TYPE_CHECKING:
     from rich.console import Console

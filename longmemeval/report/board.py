@@ -1,7 +1,7 @@
 """The board as a folder to publish: one page, one JSON document, and the manifests that the page links to."""
 
 from collections.abc import Sequence
-from itertools import groupby
+from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
 
@@ -9,20 +9,18 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.core.files import write_atomic
-from longmemeval.core.text.plural import count_of
-from longmemeval.pipeline.board.board import Board, BoardField, BoardRow, make_board
+from longmemeval.core.tables.table import Column, Link, tabulate
+from longmemeval.core.text.figures import UNKNOWN, bounds, count, count_of, in_dollars, percent
+from longmemeval.pipeline.board.board import Board, BoardField, BoardRow, Field, make_board
 from longmemeval.pipeline.board.signers import Signer
+from longmemeval.pipeline.board.submissions import Apart
 from longmemeval.report.charts.svg import need_report_libraries
 from longmemeval.report.page.templates import environment, page_file, policy
-from longmemeval.report.tables.cells import percent
 from longmemeval.settings import Folders
 
 _STYLE = """
 header, nav, main, footer { max-width: 94rem; }
-.board tbody + tbody { border-top: 3px double var(--line); }
-.board td.text { min-width: 5rem; }
-.board td.text:nth-of-type(5) { min-width: 10rem; }
-.board th.text { min-width: 8rem; white-space: normal; }
+td.text, th.name { min-width: 5rem; }
 """
 
 
@@ -88,30 +86,30 @@ def board_page(board: Board) -> str:
             lead=f"{count_of(runs, 'verified run')}, {count_of(len(board.apart), 'run')} not ranked",
             version=board.version,
             groups=[_group(list(fields)) for _, fields in groupby(board.fields, lambda one: one.field.dataset_sha256)],
-            apart=board.apart,
+            apart=tabulate("", _APART, board.apart) if board.apart else None,
             style=Markup(style),
         )
     )
     return text + "\n"
 
 
+_Placed = tuple[Field, BoardRow]
+
+
 def _group(fields: list[BoardField]) -> dict[str, Any]:
-    """Return the runs on one data set."""
+    """Return the runs on one data set, those of each field apart."""
     first = fields[0].field
-    return {"title": first.dataset, "sha256": first.dataset_sha256, "blocks": [_block(one) for one in fields]}
-
-
-def _block(one: BoardField) -> dict[str, Any]:
-    field = one.field
-    official = ", official" if field.official else ""
+    rows = [(one.field, row) for one in fields for row in one.rows]
+    breaks = [place for place, (before, after) in enumerate(pairwise(rows), start=1) if before[0] != after[0]]
     return {
-        "dataset": field.dataset,
-        "judge": f"{field.judge}{official}, {field.metric}",
-        "reader": field.reader,
-        "budget": field.budget or "no limit",
-        "protocol": field.protocol,
-        "rows": [_row(row) for row in one.rows],
+        "title": first.dataset,
+        "sha256": first.dataset_sha256,
+        "table": tabulate("", _COLUMNS, rows, breaks=breaks),
     }
+
+
+def _judge(field: Field) -> str:
+    return f"{field.judge}{', official' if field.official else ''}, {field.metric}"
 
 
 def _signed(signer: Signer) -> str:
@@ -121,27 +119,33 @@ def _signed(signer: Signer) -> str:
     return f"{signer.name}, {short}" if signer.name else f"{short}, not checked"
 
 
-def _row(row: BoardRow) -> dict[str, str]:
-    low, high = (f"{bound * 100:.1f}" for bound in row.interval)
-    return {
-        "place": _place(row),
-        "memory": row.memory,
-        "mark": row.mark,
-        "signed": _signed(row.signer),
-        "score": percent(row.score),
-        "warnings": ", ".join(row.warnings),
-        "interval": f"{low} to {high}",
-        "n": f"{row.n:,}",
-        "not_evaluated": f"{row.not_evaluated:,}",
-        "tokens": "-" if row.prompt_tokens is None else f"{row.prompt_tokens:,.0f}",
-        "dollars": "-" if row.answers.usd is None else f"{row.answers.usd:.2f}",
-        "manifest": row.manifest.replace("%", "%25"),
-        "submission": row.submission,
-    }
-
-
 def _place(row: BoardRow) -> str:
     if row.rank is None:
-        return "-"
+        return UNKNOWN
     first, last = row.rank
     return str(first) if first == last else f"{first} to {last}"
+
+
+_COLUMNS: list[Column[_Placed]] = [
+    Column("place", lambda one: _place(one[1])),
+    Column("memory", lambda one: f"{one[1].memory} {one[1].mark}".strip(), "text"),
+    Column(
+        "score", lambda one: f"{percent(one[1].score)}{' ! ' if one[1].warnings else ''}{', '.join(one[1].warnings)}"
+    ),
+    Column("95 % interval", lambda one: bounds(one[1].interval)),
+    Column("data set", lambda one: one[0].dataset, "text"),
+    Column("judge", lambda one: _judge(one[0]), "text"),
+    Column("reader", lambda one: one[0].reader, "text"),
+    Column("budget", lambda one: one[0].budget or "no limit", "text"),
+    Column("protocol", lambda one: one[0].protocol, "text"),
+    Column("questions", lambda one: one[1].n),
+    Column("not evaluated", lambda one: one[1].not_evaluated),
+    Column("prompt tokens", lambda one: count(one[1].prompt_tokens)),
+    Column("answers", lambda one: in_dollars(one[1].answers.usd)),
+    Column("signed", lambda one: _signed(one[1].signer), "text"),
+    Column("manifest", lambda one: Link(one[1].submission, one[1].manifest.replace("%", "%25")), "text"),
+]
+_APART: list[Column[Apart]] = [
+    Column("run", lambda one: one.submission, "text"),
+    Column("why", lambda one: one.reason, "text"),
+]

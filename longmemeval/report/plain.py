@@ -1,62 +1,31 @@
 """The report as Markdown or LaTeX tables, for notes and papers."""
 
-import re
 from collections.abc import Sequence
 
-from msgspec.structs import replace
-
+from longmemeval.core.tables import render
+from longmemeval.core.tables.layout import letter_of
+from longmemeval.core.tables.table import Column, Table, tabulate
+from longmemeval.core.text.figures import bounds, percent
 from longmemeval.measures.metrics import Score
-from longmemeval.pipeline.compare.comparison import Comparison
-from longmemeval.report.page.data import NOTHING, figure_cells, notes, repeats_table, run_names, verdicts
+from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
+from longmemeval.report.page.data import figure_columns, lettered_names, notes, repeats_table, verdicts
 from longmemeval.report.published import PublishedFigure
 from longmemeval.report.tables.abilities import ability_legend, ability_notes, ability_table
-from longmemeval.report.tables.cells import UNKNOWN, apart, interval, percent
+from longmemeval.report.tables.cells import controls_apart
 from longmemeval.report.tables.comparison import digest_table, published_table, question_count
 from longmemeval.report.tables.effort import cost_table, latency_table
-from longmemeval.report.tables.layout import letter_of
 from longmemeval.report.tables.memory_models import memory_model_table
-from longmemeval.report.tables.table import Table
-from longmemeval.report.text import visible
-from longmemeval.results.graded.graded_run import Evaluation
-
-_MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~&])")
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    **{sign: f"\\{sign}" for sign in "{}$&#_%"},
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "≥": r"$\geq$",
-    "▲": r"$\uparrow$",
-    "▼": r"$\downarrow$",
-    "…": r"\ldots{}",
-    # Around what `visible` writes out: LaTeX's usual fonts have neither.
-    "⟨": r"$\langle$",
-    "⟩": r"$\rangle$",
-    UNKNOWN: "--",
-}
-_LATEX_SIGNS = re.compile("[" + re.escape("".join(_LATEX)) + "]")
-
-
-def escape_markdown(text: str) -> str:
-    """Text as Markdown shows it word for word, in a cell too."""
-    return _MARKDOWN.sub(r"\\\1", " ".join(visible(text).split()))
-
-
-def escape_latex(text: str) -> str:
-    """Text as LaTeX shows it word for word."""
-    return _LATEX_SIGNS.sub(lambda match: _LATEX[match[0]], " ".join(visible(text).split()))
+from longmemeval.results.graded.graded_run import Evaluation, RunSummary
 
 
 def markdown(comparison: Comparison, published: Sequence[PublishedFigure] = ()) -> str:
     """Return the tables, the notes under them, and every pair of runs in a sentence."""
-    parts = [f"# {escape_markdown(comparison.dataset)}", escape_markdown(comparison.verdict.text)]
-    parts += [_markdown_table(table) for table in _tables(comparison, published)]
+    parts = [f"# {render.escape_markdown(comparison.dataset)}", render.escape_markdown(comparison.verdict.text)]
+    parts += [render.markdown(table) for table in _tables(comparison, published)]
     parts += [_bullets(notes(comparison))]
     if pairs := verdicts(comparison, _letters(comparison)):
-        parts += [escape_markdown(pairs.detectable)]
-        parts += [_markdown_table(table) for table in (pairs.significant, pairs.other) if table]
+        parts += [render.escape_markdown(pairs.detectable)]
+        parts += [render.markdown(table) for table in (pairs.significant, pairs.other) if table]
     return "\n\n".join(parts) + "\n"
 
 
@@ -65,21 +34,21 @@ def latex(comparison: Comparison, published: Sequence[PublishedFigure] = ()) -> 
     said = " ".join([comparison.verdict.text, *notes(comparison)])
     tables = _tables(comparison, published)
     parts = ["% Needs \\usepackage{booktabs}."]
-    parts += [_latex_table(table, said if table is tables[0] else "") for table in tables]
+    parts += [render.latex(table, said if table is tables[0] else "") for table in tables]
     return "\n\n".join(parts) + "\n"
 
 
 def markdown_across(graded: Sequence[Evaluation]) -> str:
     """Return the table by ability of runs on different data sets, with its legend and notes."""
     table = ability_table(graded)
-    parts = [f"# {escape_markdown(table.title)}", _markdown_table(replace(table, title=""))]
+    parts = [f"# {render.escape_markdown(table.title)}", render.markdown(table.with_title(""))]
     return "\n\n".join([*parts, _bullets(ability_legend(graded)), _bullets(ability_notes(graded))]) + "\n"
 
 
 def latex_across(graded: Sequence[Evaluation]) -> str:
     """Return the same in the style of booktabs, all notes in the caption."""
     said = ". ".join(ability_legend(graded)) + ". " + " ".join(ability_notes(graded))
-    return f"% Needs \\usepackage{{booktabs}}.\n\n{_latex_table(ability_table(graded), said)}\n"
+    return f"% Needs \\usepackage{{booktabs}}.\n\n{render.latex(ability_table(graded), said)}\n"
 
 
 def _letters(comparison: Comparison) -> list[str]:
@@ -89,26 +58,16 @@ def _letters(comparison: Comparison) -> list[str]:
 def _tables(comparison: Comparison, published: Sequence[PublishedFigure]) -> list[Table]:
     """Return the tables: runs with their figures, types by runs, costs, latencies, repeats, published figures."""
     letters = _letters(comparison)
-    any_check = any(one.summary.judge_check for one in comparison.runs)
-    cells = [figure_cells(one, any_check) for one in comparison.runs]
-    shown = [name for name in cells[0] if not name.startswith("latency")]
-    rows = [
-        [f"{letter} {name} {one.marks}".strip(), one.summary.model, *(cell[column] for column in shown)]
-        for letter, name, one, cell in zip(letters, run_names(comparison), comparison.runs, cells, strict=True)
+    names = lettered_names(comparison, letters)
+    columns: list[Column[RunFigures]] = [
+        Column("run", lambda one: f"{names[one.summary.run_id]} {one.marks}".strip(), "text"),
+        Column("model", lambda one: one.summary.model, "text"),
+        *(one for one in figure_columns(comparison) if not one.title.startswith("latency")),
     ]
-    caption = f"{comparison.dataset}, {question_count(comparison)}"
-    runs = Table(
-        caption,
-        ["run", "model", *shown],
-        rows,
-        frozenset({0, 1}),
-        apart=apart([one.summary for one in comparison.runs]),
-    )
-    by_type = [one.summary.metrics.by_type for one in comparison.runs]
-    names = dict.fromkeys(name for scores in by_type for name in scores)
-    type_rows = [[name, *(_score(scores.get(name)) for scores in by_type)] for name in names]
-    types = Table("By question type, with 95 % interval", ["question type", *letters], type_rows)
     summaries = [one.summary for one in comparison.runs]
+    caption = f"{comparison.dataset}, {question_count(comparison)}"
+    runs = tabulate(caption, columns, comparison.runs, breaks=controls_apart(summaries))
+    types = _types(letters, summaries)
     tables = [make(summaries, letters) for make in (cost_table, latency_table, memory_model_table)]
     effort = [table for table in tables if table.rows]
     repeats = repeats_table(comparison, letters)
@@ -117,45 +76,18 @@ def _tables(comparison: Comparison, published: Sequence[PublishedFigure]) -> lis
     return [table for table in (runs, types, *effort, repeats, others, lost) if table and table.rows]
 
 
-def _score(score: Score | None) -> str:
-    return NOTHING if score is None else f"{percent(score.accuracy)} {interval(score)}"
+def _types(letters: Sequence[str], summaries: Sequence[RunSummary]) -> Table:
+    def column(letter: str, one: RunSummary) -> Column[str]:
+        return Column(letter, lambda name: _score(one.metrics.by_type.get(name)))
+
+    names = dict.fromkeys(name for one in summaries for name in one.metrics.by_type)
+    columns: list[Column[str]] = [Column("question type", str, "text"), *map(column, letters, summaries)]
+    return tabulate("By question type, with 95 % interval", columns, names)
+
+
+def _score(score: Score | None) -> str | None:
+    return f"{percent(score.accuracy)} {bounds(score.interval)}" if score else None
 
 
 def _bullets(sentences: list[str]) -> str:
-    return "\n".join(f"- {escape_markdown(sentence)}" for sentence in sentences)
-
-
-def _markdown_table(table: Table) -> str:
-    rule = ["---" if index in table.left else "---:" for index in range(len(table.columns))]
-    body = [[escape_markdown(cell) for cell in row] for row in table.rows]
-    lines = [[escape_markdown(name) for name in table.columns], rule, *body]
-    rows = "\n".join(f"| {' | '.join(line)} |" for line in lines)
-    return f"**{escape_markdown(table.title)}**\n\n{rows}" if table.title else rows
-
-
-def _latex_row(row: list[str]) -> str:
-    """Return one line; a bracket at its beginning would be an argument of the line end before it."""
-    text = " & ".join(map(escape_latex, row))
-    return ("{}" if text.startswith("[") else "") + text + r" \\"
-
-
-def _latex_table(table: Table, said: str) -> str:
-    columns = "".join("l" if index in table.left else "r" for index in range(len(table.columns)))
-    lines = [_latex_row(row) for row in (table.columns, *table.rows)]
-    caption = escape_latex(f"{table.title}. {said}".strip())
-    return "\n".join(
-        [
-            r"\begin{table}",
-            r"\centering",
-            rf"\caption{{{caption}}}",
-            rf"\begin{{tabular}}{{{columns}}}",
-            r"\toprule",
-            lines[0],
-            r"\midrule",
-            *lines[1 : len(lines) - table.apart],
-            *([r"\midrule", *lines[-table.apart :]] if table.apart else []),
-            r"\bottomrule",
-            r"\end{tabular}",
-            r"\end{table}",
-        ]
-    )
+    return "\n".join(f"- {render.escape_markdown(sentence)}" for sentence in sentences)

@@ -14,6 +14,7 @@ from msgspec import structs
 
 from longmemeval.core.files import sha256_file
 from longmemeval.core.journal import Journal, StoredJournal
+from longmemeval.core.text.figures import listed
 from longmemeval.errors import BatchCancelledError, EndpointDownError, HarnessError, IntegrityError, SpendingLimitError
 from longmemeval.results.lines import ANSWERS, PROMPTS, RANKINGS
 from longmemeval.results.manifest import (
@@ -196,10 +197,9 @@ def _check_same(before: RunManifest, new: RunManifest) -> None:
     # Other settings read other fixtures; the changed setting is the cause to name.
     changed = differences(_decisive(before), _decisive(new)) or _other_parts(before.fixtures, new.fixtures)
     if changed:
-        shown = "; ".join(_shorten(change) for change in changed[:5])
-        more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
+        shown = listed([_shorten(change) for change in changed], 5, "; ")
         raise HarnessError(
-            f"Run '{before.run_id}' was started with other settings: {shown}{more}",
+            f"Run '{before.run_id}' was started with other settings: {shown}",
             fix=f"{_resume_advice(before, new)}, or choose another --run-id for a new run",
         )
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.text.figures import count_of
 from longmemeval.core.text_files import UnreadableError, decode_json
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.results.index import IndexEntry, read_index

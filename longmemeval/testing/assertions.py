@@ -4,9 +4,9 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from longmemeval.core.arguments import checked
+from longmemeval.core.text.figures import points
 from longmemeval.dataset import Dataset
 from longmemeval.pipeline.compare.baseline import compare_to_baseline, load_baseline
-from longmemeval.pipeline.compare.comparison import points
 from longmemeval.pipeline.objects.data import Data, as_data
 from longmemeval.pipeline.objects.memory import Memory, as_memory
 from longmemeval.pipeline.objects.run import Run

@@ -9,7 +9,7 @@ import pytest
 from longmemeval.benchmarks.specs import BENCHMARK_SPECS
 from longmemeval.cli import next_step
 from longmemeval.cli.options.shared import Places
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.text.figures import count_of
 from tests.cli.conftest import Command
 
 LONGMEMEVAL, LOCOMO = BENCHMARK_SPECS.get("longmemeval"), BENCHMARK_SPECS.get("locomo")

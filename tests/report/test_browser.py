@@ -12,8 +12,8 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Browser, Locator, Page, sync_playwright
 
+from longmemeval.core.text.visible import visible
 from longmemeval.report.board import write_board
-from longmemeval.report.text import visible
 from longmemeval.report.write import ReportOptions, write_report
 from tests.pipeline.graded_runs import LENIENT
 from tests.report.report_runs import HOSTILE, hostile_run, large_run, three_runs

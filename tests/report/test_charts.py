@@ -5,6 +5,7 @@ from xml.etree import ElementTree
 
 import pytest
 
+from longmemeval.core.text.figures import milliseconds
 from longmemeval.report.charts.charts import (
     Bar,
     BarGroup,
@@ -16,7 +17,7 @@ from longmemeval.report.charts.charts import (
     recall_chart,
     tradeoff_chart,
 )
-from longmemeval.report.charts.distributions import Latencies, latency_chart, milliseconds
+from longmemeval.report.charts.distributions import Latencies, latency_chart
 
 
 def point(letter: str, x: float, score: float, *, reads_gold: bool = False) -> Point:

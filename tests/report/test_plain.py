@@ -6,8 +6,8 @@ from typing import Literal
 
 import pytest
 
+from longmemeval.core.tables.render import escape_latex, escape_markdown
 from longmemeval.errors import HarnessError
-from longmemeval.report.plain import escape_latex, escape_markdown
 from longmemeval.report.write import ReportOptions, render_report, write_report
 from longmemeval.settings import Folders
 from tests.report.report_runs import hostile_run, three_runs

@@ -10,6 +10,8 @@ from longmemeval.benchmarks.beam.benchmark import BEAM
 from longmemeval.benchmarks.locomo.benchmark import LOCOMO
 from longmemeval.benchmarks.longmemeval.benchmark import LONGMEMEVAL
 from longmemeval.benchmarks.spec import Benchmark
+from longmemeval.core.tables.layout import fit
+from longmemeval.core.tables.table import Table
 from longmemeval.dataset import Dataset
 from longmemeval.measures.metrics import compute_metrics
 from longmemeval.pipeline.compare.compare import compare
@@ -28,8 +30,6 @@ from longmemeval.report.tables.comparison import (
     run_letters,
 )
 from longmemeval.report.tables.footnotes import marks_line, short_notes
-from longmemeval.report.tables.layout import fit
-from longmemeval.report.tables.table import Table
 from longmemeval.settings import Folders
 from tests.pipeline.graded_runs import F1, STRICT, graded_run, labels
 from tests.pipeline.helpers import colours
@@ -50,17 +50,17 @@ def test_runs_of_labels(dataset: Dataset, where: Folders) -> None:
     graded_run(dataset, where, "b", labels(30, 10), status="interrupted", settings=con)
     runs, types, pairs, lost, latencies = tables(compare(["a", "b"], where=where)).values()
     assert runs.title == "d, 40 questions, judge test/strict, prompts: by hand (NOT the official judge)"
-    assert runs.columns[:4] == ["run", "memory", "reading", "accuracy in %,\n95 % interval"]
+    assert runs.headings[:4] == ["run", "memory", "reading", "accuracy in %,\n95 % interval"]
     assert runs.rows[0][0] == "a"
     assert runs.rows[1][:4] == ["b\n(reads gold, interrupted)", "last-k", "con", "75.0 [59.8, 85.8] !"]
     assert runs.rows[0][4:] == ["baseline", "", "0", "0.0 %", "100", "$0", "0.0"]
     assert runs.rows[1][4:6] == ["▲ +50.0 [+35.0, +65.0]", "< 0.001"]
-    assert (types.columns, types.rows[0][1]) == (["run", "single-session-\nuser\nn 40"], "25.0\n[14.2, 40.2]")
+    assert (types.headings, types.rows[0][1]) == (["run", "single-session-\nuser\nn 40"], "25.0\n[14.2, 40.2]")
     assert pairs.title == "Pairs (exact McNemar)"
-    assert pairs.columns[4:7] == ["only a", "only b", "p"]
+    assert pairs.headings[4:7] == ["only a", "only b", "p"]
     assert pairs.rows[0][:3] == ["a", "b", "-50.0"]
     assert pairs.rows[0][4:] == ["0", "20", "< 0.001", "< 0.001", "30.4", "b is better by 50.0 points"]
-    assert (lost.columns, lost.rows) == (
+    assert (lost.headings, lost.rows) == (
         ["run", "not retrieved"],
         [["a", "30"], ["b\n(reads gold, interrupted)", "10"]],
     )
@@ -71,10 +71,10 @@ def test_a_judge_of_scores_heads_its_metric(dataset: Dataset, where: Folders) ->
     graded_run(dataset, where, "a", [0.5] * 40, judge=F1)
     graded_run(dataset, where, "b", [0.25] * 40, judge=F1)
     runs, types, pairs, *_ = tables(compare(["a", "b"], where=where)).values()
-    assert "F1 in %,\n95 % interval" in runs.columns
+    assert "F1 in %,\n95 % interval" in runs.headings
     assert types.title == "By question type, F1 in percent"
     assert pairs.title == "Pairs (sign-flip permutation)"
-    assert not any("only" in column or "McNemar" in column for column in pairs.columns)
+    assert not any("only" in column or "McNemar" in column for column in pairs.headings)
 
 
 def test_one_run_has_no_pairs(dataset: Dataset, where: Folders) -> None:
@@ -133,7 +133,7 @@ def test_columns_that_matter_stay(dataset: Dataset, where: Folders) -> None:
     (runs,) = comparison_tables(compare(["a", "b"], where=where), details=False, pairs=False)
     assert fit(runs, 100).left_out[0] == "not evaluated"
     narrow = fit(runs, 60)
-    assert [" ".join(name.split()) for name in narrow.blocks[0].table.columns] == [
+    assert [" ".join(name.split()) for name in narrow.blocks[0].table.headings] == [
         "run",
         "accuracy in %, 95 % interval",
         "against the baseline, points",
@@ -225,7 +225,7 @@ def test_repeats(dataset: Dataset, where: Folders) -> None:
 def test_published_figures_stand_apart() -> None:
     table = published_table([figure for figure in load_published() if figure.dataset == "locomo"])
     assert table.title == "Published, graded by others, not comparable unless judge and data are the same"
-    assert table.columns == ["system", "reader", "figure", "n", "data", "judge", "source"]
+    assert table.headings == ["system", "reader", "figure", "n", "data", "judge", "source"]
     first, second = table.rows[:2]
     assert first[2].startswith("F1 87.9 %\nsingle-hop 95.1, multi-hop 85.8")
     assert first[3:] == [
@@ -260,7 +260,7 @@ def test_mcnemar_stands_beside_another_test(dataset: Dataset, where: Folders) ->
     found = compare(["a", "b"], where=where)
     other = structs.replace(found, pairs=(structs.replace(found.pairs[0], p=0.25, test="sign-flip over haystacks"),))
     pairs = tables(other)["Pairs (sign-flip over haystacks)"]
-    assert pairs.columns[4:8] == ["only a", "only b", "McNemar\np", "p"]
+    assert pairs.headings[4:8] == ["only a", "only b", "McNemar\np", "p"]
     assert pairs.rows[0][4:8] == ["0", "20", "< 0.001", "0.250"]
 
 

@@ -4,15 +4,14 @@ from typing import Any
 
 import pytest
 
-from longmemeval.report.tables.cells import percent
-from longmemeval.report.tables.comparison import signed_interval
+from longmemeval.core.text.figures import percent, signed_bounds
 from longmemeval.report.tables.footnotes import part_notes
 
 
 def test_nothing_is_shown_as_minus_zero() -> None:
     assert percent(-0.0001) == "0.0 %"
-    assert signed_interval((-0.0004, 0.02)) == "[+0.0, +2.0]"
-    assert signed_interval((-0.02, -0.0)) == "[-2.0, +0.0]"
+    assert signed_bounds((-0.0004, 0.02)) == "[+0.0, +2.0]"
+    assert signed_bounds((-0.02, -0.0)) == "[-2.0, +0.0]"
 
 
 def told(can: dict[str, str] | None = None, **changes: object) -> dict[str, Any]:

@@ -10,6 +10,7 @@ import os
 import time
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from itertools import count
 from pathlib import Path
 from threading import Lock
@@ -19,6 +20,7 @@ from msgspec import Struct, structs
 
 from longmemeval.core.journal import append_shared, decode_shared
 from longmemeval.core.locks import locked
+from longmemeval.core.text.figures import in_dollars
 from longmemeval.errors import HarnessError, SpendingLimitError
 from longmemeval.llm.options import SpendingLimit
 
@@ -183,12 +185,13 @@ class Account:
         return committed + dollars <= limit.dollars * (1 + 1e-9)
 
     def _exhausted(self, dollars: float, limit: SpendingLimit) -> SpendingLimitError:
-        spent = shown_dollars(limit.elsewhere + self._sums.spent)
+        exact = partial(in_dollars, exact=True)
+        spent = f"{exact(limit.elsewhere + self._sums.spent)} of {exact(limit.dollars)}"
         in_vain = self._sums.on_failures + sum(self._sums.lost.values())
-        failed = f", {shown_dollars(in_vain)} of it on attempts that failed or have no known outcome" if in_vain else ""
+        failed = f", {exact(in_vain)} of it on attempts that failed or have no known outcome" if in_vain else ""
         return SpendingLimitError(
-            f"The spending limit is reached: {spent} of {shown_dollars(limit.dollars)} are spent{failed}; no call is "
-            f"under way, so nothing is reserved, and the next call could cost {shown_dollars(dollars)}",
+            f"The spending limit is reached: {spent} are spent{failed}; no call is "
+            f"under way, so nothing is reserved, and the next call could cost {exact(dollars)}",
             fix="Rerun the command with a higher --max-cost; it continues from here",
         )
 
@@ -262,11 +265,6 @@ def limit_beside(limit: SpendingLimit | None, others: Iterable[Path]) -> Spendin
         others: the files of the other accounts.
     """
     return limit and structs.replace(limit, elsewhere=limit.elsewhere + sum(map(spent_in, others)))
-
-
-def shown_dollars(dollars: float) -> str:
-    """Format dollars with four places, or with two digits if those would all be zero."""
-    return f"${dollars:.4f}" if dollars == 0 or dollars >= 0.001 else f"${dollars:.2g}"
 
 
 _copies: dict[tuple[Path | None, SpendingLimit | None], Account] = {}

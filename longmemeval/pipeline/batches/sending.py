@@ -11,10 +11,10 @@ import msgspec
 from msgspec import convert
 
 from longmemeval.core.event_loop import in_thread
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.text.figures import count_of, in_dollars
 from longmemeval.errors import BatchCancelledError, FatalModelError, HarnessError, TransientModelError
 from longmemeval.llm.costs.prices import batch_price
-from longmemeval.llm.costs.spending import Account, shown_dollars
+from longmemeval.llm.costs.spending import Account
 from longmemeval.llm.http.batch_endpoint import BatchEndpoint, BatchLine, BatchStatus, refusal
 from longmemeval.llm.http.client import Completion, reply_of
 from longmemeval.pipeline.batches.state import Batch, BatchStore, Result
@@ -197,7 +197,7 @@ class Sender:
         status = await self._endpoint.create(batch.name, batch.file, fresh=fresh)
         batch = self._store.write(Batch(batch.name, id=status.id))
         requests.unlink(missing_ok=True)
-        cost = "" if batch.expected_usd is None else f", at most {shown_dollars(batch.expected_usd)}"
+        cost = "" if batch.expected_usd is None else f", at most {in_dollars(batch.expected_usd)}"
         self._tell(f"Batch {batch.id}: {count_of(len(batch.ids), 'request')} with the provider{cost}")
         return batch
 

@@ -4,6 +4,7 @@ from pathlib import Path
 
 from msgspec import Struct
 
+from longmemeval.core.text.figures import listed
 from longmemeval.core.text_files import UnreadableError
 from longmemeval.errors import HarnessError
 from longmemeval.pipeline.verify.keys import public_key
@@ -56,6 +57,5 @@ class Signers:
         if path is None:
             return Signer(stored.key)
         if problems := [problem for problem in check_signature(folder, path) if problem]:
-            more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
-            raise HarnessError(f"its signature does not hold: {problems[0]}{more}")
+            raise HarnessError(f"its signature does not hold: {listed(problems, 1)}")
         return Signer(stored.key, path.stem)

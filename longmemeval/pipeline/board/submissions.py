@@ -8,6 +8,7 @@ from msgspec import Struct
 from longmemeval.benchmarks.catalogue import catalogue
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.core.files import sha256_file
+from longmemeval.core.text.figures import listed
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.judges.official_status import grading
@@ -98,8 +99,7 @@ class Verifying:
         where = self._where.model_copy(update={"results_dir": folder.parent})
         checked = verify(folder.name, dataset=data, where=where)
         if checked.problems:
-            more = f" (and {len(checked.problems) - 1} more)" if len(checked.problems) > 1 else ""
-            yield Apart(name, f"does not verify: {checked.problems[0]}{more}")
+            yield Apart(name, f"does not verify: {listed(checked.problems, 1)}")
             return
         signer = self._signers.of(folder)
         scored = [metrics.judge for metrics in stored_metrics(folder) if grading(metrics.judge) == 1]

@@ -8,10 +8,9 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.core.files import write_atomic
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.text.figures import count_of, listed, points, signed_bounds
 from longmemeval.core.text_files import UnreadableError, decode_format
 from longmemeval.errors import HarnessError, RegressionError, nearest
-from longmemeval.pipeline.compare.comparison import points
 from longmemeval.results.graded.graded_run import Evaluation, load_graded
 from longmemeval.results.index import settings_sha256
 from longmemeval.results.manifest import run_ids
@@ -187,12 +186,10 @@ def regression(results: Sequence[AgainstBaseline]) -> RegressionError | None:
 
 
 def _regression_line(result: AgainstBaseline) -> str:
-    low, high = result.interval
     settings = "" if result.same_settings else " Their settings differ too."
-    more = f" and {len(result.lost) - _NAMED} more" if len(result.lost) > _NAMED else ""
     return (
         f"Run '{result.run}' is {points(-result.difference)} worse than baseline '{result.baseline}', 95 % interval of "
-        f"the difference [{low * 100:z.1f}, {high * 100:z.1f}], margin {points(result.margin)}. It lost "
+        f"the difference {signed_bounds(result.interval)}, margin {points(result.margin)}. It lost "
         f"{count_of(len(result.lost), 'question')} and won {len(result.won)}; lost: "
-        f"{', '.join(result.lost[:_NAMED])}{more}.{settings}"
+        f"{listed(result.lost, _NAMED)}.{settings}"
     )

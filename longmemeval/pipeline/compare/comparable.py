@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import structs
 
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.text.figures import count_of, listed
 from longmemeval.errors import HarnessError
 from longmemeval.measures.metrics import compute_metrics
 from longmemeval.pipeline.compare.comparison import Note
@@ -215,6 +215,4 @@ def _shown(value: object) -> str:
 
 
 def _names(runs: Iterable[Evaluation]) -> str:
-    ids = [run.manifest.run_id for run in runs]
-    more = f" and {len(ids) - _SHOWN} more" if len(ids) > _SHOWN else ""
-    return ", ".join(ids[:_SHOWN]) + more
+    return listed([run.manifest.run_id for run in runs], _SHOWN)

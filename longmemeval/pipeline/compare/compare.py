@@ -5,6 +5,7 @@ from itertools import combinations
 
 from msgspec import Struct, structs
 
+from longmemeval.core.text.figures import signed, signed_bounds
 from longmemeval.errors import HarnessError
 from longmemeval.llm.controls import CONTROL_MODELS
 from longmemeval.memory.products.known import product_deviations
@@ -210,7 +211,7 @@ def _corrected(graded: Sequence[Evaluation], pairs: Sequence[PairResult]) -> Ite
                 low, high = found.interval
                 survives = low > 0 or high < 0
                 said = "the difference survives" if survives else "the difference does NOT survive"
-                finding = f"{found.value * 100:+z.1f} points [{low * 100:+z.1f}, {high * 100:+z.1f}], {said}"
+                finding = f"{signed(found.value)} points {signed_bounds(found.interval)}, {said}"
             yield _Corrected(
                 (pair.a, pair.b), f"{pair.a} - {pair.b}, corrected for the judge's errors: {finding}.", survives
             )

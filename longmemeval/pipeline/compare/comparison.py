@@ -5,6 +5,7 @@ from typing import Any, Literal
 
 from msgspec import Struct, structs
 
+from longmemeval.core.text.figures import points
 from longmemeval.plugins import load_object
 from longmemeval.records import Provenance
 from longmemeval.results.graded.graded_run import Evaluation, RunSummary
@@ -34,11 +35,6 @@ class RunFigures(Struct, frozen=True):
     """The most tokens that its memory may recall; None: no such bound."""
     deviations: tuple[str, ...] = ()
     """Of a product: its profile, and what is otherwise than as its maker recommends or measures it."""
-
-
-def points(fraction: float) -> str:
-    """Return a difference of two accuracies, or other means, as `10.4 points`."""
-    return f"{fraction * 100:z.1f} points"
 
 
 class Discordant(Struct, frozen=True):

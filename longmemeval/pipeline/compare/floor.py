@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from itertools import count
 from math import ceil, fsum
 
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.text.figures import count_of
 from longmemeval.pipeline.compare.comparison import Note
 from longmemeval.pipeline.compare.repeats import pool_repeats
 from longmemeval.results.graded.graded_run import Evaluation

@@ -6,10 +6,10 @@ paired difference inside the margin. Controls are never winners.
 
 from collections.abc import Collection, Sequence
 
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.text.figures import count_of, in_percent, percent, points, signed
 from longmemeval.judges.official_status import judge_name
 from longmemeval.measures.metrics import Metrics
-from longmemeval.pipeline.compare.comparison import Finding, PairResult, RepeatGroup, Verdict, points
+from longmemeval.pipeline.compare.comparison import Finding, PairResult, RepeatGroup, Verdict
 from longmemeval.results.graded.graded_run import RunSummary
 from longmemeval.statistics.power import ALPHA
 from longmemeval.statistics.resampling import smallest_p
@@ -25,11 +25,11 @@ _AS_MANY = 0.05
 def score_sentence(metrics: Metrics) -> str:
     """Return the score of one run with its interval, in one sentence."""
     overall, judge = metrics.overall, metrics.judge
-    low, high = (f"{bound * 100:z.1f}" for bound in overall.interval)
+    low, high = map(in_percent, overall.interval)
     missing = f" ({overall.not_evaluated:,} not evaluated)" if overall.not_evaluated else ""
     unofficial = "" if judge.official else ", not the official judge"
     return (
-        f"{metrics.run}: {overall.accuracy * 100:z.1f} % {judge.metric} (95 % interval {low} to {high}) on "
+        f"{metrics.run}: {percent(overall.accuracy)} {judge.metric} (95 % interval {low} to {high}) on "
         f"{count_of(overall.n, 'question')}{missing}, by {judge_name(judge)}{unofficial}."
     )
 
@@ -108,14 +108,14 @@ def _winner(
 
 
 def _sentence(name: str, pair: PairResult, finding: Finding, can_show: str, margin: float) -> str:
-    low, high = (f"{bound * 100:+z.1f}" for bound in pair.interval)
+    low, high = map(signed, pair.interval)
     if finding == "not shown":
         return f"no difference between {name} and {pair.b} is shown ({can_show})"
     if finding == "alike":
         return f"{name} and {pair.b} score alike on every question"
     if finding == "as well as":
         inside = f"95 % interval {low} to {high}, inside a margin of {points(margin)}"
-        return f"{name} does as well as {pair.b} (difference {pair.difference * 100:+z.1f} points, {inside})"
+        return f"{name} does as well as {pair.b} (difference {signed(pair.difference)} points, {inside})"
     return f"{name} is {finding} than {pair.b} by {points(abs(pair.difference))} (95 % interval {low} to {high})"
 
 
@@ -137,9 +137,9 @@ def _tokens(run: RunSummary, baseline: RunSummary) -> str:
     share = run.mean_prompt_tokens / baseline.mean_prompt_tokens
     if abs(share - 1) < _AS_MANY:
         return ""
-    percent = round(share * 100)
+    hundredths = round(share * 100)
     if share > 1:
         words = f"{share:.1f} times"
     else:
-        words = _SHARES.get(percent, f"{percent} %" if percent else "less than 1 %") + " of"
+        words = _SHARES.get(hundredths, f"{hundredths} %" if hundredths else "less than 1 %") + " of"
     return f"; {run.run_id} uses {words} the tokens"

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct, structs
 
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.text.figures import count_of, in_dollars, span
 from longmemeval.errors import FatalModelError
 from longmemeval.llm.costs.prices import batch_price, price
 from longmemeval.llm.options import is_offline
@@ -86,7 +86,7 @@ class Total(Struct, frozen=True):
         """Return what is known in one phrase."""
         return (
             f"{count_of(self.calls, 'call')}, {self.prompt_tokens:,} prompt tokens, {self.reply_tokens:,} to "
-            f"{self.completion_tokens:,} reply tokens and ${self.expected_dollars:,.4f} to ${self.dollars:,.4f}"
+            f"{self.completion_tokens:,} reply tokens and {span(self.expected_dollars, self.dollars, in_dollars)}"
         )
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.text.figures import count_of
 from longmemeval.judges.definition import rules_of
 from longmemeval.llm.registry import check_batches, model_warning
 from longmemeval.pipeline.batches.state import FOLDER as BATCHES

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from longmemeval.core.files import sha256_file
+from longmemeval.core.text.figures import listed
 from longmemeval.errors import HarnessError
 from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.results.manifest import MergedShard, RunManifest, differences, run_folder
@@ -108,9 +109,8 @@ def _check_alike(found: Sequence[ShardRun]) -> None:
     for shard_run, view in zip(found, views, strict=True):
         template = f"{{new!r}}, in shard {found[usual].shard} {{old!r}}"
         if changed := differences(views[usual], view, template=template):
-            more = f" and {len(changed) - 5} more" if len(changed) > 5 else ""
             raise HarnessError(
-                f"{shard_run.name.capitalize()} differs from the others: {'; '.join(changed[:5])}{more}",
+                f"{shard_run.name.capitalize()} differs from the others: {listed(changed, 5, '; ')}",
                 fix=f"Run shard {shard_run.shard} again with the settings of the others, under another --run-id",
             )
 

@@ -22,7 +22,7 @@ from longmemeval.pipeline.verify import sign as signing
 from longmemeval.pipeline.verify import verify as verifying
 from longmemeval.pipeline.verify.signature import Signature
 from longmemeval.pipeline.verify.verify import Verification
-from longmemeval.results.formats.export_csv import export_csv
+from longmemeval.results.formats.export_questions import export_questions
 from longmemeval.results.formats.export_trec import export_trec
 from longmemeval.results.formats.official_logs import export_official, import_official
 from longmemeval.results.graded.graded_run import Evaluation
@@ -125,7 +125,7 @@ def merge(*runs: Run | str, name: str | None = None, where: Folders | None = Non
 @checked()
 def export(
     run: Run | Evaluation | str,
-    format: Literal["csv", "trec", "official"] = "csv",
+    format: Literal["csv", "jsonl", "parquet", "trec", "official"] = "csv",
     *,
     output: Path | None = None,
     where: Folders | None = None,
@@ -134,16 +134,20 @@ def export(
 
     Args:
         run: a graded run; for `trec` one of rankings.
-        format: `csv`, one row per question; `trec`, run and qrels; `official`, as the authors' own scripts.
+        format: `csv`, `jsonl` or `parquet`, one row per question; `trec`, run and qrels; `official`, as the authors do.
         output: a folder; None: the run's own.
         where: the folders; None: those of the run.
 
     Raises:
         HarnessError: there is no such run, or it does not hold what the format takes.
     """
-    write = {"csv": export_csv, "trec": export_trec, "official": export_official}[format]
     place = _where(run, where) or folders()
-    write(_id(run), output, where=place)
+    if format == "trec":
+        export_trec(_id(run), output, where=place)
+    elif format == "official":
+        export_official(_id(run), output, where=place)
+    else:
+        export_questions(_id(run), output, format=format, where=place)
     return output or place.results_dir / _id(run)
 
 

@@ -6,7 +6,7 @@ from msgspec import structs
 
 from longmemeval.core.arguments import checked
 from longmemeval.core.defaults import CONCURRENCY
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.text.figures import count_of
 from longmemeval.errors import HarnessError
 from longmemeval.llm.options import SpendingLimit
 from longmemeval.pipeline.evaluate.evaluate import evaluate as grade

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from longmemeval.core.files import safe_name
 from longmemeval.core.journal import read_journal
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.text.figures import count_of
 from longmemeval.errors import HarnessError
 from longmemeval.pipeline.estimate.calls import CallEstimate
 from longmemeval.pipeline.estimate.stages import StageEstimate

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from longmemeval.core.executors.registry import is_alone
 from longmemeval.core.journal import read_journal
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.text.figures import count_of
 from longmemeval.embedding.remote import MAX_BATCH_CHARACTERS, MAX_BATCH_TEXTS
 from longmemeval.pipeline.estimate.assumed import CALL_S, CALLS_ASSUMED, LEAST, MESSAGE_S, MOST, START_S, TEXT_S
 from longmemeval.pipeline.estimate.replies import ReplyStats

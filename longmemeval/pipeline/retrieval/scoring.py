@@ -9,7 +9,7 @@ from msgspec import structs
 
 from longmemeval.benchmarks.retrieval_protocols import GoldRule, OfficialScoring, RetrievalRules
 from longmemeval.benchmarks.specs import benchmark_of, units_of
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.text.figures import count_of
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.measures.aggregate import QuestionValues, aggregate

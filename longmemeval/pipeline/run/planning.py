@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from longmemeval.benchmarks.specs import units_of
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.text.figures import count_of
 from longmemeval.dataset import Dataset
 from longmemeval.records import Question
 from longmemeval.results.selection import Selection

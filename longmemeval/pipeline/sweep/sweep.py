@@ -8,9 +8,9 @@ from pathlib import Path
 from msgspec import Struct, structs
 
 from longmemeval.core.arguments import checked
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.text.figures import count_of, in_dollars
 from longmemeval.errors import EndpointDownError, HarnessError, SpendingLimitError
-from longmemeval.llm.costs.spending import JUDGES_SPENDING, SPENDING, shown_dollars
+from longmemeval.llm.costs.spending import JUDGES_SPENDING, SPENDING
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.rates.limits import RateLimits
 from longmemeval.pipeline.compare.compare import compare_runs
@@ -127,7 +127,7 @@ def sweep(
         newly_judged=done.newly_judged,
         failures=tuple(done.failures),
         comparisons=tuple(_comparisons(state)),
-        seconds=round(time.perf_counter() - started, 3),
+        seconds=time.perf_counter() - started,
     )
 
 
@@ -254,9 +254,10 @@ def _check_estimate(estimate: SweepEstimate, dollars: float | None) -> None:
         HarnessError: the estimate is above the limit.
     """
     if dollars is not None and estimate.dollars and estimate.spent + estimate.dollars > dollars:
-        before = f", {shown_dollars(estimate.spent)} are spent" if estimate.spent else ""
+        before = f", {in_dollars(estimate.spent, exact=True)} are spent" if estimate.spent else ""
         raise HarnessError(
-            f"The sweep may cost up to ${estimate.dollars:.4f} more{before}, and --max-cost is ${dollars:.4f}",
+            f"The sweep may cost up to {in_dollars(estimate.dollars, exact=True)} more{before}, and --max-cost is "
+            f"{in_dollars(dollars, exact=True)}",
             fix="Give a higher --max-cost, fewer questions or fewer entries; --dry-run shows what each run takes",
         )
 

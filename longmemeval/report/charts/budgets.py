@@ -3,12 +3,12 @@
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
+from longmemeval.core.tables.table import Column, tabulate
+from longmemeval.core.text.figures import count, percent
 from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
 from longmemeval.pipeline.compare.tokens import BudgetCurve, budget_curves
 from longmemeval.report.charts.charts import Chart, percent_axis, spread_apart
 from longmemeval.report.charts.svg import GRID, drawn, run_colour
-from longmemeval.report.tables.cells import percent
-from longmemeval.report.tables.table import Table
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -84,16 +84,12 @@ def _chart(
         axes.set_ylabel(axis)
         axes.grid()
 
-    rows = [
-        [
-            label,
-            letters[place],
-            f"{runs[place].budget:,}" if runs[place].budget else "-",
-            f"{tokens:,.0f}",
-            percent(value),
-        ]
-        for _, label, known in lines
-        for tokens, value, place in known
+    columns: list[Column[tuple[str, float, float, int]]] = [
+        Column("memory", lambda row: row[0], "text"),
+        Column("run", lambda row: letters[row[3]], "text"),
+        Column("budget", lambda row: runs[row[3]].budget or None),
+        Column("prompt tokens", lambda row: count(row[1])),
+        Column(axis, lambda row: percent(row[2])),
     ]
-    figures = Table("", ["memory", "run", "budget", "prompt tokens", axis], rows, frozenset({0, 1}))
+    figures = tabulate("", columns, [(label, *one) for _, label, known in lines for one in known])
     return Chart(name, title, _DESCRIPTION, drawn(name, 7.6, 3.4, draw), figures)

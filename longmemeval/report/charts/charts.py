@@ -5,9 +5,10 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from longmemeval.core.tables.table import Column, Table, tabulate
+from longmemeval.core.text.figures import bounds, percent
 from longmemeval.pipeline.compare.pareto import ParetoPoint, pareto_front
 from longmemeval.report.charts.svg import GRID, INK, MUTED, SURFACE, drawn, run_colour
-from longmemeval.report.tables.table import Table
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -98,10 +99,14 @@ def bar_chart(
             axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.grid(axis="x")
 
-    rows = [[group.label, bar.letter, bar.text, _interval(bar.interval)] for group in groups for bar in group.bars]
-    svg = drawn(name, _WIDE, 0.62 + at, draw)
-    columns = ["", "run", axis, "95 % interval"]
-    return Chart(name, title, description, svg, Table("", columns, rows, frozenset({0, 1})))
+    columns: list[Column[tuple[BarGroup, Bar]]] = [
+        Column("", lambda row: row[0].label, "text"),
+        Column("run", lambda row: row[1].letter, "text"),
+        Column(axis, lambda row: row[1].text),
+        Column("95 % interval", lambda row: bounds(row[1].interval) if row[1].interval else ""),
+    ]
+    figures = tabulate("", columns, [(group, bar) for group in groups for bar in group.bars])
+    return Chart(name, title, description, drawn(name, _WIDE, 0.62 + at, draw), figures)
 
 
 class Point(Struct, frozen=True):
@@ -152,14 +157,20 @@ def tradeoff_chart(name: str, title: str, points: Sequence[Point], *, x_axis: st
         axes.set_ylabel(score_axis)
         axes.grid()
 
-    rows = [[one.letter, one.label, one.x_text, one.score_text, "yes" if one in front else ""] for one in points]
     ceilings = [one.letter for one in points if one.reads_gold]
     description = (
         "Up is better, left is cheaper. The dashed line joins the runs that no other run beats on both (Pareto front, "
         f"filled marks): {', '.join(one.letter for one in front) or 'none'}."
         + (f" {', '.join(ceilings)} reads the gold evidence and is left out of it." if ceilings else "")
     )
-    figures = Table("", ["run", "memory", x_axis, score_axis, "on the front"], rows, frozenset({0, 1}))
+    columns: list[Column[Point]] = [
+        Column("run", lambda one: one.letter, "text"),
+        Column("memory", lambda one: one.label, "text"),
+        Column(x_axis, lambda one: one.x_text),
+        Column(score_axis, lambda one: one.score_text),
+        Column("on the front", lambda one: "yes" if one in front else ""),
+    ]
+    figures = tabulate("", columns, points)
     return Chart(name, title, description, drawn(name, _HALF, 3.1, draw), figures)
 
 
@@ -195,16 +206,20 @@ def recall_chart(curves: Sequence[Curve]) -> Chart:
         axes.grid()
 
     cutoffs = sorted({k for curve in curves for k in curve.k})
-    values = [dict(zip(curve.k, curve.shares, strict=True)) for curve in curves]
-    rows = [[f"{k:,}", *(f"{one[k] * 100:.1f} %" if k in one else "" for one in values)] for k in cutoffs]
     description = (
         "Mean share of a question's labelled evidence among the first k messages that reached the prompt. Prompts show "
         "messages in the order of time, not of rank: this is where in the prompt evidence is, and how much of it "
         "got there at all. The command longmemeval retrieval measures the ranking itself."
     )
     svg = drawn("recall", _WIDE, 3.2, draw)
-    figures = Table("", ["k", *(curve.letter for curve in curves)], rows)
+    columns: list[Column[int]] = [Column("k", lambda k: k), *map(_shares_of, curves)]
+    figures = tabulate("", columns, cutoffs)
     return Chart("recall", "Evidence among the first k messages", description, svg, figures)
+
+
+def _shares_of(curve: Curve) -> Column[int]:
+    shares = dict(zip(curve.k, curve.shares, strict=True))
+    return Column(curve.letter, lambda k: percent(shares[k]) if k in shares else "")
 
 
 def _short(label: str) -> str:
@@ -232,7 +247,3 @@ def spread_apart(values: Sequence[float], gap: float) -> list[float]:
     for index in sorted(range(len(values)), key=values.__getitem__):
         last = moved[index] = max(values[index], last + gap)
     return moved
-
-
-def _interval(interval: tuple[float, float] | None) -> str:
-    return "" if interval is None else f"[{interval[0] * 100:.1f}, {interval[1] * 100:.1f}]"

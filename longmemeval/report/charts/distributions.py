@@ -6,11 +6,11 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
-from longmemeval.core.text.plural import count_of
-from longmemeval.measures.abstention import Calibration
+from longmemeval.core.tables.table import Column, tabulate
+from longmemeval.core.text.figures import UNKNOWN, count_of, milliseconds, percent
+from longmemeval.measures.abstention import Calibration, ScoreBin
 from longmemeval.report.charts.charts import Chart, percent_axis
 from longmemeval.report.charts.svg import INK, MUTED, drawn, run_colour
-from longmemeval.report.tables.table import Table
 from longmemeval.statistics.spread import percentile
 
 if TYPE_CHECKING:
@@ -61,24 +61,22 @@ def latency_chart(runs: Sequence[Latencies]) -> Chart:
         axes.set_xlabel("time per question, recall and model")
         axes.grid(axis="x")
 
-    rows = []
-    for run in runs:
-        figures = [percentile(run.milliseconds, rank) or 0.0 for rank in (5, 25, 50, 75, 95)]
-        rows.append([run.letter, f"{len(run.milliseconds):,}", *map(milliseconds, figures)])
     description = (
         "Time per answered question: recall, and model calls with retries and waiting. A row per run, each drawn to "
         "its own height. Solid line: median; dotted line: 95th percentile."
     )
     svg = drawn("latency", 7.6, 0.75 + 0.42 * len(runs), draw)
-    columns = ["run", "answers", "5 %", "25 %", "median", "75 %", "95 %"]
-    return Chart("latency", "Latency", description, svg, Table("", columns, rows))
+    columns: list[Column[Latencies]] = [
+        Column("run", lambda run: run.letter, "text"),
+        Column("answers", lambda run: len(run.milliseconds)),
+        *(_percentile(rank) for rank in (5, 25, 50, 75, 95)),
+    ]
+    return Chart("latency", "Latency", description, svg, tabulate("", columns, runs))
 
 
-def milliseconds(value: float) -> str:
-    """Return a duration: `340 ms`, `1.2 s`."""
-    if value >= 1000:
-        return f"{value / 1000:,.1f} s" if value < 10_000 else f"{value / 1000:,.0f} s"
-    return f"{value:.1f} ms" if value < 10 else f"{value:.0f} ms"
+def _percentile(rank: int) -> Column[Latencies]:
+    title = "median" if rank == 50 else f"{rank} %"
+    return Column(title, lambda run: milliseconds(percentile(run.milliseconds, rank) or 0.0))
 
 
 def calibration_chart(run: int, name: str, metric: str, calibration: Calibration) -> Chart:
@@ -108,21 +106,18 @@ def calibration_chart(run: int, name: str, metric: str, calibration: Calibration
         axes.grid(axis="y")
 
     right = "share judged right" if metric == "accuracy" else f"mean {metric}"
-    rows = [
-        [
-            f"{one.lowest:.3g} to {one.highest:.3g}",
-            str(one.n),
-            f"{one.answerable * 100:.0f} %",
-            f"{one.accuracy * 100:.0f} %",
-        ]
-        for one in bins
+    columns: list[Column[ScoreBin]] = [
+        Column("best recall score", lambda one: f"{one.lowest:.3g} to {one.highest:.3g}", "text"),
+        Column("questions", lambda one: one.n),
+        Column("answerable", lambda one: percent(one.answerable)),
+        Column(metric, lambda one: percent(one.accuracy)),
     ]
     return Chart(
         name=f"calibration-{run + 1}",
         title=name,
         description=f"Solid: {right}. Dashed: share that has an answer. {_threshold_words(calibration, metric)}",
         svg=drawn(f"calibration-{run + 1}", 4.6, 2.7, draw),
-        figures=Table("", ["best recall score", "questions", "answerable", metric], rows),
+        figures=tabulate("", columns, bins),
     )
 
 
@@ -138,10 +133,10 @@ def _threshold_words(calibration: Calibration, metric: str) -> str:
     if not held_out.pays:
         gain = ", but this judge gives declining nothing"
     elif held_out.accuracy is not None:
-        without = f"(without it {held_out.judged_accuracy * 100:.1f} %)"
-        gain = f" and gives {metric} {held_out.accuracy * 100:.1f} % {without}"
+        without = f"(without it {percent(held_out.judged_accuracy)})"
+        gain = f" and gives {metric} {percent(held_out.accuracy)} {without}"
     return (
         f"Dotted: abstaining below {calibration.threshold:.3g} was best on {calibration.chosen_on} questions; on the "
-        f"other {held_out.n} it finds the unanswerable ones with an F1 of {'-' if f1 is None else f'{f1:.2f}'}{gain}."
-        f"{unscored}"
+        f"other {held_out.n} it finds the unanswerable ones with an F1 of "
+        f"{UNKNOWN if f1 is None else f'{f1:.2f}'}{gain}.{unscored}"
     )

@@ -5,6 +5,7 @@ from statistics import fmean
 
 from msgspec import structs
 
+from longmemeval.core.text.figures import in_dollars, milliseconds, percent
 from longmemeval.judges.imported import is_imported
 from longmemeval.judges.official_status import judge_name
 from longmemeval.measures.abstention import calibrate, declined
@@ -22,10 +23,9 @@ from longmemeval.report.charts.charts import (
     recall_chart,
     tradeoff_chart,
 )
-from longmemeval.report.charts.distributions import Latencies, calibration_chart, latency_chart, milliseconds
+from longmemeval.report.charts.distributions import Latencies, calibration_chart, latency_chart
 from longmemeval.report.charts.two_judges import JudgedBy, TwoJudges, two_judges_chart
 from longmemeval.report.page.data import run_names
-from longmemeval.report.tables.cells import dollars, percent
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.scores.warnings import check_command
 from longmemeval.statistics.misclassification import expected_agreement
@@ -129,7 +129,7 @@ def _tokens(one: RunFigures) -> tuple[float, str] | None:
 def _dollars(one: RunFigures) -> tuple[float, str] | None:
     """Return the cost; None where it is not known: of answers made elsewhere, or of calls without a price."""
     total = one.summary.costs.total
-    return None if total.usd is None else (total.usd, dollars(total.usd))
+    return None if total.usd is None else (total.usd, in_dollars(total.usd))
 
 
 def _latency(one: RunFigures) -> tuple[float, str] | None:

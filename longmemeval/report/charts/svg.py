@@ -6,8 +6,8 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from longmemeval.core.text.visible import visible
 from longmemeval.errors import HarnessError
-from longmemeval.report.text import visible
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -1,14 +1,14 @@
 """Two judges of the same answers: what each makes of them, and how far they agree against what their rates lead to."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from longmemeval.core.tables.table import Column, tabulate
+from longmemeval.core.text.figures import bounds, percent
 from longmemeval.report.charts.charts import Chart, percent_axis
 from longmemeval.report.charts.svg import GRID, INK, MUTED, SURFACE, drawn, run_colour
-from longmemeval.report.tables.cells import percent
-from longmemeval.report.tables.table import Table
 from longmemeval.statistics.misclassification import Corrected
 
 if TYPE_CHECKING:
@@ -54,23 +54,6 @@ def two_judges_chart(pairs: Sequence[TwoJudges]) -> Chart:
         _draw_scores(left, pairs)
         _draw_agreement(right, pairs)
 
-    columns = ["run", "judge", "passes right", "passes wrong", "score", "corrected", "95 % interval"]
-    columns += ["same label", "95 % interval", "by their rates", "range", "n"]
-    rows = [
-        [
-            pair.letter,
-            one.judge,
-            percent(one.passes_right),
-            percent(one.passes_wrong),
-            percent(one.score),
-            percent(one.corrected.value),
-            _bounds(one.corrected.interval),
-            *([percent(pair.agreed), _bounds(pair.agreed_interval), percent(pair.expected)] if first else [""] * 3),
-            *([_bounds(pair.expected_range), f"{pair.n:,}"] if first else [""] * 2),
-        ]
-        for pair in pairs
-        for first, one in zip((True, False), pair.judges, strict=True)
-    ]
     description = (
         "Left: what two judges make of the same answers. Hollow: the score; filled, with its 95 % interval: corrected "
         "for the errors that the check of the judge found. Where both checks hold for these answers, the filled marks "
@@ -79,7 +62,33 @@ def two_judges_chart(pairs: Sequence[TwoJudges]) -> Chart:
         "no sign of being right; below it one errs on these answers otherwise than on the planted ones."
     )
     svg = drawn("two-judges", 7.6, max(3.0, 0.9 + 0.5 * len(pairs)), draw)
-    return Chart("two-judges", "Rates against agreement", description, svg, Table("", columns, rows, frozenset({0, 1})))
+    rows = [(pair, one) for pair in pairs for one in pair.judges]
+    return Chart("two-judges", "Rates against agreement", description, svg, tabulate("", _columns(), rows))
+
+
+_Judged = tuple[TwoJudges, JudgedBy]
+
+
+def _columns() -> list[Column[_Judged]]:
+    """Return the columns of a row per run and judge; what is said of both stands in the first judge's."""
+
+    def of_both(title: str, value: Callable[[TwoJudges], str | int]) -> Column[_Judged]:
+        return Column(title, lambda row: value(row[0]) if row[1] is row[0].judges[0] else "")
+
+    return [
+        Column("run", lambda row: row[0].letter, "text"),
+        Column("judge", lambda row: row[1].judge, "text"),
+        Column("passes right", lambda row: percent(row[1].passes_right)),
+        Column("passes wrong", lambda row: percent(row[1].passes_wrong)),
+        Column("score", lambda row: percent(row[1].score)),
+        Column("corrected", lambda row: percent(row[1].corrected.value)),
+        Column("95 % interval", lambda row: bounds(row[1].corrected.interval)),
+        of_both("same label", lambda pair: percent(pair.agreed)),
+        of_both("95 % interval", lambda pair: bounds(pair.agreed_interval)),
+        of_both("by their rates", lambda pair: percent(pair.expected)),
+        of_both("range", lambda pair: bounds(pair.expected_range)),
+        of_both("n", lambda pair: pair.n),
+    ]
 
 
 def _draw_scores(axes: "Axes", pairs: Sequence[TwoJudges]) -> None:
@@ -125,7 +134,3 @@ def _draw_agreement(axes: "Axes", pairs: Sequence[TwoJudges]) -> None:
 
 def _short(judge: str) -> str:
     return judge if len(judge) <= 26 else judge[:25] + "…"
-
-
-def _bounds(bounds: tuple[float, float]) -> str:
-    return f"[{bounds[0] * 100:.1f}, {bounds[1] * 100:.1f}]"

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 
 from longmemeval import __version__
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.text.figures import count_of
 from longmemeval.report.charts.svg import need_report_libraries
 from longmemeval.report.page.templates import environment, page_file, policy
 from longmemeval.report.tables.abilities import ability_legend, ability_notes, ability_table
 from longmemeval.results.graded.graded_run import Evaluation
 
 _STYLE = """
-.across td, .across thead th { white-space: pre-line; }
+td, thead th { white-space: pre-line; }
 """
 
 

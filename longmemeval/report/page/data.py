@@ -1,34 +1,41 @@
 """What the page says of runs: every figure as it is printed, and the charts."""
 
+from collections.abc import Sequence
+
 import msgspec
 from msgspec import Struct
 
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.tables.layout import letter_of
+from longmemeval.core.tables.table import Column, Table, shown, tabulate
+from longmemeval.core.text.figures import (
+    UNKNOWN,
+    bounds,
+    count,
+    count_of,
+    in_percent,
+    milliseconds,
+    percent,
+    signed_bounds,
+)
 from longmemeval.judges.official_status import judge_name
+from longmemeval.measures.abstention import Abstaining
 from longmemeval.measures.metrics import Score
-from longmemeval.pipeline.compare.comparison import Comparison, PairResult, RunFigures
+from longmemeval.pipeline.compare.comparison import Comparison, PairResult, RepeatGroup, RunFigures
 from longmemeval.pipeline.evaluate.agreement import judge_agreements
-from longmemeval.report.charts.distributions import milliseconds
 from longmemeval.report.charts.svg import RUN_COLOURS
 from longmemeval.report.tables.cells import (
-    UNKNOWN,
     abstaining_shares,
     corrected_cell,
     cost_text,
-    interval,
-    percent,
     row_name,
     warned,
 )
 from longmemeval.report.tables.comparison import detectable_line, shown_recall
 from longmemeval.report.tables.effort import effort_notes, kinds, work_line
 from longmemeval.report.tables.footnotes import ORACLE_NOTE, deviation_lines, footnotes
-from longmemeval.report.tables.layout import letter_of
-from longmemeval.report.tables.table import Table
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.manifest import document_of
-
-NOTHING = UNKNOWN
+from longmemeval.statistics.agreement import Concordance
 
 
 class RunView(Struct, frozen=True):
@@ -58,9 +65,17 @@ def run_names(comparison: Comparison) -> list[str]:
     ]
 
 
+def lettered_names(comparison: Comparison, letters: Sequence[str]) -> dict[str, str]:
+    """Return run id to letter and name."""
+    ids = [one.summary.run_id for one in comparison.runs]
+    return {
+        run_id: f"{letter} {name}" for run_id, letter, name in zip(ids, letters, run_names(comparison), strict=True)
+    }
+
+
 def run_views(comparison: Comparison, graded: list[Evaluation]) -> list[RunView]:
     """Return the runs in the order they are shown."""
-    any_check = any(one.summary.judge_check for one in comparison.runs)
+    columns = figure_columns(comparison)
     return [
         RunView(
             letter=letter_of(index),
@@ -70,7 +85,7 @@ def run_views(comparison: Comparison, graded: list[Evaluation]) -> list[RunView]
             marks=figures.marks,
             control=figures.summary.control is not None,
             facts=_facts(figures, run),
-            figures=figure_cells(figures, any_check),
+            figures={column.title: shown(column.value(figures)) for column in columns},
             settings=_settings(run),
         )
         for index, (name, figures, run) in enumerate(zip(run_names(comparison), comparison.runs, graded, strict=True))
@@ -90,39 +105,40 @@ def _facts(figures: RunFigures, run: Evaluation) -> tuple[tuple[str, str], ...]:
         "judge id": judge.id,
         "votes": f"{votes.votes} per answer, unanimous on {percent(votes.unanimous)}" if votes else "",
         **{name: work_line(one) for name, one in kinds(summary.costs).items()},
-        "status": f"{run.manifest.status}, begun {run.manifest.started_at}, ended {run.manifest.ended_at or NOTHING}",
+        "status": f"{run.manifest.status}, begun {run.manifest.started_at}, ended {run.manifest.ended_at or UNKNOWN}",
         "settings": figures.settings_sha256[:12],
     }
     return tuple((name, value) for name, value in facts.items() if value)
 
 
-def figure_cells(figures: RunFigures, any_check: bool) -> dict[str, str]:
-    """Return the figures of a run as they are printed, by column; every run has the same columns.
-
-    Args:
-        figures: of the run.
-        any_check: whether the judge of any of the runs was checked.
-    """
-    summary, overall = figures.summary, figures.summary.metrics.overall
-    abstention, tokens = summary.metrics.abstention, summary.mean_prompt_tokens
-    metric = summary.metrics.judge.metric
-    return {
-        metric: percent(overall.accuracy) + warned(summary),
-        "95 % interval": interval(overall),
-        **({"corrected for the judge": corrected_cell(summary)} if any_check else {}),
-        "correct" if metric == "accuracy" else "full credit": f"{overall.correct:,} of {overall.n:,}",
-        "not evaluated": f"{overall.not_evaluated:,}",
-        "abstention": percent(abstention.accuracy) if abstention else NOTHING,
-        "evidence recall": NOTHING if figures.evidence_recall is None else shown_recall(figures),
-        "prompt tokens": NOTHING if tokens is None else f"{tokens:,.0f}",
-        "cost": cost_text(summary.costs.total),
-        "latency p50": _latency(summary.latency.total.p50),
-        "latency p95": _latency(summary.latency.total.p95),
-    }
+def figure_columns(comparison: Comparison) -> list[Column[RunFigures]]:
+    """Return the figures of a run that documents show."""
+    metric = comparison.runs[0].summary.metrics.judge.metric
+    columns: list[Column[RunFigures]] = [
+        Column(metric, lambda run: percent(run.summary.metrics.overall.accuracy) + warned(run.summary)),
+        Column("95 % interval", lambda run: bounds(run.summary.metrics.overall.interval)),
+    ]
+    if any(one.summary.judge_check for one in comparison.runs):
+        columns.append(Column("corrected for the judge", lambda run: corrected_cell(run.summary)))
+    return [
+        *columns,
+        Column("correct" if metric == "accuracy" else "full credit", lambda run: _correct(run.summary.metrics.overall)),
+        Column("not evaluated", lambda run: run.summary.metrics.overall.not_evaluated),
+        Column("abstention", lambda run: _accuracy(run.summary.metrics.abstention)),
+        Column("evidence recall", shown_recall),
+        Column("prompt tokens", lambda run: count(run.summary.mean_prompt_tokens)),
+        Column("cost", lambda run: cost_text(run.summary.costs.total)),
+        Column("latency p50", lambda run: milliseconds(run.summary.latency.total.p50)),
+        Column("latency p95", lambda run: milliseconds(run.summary.latency.total.p95)),
+    ]
 
 
-def _latency(value: float | None) -> str:
-    return NOTHING if value is None else milliseconds(value)
+def _correct(score: Score) -> str:
+    return f"{score.correct:,} of {score.n:,}"
+
+
+def _accuracy(score: Score | None) -> str:
+    return percent(score.accuracy if score else None)
 
 
 def _settings(run: Evaluation) -> str:
@@ -144,10 +160,7 @@ def verdicts(comparison: Comparison, letters: list[str]) -> Verdicts | None:
     """Return the pairs by whether their difference is more than noise; None for a single run."""
     if not comparison.pairs:
         return None
-    ids = [one.summary.run_id for one in comparison.runs]
-    names = {
-        run_id: f"{letter} {name}" for run_id, letter, name in zip(ids, letters, run_names(comparison), strict=True)
-    }
+    names = lettered_names(comparison, letters)
     tests = " or ".join(dict.fromkeys(pair.test for pair in comparison.pairs))
     return Verdicts(
         detectable=(
@@ -161,26 +174,25 @@ def verdicts(comparison: Comparison, letters: list[str]) -> Verdicts | None:
 
 def _pair_table(pairs: list[PairResult], names: dict[str, str]) -> Table | None:
     """Return the largest differences first, each as seen from the run that is ahead."""
-    if not pairs:
-        return None
-    columns = ["pair", "points", "95 % interval", "p", "p (Holm)", "MDE"]
-    largest_first = sorted(pairs, key=lambda pair: -abs(pair.difference))
-    return Table("", columns, [_pair_row(pair, names) for pair in largest_first])
-
-
-def _pair_row(pair: PairResult, names: dict[str, str]) -> list[str]:
-    (low, high), ahead, behind = pair.interval, pair.a, pair.b
-    if pair.difference < 0:
-        low, high, ahead, behind = 0.0 - high, 0.0 - low, pair.b, pair.a
-    words = "is better than" if pair.significant else "and"
-    return [
-        f"{names[ahead]} {words} {names[behind]}" + ("" if pair.significant else f": {pair.verdict}"),
-        f"{abs(pair.difference) * 100:z.1f}",
-        f"[{low * 100:+z.1f}, {high * 100:+z.1f}]",
-        f"{pair.p:.2g}",
-        f"{pair.p_holm:.2g}",
-        NOTHING if pair.detectable is None else f"{pair.detectable * 100:z.1f}",
+    columns: list[Column[PairResult]] = [
+        Column("pair", lambda pair: _pair_name(pair, names), "text"),
+        Column("points", lambda pair: in_percent(pair.difference)),
+        Column("95 % interval", lambda pair: signed_bounds(pair.interval)),
+        Column("p", lambda pair: f"{pair.p:.2g}"),
+        Column("p (Holm)", lambda pair: f"{pair.p_holm:.2g}"),
+        Column("MDE", lambda pair: in_percent(pair.detectable)),
     ]
+    largest_first = sorted(pairs, key=lambda pair: -abs(pair.difference))
+    return (
+        tabulate("", columns, (pair if pair.difference >= 0 else pair.turned for pair in largest_first))
+        if pairs
+        else None
+    )
+
+
+def _pair_name(pair: PairResult, names: dict[str, str]) -> str:
+    words = "is better than" if pair.significant else "and"
+    return f"{names[pair.a]} {words} {names[pair.b]}" + ("" if pair.significant else f": {pair.verdict}")
 
 
 def notes(comparison: Comparison) -> list[str]:
@@ -197,61 +209,77 @@ def notes(comparison: Comparison) -> list[str]:
     return list(dict.fromkeys(said))
 
 
+Lettered = tuple[str, RunFigures]
+
+
 def abstention_table(comparison: Comparison, letters: list[str]) -> Table | None:
     """Return how each run does on unanswerable questions; None where there are none and no run abstains."""
-    rows = []
-    for letter, one in zip(letters, comparison.runs, strict=True):
-        metrics = one.summary.metrics
-        if metrics.abstention is None and metrics.abstaining is None:
-            continue
-        said = metrics.abstaining
-        shares = ("",) * 3 if said is None else abstaining_shares(said).values()
-        counts = NOTHING if said is None else f"{said.abstained:,} ({said.right:,} rightly)"
-        words = (share or NOTHING for share in shares)
-        rows.append([letter, *_score_cells(metrics.abstention), *_score_cells(metrics.answerable)[:2], counts, *words])
-    columns = ["run", "unanswerable", "95 % interval", "n", "answerable", "95 % interval", "abstained"]
-    return Table("", [*columns, "precision", "recall", "F1"], rows) if rows else None
+
+    def share(name: str) -> Column[Lettered]:
+        return Column(name, lambda row: _abstaining(row).get(name) or None)
+
+    columns: list[Column[Lettered]] = [
+        Column("run", lambda row: row[0], "text"),
+        Column("unanswerable", lambda row: _accuracy(row[1].summary.metrics.abstention)),
+        Column("95 % interval", lambda row: _interval(row[1].summary.metrics.abstention)),
+        Column("n", lambda row: _n(row[1].summary.metrics.abstention)),
+        Column("answerable", lambda row: _accuracy(row[1].summary.metrics.answerable)),
+        Column("95 % interval", lambda row: _interval(row[1].summary.metrics.answerable)),
+        Column("abstained", lambda row: _abstained(row[1].summary.metrics.abstaining)),
+        *map(share, ("precision", "recall", "F1")),
+    ]
+    rows = [
+        (letter, one)
+        for letter, one in zip(letters, comparison.runs, strict=True)
+        if one.summary.metrics.abstention or one.summary.metrics.abstaining
+    ]
+    return tabulate("", columns, rows) if rows else None
 
 
-def _score_cells(score: Score | None) -> tuple[str, str, str]:
-    return (NOTHING,) * 3 if score is None else (percent(score.accuracy), interval(score), f"{score.n:,}")
+def _n(score: Score | None) -> int | None:
+    return score.n if score else None
+
+
+def _interval(score: Score | None) -> str:
+    return bounds(score.interval if score else None)
+
+
+def _abstained(found: Abstaining | None) -> str | None:
+    return f"{found.abstained:,} ({found.right:,} rightly)" if found else None
+
+
+def _abstaining(row: Lettered) -> dict[str, str]:
+    found = row[1].summary.metrics.abstaining
+    return abstaining_shares(found) if found else {}
 
 
 def agreement_tables(graded: list[Evaluation], letters: list[str]) -> list[Table]:
     """Return a table per run that several judges graded."""
+    columns: list[Column[tuple[str, Concordance]]] = [
+        Column("", lambda row: row[0], "text"),
+        Column("same label", lambda row: percent(row[1].agreed)),
+        Column("Cohen's kappa", lambda row: None if row[1].kappa is None else f"{row[1].kappa:.2f}"),
+        Column("n", lambda row: row[1].n),
+        Column("not evaluated by both", lambda row: row[1].not_evaluated),
+    ]
     tables = []
     for letter, run in zip(letters, graded, strict=True):
-        judges = [one.judge for one in run.files.metrics]
-        for pair in judge_agreements(run.files, run.asked, judges):
+        for pair in judge_agreements(run.files, run.asked, [one.judge for one in run.files.metrics]):
             groups = {"overall": pair.agreement.overall, **pair.agreement.by_type}
-            rows = [
-                [
-                    name,
-                    NOTHING if one.agreed is None else percent(one.agreed),
-                    NOTHING if one.kappa is None else f"{one.kappa:.2f}",
-                    f"{one.n:,}",
-                    f"{one.not_evaluated:,}",
-                ]
-                for name, one in groups.items()
-            ]
-            columns = ["", "same label", "Cohen's kappa", "n", "not evaluated by both"]
             disputed = f"{count_of(len(pair.agreement.disputed), 'question')} in dispute"
-            tables.append(Table(f"{letter}: {pair.a} and {pair.b}, {disputed}", columns, rows))
+            tables.append(tabulate(f"{letter}: {pair.a} and {pair.b}, {disputed}", columns, groups.items()))
     return tables
 
 
 def repeats_table(comparison: Comparison, letters: list[str]) -> Table | None:
     """Spread of runs that were repeated; None where none were."""
     names = {one.summary.run_id: letter for letter, one in zip(letters, comparison.runs, strict=True)}
-    rows = [
-        [
-            f"{', '.join(names[run_id] for run_id in group.run_ids)}: {group.name}",
-            f"{group.spread.n:,}",
-            percent(group.spread.mean),
-            NOTHING if group.spread.sd is None else f"{group.spread.sd * 100:z.1f}",
-            percent(group.spread.lowest),
-            percent(group.spread.highest),
-        ]
-        for group in comparison.repeats
+    columns: list[Column[RepeatGroup]] = [
+        Column("runs", lambda group: f"{', '.join(names[run_id] for run_id in group.run_ids)}: {group.name}", "text"),
+        Column("n", lambda group: group.spread.n),
+        Column("mean", lambda group: percent(group.spread.mean)),
+        Column("sd, points", lambda group: in_percent(group.spread.sd)),
+        Column("lowest", lambda group: percent(group.spread.lowest)),
+        Column("highest", lambda group: percent(group.spread.highest)),
     ]
-    return Table("", ["runs", "n", "mean", "sd, points", "lowest", "highest"], rows) if rows else None
+    return tabulate("", columns, comparison.repeats) if comparison.repeats else None

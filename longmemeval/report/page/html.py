@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from typing import TypeVar
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from longmemeval import __version__
+from longmemeval.core.tables.table import Table
+from longmemeval.core.text.figures import listed
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.report.charts import of_comparison as charts
 from longmemeval.report.charts.budgets import budget_charts
@@ -29,7 +31,6 @@ from longmemeval.report.published import PublishedFigure
 from longmemeval.report.tables.comparison import digest_table, published_table, question_count
 from longmemeval.report.tables.effort import cost_table, latency_table
 from longmemeval.report.tables.memory_models import memory_model_table
-from longmemeval.report.tables.table import Table
 from longmemeval.results.graded.graded_run import Evaluation
 
 T = TypeVar("T")
@@ -117,8 +118,7 @@ def html_page(
 
 
 def _named(runs: list[RunView]) -> str:
-    names = [run.name for run in runs]
-    return ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    return listed([run.name for run in runs], 4)
 
 
 def _embedded(document: object) -> str:
@@ -192,7 +192,7 @@ _REPEATS = "Runs that differ in nothing but their number: how far chance alone m
 
 def _with_rows(table: Table) -> tuple[Table, ...]:
     """Return the table without the title, which the section has; none without rows."""
-    return (structs.replace(table, title=""),) if table.rows else ()
+    return (table.with_title(""),) if table.rows else ()
 
 
 def _some(one: T | None) -> tuple[T, ...]:

@@ -5,7 +5,8 @@ import hashlib
 from importlib import resources
 from typing import TYPE_CHECKING
 
-from longmemeval.report.text import visible
+from longmemeval.core.tables.render import html
+from longmemeval.core.text.visible import visible
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -28,6 +29,7 @@ def environment() -> "Environment":
         finalize=shown,
     )
     made.filters["drawing"] = lambda chart: Markup(chart.svg)
+    made.globals["data_table"] = lambda table, label="": Markup(html(table, label))
     return made
 
 

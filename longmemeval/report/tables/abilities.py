@@ -1,14 +1,15 @@
 """Runs on different benchmarks in one table, by the abilities their question types share. Nothing is compared."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 
+from longmemeval.core.tables.layout import letter_of
+from longmemeval.core.tables.table import Column, Table, tabulate
+from longmemeval.core.text.figures import UNKNOWN, bounds, percent
 from longmemeval.judges.official_status import judge_name
 from longmemeval.judges.question_types import ABILITIES, OTHER
-from longmemeval.measures.metrics import Score
-from longmemeval.report.tables.cells import UNKNOWN, interval, percent
+from longmemeval.measures.metrics import Metrics, Score
 from longmemeval.report.tables.footnotes import footnotes
-from longmemeval.report.tables.layout import letter_of
-from longmemeval.report.tables.table import Table
 from longmemeval.results.graded.graded_run import Evaluation
 
 TITLE = "By ability, across data sets"
@@ -26,15 +27,22 @@ def ability_table(graded: Sequence[Evaluation]) -> Table:
     """Return a column per run, a row per ability that any asks for; each cell with its interval and count."""
     scores = [run.metrics.by_ability for run in graded]
     abilities = [name for name in (*ABILITIES, OTHER) if any(name in found for found in scores)]
-    rows = [
-        ["judge", *("official" if run.metrics.judge.official else "not official" for run in graded)],
-        ["metric", *(run.metrics.judge.metric for run in graded)],
-        ["not evaluated", *(f"{run.metrics.overall.not_evaluated:,}" for run in graded)],
-        ["overall", *(_cell(run.metrics.overall) for run in graded)],
-        *([name, *(_cell(found.get(name)) for found in scores)] for name in abilities),
-    ]
-    heads = [f"{letter_of(place)}\n{run.manifest.dataset['name']}" for place, run in enumerate(graded)]
-    return Table(TITLE, ["", *heads], rows)
+    rows: dict[str, Callable[[Metrics], str | int]] = {
+        "judge": lambda found: "official" if found.judge.official else "not official",
+        "metric": lambda found: found.judge.metric,
+        "not evaluated": lambda found: found.overall.not_evaluated,
+        "overall": lambda found: _cell(found.overall),
+        **{name: partial(_of_ability, name) for name in abilities},
+    }
+    columns: list[Column[str]] = [Column("", str, "text")]
+    for place, run in enumerate(graded):
+        head = f"{letter_of(place)}\n{run.manifest.dataset['name']}"
+        columns.append(Column(head, partial(lambda metrics, row: rows[row](metrics), run.metrics)))
+    return tabulate(TITLE, columns, rows)
+
+
+def _of_ability(name: str, metrics: Metrics) -> str:
+    return _cell(metrics.by_ability.get(name))
 
 
 def ability_legend(graded: Sequence[Evaluation]) -> list[str]:
@@ -72,4 +80,4 @@ def _cell(score: Score | None) -> str:
     if score is None:
         return UNKNOWN
     missing = f"\n{score.not_evaluated:,} not evaluated" if score.not_evaluated else ""
-    return f"{percent(score.accuracy)}\n{interval(score)}\nn {score.n:,}{missing}"
+    return f"{percent(score.accuracy)}\n{bounds(score.interval)}\nn {score.n:,}{missing}"

@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
+from longmemeval.core.tables.layout import legend
+from longmemeval.core.tables.table import Table
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.report.tables.comparison import comparison_tables, digest_table, run_letters
 from longmemeval.report.tables.footnotes import marks_line, short_notes
-from longmemeval.report.tables.layout import legend
-from longmemeval.report.tables.table import Table
 
 
 def answer_of(comparison: Comparison, width: int) -> Iterator[str | Table]:

@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from statistics import fmean
 
+from longmemeval.core.tables.table import Column, Table, tabulate
+from longmemeval.core.text.figures import UNKNOWN, count, percent
 from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
 from longmemeval.pipeline.compare.tokens import BudgetCurve, budget_curves
-from longmemeval.report.tables.cells import UNKNOWN, percent
-from longmemeval.report.tables.table import Table
 
 
 def budget_table(comparison: Comparison, recall: Callable[[RunFigures], str]) -> Table:
@@ -22,12 +22,13 @@ def budget_table(comparison: Comparison, recall: Callable[[RunFigures], str]) ->
     def cell(curve: BudgetCurve, budget: int) -> str:
         runs = [run for place in curve.runs if (run := comparison.runs[place]).budget == budget]
         if not runs:
-            return "-"
+            return UNKNOWN
         tokens, score = runs[0].summary.mean_prompt_tokens, fmean(run.summary.metrics.overall.accuracy for run in runs)
-        shown = UNKNOWN if tokens is None else f"{tokens:,.0f}"
-        return f"{percent(score)}\n{recall(runs[0])} found\n{shown} tokens"
+        return f"{percent(score)}\n{recall(runs[0])} found\n{count(tokens)} tokens"
+
+    def column(budget: int) -> Column[BudgetCurve]:
+        return Column(f"{budget:,}", lambda curve: cell(curve, budget))
 
     metric = comparison.runs[0].summary.metrics.judge.metric
-    rows = [[curve.name, *(cell(curve, budget) for budget in budgets)] for curve in curves]
-    title = f"Over budgets of tokens: {metric}, evidence recall, prompt tokens"
-    return Table(title, ["memory", *(f"{budget:,}" for budget in budgets)], rows, frozenset({0}))
+    columns: list[Column[BudgetCurve]] = [Column("memory", lambda curve: curve.name, "text"), *map(column, budgets)]
+    return tabulate(f"Over budgets of tokens: {metric}, evidence recall, prompt tokens", columns, curves)

@@ -1,28 +1,35 @@
-"""Tables and lines that the command line prints. Rounding happens here and nowhere before."""
+"""The table of one run's scores, and the cells and lines that tables of runs share."""
 
 from collections.abc import Sequence
 from itertools import takewhile
 
+from msgspec import Struct
+
 from longmemeval.benchmarks.spec import Benchmark
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.tables.table import Column, Table, tabulate
+from longmemeval.core.text.figures import LEAST_DOLLARS, UNKNOWN, bounds, count_of, in_dollars, percent
 from longmemeval.llm.controls import CONTROL_MODELS
 from longmemeval.measures.abstention import Abstaining, HeldOut
 from longmemeval.measures.metrics import Metrics, Score
 from longmemeval.records import Usage
-from longmemeval.report.tables.table import Table
 from longmemeval.results.graded.costs import Cost, cost_of
 from longmemeval.results.graded.graded_run import RunSummary
 
-UNKNOWN = "\u2013"
-"""What is in a cell whose figure is not known: a dash."""
 WARNED = "!"
 """Beside a score that a warning is about."""
-_LEAST_SHOWN = 0.0001
 
 
 def warned(summary: RunSummary) -> str:
     """Return the mark behind a score that warnings are about; empty where there are none."""
     return f" {WARNED}" if summary.warnings else ""
+
+
+class _ScoreRow(Struct, frozen=True):
+    name: str
+    score: Score | None
+    """None in the row of the task average, which is no score of questions."""
+    text: str = ""
+    """What stands for the score; empty: its percentage."""
 
 
 def score_table(title: str, summary: RunSummary) -> Table:
@@ -31,23 +38,24 @@ def score_table(title: str, summary: RunSummary) -> Table:
     A judge of scores gives means and full credit instead of accuracy and correct.
     """
     metrics = summary.metrics
-    right = "correct" if metrics.judge.metric == "accuracy" else "full\ncredit"
-    columns = ["", metrics.judge.metric, "95 % interval", right, "n", "not\nevaluated"]
-    overall = _score_row("overall", metrics.overall)
-    rows = [[overall[0], overall[1] + warned(summary), *overall[2:]]]
+    rows = [_ScoreRow("overall", metrics.overall, percent(metrics.overall.accuracy) + warned(summary))]
     if metrics.answerable:
-        rows.append(_score_row("answerable only", metrics.answerable))
-    average = "-" if metrics.task_averaged is None else percent(metrics.task_averaged)
-    rows.append(["task average", average, "", "", "", ""])
-    rows += [_score_row(name, score) for name, score in metrics.by_type.items()]
-    rows += [_score_row(f"  {name}", score) for name, score in metrics.by_facet.items()]
+        rows.append(_ScoreRow("answerable only", metrics.answerable))
+    rows.append(_ScoreRow("task average", None, percent(metrics.task_averaged)))
+    rows += [_ScoreRow(name, score) for name, score in metrics.by_type.items()]
+    rows += [_ScoreRow(f"  {name}", score) for name, score in metrics.by_facet.items()]
     if metrics.abstention and "abstention" not in metrics.by_type:
-        rows.append(_score_row("abstention", metrics.abstention))
-    return Table(title, columns, rows, prose=frozenset({0}), drop=(3,))
-
-
-def _score_row(name: str, score: Score) -> list[str]:
-    return [name, percent(score.accuracy), interval(score), str(score.correct), str(score.n), str(score.not_evaluated)]
+        rows.append(_ScoreRow("abstention", metrics.abstention))
+    right = "correct" if metrics.judge.metric == "accuracy" else "full\ncredit"
+    columns: list[Column[_ScoreRow]] = [
+        Column("", lambda row: row.name, "prose"),
+        Column(metrics.judge.metric, lambda row: row.text or percent(row.score.accuracy if row.score else None)),
+        Column("95 % interval", lambda row: bounds(row.score.interval) if row.score else ""),
+        Column(right, lambda row: row.score.correct if row.score else "", drop=1),
+        Column("n", lambda row: row.score.n if row.score else ""),
+        Column("not\nevaluated", lambda row: row.score.not_evaluated if row.score else ""),
+    ]
+    return tabulate(title, columns, rows)
 
 
 def task_average_note(metrics: Metrics, benchmark: Benchmark) -> str | None:
@@ -95,34 +103,20 @@ def abstaining_shares(found: Abstaining) -> dict[str, str]:
         ("F1", found.f1, None),
     )
     return {
-        name: "" if share is None else percent(share) + (f" {_bounds(bounds)}" if bounds else "")
-        for name, share, bounds in shares
+        name: "" if share is None else percent(share) + (f" {bounds(interval)}" if interval else "")
+        for name, share, interval in shares
     }
 
 
-def apart(summaries: Sequence[RunSummary]) -> int:
-    """Return how many controls are at the end, after runs that are none."""
+def controls_apart(summaries: Sequence[RunSummary]) -> list[int]:
+    """Return the place of the first of the controls at the end, where runs that are none stand before them."""
     last = len(list(takewhile(lambda one: one.control, reversed(summaries))))
-    return last if last < len(summaries) else 0
+    return [len(summaries) - last] if 0 < last < len(summaries) else []
 
 
 def row_name(summary: RunSummary) -> str:
     """Return the name of a row: the memory, or the model of a control that has one."""
     return summary.model if summary.model in CONTROL_MODELS else summary.memory
-
-
-def percent(fraction: float) -> str:
-    """Return a fraction as `83.6 %`."""
-    return f"{fraction * 100:z.1f} %"
-
-
-def interval(score: Score) -> str:
-    """Return the 95 % interval as `[80.1, 86.6]`, in percent."""
-    return _bounds(score.interval)
-
-
-def _bounds(bounds: tuple[float, float]) -> str:
-    return f"[{bounds[0] * 100:z.1f}, {bounds[1] * 100:z.1f}]"
 
 
 def corrected_cell(summary: RunSummary) -> str:
@@ -133,7 +127,7 @@ def corrected_cell(summary: RunSummary) -> str:
     if summary.judge_check is None:
         return UNKNOWN
     corrected, elsewhere = summary.judge_check.corrected, "*" if summary.judge_check.other_data else ""
-    shown = "not possible" if corrected is None else f"{percent(corrected.value)} {_bounds(corrected.interval)}"
+    shown = "not possible" if corrected is None else f"{percent(corrected.value)} {bounds(corrected.interval)}"
     return shown + elsewhere
 
 
@@ -147,25 +141,18 @@ def usage_share(usage: Usage, haystacks: int, messages: int) -> str:
     return ", ".join(shown)
 
 
-def dollars(usd: float | None) -> str:
-    """US dollars: `$0` for nothing at all, a dash for what is not known."""
-    if usd is None:
-        return UNKNOWN
-    return f"${usd:,.4f}" if usd >= _LEAST_SHOWN else f"< ${_LEAST_SHOWN:.4f}" if usd else "$0"
-
-
 def cost_text(cost: Cost, share: float = 1.0) -> str:
     """Return a cost in US dollars, or `share` of it: `≥` where some calls have no known price, a dash for unknown."""
     if not cost.is_partly_known:
-        return dollars(None if cost.usd is None else cost.usd * share)
+        return in_dollars(None if cost.usd is None else cost.usd * share)
     known = cost.known_usd * share
-    return f"≥ {dollars(known)}" if known >= _LEAST_SHOWN else "> $0"
+    return f"≥ {in_dollars(known)}" if known >= LEAST_DOLLARS else "> $0"
 
 
 def usage_line(usage: Usage) -> str:
     """Return calls, tokens and price in one line."""
     cached = f" ({usage.cached_calls:,} from the cache)" if usage.cached_calls else ""
-    price = dollars(usage.cost_usd)
+    price = in_dollars(usage.cost_usd)
     if usage.unpriced_calls:
         unpriced = count_of(usage.unpriced_calls, "call")
         price = f"at least {price}, {unpriced} without a known price" if usage.cost_usd else "cost not known"

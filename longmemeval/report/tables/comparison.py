@@ -2,28 +2,38 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from msgspec import Struct
-
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.tables.layout import letters
+from longmemeval.core.tables.table import Column, Kind, Table, tabulate
+from longmemeval.core.text.figures import (
+    bounds,
+    count,
+    count_of,
+    in_percent,
+    ms,
+    p_value,
+    percent,
+    points,
+    signed,
+    signed_bounds,
+)
 from longmemeval.judges.official_status import judge_name
 from longmemeval.measures.metrics import Score
 from longmemeval.pipeline.compare.baseline import AgainstBaseline
 from longmemeval.pipeline.compare.comparison import (
     Comparison,
     Digest,
+    LostGroup,
     PairResult,
     QuestionRow,
+    RepeatGroup,
     RunFigures,
-    points,
 )
 from longmemeval.report.published import PublishedFigure
 from longmemeval.report.tables.budgets import budget_table
-from longmemeval.report.tables.cells import UNKNOWN, apart, corrected_cell, cost_text, interval, percent, warned
-from longmemeval.report.tables.effort import cost_table, effort_notes, latency_table, ms
+from longmemeval.report.tables.cells import controls_apart, corrected_cell, cost_text, warned
+from longmemeval.report.tables.effort import Named, cost_table, effort_notes, latency_table
 from longmemeval.report.tables.footnotes import ORACLE_NOTE, footnotes
-from longmemeval.report.tables.layout import letters
 from longmemeval.report.tables.memory_models import memory_model_table
-from longmemeval.report.tables.table import Table
 from longmemeval.statistics.power import ALPHA, DISCORDANT
 from longmemeval.statistics.resampling import smallest_p
 
@@ -80,71 +90,44 @@ def _name(run: RunFigures, called: Mapping[str, str]) -> str:
     return called.get(summary.run_id, summary.run_id) + (f"\n({', '.join(remarks)})" if remarks else "")
 
 
-class _Column(Struct, frozen=True):
-    """One column of the table of runs."""
-
-    heading: str
-    text: Callable[[RunFigures], str]
-    rank: int | None = None
-    """Where space is short, the highest goes first; None: never."""
-    left: bool = False
-
-
 def _runs(comparison: Comparison, names: Sequence[str]) -> Table:
     against = {pair.b: pair.turned for pair in comparison.pairs if pair.a == comparison.runs[0].summary.run_id}
-    columns = [_Column("memory", lambda run: run.summary.memory, 1, left=True)]
-    columns += [
-        _Column(heading, text, rank, left=True)
-        for rank, (heading, text) in enumerate(_SETTINGS, start=2)
-        if len({text(run) for run in comparison.runs}) > 1
+    called = {run.summary.run_id: name for run, name in zip(comparison.runs, names, strict=True)}
+    columns: list[Column[RunFigures]] = [
+        Column("run", lambda run: called[run.summary.run_id], "text"),
+        Column("memory", lambda run: run.summary.memory, "text", drop=2),
+        *(one for one in _SETTINGS if len({one.value(run) for run in comparison.runs}) > 1),
+        Column(f"{_metric(comparison)} in %,\n95 % interval", _score),
     ]
-    columns.append(_Column(f"{_metric(comparison)} in %,\n95 % interval", _score))
     if against:
-        columns.append(_Column("against the\nbaseline, points", lambda run: _against(run, against)))
-        columns.append(_Column("p,\nHolm", lambda run: _p_against(run, against), 6))
+        columns.append(Column("against the\nbaseline, points", lambda run: _against(run, against)))
+        columns.append(Column("p,\nHolm", lambda run: _p_against(run, against), drop=7))
     if any(run.summary.judge_check for run in comparison.runs):
-        columns.append(_Column("corrected for\nthe judge", lambda run: corrected_cell(run.summary), 5))
+        columns.append(Column("corrected for\nthe judge", lambda run: corrected_cell(run.summary), drop=6))
     columns += [
-        _Column("not\nevaluated", lambda run: str(run.summary.metrics.overall.not_evaluated), 0),
-        _Column("evidence\nrecall", shown_recall, 7),
-        _Column("prompt\ntokens", lambda run: _rounded(run.summary.mean_prompt_tokens)),
-        _Column("cost", lambda run: cost_text(run.summary.costs.total), 8),
-        _Column("latency\np50, ms", lambda run: ms(run.summary.latency.total.p50), 9),
+        Column("not\nevaluated", lambda run: run.summary.metrics.overall.not_evaluated, drop=1),
+        Column("evidence\nrecall", shown_recall, drop=8),
+        Column("prompt\ntokens", lambda run: count(run.summary.mean_prompt_tokens)),
+        Column("cost", lambda run: cost_text(run.summary.costs.total), drop=9),
+        Column("latency\np50, ms", lambda run: ms(run.summary.latency.total.p50), drop=10),
     ]
-    rows = [[name, *(column.text(run) for column in columns)] for name, run in zip(names, comparison.runs, strict=True)]
     metrics = comparison.runs[0].summary.metrics
     unofficial = "" if metrics.judge.official else " (NOT the official judge)"
-    return Table(
-        title=f"{comparison.dataset}, {question_count(comparison)}, judge {judge_name(metrics.judge)}{unofficial}",
-        columns=["run", *(column.heading for column in columns)],
-        rows=rows,
-        left=frozenset({0, *(place for place, column in enumerate(columns, start=1) if column.left)}),
-        apart=apart([run.summary for run in comparison.runs]),
-        drop=_drop_order(columns, rows),
-    )
-
-
-def _drop_order(columns: Sequence[_Column], rows: Sequence[Sequence[str]]) -> tuple[int, ...]:
-    """Return the columns a narrow terminal leaves out: all zero first, then constant ones, then by rank."""
-
-    def first(place: int) -> tuple[bool, bool, int]:
-        cells = {row[place] for row in rows}
-        return cells != {"0"}, len(rows) > 1 and len(cells) > 1, -(columns[place - 1].rank or 0)
-
-    places = [place for place, column in enumerate(columns, start=1) if column.rank is not None]
-    return tuple(sorted(places, key=first))
+    title = f"{comparison.dataset}, {question_count(comparison)}, judge {judge_name(metrics.judge)}{unofficial}"
+    summaries = [run.summary for run in comparison.runs]
+    return tabulate(title, columns, comparison.runs, breaks=controls_apart(summaries))
 
 
 def _against(run: RunFigures, against: Mapping[str, PairResult]) -> str:
     pair = against.get(run.summary.run_id)
     if pair is None:
         return "baseline"
-    return f"{run.marks} {pair.difference * 100:+z.1f} {signed_interval(pair.interval)}".lstrip()
+    return f"{run.marks} {signed(pair.difference)} {signed_bounds(pair.interval)}".lstrip()
 
 
 def _p_against(run: RunFigures, against: Mapping[str, PairResult]) -> str:
     pair = against.get(run.summary.run_id)
-    return "" if pair is None else _p(pair.p_holm)
+    return "" if pair is None else p_value(pair.p_holm)
 
 
 def question_count(comparison: Comparison) -> str:
@@ -155,39 +138,34 @@ def question_count(comparison: Comparison) -> str:
     return summary.part or count_of(len(comparison.questions), "question")
 
 
-_SETTINGS: tuple[tuple[str, Callable[[RunFigures], str]], ...] = (
-    ("model", lambda run: run.summary.model),
-    ("reading", lambda run: run.reading or "-"),
-    ("embedder", lambda run: run.summary.embedder or "-"),
+_SETTINGS: tuple[Column[RunFigures], ...] = (
+    Column("model", lambda run: run.summary.model, "text", drop=3),
+    Column("reading", lambda run: run.reading or None, "text", drop=4),
+    Column("embedder", lambda run: run.summary.embedder or None, "text", drop=5),
 )
 """Columns that are shown where the runs differ in them."""
 
 
 def _score(run: RunFigures) -> str:
     overall = run.summary.metrics.overall
-    return f"{overall.accuracy * 100:z.1f} {interval(overall)}{warned(run.summary)}"
-
-
-def _rounded(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:,.0f}"
+    return f"{in_percent(overall.accuracy)} {bounds(overall.interval)}{warned(run.summary)}"
 
 
 def _types(comparison: Comparison, names_of_runs: Sequence[str]) -> Table:
-    names = list(dict.fromkeys(name for run in comparison.runs for name in run.summary.metrics.by_type))
-
-    def cell(score: Score | None) -> str:
-        return "-" if score is None else f"{score.accuracy * 100:z.1f}\n{interval(score)}"
-
     sizes = {name: score.n for run in comparison.runs for name, score in run.summary.metrics.by_type.items()}
-    return Table(
-        title=f"By question type, {_metric(comparison)} in percent",
-        columns=["run", *(f"{_broken(name)}\nn {sizes[name]:,}" for name in names)],
-        rows=[
-            [called, *(cell(run.summary.metrics.by_type.get(name)) for name in names)]
-            for called, run in zip(names_of_runs, comparison.runs, strict=True)
-        ],
-        apart=apart([run.summary for run in comparison.runs]),
-    )
+
+    def column(name: str, n: int) -> Column[Named]:
+        return Column(f"{_broken(name)}\nn {n:,}", lambda row: _of_type(row[1].metrics.by_type.get(name)))
+
+    summaries = [run.summary for run in comparison.runs]
+    columns: list[Column[Named]] = [Column("run", lambda row: row[0], "text"), *map(column, sizes, sizes.values())]
+    rows = zip(names_of_runs, summaries, strict=True)
+    title = f"By question type, {_metric(comparison)} in percent"
+    return tabulate(title, columns, rows, breaks=controls_apart(summaries))
+
+
+def _of_type(score: Score | None) -> str | None:
+    return f"{in_percent(score.accuracy)}\n{bounds(score.interval)}" if score else None
 
 
 def _broken(name: str) -> str:
@@ -198,79 +176,70 @@ def _broken(name: str) -> str:
 
 def _pairs(comparison: Comparison, called: Mapping[str, str]) -> Table:
     pairs = comparison.pairs
-    labels = any(pair.mcnemar for pair in pairs)
-    # Where questions share haystacks another test decides; McNemar's is beside it.
-    beside = any(pair.mcnemar and pair.mcnemar.p != pair.p for pair in pairs)
-    tests = sorted({pair.test for pair in pairs})
-    discordant = ["only a", "only b", *(["McNemar\np"] if beside else [])] if labels else []
-    columns = ["a", "b", "a - b,\npoints", "95 %\ninterval", *discordant, "p", "p,\nHolm", "MDE", "verdict"]
-    last = len(columns) - 1
-    rows = [_pair_row(pair, labels, beside, called) for pair in pairs]
-    # What the pair could show, the test beside the one that decides, its counts, then what Holm makes better of.
-    drop = (last - 1, *([6] if beside else []), *([4, 5] if labels else []), last - 3)
-    title = f"Pairs ({', '.join(tests)})"
-    return Table(title, columns, rows, frozenset({0, 1, last}), prose=frozenset({last}), drop=drop)
-
-
-def _pair_row(pair: PairResult, labels: bool, beside: bool, called: Mapping[str, str]) -> list[str]:
-    one = pair.mcnemar
-    counts = [str(one.a_only), str(one.b_only), _p(one.p)] if one else ["-", "-", "-"]
-    if not beside:
-        counts.pop()
-    names = called.get(pair.a, pair.a), called.get(pair.b, pair.b)
-    return [
-        *names,
-        f"{pair.difference * 100:+z.1f}",
-        signed_interval(pair.interval),
-        *(counts if labels else ()),
-        _p(pair.p),
-        _p(pair.p_holm),
-        UNKNOWN if pair.detectable is None else f"{pair.detectable * 100:z.1f}",
-        pair.verdict_on(*names),
+    columns: list[Column[PairResult]] = [
+        Column("a", lambda pair: called.get(pair.a, pair.a), "text"),
+        Column("b", lambda pair: called.get(pair.b, pair.b), "text"),
+        Column("a - b,\npoints", lambda pair: signed(pair.difference)),
+        Column("95 %\ninterval", lambda pair: signed_bounds(pair.interval)),
     ]
-
-
-def signed_interval(bounds: tuple[float, float]) -> str:
-    """Return the interval of a difference in points, such as `[-1.2, +3.4]`; zero is `+0.0`."""
-    return f"[{bounds[0] * 100:+z.1f}, {bounds[1] * 100:+z.1f}]"
-
-
-def _p(value: float) -> str:
-    return "< 0.001" if value < 0.001 else f"{value:.3f}"
+    # What the pair could show goes first, then the test beside the one that decides, its counts, then p without Holm.
+    if any(pair.mcnemar for pair in pairs):
+        columns.append(Column("only a", lambda pair: pair.mcnemar.a_only if pair.mcnemar else None, drop=3))
+        columns.append(Column("only b", lambda pair: pair.mcnemar.b_only if pair.mcnemar else None, drop=2))
+    # Where questions share haystacks another test decides; McNemar's is beside it.
+    if any(pair.mcnemar and pair.mcnemar.p != pair.p for pair in pairs):
+        columns.append(Column("McNemar\np", lambda pair: p_value(pair.mcnemar.p) if pair.mcnemar else None, drop=4))
+    columns += [
+        Column("p", lambda pair: p_value(pair.p), drop=1),
+        Column("p,\nHolm", lambda pair: p_value(pair.p_holm)),
+        Column("MDE", lambda pair: in_percent(pair.detectable), drop=5),
+        Column(
+            "verdict", lambda pair: pair.verdict_on(called.get(pair.a, pair.a), called.get(pair.b, pair.b)), "prose"
+        ),
+    ]
+    return tabulate(f"Pairs ({', '.join(sorted({pair.test for pair in pairs}))})", columns, pairs)
 
 
 def _lost(comparison: Comparison, names: Sequence[str]) -> Table:
-    lost = [(name, run.lost) for name, run in zip(names, comparison.runs, strict=True)]
-    stages = list(dict.fromkeys(stage for _, counts in lost for stage in counts))
-    return Table(
-        title="Where wrongly answered questions were lost",
-        columns=["run", *stages],
-        rows=[[name, *(str(counts.get(stage, 0)) for stage in stages)] for name, counts in lost] if stages else [],
-    )
+    stages = dict.fromkeys(stage for run in comparison.runs for stage in run.lost)
+
+    def column(stage: str) -> Column[tuple[str, RunFigures]]:
+        return Column(stage, lambda row: row[1].lost.get(stage, 0))
+
+    columns: list[Column[tuple[str, RunFigures]]] = [Column("run", lambda row: row[0], "text"), *map(column, stages)]
+    rows = zip(names, comparison.runs, strict=True) if stages else ()
+    return tabulate("Where wrongly answered questions were lost", columns, rows)
 
 
 def digest_table(digest: Digest) -> Table:
     """Return why the run of the verdict lost its questions; without rows where it lost none, or nothing is known."""
-    columns = ["cause", "questions", "another\nrun wins", "example", "to try"]
-    rows = [
-        [one.cause, str(one.count), str(one.won_elsewhere), one.example, one.to_try or "-"] for one in digest.groups
+    columns: list[Column[LostGroup]] = [
+        Column("cause", lambda one: one.cause, "text"),
+        Column("questions", lambda one: one.count),
+        Column("another\nrun wins", lambda one: one.won_elsewhere),
+        Column("example", lambda one: one.example, "text"),
+        Column("to try", lambda one: one.to_try or None, "prose"),
     ]
-    title = f"{digest.run} lost {digest.lost:,} of {count_of(digest.of, 'question')}"
-    return Table(title, columns, rows, frozenset({0, 3, 4}), prose=frozenset({4}))
+    return tabulate(f"{digest.run} lost {digest.lost:,} of {count_of(digest.of, 'question')}", columns, digest.groups)
 
 
 def _repeats(comparison: Comparison, called: Mapping[str, str]) -> Table:
-    rows = []
-    for group in comparison.repeats:
-        spread = group.spread
-        sd = "-" if spread.sd is None else f"{spread.sd * 100:.2f}"
-        extremes = f"{percent(spread.lowest)} to {percent(spread.highest)}"
-        rows.append(
-            [group.name, ", ".join(called.get(one, one) for one in group.run_ids), percent(spread.mean), sd, extremes]
-        )
-    columns = ["configuration", "runs", f"mean\n{_metric(comparison)}", "sd between\nruns, points", "lowest to highest"]
+    columns: list[Column[RepeatGroup]] = [
+        Column("configuration", lambda group: group.name, "prose"),
+        Column("runs", lambda group: ", ".join(called.get(one, one) for one in group.run_ids), "prose"),
+        Column(f"mean\n{_metric(comparison)}", lambda group: percent(group.spread.mean)),
+        Column(
+            "sd between\nruns, points",
+            lambda group: None if group.spread.sd is None else f"{group.spread.sd * 100:.2f}",
+        ),
+        Column(
+            "lowest to highest",
+            lambda group: f"{percent(group.spread.lowest)} to {percent(group.spread.highest)}",
+            drop=1,
+        ),
+    ]
     title = "Repeats: spread between runs, beside the sampling of questions"
-    return Table(title, columns, rows, frozenset({0, 1}), prose=frozenset({0, 1}), drop=(4,))
+    return tabulate(title, columns, comparison.repeats)
 
 
 def comparison_notes(comparison: Comparison) -> Iterator[str]:
@@ -292,9 +261,8 @@ BY_SESSION_NOTE = (
 
 def shown_recall(run: RunFigures) -> str:
     """Return the evidence recall, marked where it is by session."""
-    if run.evidence_recall is None:
-        return UNKNOWN
-    return percent(run.evidence_recall) + (" (s)" if run.provenance == "session" else "")
+    by_session = run.evidence_recall is not None and run.provenance == "session"
+    return percent(run.evidence_recall) + (" (s)" if by_session else "")
 
 
 def detectable_line(comparison: Comparison) -> str:
@@ -316,7 +284,7 @@ def detectable_line(comparison: Comparison) -> str:
             f"Minimum detectable difference (MDE): {points(comparison.detectable)} ({n}{shared}, 80 % power, {basis})."
         )
     least = min(pair.detectable for pair in comparison.pairs if pair.detectable is not None)
-    between = "" if f"{least:.3f}" == f"{comparison.detectable:.3f}" else f"{least * 100:z.1f} to "
+    between = "" if f"{least:.3f}" == f"{comparison.detectable:.3f}" else f"{in_percent(least)} to "
     basis = "by how far the two runs disagree, before adjusting for the number of pairs"
     figure = f"{between}{points(comparison.detectable)}, pair by pair"
     return f"Minimum detectable difference (MDE): {figure} ({n}{shared}, 80 % power, {basis})."
@@ -346,30 +314,35 @@ def against_line(result: AgainstBaseline) -> str:
     verdict = "worse" if result.worse else "not worse"
     settings = "" if result.same_settings else "; other settings"
     return (
-        f"{result.run} against {result.baseline}: {result.difference * 100:+z.1f} points, 95 % interval "
-        f"{signed_interval(result.interval)}, margin {points(result.margin)}: {verdict} "
+        f"{result.run} against {result.baseline}: {signed(result.difference)} points, 95 % interval "
+        f"{signed_bounds(result.interval)}, margin {points(result.margin)}: {verdict} "
         f"({count_of(len(result.won), 'question')} won, {len(result.lost)} lost{settings})."
     )
 
 
 def published_table(figures: Sequence[PublishedFigure]) -> Table:
     """Return what others have published, apart from one's own figures; what repeats the row above is left empty."""
-    rows = []
-    for before, figure in zip((None, *figures), figures, strict=False):
-        n = "-" if figure.n is None else f"{figure.n:,}"
-        system = figure.system + (f" ({figure.note})" if figure.note else "")
-        origin = [n, figure.variant, figure.judge, figure.source]
-        if before and _origin(before) == _origin(figure):
-            origin = [""] * len(origin)
-        rows.append([system, figure.reader or "-", _published_value(figure), *origin])
-    return Table(
-        title="Published, graded by others, not comparable unless judge and data are the same",
-        columns=["system", "reader", "figure", "n", "data", "judge", "source"],
-        rows=rows,
-        left=frozenset({0, 1, 2, 4, 5, 6}),
-        prose=frozenset({0, 1, 2, 4, 5, 6}),
-        drop=(5, 3),
-    )
+    repeated = [
+        before is not None and _origin(before) == _origin(figure)
+        for before, figure in zip((None, *figures), figures, strict=False)
+    ]
+
+    def column(
+        title: str, value: Callable[[PublishedFigure], str | int | None], kind: Kind = "prose", drop: int = 0
+    ) -> Column[tuple[PublishedFigure, bool]]:
+        return Column(title, lambda row: "" if row[1] else value(row[0]), kind, drop)
+
+    columns: list[Column[tuple[PublishedFigure, bool]]] = [
+        Column("system", lambda row: row[0].system + (f" ({row[0].note})" if row[0].note else ""), "prose"),
+        Column("reader", lambda row: row[0].reader or None, "prose"),
+        Column("figure", lambda row: _published_value(row[0]), "prose"),
+        column("n", lambda figure: figure.n, "figure", drop=1),
+        column("data", lambda figure: figure.variant),
+        column("judge", lambda figure: figure.judge, drop=2),
+        column("source", lambda figure: figure.source),
+    ]
+    title = "Published, graded by others, not comparable unless judge and data are the same"
+    return tabulate(title, columns, zip(figures, repeated, strict=True))
 
 
 def _origin(figure: PublishedFigure) -> tuple[int | None, str, str, str]:
@@ -378,7 +351,7 @@ def _origin(figure: PublishedFigure) -> tuple[int | None, str, str, str]:
 
 def _published_value(figure: PublishedFigure) -> str:
     whole = "" if figure.value is None else f"{figure.metric} {percent(figure.value)}"
-    parts = ", ".join(f"{name} {value * 100:z.1f}" for name, value in figure.by_group.items())
+    parts = ", ".join(f"{name} {in_percent(value)}" for name, value in figure.by_group.items())
     if not parts:
         return whole
     return f"{whole}\n{parts}" if whole else f"{figure.metric}: {parts}"

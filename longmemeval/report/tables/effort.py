@@ -1,13 +1,13 @@
 """What runs cost and how long they took, as tables and in sentences."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.tables.table import Column, Record, Table, tabulate
+from longmemeval.core.text.figures import UNKNOWN, count_of, ms
 from longmemeval.llm.options import is_offline
 from longmemeval.measures.metrics import Latency
 from longmemeval.records import Usage
-from longmemeval.report.tables.cells import UNKNOWN, cost_text, usage_line
-from longmemeval.report.tables.table import Table
+from longmemeval.report.tables.cells import cost_text, usage_line
 from longmemeval.results.graded.costs import Cost, RunCosts, sum_costs
 from longmemeval.results.graded.graded_run import RunLatency, RunSummary
 
@@ -19,8 +19,6 @@ COST_UNKNOWN = (
     f"{UNKNOWN} is not known: a model without a price, answers made elsewhere, or work that no journal records. A sum "
     "that lacks one of its parts is not known either."
 )
-PERCENTILES = tuple(f"{what}\n{rank}" for what in ("recall", "model", "both") for rank in ("p50", "p95"))
-"""Headings over `latency_cells`."""
 FREE = "Cost of prepare, question analysis, answers and judge: $0, no model was paid for."
 
 
@@ -36,12 +34,15 @@ def kinds(costs: RunCosts) -> dict[str, Cost]:
 
 def work_table(costs: RunCosts) -> Table:
     """Return the costs of one run: a row for each kind of work and one for the sum."""
-    columns = ["cost", "calls", "from the\ncache", "billed\nprompt", "billed\nreply", "US dollars"]
-    rows = [
-        [name, *map(_count, (one.calls, one.cached_calls, one.prompt_tokens, one.completion_tokens)), cost_text(one)]
-        for name, one in (kinds(costs) | {"sum": costs.total}).items()
+    columns: list[Column[tuple[str, Cost]]] = [
+        Column("cost", lambda row: row[0], "text"),
+        Column("calls", lambda row: row[1].calls),
+        Column("from the\ncache", lambda row: row[1].cached_calls),
+        Column("billed\nprompt", lambda row: row[1].prompt_tokens),
+        Column("billed\nreply", lambda row: row[1].completion_tokens),
+        Column("US dollars", lambda row: cost_text(row[1])),
     ]
-    return Table("", columns, rows)
+    return tabulate("", columns, (kinds(costs) | {"sum": costs.total}).items())
 
 
 def work_line(one: Cost) -> str:
@@ -60,6 +61,10 @@ def work_line(one: Cost) -> str:
     )
 
 
+Named = tuple[str, RunSummary]
+"""A run, and what a table calls it."""
+
+
 def cost_table(summaries: Sequence[RunSummary], names: Sequence[str]) -> Table:
     """Return a row per run; without rows where nothing was paid for.
 
@@ -67,30 +72,44 @@ def cost_table(summaries: Sequence[RunSummary], names: Sequence[str]) -> Table:
         summaries: of the runs.
         names: what they are called, in the same order.
     """
-    columns = ["run", "prepare", "question\nanalysis", "answers", "judge", "sum", "analysis, answers:\n1,000 questions"]
-    rows = [[name, *cost_cells(summary)] for name, summary in zip(names, summaries, strict=True)]
-    return Table("Cost in US dollars", columns, [] if _all_free(summaries) else rows, drop=(6, 2, 1, 4, 3))
+    columns: list[Column[Named]] = [
+        Column("run", lambda row: row[0], "text"),
+        Column("prepare", lambda row: cost_text(row[1].costs.prepare), drop=3),
+        Column("question\nanalysis", lambda row: cost_text(row[1].costs.question_analysis), drop=4),
+        Column("answers", lambda row: cost_text(row[1].costs.answers), drop=1),
+        Column("judge", lambda row: cost_text(row[1].costs.judge), drop=2),
+        Column("sum", lambda row: cost_text(row[1].costs.total)),
+        Column("analysis, answers:\n1,000 questions", lambda row: _cost_of_1000(row[1]), drop=5),
+    ]
+    paid = not _all_free(summaries)
+    return tabulate("Cost in US dollars", columns, zip(names, summaries, strict=True) if paid else ())
 
 
-def cost_cells(summary: RunSummary) -> list[str]:
-    """Return the cost of each kind of work, of all of it, and of asking 1,000 more questions."""
+def _cost_of_1000(summary: RunSummary) -> str:
+    """Return what asking 1,000 more questions costs."""
     costs, questions = summary.costs, summary.metrics.overall.n
     asked = sum_costs([costs.question_analysis, costs.answers])
-    more = cost_text(asked, 1000 / questions) if questions else UNKNOWN
-    return [*map(cost_text, (*kinds(costs).values(), costs.total)), more]
+    return cost_text(asked, 1000 / questions) if questions else UNKNOWN
 
 
 def latency_table(summaries: Sequence[RunSummary], names: Sequence[str]) -> Table:
     """Return a row per run; without rows where nothing was timed."""
-    rows = [[name, *latency_cells(summary.latency)] for name, summary in zip(names, summaries, strict=True)]
+    columns: list[Column[Named]] = [Column("run", lambda row: row[0], "text"), *latency_columns(lambda row: row[1])]
     timed = any(summary.latency.total.p50 is not None for summary in summaries)
-    title = "Latency per question in milliseconds"
-    return Table(title, ["run", *PERCENTILES], rows if timed else [], drop=(2, 4, 6, 1, 3))
+    rows = zip(names, summaries, strict=True) if timed else ()
+    return tabulate("Latency per question in milliseconds", columns, rows)
 
 
-def latency_cells(latency: RunLatency) -> list[str]:
-    """Median and 95th percentile of recall, of model calls and of both."""
-    return [ms(value) for one in (latency.recall, latency.model, latency.total) for value in (one.p50, one.p95)]
+def latency_columns(summary_of: Callable[[Record], RunSummary]) -> list[Column[Record]]:
+    """Return median and 95th percentile of recall, of model calls and of both; those that say least go first."""
+    return [
+        Column("recall\np50", lambda row: ms(summary_of(row).latency.recall.p50), drop=2),
+        Column("recall\np95", lambda row: ms(summary_of(row).latency.recall.p95), drop=5),
+        Column("model\np50", lambda row: ms(summary_of(row).latency.model.p50), drop=1),
+        Column("model\np95", lambda row: ms(summary_of(row).latency.model.p95), drop=4),
+        Column("both\np50", lambda row: ms(summary_of(row).latency.total.p50)),
+        Column("both\np95", lambda row: ms(summary_of(row).latency.total.p95), drop=3),
+    ]
 
 
 def both(latency: Latency) -> str:
@@ -138,12 +157,3 @@ def effort_notes(summaries: Sequence[RunSummary], *, told_free: bool = False) ->
 def _all_free(summaries: Sequence[RunSummary]) -> bool:
     totals = [summary.costs.total for summary in summaries]
     return all(total.usd == 0 and not total.cached_calls for total in totals)
-
-
-def ms(value: float | None) -> str:
-    """Milliseconds, a decimal where they are few."""
-    return f"{value:.1f}" if value is not None and value < 9.95 else _count(value)
-
-
-def _count(value: float | None) -> str:
-    return UNKNOWN if value is None else f"{value:,.0f}"

@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.text.figures import count_of, listed, percent
 from longmemeval.embedding.registry import is_offline_fallback
 from longmemeval.judges.official_status import grading, judge_name
 from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.llm.controls import CONTROL_MODELS
 from longmemeval.measures.metrics import Metrics
 from longmemeval.pipeline.compare.comparison import INSIDE_THE_NOISE, Comparison
-from longmemeval.report.tables.cells import WARNED, percent
+from longmemeval.report.tables.cells import WARNED
 from longmemeval.report.tables.memory_models import memory_model_notes
 from longmemeval.results.graded.graded_run import RunSummary
 from longmemeval.results.graded.judge_checks import CheckedScore
@@ -99,7 +99,7 @@ def warning_lines(runs: Sequence[tuple[str, Sequence[ScoreWarning]]]) -> Iterato
         for warning in warnings:
             about_runs.setdefault(warning.text, []).append(name)
     for text, names in about_runs.items():
-        about = f"{_listed(names)}: " if len(names) < len(runs) else ""
+        about = f"{listed(names, _SHOWN)}: " if len(names) < len(runs) else ""
         yield f"{WARNED} {about}{text}"
 
 
@@ -113,7 +113,9 @@ def warning_codes(runs: Sequence[tuple[str, Sequence[ScoreWarning]]]) -> str:
     for name, warnings in runs:
         for code in dict.fromkeys(one.code for one in warnings):
             about.setdefault(code, []).append(name)
-    parts = [f"{code} ({'all runs' if len(names) == len(runs) else _listed(names)})" for code, names in about.items()]
+    parts = [
+        f"{code} ({'all runs' if len(names) == len(runs) else listed(names, _SHOWN)})" for code, names in about.items()
+    ]
     return f"{WARNED} {'; '.join(parts)}." if parts else ""
 
 
@@ -146,12 +148,7 @@ def deviation_lines(comparison: Comparison) -> Iterator[str]:
         if run.deviations:
             about.setdefault(run.deviations, []).append(run.summary.run_id)
     for told, names in about.items():
-        yield f"{_listed(names)}: {', '.join(told)}."
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else ""
-    return ", ".join(names[:_SHOWN]) + more
+        yield f"{listed(names, _SHOWN)}: {', '.join(told)}."
 
 
 def _check_note(check: CheckedScore, metrics: Metrics) -> str:

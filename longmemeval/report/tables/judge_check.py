@@ -3,12 +3,11 @@
 from collections.abc import Callable, Iterator
 
 from longmemeval.benchmarks.specs import BENCHMARK_SPECS
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.tables.table import Column, Table, tabulate
+from longmemeval.core.text.figures import UNKNOWN, bounds, count_of, percent
 from longmemeval.judges.official_status import judge_name
 from longmemeval.judges.plants.plant import NO_ANSWERS
 from longmemeval.measures.plant_rates import Rate
-from longmemeval.report.tables.cells import UNKNOWN, percent
-from longmemeval.report.tables.table import Table
 from longmemeval.results.graded.judge_checks import JudgeCheck
 
 
@@ -24,24 +23,23 @@ def check_table(check: JudgeCheck) -> Table:
     )
     rows = []
     for name, what, whole, belongs in groups:
-        rows.append(_row(name, what, whole))
+        rows.append((name, what, whole))
         rows += [
-            _row(f"  {name}", kind.what, rates.by_kind[name])
+            (f"  {name}", kind.what, rates.by_kind[name])
             for name, kind in kinds.items()
             if belongs(name) and name in rates.by_kind
         ]
     credit = "passed" if labels else f"mean\n{check.judge.metric}"
     title = f"{check.dataset['name']}, {count_of(check.questions, 'question')}, judge {judge_name(check.judge)}"
-    columns = ["plants", "", credit, "95 % interval", "n", "no\nlabel"]
-    return Table(title, columns, rows, left=frozenset({0, 1}), prose=frozenset({1}), drop=(5,))
-
-
-def _row(name: str, what: str, rate: Rate) -> list[str]:
-    if rate.credit is None:
-        return [name, what, UNKNOWN, UNKNOWN, "0", f"{rate.unlabelled:,}"]
-    low, high = rate.interval
-    interval = f"[{low * 100:z.1f}, {high * 100:z.1f}]"
-    return [name, what, percent(rate.credit), interval, f"{rate.n:,}", f"{rate.unlabelled:,}"]
+    columns: list[Column[tuple[str, str, Rate]]] = [
+        Column("plants", lambda row: row[0], "text"),
+        Column("", lambda row: row[1], "prose"),
+        Column(credit, lambda row: percent(row[2].credit)),
+        Column("95 % interval", lambda row: UNKNOWN if row[2].credit is None else bounds(row[2].interval)),
+        Column("n", lambda row: row[2].n),
+        Column("no\nlabel", lambda row: row[2].unlabelled, drop=1),
+    ]
+    return tabulate(title, columns, rows)
 
 
 def check_notes(check: JudgeCheck, *, unlike: bool) -> Iterator[str]:

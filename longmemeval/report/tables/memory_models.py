@@ -3,23 +3,14 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
+from msgspec import Struct
+
+from longmemeval.core.tables.table import Column, Table, tabulate
 from longmemeval.embedding.registry import is_remote
-from longmemeval.report.tables.cells import UNKNOWN, cost_text
-from longmemeval.report.tables.table import Table
+from longmemeval.report.tables.cells import cost_text
+from longmemeval.results.graded.costs import Cost
 from longmemeval.results.graded.graded_run import RunSummary
 
-_COLUMNS = [
-    "run",
-    "ingestion:\ncalls per\nhaystack",
-    "tokens per\nhaystack",
-    "tokens per\n1,000\nmessages",
-    "cost per\nhaystack",
-    "cost per\n1,000\nmessages",
-    "texts\nembedded per\nhaystack",
-    "search:\ncalls per\nquestion",
-    "tokens per\nquestion",
-    "model ms per\nquestion",
-]
 _TITLE = "What memories asked of models, counted on the wire"
 
 
@@ -32,9 +23,8 @@ def memory_model_table(summaries: Sequence[RunSummary], names: Sequence[str]) ->
     """
     found = [(name, one, service(one.parts_told)) for name, one in zip(names, summaries, strict=True)]
     outside = [(name, summary, told) for name, summary, told in found if told]
-    rows = [[name, *_cells(summary, told)] for name, summary, told in outside]
     asked = any(told.get("model_calls", 1) + told.get("embedding_calls", 0) for _, _, told in outside)
-    return Table(_TITLE, _COLUMNS, rows if asked else [], drop=(6, 9, 5, 1, 7))
+    return tabulate(_TITLE, _COLUMNS, [_asked(*one) for one in outside] if asked else [])
 
 
 def service(parts: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -68,26 +58,64 @@ def _told(figures: Sequence[int]) -> str:
     return f"{calls:,} calls, {prompt:,} prompt and {completion:,} reply tokens"
 
 
-def _cells(summary: RunSummary, told: Mapping[str, Any]) -> list[str]:
+class _Asked(Struct, frozen=True):
+    """What one memory asked; None: not known."""
+
+    name: str
+    ingestion: Cost
+    haystacks: int | None = None
+    """Those that were ingested."""
+    thousands: float | None = None
+    """Of messages."""
+    calls: int | None = None
+    tokens: int | None = None
+    texts: int | None = None
+    questions: int | None = None
+    search_calls: int = 0
+    search_tokens: int = 0
+    search_ms: float = 0
+
+
+def _asked(name: str, summary: RunSummary, told: Mapping[str, Any]) -> _Asked:
     haystacks = told["haystacks"] - told["failed_haystacks"]
     thousands = told.get("messages", 0) / 1000
     if "model_calls" not in told or not haystacks or not thousands:
-        return [UNKNOWN] * (len(_COLUMNS) - 1)
-    tokens, cost = told["prompt_tokens"] + told["completion_tokens"], summary.costs.prepare
-    questions, searched = summary.metrics.overall.n or 1, summary.memory_calls
-    asked = searched.prompt_tokens + searched.completion_tokens
-    if any(is_remote(one.get("embeddings", "")) for one in told["models"]):
-        # As in the cost beside them, and in what `prepare` says: texts that a server embeds are paid for too.
-        tokens += told["embedding_tokens"]
-        asked += searched.embedding_tokens
-    return [
-        f"{told['model_calls'] / haystacks:,.1f}",
-        f"{tokens / haystacks:,.0f}",
-        f"{tokens / thousands:,.0f}",
-        cost_text(cost, 1 / haystacks),
-        cost_text(cost, 1 / thousands),
-        f"{told['embedding_texts'] / haystacks:,.0f}",
-        f"{searched.calls / questions:,.1f}",
-        f"{asked / questions:,.0f}",
-        f"{searched.milliseconds / questions:,.0f}",
-    ]
+        return _Asked(name, summary.costs.prepare)
+    searched = summary.memory_calls
+    # As in the cost beside them, and in what `prepare` says: texts that a server embeds are paid for too.
+    paid = any(is_remote(one.get("embeddings", "")) for one in told["models"])
+    return _Asked(
+        name,
+        summary.costs.prepare,
+        haystacks,
+        thousands,
+        told["model_calls"],
+        told["prompt_tokens"] + told["completion_tokens"] + (told["embedding_tokens"] if paid else 0),
+        told["embedding_texts"],
+        summary.metrics.overall.n or 1,
+        searched.calls,
+        searched.prompt_tokens + searched.completion_tokens + (searched.embedding_tokens if paid else 0),
+        searched.milliseconds,
+    )
+
+
+def _per(amount: float | None, number: float | None, form: str = ",.0f") -> str | None:
+    return None if amount is None or not number else format(amount / number, form)
+
+
+def _cost_per(cost: Cost, number: float | None) -> str | None:
+    return cost_text(cost, 1 / number) if number else None
+
+
+_COLUMNS: list[Column[_Asked]] = [
+    Column("run", lambda one: one.name, "text"),
+    Column("ingestion:\ncalls per\nhaystack", lambda one: _per(one.calls, one.haystacks, ",.1f"), drop=2),
+    Column("tokens per\nhaystack", lambda one: _per(one.tokens, one.haystacks)),
+    Column("tokens per\n1,000\nmessages", lambda one: _per(one.tokens, one.thousands)),
+    Column("cost per\nhaystack", lambda one: _cost_per(one.ingestion, one.haystacks)),
+    Column("cost per\n1,000\nmessages", lambda one: _cost_per(one.ingestion, one.thousands), drop=3),
+    Column("texts\nembedded per\nhaystack", lambda one: _per(one.texts, one.haystacks), drop=5),
+    Column("search:\ncalls per\nquestion", lambda one: _per(one.search_calls, one.questions, ",.1f"), drop=1),
+    Column("tokens per\nquestion", lambda one: _per(one.search_tokens, one.questions)),
+    Column("model ms per\nquestion", lambda one: _per(one.search_ms, one.questions), drop=4),
+]

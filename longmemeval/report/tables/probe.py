@@ -1,9 +1,9 @@
 """What `probe` shows: a row per memory, a column per probe."""
 
+from longmemeval.core.tables.table import Column, Table, tabulate
+from longmemeval.core.text.figures import UNKNOWN, bounds, in_percent
 from longmemeval.measures.aggregate import Mean
 from longmemeval.pipeline.probe.probe import Probed, ProbeReport
-from longmemeval.report.tables.cells import UNKNOWN
-from longmemeval.report.tables.table import Table
 
 _CONTROLS = {"floor": " (cannot pass)", "ceiling": " (must pass)"}
 
@@ -11,27 +11,24 @@ _CONTROLS = {"floor": " (cannot pass)", "ceiling": " (must pass)"}
 def probe_table(report: ProbeReport) -> Table:
     """Return the table: questions passed of those put, by probe, or unknown."""
     probes = list(dict.fromkeys(name for one in report.memories for name in one.probes))
-    rows = [_row(one, probes) for one in report.memories]
-    columns = ["memory", "passed, %", "95 % interval", *probes, "same twice, %"]
-    return Table(
-        f"{report.questions:,} questions about made-up lives, seed {report.seed}",
-        columns,
-        rows,
-        apart=sum(one.control is not None for one in report.memories),
-        drop=(len(columns) - 1, 2),
-    )
-
-
-def _row(one: Probed, probes: list[str]) -> list[str]:
-    overall, twice = one.overall, one.same_twice
-    interval = overall.interval
-    return [
-        one.memory + (_CONTROLS[one.control] if one.control else ""),
-        UNKNOWN if overall.mean is None else f"{overall.mean * 100:.1f}",
-        UNKNOWN if overall.mean is None or interval is None else f"[{interval[0] * 100:.1f}, {interval[1] * 100:.1f}]",
-        *(_passed(one.probes.get(name)) for name in probes),
-        UNKNOWN if twice is None else f"{twice * 100:.1f}",
+    columns = [
+        Column("memory", _name, "text"),
+        Column("passed, %", lambda one: in_percent(one.overall.mean)),
+        Column("95 % interval", lambda one: bounds(one.overall.interval), drop=1),
+        *map(_probe, probes),
+        Column("same twice, %", lambda one: in_percent(one.same_twice), drop=2),
     ]
+    memories = sum(one.control is None for one in report.memories)
+    title = f"{report.questions:,} questions about made-up lives, seed {report.seed}"
+    return tabulate(title, columns, report.memories, breaks=[memories])
+
+
+def _name(one: Probed) -> str:
+    return one.memory + (_CONTROLS[one.control] if one.control else "")
+
+
+def _probe(name: str) -> Column[Probed]:
+    return Column(name, lambda one: _passed(one.probes.get(name)))
 
 
 def _passed(mean: Mean | None) -> str:

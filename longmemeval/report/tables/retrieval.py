@@ -2,9 +2,12 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from msgspec import Struct
+
 from longmemeval.benchmarks.retrieval_protocols import OfficialRanking, OfficialScoring, RankedRun
 from longmemeval.benchmarks.specs import BENCHMARK_SPECS
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.tables.table import Column, Table, tabulate
+from longmemeval.core.text.figures import bounds, count_of, in_percent
 from longmemeval.embedding.registry import is_offline_fallback
 from longmemeval.measures.aggregate import Mean
 from longmemeval.measures.notation import Measure
@@ -12,7 +15,6 @@ from longmemeval.measures.rankings import RetrievalResult
 from longmemeval.pipeline.retrieval.ranking_run import RetrievalReport
 from longmemeval.report.tables.cells import WARNED
 from longmemeval.report.tables.footnotes import FALLBACK_NOTE, ORACLE_NOTE, part_notes, warning_lines
-from longmemeval.report.tables.table import Table
 
 
 def retrieval_document(report: RetrievalReport) -> dict[str, object]:
@@ -47,16 +49,13 @@ def retrieval_tables(report: RetrievalReport) -> Iterator[Table]:
         names = _shown(first, report)
         title = f"{report.dataset}, {first.protocol} protocol, {first.granularity} level: {first.gold_rule}"
         rows = [
-            [result.memory, *_cells(result.measures, names, mark=f" {WARNED}" if run.warnings else "")]
+            _Row(result.memory, result.measures, f" {WARNED}" if run.warnings else "")
             for run, result in zip(report.runs, alike, strict=True)
         ]
         if len(alike) == 1:
-            rows += [[f"  {name}", *_cells(measures, names)] for name, measures in first.by_type.items()]
+            rows += [_Row(f"  {name}", measures) for name, measures in first.by_type.items()]
         part = f"{report.part}; " if report.part else ""
-        columns = _columns(names)
-        # Measures from the last to the second; the first has its interval.
-        drop = tuple(range(len(columns) - 1, 3, -1))
-        yield Table(f"{title}\n{part}{first.denominator}", columns, rows, drop=drop)
+        yield tabulate(f"{title}\n{part}{first.denominator}", _columns(names), rows)
 
 
 def _shown(result: RetrievalResult, report: RetrievalReport) -> list[str]:
@@ -71,19 +70,30 @@ def _official_protocol(report: RetrievalReport) -> OfficialScoring | OfficialRan
     return BENCHMARK_SPECS.get(report.benchmark).official_retrieval if report.protocol == "official" else None
 
 
-def _columns(names: Sequence[str]) -> list[str]:
-    first, *others = (name.replace("@", "\n@") for name in names)
-    return ["memory", "n", first, "95 % interval", *others]
+class _Row(Struct, frozen=True):
+    name: str
+    measures: Mapping[str, Mean]
+    mark: str = ""
 
 
-def _cells(measures: Mapping[str, Mean], names: Sequence[str], mark: str = "") -> list[str]:
-    first = measures[names[0]]
-    interval = "-" if first.interval is None else f"[{first.interval[0] * 100:z.1f}, {first.interval[1] * 100:z.1f}]"
-    return [f"{first.n:,}", _percent(first) + mark, interval, *(_percent(measures[name]) for name in names[1:])]
+def _columns(names: Sequence[str]) -> list[Column[_Row]]:
+    """Return the first measure with its interval, then the others, the last of which goes first."""
+
+    def measure(name: str, drop: int) -> Column[_Row]:
+        return Column(_broken(name), lambda row: in_percent(row.measures[name].mean), drop=drop)
+
+    first, *others = names
+    return [
+        Column("memory", lambda row: row.name, "text"),
+        Column("n", lambda row: row.measures[first].n),
+        Column(_broken(first), lambda row: in_percent(row.measures[first].mean) + row.mark),
+        Column("95 % interval", lambda row: bounds(row.measures[first].interval)),
+        *(measure(name, place) for place, name in enumerate(others, start=1)),
+    ]
 
 
-def _percent(mean: Mean) -> str:
-    return "-" if mean.mean is None else f"{mean.mean * 100:z.1f}"
+def _broken(name: str) -> str:
+    return name.replace("@", "\n@")
 
 
 def retrieval_footnotes(report: RetrievalReport) -> list[str]:

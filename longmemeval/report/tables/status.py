@@ -1,39 +1,62 @@
 """Runs and preparations under way, as a table and in sentences."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
-from longmemeval.core.text.durations import duration
-from longmemeval.llm.costs.spending import shown_dollars
+from msgspec import Struct
+
+from longmemeval.core.tables.table import Column, Kind, Table, tabulate
+from longmemeval.core.text.figures import UNKNOWN, bounds, duration, in_dollars, percent
 from longmemeval.pipeline.status.preparations import PreparationState
 from longmemeval.pipeline.status.runs import RunState, ScoreSoFar
 from longmemeval.pipeline.status.tail import Work
-from longmemeval.report.tables.cells import percent
-from longmemeval.report.tables.table import Table
-
-_COLUMNS = ["run", "state", "stage", "done", "failed", "rate", "left", "spent", "score"]
 
 
 def status_table(runs: Sequence[RunState], preparations: Sequence[PreparationState]) -> Table:
     """Return one row for each run and preparation."""
-    rows = [_row(one.run, one.state, one.at_work, _spent(one), _score(one)) for one in runs]
-    rows += [_row(one.preparation, one.state, one.work, _spent(one), "-") for one in preparations]
-    return Table("", _COLUMNS, rows, left=frozenset({0, 1, 2, 8}), drop=(5, 4, 2, 7))
+    return tabulate("", _COLUMNS, [*map(_of_run, runs), *map(_of_preparation, preparations)])
 
 
 def progress(one: RunState) -> str:
     """Return how much of its present work a run has done, and how long the rest takes, in a few words."""
     work = one.at_work
     if work is None:
-        return "-"
+        return UNKNOWN
     left = f", {duration(work.seconds_left)} left" if work.seconds_left is not None else ""
     return f"{_done(work)}{left}"
 
 
-def _row(name: str, state: str, work: Work | None, spent: str, score: str) -> list[str]:
-    if work is None:
-        return [name, state, *["-"] * 7]
-    left = duration(work.seconds_left) if work.seconds_left is not None else "-"
-    return [name, state, work.name, _done(work), f"{work.failed:,}", _rate(work) or "-", left, spent, score]
+class _Row(Struct, frozen=True):
+    name: str
+    state: str
+    work: Work | None
+    spent: str | None
+    score: str | None = None
+
+
+def _of_run(one: RunState) -> _Row:
+    score = _told(one.scores[-1]) if one.scores else None
+    return _Row(one.run, one.state, one.at_work, _spent(one), score)
+
+
+def _of_preparation(one: PreparationState) -> _Row:
+    return _Row(one.preparation, one.state, one.work, _spent(one))
+
+
+def _work(title: str, value: Callable[[Work], str | int | None], kind: Kind = "figure", drop: int = 0) -> Column[_Row]:
+    return Column(title, lambda row: value(row.work) if row.work else None, kind, drop)
+
+
+_COLUMNS: list[Column[_Row]] = [
+    Column("run", lambda row: row.name, "text"),
+    Column("state", lambda row: row.state, "text"),
+    _work("stage", lambda work: work.name, "text", drop=2),
+    _work("done", lambda work: _done(work)),
+    _work("failed", lambda work: work.failed, drop=3),
+    _work("rate", lambda work: _rate(work) or None, drop=4),
+    _work("left", lambda work: duration(work.seconds_left)),
+    Column("spent", lambda row: row.spent, drop=1),
+    Column("score", lambda row: row.score, "text"),
+]
 
 
 def sentences(one: RunState | PreparationState) -> Iterator[str]:
@@ -49,7 +72,7 @@ def sentences(one: RunState | PreparationState) -> Iterator[str]:
         left = f", {duration(work.seconds_left)} left" if work.seconds_left is not None else ""
         quiet = f", last line {duration(work.quiet_s)} ago" if work.quiet_s is not None and not one.is_over else ""
         yield f"  {work.name}: {_done(work)} done{failed}{rate}{left}{quiet}"
-    if (spent := _spent(one)) != "-":
+    if spent := _spent(one):
         yield f"  spent: {spent}"
     if isinstance(one, RunState):
         for score in one.scores:
@@ -78,21 +101,16 @@ def _rate(work: Work) -> str:
     return f"{work.per_second:.1f}/s" if work.per_second >= 1 else f"{work.per_second * 60:.1f}/min"
 
 
-def _spent(one: RunState | PreparationState) -> str:
+def _spent(one: RunState | PreparationState) -> str | None:
     if one.spent_usd is None:
-        return "-"
-    of = f" of {shown_dollars(one.limit_usd)}" if one.limit_usd is not None else ""
-    return f"{shown_dollars(one.spent_usd)}{of}"
-
-
-def _score(one: RunState) -> str:
-    return _told(one.scores[-1]) if one.scores else "-"
+        return None
+    of = f" of {in_dollars(one.limit_usd)}" if one.limit_usd is not None else ""
+    return f"{in_dollars(one.spent_usd)}{of}"
 
 
 def _told(score: ScoreSoFar) -> str:
     named = "interim " if score.interim else ""
     if score.value is None or score.interval is None:
         return f"{named}{score.metric}: nothing is judged yet"
-    low, high = (f"{bound * 100:.1f}" for bound in score.interval)
     so_far = f" over {score.judged:,} of {score.of:,}" if score.interim else ""
-    return f"{named}{score.metric} {percent(score.value)} [{low}, {high}]{so_far}"
+    return f"{named}{score.metric} {percent(score.value)} {bounds(score.interval)}{so_far}"

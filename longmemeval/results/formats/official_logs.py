@@ -13,7 +13,7 @@ from msgspec import Struct
 from longmemeval.benchmarks.spec import Benchmark
 from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.core.files import sha256_text, write_atomic
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.text.figures import count_of
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.judges.imported import imported_identity, is_imported

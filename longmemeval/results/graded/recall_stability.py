@@ -7,7 +7,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.text.figures import count_of
 from longmemeval.errors import HarnessError
 from longmemeval.measures.rankings import Difference, Ranking
 from longmemeval.results.lines import RANKINGS

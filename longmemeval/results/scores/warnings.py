@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from longmemeval.benchmarks.catalogue import catalogue, data_file
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.text.figures import count_of
 from longmemeval.dataset import Dataset
 from longmemeval.judges.definition import rules_of, set_names
 from longmemeval.judges.imported import is_imported

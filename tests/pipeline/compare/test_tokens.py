@@ -71,7 +71,7 @@ def test_a_curve_over_budgets(colours: tuple[Dataset, Folders]) -> None:
     tokens = [comparison.runs[place].summary.mean_prompt_tokens or 0 for place in curve.runs]
     assert tokens[0] < tokens[1]
     table = next(one for one in comparison_tables(comparison, details=False) if "budgets" in one.title)
-    assert table.columns == ["memory", "40", "160"]
+    assert table.headings == ["memory", "40", "160"]
     assert f"{tokens[0]:,.0f} tokens" in table.rows[0][1]
     charts = budget_charts(comparison, ["A", "B", "C"])
     assert [chart.name for chart in charts] == ["budgets", "budget-recall"]

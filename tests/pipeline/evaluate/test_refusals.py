@@ -16,7 +16,7 @@ from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
 from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.report.write import ReportOptions, render_report
-from longmemeval.results.formats.export_csv import export_csv
+from longmemeval.results.formats.export_questions import export_questions
 from longmemeval.results.formats.export_trec import export_trec
 from longmemeval.results.formats.official_logs import export_official
 from longmemeval.results.selection import Selection
@@ -30,7 +30,7 @@ READERS: dict[str, Callable[[Folders], object]] = {
     "evaluate": lambda where: evaluate("r", options=OFFLINE, where=where),
     "compare": lambda where: compare(["r"], where=where),
     "report": lambda where: render_report(["r"], options=ReportOptions(format="md"), where=where),
-    "export csv": lambda where: export_csv("r", where=where),
+    "export csv": lambda where: export_questions("r", where=where),
     "export official": lambda where: export_official("r", where=where),
 }
 

@@ -23,7 +23,7 @@ from longmemeval.pipeline.verify.verify import verify
 from longmemeval.reading.reader import ABSTENTION, reading_configuration
 from longmemeval.report.documents import evaluation_document
 from longmemeval.report.write import ReportOptions, render_report
-from longmemeval.results.formats.export_csv import export_csv
+from longmemeval.results.formats.export_questions import export_questions
 from longmemeval.results.graded.graded_run import summarise
 from longmemeval.settings import Folders
 from tests.benchmarks.locomo.test_loader import make_conversation
@@ -129,7 +129,7 @@ def test_wherever_a_score_of_the_protocol_is_shown_our_words_are_told_of(
     assert sentence in document["protocol_note"]
     assert any(sentence in note for note in document["notes"])
     assert sentence in json_lines(where.results_dir / "index.jsonl")[0]["protocol_note"]
-    assert sentence in export_csv("r0", where=where).protocol_note
+    assert sentence in export_questions("r0", where=where).protocol_note
     for form in ("html", "md"):
         assert sentence in render_report(["r0"], options=ReportOptions(format=form), where=where)
 

@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from longmemeval.core.files import sha256_file
+from longmemeval.core.text.figures import UNKNOWN
 from longmemeval.errors import IntegrityError
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.llm.options import ModelOptions
@@ -21,7 +22,7 @@ from longmemeval.pipeline.verify.keys import private_key
 from longmemeval.pipeline.verify.sign import sign
 from longmemeval.pipeline.verify.signature import SIGNATURE, Signature, file_hashes, fingerprint, signed_bytes
 from longmemeval.pipeline.verify.verify import verify
-from longmemeval.report.tables.cells import UNKNOWN, corrected_cell
+from longmemeval.report.tables.cells import corrected_cell
 from longmemeval.report.tables.footnotes import footnotes
 from longmemeval.results.graded.graded_run import RunSummary, load_graded
 from longmemeval.results.graded.judge_checks import CHECK, JUDGEMENTS, PLANTS

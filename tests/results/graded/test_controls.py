@@ -85,7 +85,7 @@ def test_the_sentence_names_those_that_are_not_better(runs: tuple[Dataset, Folde
     assert [run.summary.run_id for run in found.runs] == ["good", "poor", "refuse", "everything", "parrot"]
     assert f"NOT significantly better than {adjusted(2)}: poor." in found.warnings
     table = comparison_tables(found)[0]
-    assert table.apart == 3
+    assert table.breaks == {2}
     assert [row[0] for row in table.rows[-3:]] == ["refuse\n(control)", "everything\n(control)", "parrot\n(control)"]
     # Another answering model is what makes a control; nobody has to be told that it differs.
     assert not any(warning.startswith("model.spec differs") for warning in found.warnings)

@@ -10,6 +10,7 @@ import pytest
 from msgspec import structs
 
 from longmemeval.core.files import sha256_file
+from longmemeval.core.text.figures import UNKNOWN, in_dollars
 from longmemeval.dataset import Dataset
 from longmemeval.llm.options import ModelOptions
 from longmemeval.measures.metrics import Metrics
@@ -21,7 +22,7 @@ from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.reading.reader import reading_configuration
 from longmemeval.records import Usage
 from longmemeval.report.documents import run_document
-from longmemeval.report.tables.cells import UNKNOWN, cost_text, dollars, usage_line, usage_share
+from longmemeval.report.tables.cells import cost_text, usage_line, usage_share
 from longmemeval.report.tables.effort import (
     COST_UNKNOWN,
     FREE,
@@ -174,7 +175,7 @@ def test_what_was_paid_for_unfinished_work_counts(tmp_path: Path) -> None:
     ("usd", "shown"), [(0.0, "$0"), (0.00004, "< $0.0001"), (1234.5, "$1,234.5000"), (None, "\u2013")]
 )
 def test_what_is_not_known_is_never_nothing(usd: float | None, shown: str) -> None:
-    assert dollars(usd) == shown
+    assert in_dollars(usd) == shown
 
 
 def test_calls_without_a_price_in_a_line() -> None:
@@ -291,7 +292,7 @@ def test_costs_are_shown_in_columns_and_as_one_sum(paid: tuple[Dataset, Folders]
     _, where = paid
     found = summaries(where, "all", "half")
     table = cost_table(found, ["all", "half"])
-    assert table.columns[1:6] == ["prepare", "question\nanalysis", "answers", "judge", "sum"]
+    assert table.headings[1:6] == ["prepare", "question\nanalysis", "answers", "judge", "sum"]
     assert all(cell.startswith(("$0.", "< $")) for cell in table.rows[0][1:])
     # All that was asked about the questions of the second run had been asked for the first.
     assert table.rows[1][2] == "$0"

@@ -5,6 +5,7 @@ from importlib.metadata import version
 
 from longmemeval.benchmarks.longmemeval.official.retrieval import CROSS_CHECKED, RETRIEVERS
 from longmemeval.benchmarks.retrieval_protocols import RankedRun
+from longmemeval.core.text.figures import listed
 
 _NAMED_QUESTIONS = 5
 _MERGE_FAULTS = (
@@ -35,11 +36,9 @@ def _unlabelled_note(runs: Sequence[RankedRun]) -> list[str]:
     without = list(dict.fromkeys(question_id for result in results for question_id in result.without_labels))
     if not without:
         return []
-    named = ", ".join(without[:_NAMED_QUESTIONS])
-    more = f" and {len(without) - _NAMED_QUESTIONS:,} more" if len(without) > _NAMED_QUESTIONS else ""
     return [
-        f"Without turn labels (has_answer), and so without a value: {named}{more}. The official code stops at such "
-        "data; the standard protocol goes by answer_session_ids."
+        f"Without turn labels (has_answer), and so without a value: {listed(without, _NAMED_QUESTIONS)}. The official "
+        "code stops at such data; the standard protocol goes by answer_session_ids."
     ]
 
 

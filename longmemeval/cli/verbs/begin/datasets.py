@@ -11,9 +11,11 @@ from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import Verbs
 from longmemeval.cli.output import err, out, print_json, print_table, printable
 from longmemeval.core.options import Flag
-from longmemeval.report.tables.table import Table
+from longmemeval.core.tables.table import Column, Table, tabulate
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from longmemeval.benchmarks.catalogue import CatalogueEntry, Source
     from longmemeval.benchmarks.stats import DatasetStats, GroupCount
 
@@ -43,16 +45,17 @@ def list_datasets(data_dir: DataDir = None, json: Json = False) -> None:
             ]
         )
         return
-    rows = [
-        [
-            entry.name,
-            _megabytes(entry),
-            _status(entry, folder),
-            (f"superseded by {entry.superseded_by}: " if entry.superseded_by else "") + entry.description,
-        ]
-        for entry in entries
+    columns: list[Column[CatalogueEntry]] = [
+        Column("name", lambda entry: entry.name, "text"),
+        Column("MB", _megabytes),
+        Column("here", lambda entry: _status(entry, folder), "text"),
+        Column("description", _described, "prose"),
     ]
-    print_table(Table("", ["name", "MB", "here", "description"], rows, left=frozenset({0, 2, 3}), prose=frozenset({3})))
+    print_table(tabulate("", columns, entries))
+
+
+def _described(entry: "CatalogueEntry") -> str:
+    return (f"superseded by {entry.superseded_by}: " if entry.superseded_by else "") + entry.description
 
 
 def download_dataset(name: Name, data_dir: DataDir = None, json: Json = False) -> None:
@@ -213,49 +216,62 @@ def _print_stats(stats: "DatasetStats") -> None:
     if stats.copy:
         out.print(f"copy            {stats.copy}")
     out.print()
-    types = [[name, f"{count.total:,}", f"{count.abstention:,}"] for name, count in sorted(stats.by_type.items())]
-    types.append(["all", f"{stats.questions:,}", f"{sum(count.abstention for count in stats.by_type.values()):,}"])
-    print_table(Table("", ["question type", "questions", "abstention"], types))
+    types = [(name, count.total, count.abstention) for name, count in sorted(stats.by_type.items())]
+    types.append(("all", stats.questions, sum(count.abstention for count in stats.by_type.values())))
+    columns: list[Column[tuple[str, int, int]]] = [
+        Column("question type", lambda row: row[0], "text"),
+        Column("questions", lambda row: row[1]),
+        Column("abstention", lambda row: row[2]),
+    ]
+    print_table(tabulate("", columns, types))
     _print_groups(stats.groups)
     span = f"{stats.first_session:%Y-%m-%d %H:%M} to {stats.last_session:%Y-%m-%d %H:%M}" if stats.first_session else ""
-    counts = [
-        ["haystacks", f"{stats.haystacks:,}"],
-        ["sessions", f"{stats.sessions:,}"],
-        ["turns", f"{stats.turns:,}"],
-        ["turns with a caption", f"{stats.captions:,}"],
-        [
-            "sessions per haystack (least / mean / most)",
-            f"{stats.fewest_sessions} / {stats.mean_sessions:.1f} / {stats.most_sessions}",
-        ],
-        [
-            "turns per session (least / mean / most)",
-            f"{stats.fewest_turns} / {stats.mean_turns:.1f} / {stats.most_turns}",
-        ],
-        ["session dates" + (" (stand-ins: the data has none)" if stats.stand_in_dates else ""), span],
-        ["answers that are integers", f"{stats.integer_answers:,}"],
-        ["evidence sessions", f"{stats.evidence_sessions:,}"],
-        ["evidence turns", f"{stats.evidence_turns:,}"],
-    ]
-    print_table(Table("", ["count", ""], counts))
+    stand_in = " (stand-ins: the data has none)" if stats.stand_in_dates else ""
+    least_mean_most = f"{stats.fewest_sessions} / {stats.mean_sessions:.1f} / {stats.most_sessions}"
+    turns = f"{stats.fewest_turns} / {stats.mean_turns:.1f} / {stats.most_turns}"
+    counts: dict[str, str | int] = {
+        "haystacks": stats.haystacks,
+        "sessions": stats.sessions,
+        "turns": stats.turns,
+        "turns with a caption": stats.captions,
+        "sessions per haystack (least / mean / most)": least_mean_most,
+        "turns per session (least / mean / most)": turns,
+        f"session dates{stand_in}": span,
+        "answers that are integers": stats.integer_answers,
+        "evidence sessions": stats.evidence_sessions,
+        "evidence turns": stats.evidence_turns,
+    }
+    print_table(_counted(counts, "count", ""))
     if stats.quirks is None:
         return
     quirks = msgspec.structs.asdict(stats.quirks)
     unknown: dict[str, int] = quirks.pop("unknown_keys", {})
-    rows = [[name.replace("_", " "), f"{count:,}"] for name, count in quirks.items()]
-    rows += [[f"unknown key {key}", f"{count:,}"] for key, count in sorted(unknown.items())]
-    print_table(Table("", ["quirk", "count"], rows))
+    named = {name.replace("_", " "): count for name, count in quirks.items()}
+    print_table(_counted(named | {f"unknown key {key}": unknown[key] for key in sorted(unknown)}, "quirk", "count"))
+
+
+def _counted(counts: "Mapping[str, str | int]", what: str, heading: str) -> "Table":
+    columns: list[Column[tuple[str, str | int]]] = [
+        Column(what, lambda row: row[0], "text"),
+        Column(heading, lambda row: row[1]),
+    ]
+    return tabulate("", columns, counts.items())
 
 
 def _print_groups(groups: "list[GroupCount]") -> None:
     """Print the questions by type and whatever else the benchmark groups by."""
     if not groups:
         return
-    facets = list(groups[0].facets)
-    rows = [
-        [group.question_type, *(f"{group.facets[name]:,}" for name in facets), f"{group.questions:,}"]
-        for group in groups
+
+    def facet(name: str) -> Column[GroupCount]:
+        return Column(name, lambda group: group.facets[name])
+
+    columns: list[Column[GroupCount]] = [
+        Column("question type", lambda group: group.question_type, "text"),
+        *map(facet, groups[0].facets),
+        Column("questions", lambda group: group.questions),
     ]
-    print_table(Table("", ["question type", *facets, "questions"], rows))
+    print_table(tabulate("", columns, groups))
 
 
 add_verb(app, "list", list_datasets, example="longmemeval datasets list", all_options=False)

@@ -15,16 +15,21 @@ from longmemeval.cli.options.progress import Shown
 from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
 from longmemeval.cli.verbs.exchange.import_run import tell
 from longmemeval.core.options import MODEL, OUTPUT, WHAT, Flag
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.tables.table import Column, tabulate
+from longmemeval.core.text.figures import count_of, listed, percent
 from longmemeval.pipeline.evaluate.options import EvaluateOptions
-from longmemeval.report.tables.table import Table
 from longmemeval.results.selection import Selection
 
 if TYPE_CHECKING:
+    from longmemeval.judges.audit import AuditedMean
     from longmemeval.pipeline.evaluate.agreement import AuditedScore, JudgeAgreement
     from longmemeval.pipeline.merge.to_grade import ToGrade
     from longmemeval.results.graded.graded_run import Evaluation
     from longmemeval.settings import Folders
+    from longmemeval.statistics.agreement import Concordance
+
+_DISPUTED = 10
+"""Disputed questions that are named."""
 
 
 def register(app: typer.Typer) -> None:
@@ -179,9 +184,7 @@ def show(evaluation: "Evaluation") -> None:
     if metrics.latency_ms.p50 is not None:
         out.print(f"Latency of the judge's calls, p50 / p95: {both(metrics.latency_ms)} ms")
     made = evaluation.grading
-    again = (
-        "" if made.judge == metrics.judge else f", by which {made.judge.metric} is {_percent(made.overall.accuracy)}"
-    )
+    again = "" if made.judge == metrics.judge else f", by which {made.judge.metric} is {percent(made.overall.accuracy)}"
     out.print(f"Judged now: {evaluation.newly_judged}; judge id: {made.judge.id}{again}")
     print_lines([*footnotes([summary]), *effort_notes([summary], told_free=True)])
 
@@ -206,43 +209,32 @@ def show_agreements(agreements: "list[JudgeAgreement]") -> None:
         if not pair.agreement.overall.n:
             out.print(printable(f"{pair.a} and {pair.b}: no answer has a label by both"))
             continue
-        rows = [
-            [name, _percent(one.agreed), "-" if one.kappa is None else f"{one.kappa:.2f}", str(one.n)]
-            for name, one in (("overall", pair.agreement.overall), *pair.agreement.by_type.items())
+        columns: list[Column[tuple[str, Concordance]]] = [
+            Column("", lambda row: row[0], "text"),
+            Column("agreed", lambda row: percent(row[1].agreed)),
+            Column("Cohen's\nkappa", lambda row: None if row[1].kappa is None else f"{row[1].kappa:.2f}"),
+            Column("n", lambda row: row[1].n),
         ]
-        print_table(Table(f"{pair.a} and {pair.b}", ["", "agreed", "Cohen's\nkappa", "n"], rows))
-        disputed = pair.agreement.disputed
-        if disputed:
-            more = f" and {len(disputed) - 10} more (--json lists all)" if len(disputed) > 10 else ""
-            out.print(f"Disputed: {printable(', '.join(disputed[:10]))}{more}")
+        groups = {"overall": pair.agreement.overall, **pair.agreement.by_type}
+        print_table(tabulate(f"{pair.a} and {pair.b}", columns, groups.items()))
+        if disputed := pair.agreement.disputed:
+            more = " (--json lists all)" if len(disputed) > _DISPUTED else ""
+            out.print(f"Disputed: {printable(listed(disputed, _DISPUTED))}{more}")
 
 
 def show_audit(audited: "list[AuditedScore]") -> None:
     """Print the scores with and without the questions whose gold label is disputed."""
     for one in audited:
-        groups = (
-            ("overall", one.score, one.ceiling.overall),
-            *((n, s, one.ceiling.by_type[n]) for n, s in one.by_type.items()),
-        )
-        rows = [
-            [
-                name,
-                _percent(score.mean),
-                str(score.n),
-                _percent(score.undisputed_mean),
-                str(score.undisputed_n),
-                _percent(top),
-            ]
-            for name, score, top in groups
+        columns: list[Column[tuple[str, AuditedMean, float | None]]] = [
+            Column("", lambda row: row[0], "text"),
+            Column(one.metric, lambda row: percent(row[1].mean)),
+            Column("n", lambda row: row[1].n),
+            Column("without\ndisputed", lambda row: percent(row[1].undisputed_mean)),
+            Column("n", lambda row: row[1].undisputed_n),
+            Column("ceiling", lambda row: percent(row[2])),
         ]
-        columns = ["", one.metric, "n", "without\ndisputed", "n", "ceiling"]
+        by_type = [(name, score, one.ceiling.by_type[name]) for name, score in one.by_type.items()]
         title = f"Audit: {one.disputed} of the gold answers are disputed, by {one.judge}"
-        print_table(Table(title, columns, rows))
+        print_table(tabulate(title, columns, [("overall", one.score, one.ceiling.overall), *by_type]))
     if audited:
         out.print("The audit is an opinion about the labels. The official score is over all questions.")
-
-
-def _percent(value: float | None) -> str:
-    from longmemeval.report.tables.cells import percent
-
-    return "-" if value is None else percent(value)

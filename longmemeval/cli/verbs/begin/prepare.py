@@ -13,7 +13,7 @@ from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.progress import Shown
 from longmemeval.cli.output import err, out, print_json, printable
 from longmemeval.core.options import WHAT, Flag, words_of
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.text.figures import count_of
 from longmemeval.errors import HarnessError
 from longmemeval.pipeline.prepare.options import PrepareOptions
 from longmemeval.results.selection import Selection

@@ -15,7 +15,7 @@ from longmemeval.cli.options.like import LikeAnother
 from longmemeval.cli.options.progress import Shown
 from longmemeval.cli.output import err, out, print_json, printable
 from longmemeval.core.options import MODEL, OUTPUT, Flag
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.text.figures import count_of, listed
 from longmemeval.pipeline.run.options import AnsweringOptions
 from longmemeval.reading.options import ReadingOptions
 from longmemeval.results.selection import Selection
@@ -233,6 +233,5 @@ def show(report: "RunReport") -> None:
         for line in report.errors:
             err.print(f"  {printable(line)}")
     if report.empty:
-        more = f" and {len(report.empty) - 10} more" if len(report.empty) > 10 else ""
-        named = ", ".join(report.empty[:10])
-        err.print(printable(f"Nothing but empty replies: {count_of(len(report.empty), 'question')}: {named}{more}"))
+        empty = f"{count_of(len(report.empty), 'question')}: {listed(report.empty, 10)}"
+        err.print(printable(f"Nothing but empty replies: {empty}"))

@@ -149,9 +149,9 @@ def show(comparison: "Comparison", shown: Details = _NO_DETAILS, *, command: str
         shown: what is shown on request.
         command: the command line that takes the options for more; empty: the one that was given.
     """
+    from longmemeval.core.tables.layout import legend
     from longmemeval.report.tables import comparison as made
     from longmemeval.report.tables.footnotes import marks_line, short_notes
-    from longmemeval.report.tables.layout import legend
 
     out.print(f"[bold]{printable(comparison.verdict.text)}[/]")
     out.print()

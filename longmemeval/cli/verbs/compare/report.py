@@ -10,7 +10,7 @@ from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.output import out, printable
 from longmemeval.cli.published import Published
 from longmemeval.core.options import OUTPUT, Flag
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.text.figures import count_of
 from longmemeval.report.options import ReportOptions
 
 

@@ -4,7 +4,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from msgspec import structs
 
 from longmemeval.cli.estimates import show_sweep
 from longmemeval.cli.next_step import command_line
@@ -14,9 +13,9 @@ from longmemeval.cli.options.progress import Shown
 from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
 from longmemeval.cli.verbs.compare.compare import show as show_comparison
 from longmemeval.core.options import LIMITS, OUTPUT, Flag
-from longmemeval.core.text.plural import count_of
-from longmemeval.report.tables.layout import fits, legend, lettered
-from longmemeval.report.tables.table import Table
+from longmemeval.core.tables.layout import fits, legend, lettered
+from longmemeval.core.tables.table import Column, tabulate
+from longmemeval.core.text.figures import count, count_of, percent
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.sweep.sweep import SweepComparison, SweepReport
@@ -83,40 +82,29 @@ def show(report: "SweepReport") -> None:
     out.print(printable(f"Runs: {report.results}/{report.name}_*"))
 
 
-def _count(value: float | None) -> str:
-    return "-" if value is None else f"{value:,.0f}"
-
-
 def _show_front(compared: "SweepComparison") -> None:
+    from longmemeval.report.tables.cells import cost_text
     from longmemeval.report.tables.comparison import run_letters
-    from longmemeval.report.tables.effort import PERCENTILES
+    from longmemeval.report.tables.effort import latency_columns
 
     summaries = {run.summary.run_id: run.summary for run in compared.comparison.runs}
-    rows = [[point.name, *_front_row(summaries[point.name], point.name in compared.front)] for point in compared.points]
     metric = compared.comparison.runs[0].summary.metrics.judge.metric
-    columns = ["run", "on the\nfront", metric, "prompt\ntokens", *PERCENTILES, "cost"]
+    columns: list[Column[RunSummary]] = [
+        Column("run", lambda run: run.run_id, "text"),
+        Column("on the\nfront", lambda run: "●" if run.run_id in compared.front else "", "text"),
+        Column(metric, lambda run: percent(run.metrics.overall.accuracy)),
+        Column("prompt\ntokens", lambda run: count(run.mean_prompt_tokens)),
+        *latency_columns(lambda run: run),
+        Column("cost", lambda run: cost_text(run.costs.total)),
+    ]
     title = f"Pareto front: {metric} against tokens, latency (both p50, in ms) and cost, judge {compared.judge}"
-    # The percentiles that say least go first.
-    table = Table(title, columns, rows, left=frozenset({0, 1}), drop=(5, 7, 9, 4, 6))
+    table = tabulate(title, columns, [summaries[point.name] for point in compared.points])
     if not fits(table, out.width):
-        called = lettered([run.summary.run_id for run in compared.comparison.runs])
-        table = structs.replace(table, rows=[[called[row[0]], *row[1:]] for row in rows])
+        called = lettered(list(summaries))
+        table = table.named(called)
         if not run_letters(compared.comparison, out.width):
             print_lines(legend(called))
     print_table(table)
-
-
-def _front_row(summary: "RunSummary", on_front: bool) -> list[str]:
-    from longmemeval.report.tables.cells import cost_text, percent
-    from longmemeval.report.tables.effort import latency_cells
-
-    return [
-        "●" if on_front else "",
-        percent(summary.metrics.overall.accuracy),
-        _count(summary.mean_prompt_tokens),
-        *latency_cells(summary.latency),
-        cost_text(summary.costs.total),
-    ]
 
 
 def _document(report: "SweepReport") -> dict[str, object]:

@@ -10,7 +10,7 @@ from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import Verbs
 from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
 from longmemeval.core.options import LIMITS, Flag
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.text.figures import count_of
 from longmemeval.pipeline.judge_check.options import CheckOptions
 from longmemeval.results.selection import Selection
 
@@ -58,7 +58,7 @@ def check(
             print_json({"estimate": _document(checking, estimate)})
         elif estimate.work.calls:
             out.print(f"{plants}.")
-            show_stages(["stage"], [([estimate.name], estimate)])
+            show_stages([estimate])
         else:
             out.print(f"{plants}; no model is called.")
         return

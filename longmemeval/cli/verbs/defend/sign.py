@@ -9,7 +9,7 @@ from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.output import out, print_json, printable
 from longmemeval.core.options import WHAT, Flag
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.text.figures import count_of
 
 
 def register(app: typer.Typer) -> None:

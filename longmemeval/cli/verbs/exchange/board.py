@@ -10,7 +10,7 @@ from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import Verbs
 from longmemeval.cli.output import err, out, print_json, printable
 from longmemeval.core.options import OUTPUT, WHAT, Flag
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.text.figures import count_of
 
 app = typer.Typer(
     cls=Verbs,

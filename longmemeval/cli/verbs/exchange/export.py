@@ -1,5 +1,7 @@
 """`longmemeval export`."""
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -9,10 +11,11 @@ from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.output import err, out, print_json, printable
 from longmemeval.core.options import OUTPUT, Flag
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.text.figures import count_of
 from longmemeval.results.options import MovedDataset
 
 if TYPE_CHECKING:
+    from longmemeval.results.formats.export_questions import TableFormat
     from longmemeval.settings import Folders
 
 
@@ -23,7 +26,10 @@ def register(app: typer.Typer) -> None:
 
 def export(
     runs: shared.Runs,
-    format: Annotated[Literal["official", "trec", "csv"], Flag(OUTPUT, "FORMAT", "official, trec or csv.")],
+    format: Annotated[
+        Literal["official", "trec", "csv", "jsonl", "parquet"],
+        Flag(OUTPUT, "FORMAT", "official, trec, csv, jsonl or parquet."),
+    ],
     places: shared.Places,
     output: Annotated[Path | None, Flag(OUTPUT, "DIR", "Folder for the files [default: the run's folder].")] = None,
     dataset: MovedDataset = None,
@@ -36,14 +42,23 @@ def export(
     trec: the rankings of a `retrieval` run and the qrels, for trec_eval.
 
     csv: one row per question. Cells that a spreadsheet would run as a formula begin with an apostrophe.
+
+    jsonl, parquet: the same rows for data frames and data set hubs, with a data set card beside them.
     """
     where = places.folders()
-    write = {"trec": _trec, "csv": _csv, "official": _official}[format]
+    write: dict[str, Callable[[str, Path | None, str | None, Folders, bool], object]] = {
+        "trec": _trec,
+        "official": _official,
+        "csv": partial(_table, "csv"),
+        "jsonl": partial(_table, "jsonl"),
+        "parquet": partial(_table, "parquet"),
+    }
     run_ids = runs.named(where, rankings=format == "trec")
     # Files of several runs do not take each other's place.
     several = output is not None and len(run_ids) > 1
     written = [
-        write(run_id, output / run_id if output and several else output, dataset, where, as_json) for run_id in run_ids
+        write[format](run_id, output / run_id if output and several else output, dataset, where, as_json)
+        for run_id in run_ids
     ]
     if as_json:
         print_json(written[0] if len(written) == 1 else {"runs": written})
@@ -62,13 +77,17 @@ def _trec(run_id: str, output: Path | None, dataset: str | None, where: "Folders
     return written
 
 
-def _csv(run_id: str, output: Path | None, dataset: str | None, where: "Folders", as_json: bool) -> object:
-    from longmemeval.results.formats.export_csv import export_csv
+def _table(
+    format: "TableFormat", run_id: str, output: Path | None, dataset: str | None, where: "Folders", as_json: bool
+) -> object:
+    from longmemeval.results.formats.export_questions import export_questions
 
-    written = export_csv(run_id, output, dataset=dataset, where=where)
+    written = export_questions(run_id, output, format=format, dataset=dataset, where=where)
     if as_json:
         return written
     out.print(f"{written.part or count_of(written.questions, 'question')}: {printable(written.file)}")
+    if written.card:
+        out.print(f"Data set card: {printable(written.card)}")
     if written.protocol_note:
         err.print(printable(written.protocol_note))
     return written

@@ -10,7 +10,7 @@ from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
 from longmemeval.core.options import OUTPUT, Flag
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.text.figures import count_of, listed
 
 
 def register(app: typer.Typer) -> None:
@@ -72,5 +72,4 @@ def import_run(
 def tell(questions: tuple[str, ...], one: str, several: str, what: str) -> None:
     """Count and name on standard error what does not fit."""
     if questions:
-        more = ", …" if len(questions) > 5 else ""
-        err.print(f"{count_of(len(questions), one, several)} {what}: {printable(', '.join(questions[:5]))}{more}")
+        err.print(f"{count_of(len(questions), one, several)} {what}: {printable(listed(questions, 5))}")

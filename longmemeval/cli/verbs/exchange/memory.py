@@ -17,7 +17,7 @@ from longmemeval.llm.options import ModelOptions
 
 if TYPE_CHECKING:
     from longmemeval.memory.external.contract_check.findings import Finding
-    from longmemeval.memory.products.adapter import Description
+    from longmemeval.memory.products.adapter import Adapter, Description
     from longmemeval.memory.products.installed import Installed
 
 app = typer.Typer(cls=Verbs, help="Write a memory system of your own, install others, and try one.")
@@ -97,22 +97,22 @@ def _count(installed: "Installed") -> str:
 
 
 def _show_products() -> None:
+    from longmemeval.core.tables.table import Column, tabulate
     from longmemeval.memory.products.installed import place_of
     from longmemeval.memory.products.known import all_adapters
-    from longmemeval.report.tables.table import Table
 
-    rows = [
-        [
-            one.name,
-            "; ".join(filter(None, (one.description.summary, one.description.remark))),
-            _pins(one.description),
-            f"{one.description.megabytes:,}",
-            "yes" if place_of(one).installed else "no",
-        ]
-        for one in all_adapters()
+    columns: list[Column[Adapter]] = [
+        Column("name", lambda one: one.name, "text"),
+        Column(
+            "what it is",
+            lambda one: "; ".join(filter(None, (one.description.summary, one.description.remark))),
+            "prose",
+        ),
+        Column("packages", lambda one: _pins(one.description), "prose"),
+        Column("MB", lambda one: one.description.megabytes),
+        Column("installed", lambda one: place_of(one).installed is not None, "text"),
     ]
-    columns = ["name", "what it is", "packages", "MB", "installed"]
-    print_table(Table("", columns, rows, left=frozenset({0, 1, 2, 4}), prose=frozenset({1, 2})))
+    print_table(tabulate("", columns, all_adapters()))
     err.print("Install one with: longmemeval memory install NAME")
 
 

@@ -9,7 +9,7 @@ from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.output import out, print_json, printable
 from longmemeval.core.options import OUTPUT, Flag
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.text.figures import count_of
 from longmemeval.results.options import MovedDataset
 
 if TYPE_CHECKING:

@@ -52,24 +52,19 @@ def doors() -> "list[Registry[Any]]":
 
 
 def _show(found: "list[Plugin]", problems: "list[Plugin]") -> None:
+    from longmemeval.core.tables.table import Column, tabulate
     from longmemeval.memory.products.known import all_adapters
     from longmemeval.plugins import MEMORY
-    from longmemeval.report.tables.table import Table
 
     remarks = {(MEMORY, one.name): one.description.remark for one in all_adapters()}
-    rows = [
-        [
-            plugin.group,
-            plugin.name,
-            plugin.package,
-            plugin.version,
-            "cannot be used" if plugin.problem else remarks.get((plugin.group, plugin.name), ""),
-        ]
-        for plugin in found
+    columns: list[Column[Plugin]] = [
+        Column("group", lambda one: one.group, "text"),
+        Column("name", lambda one: one.name, "text"),
+        Column("package", lambda one: one.package, "text"),
+        Column("version", lambda one: one.version, "text"),
+        Column("", lambda one: "cannot be used" if one.problem else remarks.get((one.group, one.name), ""), "prose"),
     ]
-    print_table(
-        Table("", ["group", "name", "package", "version", ""], rows, left=frozenset(range(5)), prose=frozenset({4}))
-    )
+    print_table(tabulate("", columns, found))
     for plugin in problems:
         out.print(f"[bold]{printable(plugin.name or plugin.package)}[/]: {printable(plugin.problem)}")
     if not problems:

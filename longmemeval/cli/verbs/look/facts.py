@@ -11,13 +11,13 @@ from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.output import out, print_json, print_lines, print_table, printable
 from longmemeval.core.options import OUTPUT, WHAT, Flag
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.tables.table import Column, tabulate
+from longmemeval.core.text.figures import count_of
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.report.tables.table import Table
 
 if TYPE_CHECKING:
     from longmemeval.memory.engram.engine import Engine
-    from longmemeval.memory.engram.recall.profiles import Profile
+    from longmemeval.memory.engram.recall.profiles import Profile, Trait
     from longmemeval.memory.engram.records import Fact
 
 _DATES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"]
@@ -116,34 +116,30 @@ def _show_profiles(profiles: "list[Profile]", haystack_id: str, as_of: datetime 
     if as_json:
         print_json(profiles)
         return
-    rows = [
-        [one.subject, trait.predicate, trait.text, ", ".join(trait.episode_ids)]
-        for one in profiles
-        for trait in one.traits
+    columns: list[Column[tuple[str, Trait]]] = [
+        Column("subject", lambda row: row[0], "text"),
+        Column("predicate", lambda row: row[1].predicate, "text"),
+        Column("what holds", lambda row: row[1].text, "prose"),
+        Column("messages", lambda row: ", ".join(row[1].episode_ids), "prose"),
     ]
     when = f" on {as_of:%Y-%m-%d}" if as_of else ""
     title = f"Haystack {haystack_id}{when}: {count_of(len(profiles), 'profile')}"
-    columns = ["subject", "predicate", "what holds", "messages"]
-    print_table(Table(title, columns, rows, left=frozenset(range(4)), prose=frozenset({2, 3})))
+    print_table(tabulate(title, columns, [(one.subject, trait) for one in profiles for trait in one.traits]))
 
 
 def _show(found: "list[Fact]", haystack_id: str, as_of: datetime | None) -> None:
-    rows = [
-        [
-            fact.subject,
-            fact.predicate,
-            fact.object + (" (disputed)" if fact.disputed else ""),
-            f"{fact.valid_at:%Y-%m-%d}",
-            f"{fact.invalid_at:%Y-%m-%d}" if fact.invalid_at else "now",
-            f"{fact.created_at:%Y-%m-%d}",
-            ", ".join(fact.episode_ids),
-        ]
-        for fact in found
+    columns: list[Column[Fact]] = [
+        Column("subject", lambda fact: fact.subject, "text"),
+        Column("predicate", lambda fact: fact.predicate, "text"),
+        Column("object", lambda fact: fact.object + (" (disputed)" if fact.disputed else ""), "prose"),
+        Column("from", lambda fact: f"{fact.valid_at:%Y-%m-%d}", "text"),
+        Column("until", lambda fact: f"{fact.invalid_at:%Y-%m-%d}" if fact.invalid_at else "now", "text"),
+        Column("learned", lambda fact: f"{fact.created_at:%Y-%m-%d}", "text"),
+        Column("messages", lambda fact: ", ".join(fact.episode_ids), "prose"),
     ]
     when = f" on {as_of:%Y-%m-%d}" if as_of else ""
-    title = f"Haystack {haystack_id}{when}: {count_of(len(rows), 'fact')}"
-    columns = ["subject", "predicate", "object", "from", "until", "learned", "messages"]
-    print_table(Table(title, columns, rows, left=frozenset(range(7)), prose=frozenset({2, 6})))
+    title = f"Haystack {haystack_id}{when}: {count_of(len(found), 'fact')}"
+    print_table(tabulate(title, columns, found))
 
 
 def _put(drawn: str, output: Path | None) -> None:

@@ -9,14 +9,14 @@ from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.output import out, print_json, print_table, printable
 from longmemeval.core.options import OUTPUT, WHAT, Flag
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.tables.table import Column, tabulate
+from longmemeval.core.text.figures import count_of
 from longmemeval.llm.options import ApiBase, ModelOptions, QueryModel
 from longmemeval.pipeline.run.options import Prepared
-from longmemeval.report.tables.table import Table
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.inspect.inspect import Inspection, Recalled
-    from longmemeval.records import RecalledItem, Session
+    from longmemeval.records import Recall, RecalledItem, Session
 
 
 def register(app: typer.Typer) -> None:
@@ -94,19 +94,15 @@ def _show_questions(inspection: "Inspection") -> None:
 
 
 def _show_sessions(inspection: "Inspection") -> None:
-    rows = [
-        [
-            str(number),
-            one.session_id,
-            one.date_text,
-            str(len(one.turns)),
-            _brief(_opening(one)),
-        ]
-        for number, one in enumerate(inspection.sessions, start=1)
+    columns: list[Column[tuple[int, Session]]] = [
+        Column("#", lambda row: row[0]),
+        Column("session", lambda row: row[1].session_id, "text"),
+        Column("date", lambda row: row[1].date_text, "text"),
+        Column("turns", lambda row: len(row[1].turns)),
+        Column("begins", lambda row: _brief(_opening(row[1])), "prose"),
     ]
-    title = f"Haystack {inspection.haystack_id}: {count_of(len(rows), 'session')}"
-    columns = ["#", "session", "date", "turns", "begins"]
-    print_table(Table(title, columns, rows, left=frozenset({1, 2, 4}), prose=frozenset({4})))
+    title = f"Haystack {inspection.haystack_id}: {count_of(len(inspection.sessions), 'session')}"
+    print_table(tabulate(title, columns, enumerate(inspection.sessions, start=1)))
 
 
 def _opening(session: "Session") -> str:
@@ -139,11 +135,13 @@ def _show_stored(inspection: "Inspection") -> None:
 
 
 def _show_recall_table(inspection: "Inspection") -> None:
-    rows = [_recall_row(one) for one in inspection.recalled]
-    columns = ["memory", "messages", "tokens", "best hits"]
-    print_table(
-        Table("What each configuration would recall", columns, rows, left=frozenset({0, 3}), prose=frozenset({3}))
-    )
+    columns: list[Column[Recalled]] = [
+        Column("memory", lambda one: one.memory, "text"),
+        Column("messages", lambda one: _messages(one.recall) if one.recall else None),
+        Column("tokens", lambda one: one.recall.tokens if one.recall else None),
+        Column("best hits", lambda one: _best_hits(one.recall) if one.recall else one.problem, "prose"),
+    ]
+    print_table(tabulate("What each configuration would recall", columns, inspection.recalled))
 
 
 def _show_recalls(inspection: "Inspection") -> None:
@@ -166,13 +164,13 @@ def _item_line(item: "RecalledItem") -> str:
     return f"[dim]{date} {printable(source)}[/][bold]{rank}[/] {said}"
 
 
-def _recall_row(one: "Recalled") -> list[str]:
-    if one.recall is None:
-        return [one.memory, "-", "-", one.problem]
-    ranked = sorted((item for item in one.recall.items if item.rank is not None), key=lambda item: item.rank or 0)
-    hits = "; ".join(f"{item.score or 0:.2f} {_brief(item.text, 40)}" for item in ranked[:3])
-    count = sum(item.kind == "message" for item in one.recall.items)
-    return [one.memory, str(count), f"{one.recall.tokens:,}", hits]
+def _messages(recall: "Recall") -> int:
+    return sum(item.kind == "message" for item in recall.items)
+
+
+def _best_hits(recall: "Recall") -> str:
+    ranked = sorted((item for item in recall.items if item.rank is not None), key=lambda item: item.rank or 0)
+    return "; ".join(f"{item.score or 0:.2f} {_brief(item.text, 40)}" for item in ranked[:3])
 
 
 def _brief(text: str, length: int = 60) -> str:

@@ -10,16 +10,17 @@ from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.output import out, print_json, print_lines, print_table, printable, tell_omitted
 from longmemeval.cli.verbs.look.status import show as show_progress
 from longmemeval.core.options import OUTPUT, WHAT, Flag
-from longmemeval.core.text.plural import count_of
+from longmemeval.core.tables.table import Column, tabulate
+from longmemeval.core.text.figures import count, count_of, percent
 from longmemeval.errors import HarnessError
-from longmemeval.report.tables.cells import WARNED, percent
+from longmemeval.report.tables.cells import WARNED
 from longmemeval.report.tables.footnotes import warning_codes
-from longmemeval.report.tables.table import Table
 from longmemeval.results.listing import DAMAGED
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
+    from longmemeval.pipeline.status.runs import RunState
     from longmemeval.results.listing import ListedRun
     from longmemeval.results.scores.warnings import ScoreWarning
     from longmemeval.settings import Folders
@@ -76,9 +77,7 @@ def runs(
         out.print("There are no runs yet." if every else "No run matches. Without filters, all runs are listed.")
         return
     warnings, unknown = _warnings(found, where)
-    columns = ["run", "memory", "model", "data set", "status", "questions", "score", "judge", "started"]
-    rows = [_row(one, where, bool(warnings.get(one.run))) for one in found]
-    print_table(Table("", columns, rows, left=frozenset({0, 1, 2, 3, 4, 7, 8}), drop=(8, 3, 7, 2, 1)))
+    print_table(tabulate("", _columns(warnings), [(one, _state(one, where)) for one in found]))
     if codes := warning_codes([(one.run, warnings[one.run]) for one in found if one.run in warnings]):
         out.print(printable(codes))
     if unknown:
@@ -104,24 +103,40 @@ def _warnings(found: "Sequence[ListedRun]", where: "Folders") -> "tuple[dict[str
     return warnings, len(graded) - len(warnings)
 
 
-def _row(one: "ListedRun", where: "Folders", is_warned: bool) -> list[str]:
+def _state(one: "ListedRun", where: "Folders") -> "RunState | None":
+    """Return how far a run is that has not ended."""
     from longmemeval.pipeline.status.runs import RunWatch, is_unfinished
-    from longmemeval.report.tables.status import progress
 
     folder = where.results_dir / one.run
-    state = RunWatch(folder).look() if one.status != DAMAGED and is_unfinished(folder) else None
-    open_ones = one.answered is not None and one.answered < one.questions
-    questions = f"{one.answered:,} of {one.questions:,}" if open_ones else f"{one.questions:,}"
-    score = one.scores[0] if one.scores else None
-    memory = f"{one.memory} (retrieval)" if one.kind == "retrieval" else one.memory
+    return RunWatch(folder).look() if one.status != DAMAGED and is_unfinished(folder) else None
+
+
+def _columns(warnings: "Mapping[str, Sequence[ScoreWarning]]") -> "list[Column[tuple[ListedRun, RunState | None]]]":
     return [
-        one.run,
-        memory or "-",
-        one.model or "-",
-        one.dataset or "-",
-        state.state if state else one.status,
-        progress(state) if state else questions,
-        percent(score.value) + (f" {WARNED}" if is_warned else "") if score else "-",
-        score.judge if score else "-",
-        one.started_at[:16].replace("T", " "),
+        Column("run", lambda row: row[0].run, "text"),
+        Column("memory", lambda row: _memory(row[0]) or None, "text", drop=1),
+        Column("model", lambda row: row[0].model or None, "text", drop=2),
+        Column("data set", lambda row: row[0].dataset or None, "text", drop=4),
+        Column("status", lambda row: row[1].state if row[1] else row[0].status, "text"),
+        Column("questions", lambda row: _questions(*row)),
+        Column("score", lambda row: _score(row[0], f" {WARNED}" if warnings.get(row[0].run) else "")),
+        Column("judge", lambda row: row[0].scores[0].judge if row[0].scores else None, "text", drop=3),
+        Column("started", lambda row: row[0].started_at[:16].replace("T", " "), "text", drop=5),
     ]
+
+
+def _memory(one: "ListedRun") -> str:
+    return f"{one.memory} (retrieval)" if one.kind == "retrieval" else one.memory
+
+
+def _questions(one: "ListedRun", state: "RunState | None") -> str:
+    from longmemeval.report.tables.status import progress
+
+    if state:
+        return progress(state)
+    all_answered = one.answered is None or one.answered >= one.questions
+    return count(one.questions) if all_answered else f"{one.answered:,} of {one.questions:,}"
+
+
+def _score(one: "ListedRun", mark: str) -> str | None:
+    return percent(one.scores[0].value) + mark if one.scores else None

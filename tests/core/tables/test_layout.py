@@ -1,17 +1,30 @@
 """Tables fit the terminal: nothing is broken, what is left out is named."""
 
+from collections.abc import Sequence
+
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longmemeval.report.tables.layout import Fitted, fit, letters
-from longmemeval.report.tables.table import Table
+from longmemeval.core.tables.layout import Fitted, fit, letters
+from longmemeval.core.tables.table import Column, Kind, tabulate
 
-WIDE = Table(
+Row = Sequence[str]
+
+
+def cells(*titles: str, prose: Sequence[int] = (), drop: Sequence[int] = ()) -> list[Column[Row]]:
+    """Columns of rows of text; `drop`: places of those that may go, the first to go first."""
+
+    def column(place: int, title: str) -> Column[Row]:
+        kind: Kind = "prose" if place in prose else "figure" if place else "text"
+        return Column(title, lambda row: row[place], kind, len(drop) - drop.index(place) if place in drop else 0)
+
+    return [column(place, title) for place, title in enumerate(titles)]
+
+
+WIDE = tabulate(
     "t",
-    ["run", "score", "95 % interval", "verdict", "cost", "latency\np50"],
+    cells("run", "score", "95 % interval", "verdict", "cost", "latency\np50", prose=[3], drop=[5, 4]),
     [["some-run-id", "50.0 %", "[38.1, 63.6]", "better by 27.3 points than all", "$0.1234", "12.5"]],
-    prose=frozenset({3}),
-    drop=(5, 4),
 )
 
 
@@ -36,13 +49,14 @@ def test_columns_go_by_rank_and_are_named() -> None:
     assert fit(WIDE, 66).left_out == ["latency p50"]
     narrow = fit(WIDE, 54)
     assert narrow.left_out == ["cost", "latency p50"]
-    assert narrow.blocks[0].table.columns == ["run", "score", "95 % interval", "verdict"]
+    assert narrow.blocks[0].table.headings == ["run", "score", "95 % interval", "verdict"]
 
 
 def test_a_table_without_ranks_is_continued_below() -> None:
-    table = Table("t", ["run", *(f"type {n}" for n in range(6))], [["A", *(f"[{n}.0, {n}.5]" for n in range(6))]])
+    columns = cells("run", *(f"type {n}" for n in range(6)))
+    table = tabulate("t", columns, [["A", *(f"[{n}.0, {n}.5]" for n in range(6))]])
     fitted = fit(table, 42)
-    assert [block.table.columns[1:] for block in fitted.blocks] == [
+    assert [block.table.headings[1:] for block in fitted.blocks] == [
         ["type 0", "type 1", "type 2"],
         ["type 3", "type 4", "type 5"],
     ]
@@ -51,7 +65,7 @@ def test_a_table_without_ranks_is_continued_below() -> None:
 
 
 def test_letters_where_ids_are_long_or_tables_wide() -> None:
-    table = Table("t", ["run"], [["x" * 20]])
+    table = tabulate("t", cells("run"), [["x" * 20]])
     assert letters(["a", "b"], [table], 80) == {}
     assert letters(["a", "b"], [table], 20) == {"a": "A", "b": "B"}
     assert letters(["a", "b" * 31], [table], None) == {"a": "A", "b" * 31: "B"}
@@ -62,13 +76,13 @@ CELLS = st.text(alphabet="abc .,[]%", max_size=20)
 
 @given(st.lists(st.lists(CELLS, min_size=4, max_size=4), min_size=1, max_size=3), st.integers(20, 120))
 def test_nothing_wider_than_the_terminal_unless_two_columns_are(rows: list[list[str]], width: int) -> None:
-    table = Table("", ["a", "b", "c", "d"], rows, prose=frozenset({1}), drop=(3, 2))
+    table = tabulate("", cells("a", "b", "c", "d", prose=[1], drop=[3, 2]), rows)
     fitted = fit(table, width)
     whole = max(len(cell) for row in rows for cell in row)
     if 2 * whole + 5 <= width:
         assert total(fitted) <= width
     for block in fitted.blocks:
-        for place, columns in enumerate(zip(block.table.columns, *block.table.rows, strict=True)):
+        for place, columns in enumerate(zip(block.table.headings, *block.table.rows, strict=True)):
             longest = max(len(cell) for cell in columns)
             words = max((len(word) for cell in columns for word in cell.split()), default=0)
-            assert block.widths[place] >= (words if place in block.table.prose else longest)
+            assert block.widths[place] >= (words if block.table.columns[place].kind == "prose" else longest)

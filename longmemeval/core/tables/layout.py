@@ -5,13 +5,15 @@ No word, figure or interval is ever broken.
 
 from collections.abc import Mapping, Sequence
 
-from msgspec import Struct, structs
+from msgspec import Struct
 from rich.cells import cell_len
 
-from longmemeval.report.tables.table import Table
+from longmemeval.core.tables.table import Table
+from longmemeval.core.text.figures import UNKNOWN
 
 _LEAST_PROSE = 12
 """Columns of prose are not squeezed further, where their text is longer."""
+_NOTHING = {"", "0", UNKNOWN, "$0", "0.0"}
 _LONG_ID = 30
 """Longer run ids go by letters wherever they would make a column."""
 
@@ -33,20 +35,44 @@ class Fitted(Struct, frozen=True):
 
 
 def fit(table: Table, width: int) -> Fitted:
-    """Return the table for a terminal of `width` characters."""
+    """Return the table for a terminal of `width` characters.
+
+    Of the columns that may go, those whose cells are all zero go first, then those that say nothing else of the rows.
+    """
     columns = list(range(len(table.columns)))
+    going = sorted((place for place in columns if table.columns[place].drop), key=lambda place: _worth(table, place))
     left_out: list[int] = []
-    for candidate in table.drop:
+    for candidate in going:
         if _least(table, columns) <= width:
             break
         columns.remove(candidate)
         left_out.append(candidate)
-    chosen = _only(table, columns)
+    for candidate in reversed(left_out):  # What went in vain, since a wider one had to go after it, comes back.
+        more = sorted([*columns, candidate])
+        if _least(table, more) <= width and not _texts(table, candidate) <= _NOTHING:
+            columns = more
+    chosen = table.only(columns)
     fits = _least(chosen, range(len(columns))) <= width
     groups = [list(range(len(columns)))] if fits else _groups(chosen, width)
-    blocks = [_block(_only(chosen, group), width) for group in groups]
-    blocks[1:] = [structs.replace(one, table=structs.replace(one.table, title="")) for one in blocks[1:]]
-    return Fitted(blocks, [" ".join(table.columns[index].split()) for index in sorted(left_out)])
+    tables = [chosen.only(groups[0]), *(chosen.only(group).with_title("") for group in groups[1:])]
+    missing = [one_line(column.title) for place, column in enumerate(table.columns) if place not in columns]
+    return Fitted([_block(one, width) for one in tables], missing)
+
+
+def _worth(table: Table, place: int) -> tuple[bool, bool, int]:
+    """Return how much a column says, the least first."""
+    column, cells = table.columns[place], _texts(table, place)
+    alike = len(table.rows) > 1 and len(cells) == 1 and (column.kind == "text" or cells <= _NOTHING)
+    return cells != {"0"}, not alike, -column.drop
+
+
+def _texts(table: Table, place: int) -> set[str]:
+    return {row[place] for row in table.rows}
+
+
+def one_line(text: str) -> str:
+    """Return a heading, or a cell, without its line ends."""
+    return " ".join(text.split())
 
 
 def fits(table: Table, width: int) -> bool:
@@ -82,25 +108,14 @@ def letter_of(index: int) -> str:
     return chr(ord("A") + place) + (str(round_ + 1) if round_ else "")
 
 
-def _only(table: Table, columns: Sequence[int]) -> Table:
-    """Return the table with these of its columns."""
-    return Table(
-        table.title,
-        [table.columns[index] for index in columns],
-        [[row[index] for index in columns] for row in table.rows],
-        frozenset(place for place, index in enumerate(columns) if index in table.left),
-        frozenset(place for place, index in enumerate(columns) if index in table.prose),
-        table.apart,
-    )
-
-
 def _block(table: Table, width: int) -> Block:
     """Columns as wide as their text; columns of prose share what is left."""
     natural = _naturals(table)
     widths = [_least_of(table, index) for index in range(len(natural))]
     spare = width - _total(widths)
-    for index in sorted(table.prose, key=lambda index: natural[index] - widths[index]):
-        wanting = sum(natural[one] > widths[one] for one in table.prose)
+    prose = [index for index, column in enumerate(table.columns) if column.kind == "prose"]
+    for index in sorted(prose, key=lambda index: natural[index] - widths[index]):
+        wanting = sum(natural[one] > widths[one] for one in prose)
         more = min(natural[index] - widths[index], max(spare, 0) // max(wanting, 1))
         widths[index] += more
         spare -= more
@@ -124,7 +139,7 @@ def _least(table: Table, columns: Sequence[int]) -> int:
 
 def _least_of(table: Table, index: int) -> int:
     natural = _natural(table, index)
-    if index not in table.prose:
+    if table.columns[index].kind != "prose":
         return natural
     words = max((cell_len(word) for text in _cells(table, index) for word in text.split()), default=0)
     return max(words, min(natural, _LEAST_PROSE))
@@ -139,7 +154,7 @@ def _natural(table: Table, index: int) -> int:
 
 
 def _cells(table: Table, index: int) -> list[str]:
-    return [table.columns[index], *(row[index] for row in table.rows)]
+    return [table.columns[index].title, *(row[index] for row in table.rows)]
 
 
 def _total(widths: Sequence[int]) -> int:

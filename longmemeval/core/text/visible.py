@@ -1,4 +1,4 @@
-"""Text from data made safe to show."""
+"""Text from data made safe to show, in documents and in terminals."""
 
 import re
 
@@ -10,3 +10,8 @@ _INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u
 def visible(text: str) -> str:
     """Return the text with invisible characters written out as `⟨U+202E⟩`; tabs and line ends stay."""
     return _INVISIBLE.sub(lambda match: f"⟨U+{ord(match[0]):04X}⟩", text)
+
+
+def escaped(text: str) -> str:
+    r"""Return the text with what a terminal would act on written as escapes such as `\x1b`; tabs and line ends stay."""
+    return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)

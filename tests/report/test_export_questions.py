@@ -1,15 +1,18 @@
-"""`export --format csv`: one row per question, safe in a spreadsheet."""
+"""`export --format csv`, `jsonl` and `parquet`: one row per question, safe in a spreadsheet."""
 
 import csv
 import io
+import json
 import re
 from pathlib import Path
 
 import pytest
+import yaml
 
+from longmemeval.core.tables import render
 from longmemeval.errors import HarnessError
 from longmemeval.records import Answer
-from longmemeval.results.formats.export_csv import export_csv
+from longmemeval.results.formats.export_questions import export_questions
 from tests.pipeline.graded_runs import F1, LENIENT, STRICT, grade, graded_run
 from tests.pipeline.helpers import colours, folders_in
 from tests.report.report_runs import HOSTILE, hostile_run, replace_answers, three_runs
@@ -21,7 +24,7 @@ def rows(file: str | Path) -> list[dict[str, str]]:
 
 
 def test_a_row_per_question_with_every_judge(tmp_path: Path) -> None:
-    written = export_csv("good", where=three_runs(tmp_path))
+    written = export_questions("good", where=three_runs(tmp_path))
     assert set(written.judges) == {STRICT.id, LENIENT.id}
     assert Path(written.file) == tmp_path / "results" / "good" / "csv" / "good.csv"
     table = rows(written.file)
@@ -61,7 +64,7 @@ def test_scores_and_missing_answers(tmp_path: Path) -> None:
     path = where.results_dir / "r" / "answers.jsonl"
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:2]))
     grade(dataset, where, "r", {"q0": 0.5, "q1": None}, judge=F1)
-    table = rows(export_csv("r", tmp_path / "out", where=where).file)
+    table = rows(export_questions("r", tmp_path / "out", where=where).file)
     assert [row[f"score {F1.id}"] for row in table] == ["0.5", "", ""]
     assert [row["status"] for row in table] == ["ok", "ok", "missing"]
     assert (table[2]["hypothesis"], table[2]["recalled"]) == ("", "")
@@ -74,7 +77,7 @@ def test_no_text_is_a_formula(tmp_path: Path, text: str) -> None:
     folder = graded_run(dataset, where, "r", [True], judge=STRICT)
     replace_answers(folder, lambda name: Answer(name, text, "ok", top_score=-1.5))
     grade(dataset, where, "r", {"q0": True}, judge=STRICT)
-    (row,) = rows(export_csv("r", where=where).file)
+    (row,) = rows(export_questions("r", where=where).file)
     assert (row["hypothesis"], row["gold"]) == (f"'{text}", f"'{text}")
     # A number is none.
     assert row["top_score"] == "-1.5"
@@ -82,7 +85,7 @@ def test_no_text_is_a_formula(tmp_path: Path, text: str) -> None:
 
 def test_any_text_survives(tmp_path: Path) -> None:
     where = hostile_run(tmp_path)
-    file = export_csv("one", where=where).file
+    file = export_questions("one", where=where).file
     data = Path(file).read_bytes()
     assert data.count(b"\r\n") == 3
     # Control characters are shown, for a terminal would obey them.
@@ -103,7 +106,7 @@ def test_an_ungraded_run_is_refused(tmp_path: Path) -> None:
     for file in (where.results_dir / "bad" / "metrics").iterdir():
         file.unlink()
     with pytest.raises(HarnessError, match="'bad' is not graded"):
-        export_csv("bad", where=where)
+        export_questions("bad", where=where)
 
 
 def test_the_command_says_where_the_file_is(tmp_path: Path) -> None:
@@ -111,3 +114,41 @@ def test_the_command_says_where_the_file_is(tmp_path: Path) -> None:
     done = longmemeval("export", "bad", "--format", "csv", "--output", "out", cwd=tmp_path)
     assert done.stdout == "12 questions: out/bad.csv\n"
     assert where.results_dir == tmp_path / "results"
+
+
+def test_json_lines_and_parquet_hold_the_same_rows_with_their_types(tmp_path: Path) -> None:
+    from pyarrow import parquet
+
+    where = three_runs(tmp_path)
+    lines = export_questions("good", where=where, format="jsonl")
+    read = [json.loads(line) for line in Path(lines.file).read_bytes().splitlines()]
+    written = export_questions("good", where=where, format="parquet")
+    table = parquet.read_table(written.file)
+    assert table.to_pylist() == read
+    types = dict(zip(table.schema.names, map(str, table.schema.types), strict=True))
+    assert types["error"] == "string", "nothing failed, and it is text all the same"
+    assert (types["recalled"], types["latency_ms"], types["unanswerable"]) == ("int64", "double", "bool")
+    assert [row["question_id"] for row in rows(export_questions("good", where=where).file)] == [
+        row["question_id"] for row in read
+    ]
+    assert read[0]["evidence_recall"] == 1.0
+    assert read[0][f"score {STRICT.id}"] is None
+
+
+def test_a_card_says_what_is_in_the_file(tmp_path: Path) -> None:
+    written = export_questions("one", tmp_path / "out", where=hostile_run(tmp_path), format="jsonl")
+    card = Path(written.card).read_text()
+    _, front, text = card.split("---\n", 2)
+    assert yaml.safe_load(front)["configs"] == [{"config_name": "default", "data_files": "one.jsonl"}]
+    first = json.loads(Path(written.file).read_bytes().splitlines()[0])
+    for column in first:
+        assert f"| {render.escape_markdown(column)} |" in text
+    assert "NOT the official judge" in text
+    assert "<script" not in re.sub(r"\\.", "", text)
+
+
+def test_the_command_names_file_and_card(tmp_path: Path) -> None:
+    where = three_runs(tmp_path)
+    done = longmemeval("export", "good", "--format", "jsonl", "--results-dir", where.results_dir, cwd=tmp_path)
+    assert re.search(r"12 questions: .*good\.jsonl\n", done.stdout)
+    assert re.search(r"Data set card: .*README\.md\n", done.stdout)
