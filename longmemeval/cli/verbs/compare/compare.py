@@ -1,9 +1,10 @@
 """`longmemeval compare`."""
 
+import os
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from msgspec.structs import asdict
@@ -13,6 +14,7 @@ from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
 from longmemeval.cli.published import Published
 from longmemeval.core.options import LIMITS, OUTPUT, WHAT, Flag
+from longmemeval.core.secrets.redaction import hide
 from longmemeval.results.options import JudgeId, MovedDataset
 
 if TYPE_CHECKING:
@@ -72,6 +74,10 @@ def compare(
     save_baseline: Annotated[Path | None, Flag(OUTPUT, "FILE", "Save a run for a later --against.")] = None,
     published: Published = None,
     seed: Annotated[int, Flag(metavar="N", help="Seed of the resampling.", minimum=0)] = 0,
+    format: Annotated[
+        Literal["github"] | None,
+        Flag(OUTPUT, "FORMAT", "github (a job summary in $GITHUB_STEP_SUMMARY, and annotations)."),
+    ] = None,
     as_json: shared.Json = False,
 ) -> None:
     """Compare graded runs.
@@ -95,6 +101,8 @@ def compare(
         raise typer.BadParameter("--save-baseline takes one run")
     if across and (against or save_baseline or published or common or details.questions):
         raise typer.BadParameter("--across takes no --against, --save-baseline, --published, --common or --questions")
+    if format and (across or as_json or any(astuple(details))):
+        raise typer.BadParameter("--format takes no --across, --json, --tables, --pairs, --notes or --questions")
     graded = load_graded(run_ids, where, judge=judge, dataset=dataset)
     if across:
         _show_across(graded, as_json=as_json)
@@ -109,6 +117,8 @@ def compare(
     figures = published_for(graded[0].asked.dataset, None if published == "all" else own) if published else ()
     if as_json:
         print_json(comparison_document(comparison, against=held, published=figures, questions=details.questions))
+    elif format:
+        _write_github(comparison, held, figures)
     else:
         show(comparison, details)
         print_lines(map(against_line, held))
@@ -119,6 +129,21 @@ def compare(
     if save_baseline is not None:
         save(graded[0], save_baseline)
         err.print(f"Baseline of {printable(run_ids[0])}: {printable(str(save_baseline))}")
+
+
+def _write_github(
+    comparison: "Comparison", held: "Sequence[AgainstBaseline]", figures: "Sequence[PublishedFigure]"
+) -> None:
+    """Add the job summary to the file that the runner names (elsewhere print it), and print the annotations."""
+    from longmemeval.report.github import annotations, job_summary
+
+    summary = hide(job_summary(comparison, held, figures)) + "\n"
+    if path := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(summary)
+    else:
+        out.file.write(summary)
+    out.file.write("".join(f"{line}\n" for line in annotations(comparison, held)))
 
 
 def _show_published(figures: "Sequence[PublishedFigure]", judge: "JudgeIdentity") -> None:

@@ -1,0 +1,43 @@
+"""A comparison for a workflow on GitHub: a job summary in Markdown, and annotations as lines of the log."""
+
+from collections.abc import Sequence
+
+from longmemeval.core.tables.render import escape_markdown
+from longmemeval.core.text.visible import visible
+from longmemeval.pipeline.compare.baseline import AgainstBaseline, regression
+from longmemeval.pipeline.compare.comparison import Comparison
+from longmemeval.report.plain import markdown
+from longmemeval.report.published import PublishedFigure
+from longmemeval.report.tables.comparison import against_line
+
+
+def job_summary(
+    comparison: Comparison, against: Sequence[AgainstBaseline] = (), published: Sequence[PublishedFigure] = ()
+) -> str:
+    """Return the summary in Markdown: each run and its baseline in a sentence, then the report's tables and notes."""
+    verdicts = [f"**{_heading(result)}.** {escape_markdown(against_line(result))}" for result in against]
+    return "\n\n".join([*verdicts, markdown(comparison, published)])
+
+
+def annotations(comparison: Comparison, against: Sequence[AgainstBaseline] = ()) -> list[str]:
+    """Return the annotations: an error for each run worse than its baseline, a notice for each other, then warnings.
+
+    Without a baseline the notice is the comparison's verdict. One line each, by GitHub's workflow commands
+    (https://docs.github.com/actions/reference/workflow-commands-for-github-actions).
+    """
+    lines = [_held(result) for result in against] or [_command("notice", "Verdict", comparison.verdict.text)]
+    return lines + [_command("warning", "Comparable with care", caution) for caution in comparison.cautions]
+
+
+def _held(result: AgainstBaseline) -> str:
+    if worse := regression([result]):
+        return _command("error", _heading(result), str(worse))
+    return _command("notice", _heading(result), against_line(result))
+
+
+def _heading(result: AgainstBaseline) -> str:
+    return "Worse than the baseline" if result.worse else "Not worse than the baseline"
+
+
+def _command(level: str, title: str, message: str) -> str:
+    return f"::{level} title={title}::{' '.join(visible(message).split()).replace('%', '%25')}"
