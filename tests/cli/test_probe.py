@@ -13,9 +13,9 @@ def test_the_command_says_the_result_first(tmp_path: Path, command: Command, mon
     done = command(line)
     assert done.code == 0
     assert done.stdout.splitlines()[0].startswith("bm25 passes ")
-    assert "oracle (must pass)" in done.stdout
-    assert "none (cannot pass)" in done.stdout
-    assert "probe --memory bm25 --seed 5" in done.stderr
+    assert "oracle (ceiling)" in done.stdout
+    assert "none (floor)" in done.stdout
+    assert f"The same lives again: longmemeval {line}" in done.stderr
     assert command(line).stdout.splitlines()[0] == done.stdout.splitlines()[0]
 
 

@@ -50,6 +50,10 @@ class ProbeReport(Struct, frozen=True):
     dataset: Path
     """File of the lives; other verbs take it as any data set."""
     seed: int
+    lives: int
+    """Number of lives of each length."""
+    sessions: tuple[int, ...]
+    """Their lengths."""
     questions: int
     memories: tuple[Probed, ...]
     """Memories in the order given, then the controls."""
@@ -126,7 +130,9 @@ def probe(
     )
     order = benchmark_of(dataset).types.order
     found = [_probed(configuration, run, order) for configuration, run in zip(configurations, ranked.runs, strict=True)]
-    return ProbeReport(path, seed, len(dataset), tuple(sorted(found, key=lambda one: one.control is not None)))
+    return ProbeReport(
+        path, seed, lives, sessions, len(dataset), tuple(sorted(found, key=lambda one: one.control is not None))
+    )
 
 
 def _with_controls(configurations: Sequence[MemoryConfiguration]) -> list[MemoryConfiguration]:

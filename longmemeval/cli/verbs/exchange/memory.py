@@ -188,7 +188,10 @@ def check(
     else:
         words = [word for setting in given for word in ("--set", setting)]
         words += [*words_of(parts), *words_of(reached)]
-        out.next(command_line("prepare", "--dataset", "sample", "--memory", spec, *words))
+        out.next(
+            command_line("probe", "--memory", spec, *words),
+            command_line("prepare", "--dataset", "sample", "--memory", spec, *words),
+        )
     if failed:
         raise typer.Exit(_FAILED)
 

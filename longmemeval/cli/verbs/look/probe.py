@@ -82,9 +82,12 @@ def show(report: "ProbeReport", memories: list[str], places: shared.Places) -> N
         out.print(printable(note))
     out.print(
         "Passed: the statement that answers is among the first 10 items, and none that is out of date, about somebody "
-        "else or planted is above it. Not tried: deleting, and how soon a new message is found."
+        "else or planted is above it. The floor cannot pass, the ceiling must. Not tried: deleting, and how soon a "
+        "new message is found."
     )
     words = [word for name in memories for word in ("--memory", name)]
-    again = command_line("probe", *words, "--seed", str(report.seed), places=places)
+    same = ["--seed", str(report.seed), "--lives", str(report.lives)]
+    same += [word for length in report.sessions for word in ("--sessions", str(length))]
+    again = command_line("probe", *words, *same, places=places)
     err.print(printable(f"The same lives again: {again}"))
     err.next(command_line("retrieval", "--dataset", str(report.dataset), *words, places=places))
