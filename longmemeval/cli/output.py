@@ -201,6 +201,15 @@ def print_table(table: "Table") -> None:
         out.print(escape(left_out))
 
 
+def print_answer(parts: "Iterable[str | Table]") -> None:
+    """Print lines and tables, the first line in bold: it is the answer."""
+    for place, part in enumerate(parts):
+        if not isinstance(part, str):
+            print_table(part)
+        else:
+            out.print(printable(part) if place else f"[bold]{printable(part)}[/]")
+
+
 def print_row(cells: Iterable[tuple[str, int | None]]) -> None:
     """Print one row of a table whose rows come one by one, at once.
 

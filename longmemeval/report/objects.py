@@ -1,29 +1,135 @@
-"""How the objects that Python users hold show themselves; `pipeline/` looks these functions up by name."""
+"""How the objects that Python users hold show themselves; those below look these functions up by name (`Showing`)."""
 
 from pathlib import Path
+from shutil import get_terminal_size
+from typing import TYPE_CHECKING, Any
+
+import msgspec
 
 from longmemeval.core.tables import render
-from longmemeval.core.tables.table import Table
+from longmemeval.core.tables.picture import Picture
+from longmemeval.core.tables.table import Table, frame
+from longmemeval.errors import HarnessError, nearest
+from longmemeval.pipeline.compare.compare import compare_runs
 from longmemeval.pipeline.compare.comparison import Comparison
+from longmemeval.pipeline.objects.run import Run
+from longmemeval.pipeline.status.runs import RunWatch
+from longmemeval.report.documents import comparison_document, evaluation_document
 from longmemeval.report.options import ReportFormat, ReportOptions
-from longmemeval.report.tables.answer import answer_of
+from longmemeval.report.page.templates import page_file
+from longmemeval.report.plain import NEEDS_BOOKTABS
+from longmemeval.report.plain import latex as comparison_latex
+from longmemeval.report.tables.answer import Answer, comparison_answer, evaluation_answer, run_answer
+from longmemeval.report.tables.run_frame import run_columns
 from longmemeval.report.write import write_report
+from longmemeval.results.formats.question_frame import Form, question_columns, question_rows
+from longmemeval.results.graded.graded_run import Evaluation
+from longmemeval.results.run_questions import RunQuestions, dataset_of
 
+if TYPE_CHECKING:
+    from pandas import DataFrame
+
+    from longmemeval.report.charts.charts import Chart
+
+Held = Run | Evaluation | Comparison
 _WIDTH = 100
 """Characters on a line where no terminal says how many."""
 _FORMATS: dict[str, ReportFormat] = {".md": "md", ".tex": "latex"}
+_TYPES: dict[Form, str] = {"text": "object", "integer": "Int64", "number": "float64", "truth": "boolean"}
+"""The types of a data frame's columns: they are the same where nothing in a column is known."""
 
 
-def comparison_text(comparison: Comparison, width: int = _WIDTH) -> str:
-    """Return a comparison as the terminal prints it."""
-    shown = [
-        render.text(one, width) if isinstance(one, Table) else render.wrapped(one, width)
-        for one in answer_of(comparison, width)
-    ]
+def text(held: Held) -> str:
+    """Return what a terminal prints of it, as wide as the terminal is."""
+    width = get_terminal_size((_WIDTH, 0)).columns
+    parts = _answer(held, width)
+    shown = [render.text(one, width) if isinstance(one, Table) else render.wrapped(one, width) for one in parts]
     return "\n".join(line.rstrip() for one in shown for line in one.splitlines() or [""])
 
 
-def comparison_report(comparison: Comparison, path: Path, *, force: bool) -> None:
+def html(held: Held) -> str:
+    """Return the same for a notebook: the answer in bold, then paragraphs and tables."""
+    first, *others = (one for one in _answer(held, None) if one)
+    lines = [f"<p><b>{render.escape_html(str(first))}</b></p>"]
+    lines += [render.html(one) if isinstance(one, Table) else f"<p>{render.escape_html(one)}</p>" for one in others]
+    return "\n".join(lines)
+
+
+def _answer(held: Held, width: int | None) -> Answer:
+    if isinstance(held, Comparison):
+        return comparison_answer(held, width)
+    return evaluation_answer(held) if isinstance(held, Evaluation) else run_answer(held)
+
+
+def document(held: Held) -> dict[str, Any]:
+    """Return the document that `--json` prints, as plain data."""
+    if isinstance(held, Comparison):
+        found: object = comparison_document(held)
+    elif isinstance(held, Evaluation):
+        found = evaluation_document(held.summary)
+    else:
+        found = RunWatch(held.files.folder).look()
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(found))
+    return plain
+
+
+def latex(held: Held) -> str:
+    """Return the tables in the style of booktabs."""
+    if isinstance(held, Comparison):
+        return comparison_latex(held)
+    tables = [render.latex(one) for one in _answer(held, None) if isinstance(one, Table)]
+    return "\n\n".join([NEEDS_BOOKTABS, *tables]) + "\n"
+
+
+def data_frame(held: Held) -> "DataFrame":
+    """Return a row per run of a comparison, else a row per question."""
+    try:
+        from pandas import DataFrame
+    except ImportError as error:
+        raise HarnessError(
+            "A data frame needs the pandas library, which is not installed",
+            fix="Run: pip install 'longmemeval[pandas]'",
+        ) from error
+    if isinstance(held, Comparison):
+        return DataFrame(frame(run_columns(held), held.runs))
+    if isinstance(held, Evaluation):
+        columns, rows = question_columns(held), question_rows(held)
+    else:
+        asked = RunQuestions(held.manifest, dataset_of(held.manifest, None, held.where))
+        columns, rows = question_columns(held.files), question_rows(held.files, asked.questions)
+    types = {column.title: _TYPES[column.form] for column in columns}
+    return DataFrame(rows, columns=list(types), dtype="object").astype(types)
+
+
+def picture(held: Held, chart: str) -> Picture:
+    """Return a chart by its name; without one the first there is."""
+    from longmemeval.report.charts.svg import alone, need_report_libraries
+
+    need_report_libraries("A chart")
+
+    charts = {one.name: one for one in _charts(held)}
+    if not charts:
+        raise HarnessError("There is nothing to draw: no question is answered by a model here")
+    if chart and chart not in charts:
+        more = "; a run has more when it is graded" if isinstance(held, Run) else ""
+        raise HarnessError(f"plot('{chart}'): there is no such chart of it", fix=nearest(chart, charts) + more)
+    chosen = charts[chart] if chart else next(iter(charts.values()))
+    return Picture(chosen.name, chosen.title, alone(chosen.svg, chosen.title, page_file("page.css")))
+
+
+def _charts(held: Held) -> "list[Chart]":
+    from longmemeval.report.charts.of_comparison import latency_ridges
+    from longmemeval.report.page.html import page_charts
+
+    if isinstance(held, Run):
+        drawn = latency_ridges([held], [""])
+        return [drawn] if drawn else []
+    if isinstance(held, Evaluation):
+        return page_charts(compare_runs([held], held.where), [held])
+    return page_charts(held, list(held.evaluations))
+
+
+def write_comparison(comparison: Comparison, path: Path, force: bool) -> None:
     """Write the report on the runs of a comparison; the format is told by the file's ending."""
     first = comparison.evaluations[0]
     options = ReportOptions(format=_FORMATS.get(path.suffix, "html"), judge=first.metrics.judge.id)

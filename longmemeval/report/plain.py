@@ -17,6 +17,8 @@ from longmemeval.report.tables.effort import cost_table, latency_table
 from longmemeval.report.tables.memory_models import memory_model_table
 from longmemeval.results.graded.graded_run import Evaluation, RunSummary
 
+NEEDS_BOOKTABS = "% Needs \\usepackage{booktabs}."
+
 
 def markdown(comparison: Comparison, published: Sequence[PublishedFigure] = ()) -> str:
     """Return the tables, the notes under them, and every pair of runs in a sentence."""
@@ -33,7 +35,7 @@ def latex(comparison: Comparison, published: Sequence[PublishedFigure] = ()) -> 
     """Return the tables in the style of booktabs; verdict and notes are in the first caption."""
     said = " ".join([comparison.verdict.text, *notes(comparison)])
     tables = _tables(comparison, published)
-    parts = ["% Needs \\usepackage{booktabs}."]
+    parts = [NEEDS_BOOKTABS]
     parts += [render.latex(table, said if table is tables[0] else "") for table in tables]
     return "\n\n".join(parts) + "\n"
 
@@ -48,7 +50,7 @@ def markdown_across(graded: Sequence[Evaluation]) -> str:
 def latex_across(graded: Sequence[Evaluation]) -> str:
     """Return the same in the style of booktabs, all notes in the caption."""
     said = ". ".join(ability_legend(graded)) + ". " + " ".join(ability_notes(graded))
-    return f"% Needs \\usepackage{{booktabs}}.\n\n{render.latex(ability_table(graded), said)}\n"
+    return f"{NEEDS_BOOKTABS}\n\n{render.latex(ability_table(graded), said)}\n"
 
 
 def _letters(comparison: Comparison) -> list[str]:

@@ -4,7 +4,7 @@ import csv as csv_writer
 import io
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape as escape_html
+from html import escape
 from textwrap import fill
 from typing import TYPE_CHECKING, Literal
 
@@ -89,13 +89,13 @@ def html(table: Table, label: str = "") -> str:
         table: the title is its caption.
         label: says what it is where the title does not.
     """
-    caption = f"<caption>{_shown_html(table.title)}</caption>\n" if table.title else ""
+    caption = f"<caption>{escape_html(table.title)}</caption>\n" if table.title else ""
     head = "".join(
-        f'<th scope="col"{_class(kind)}>{_shown_html(title)}</th>'
+        f'<th scope="col"{_class(kind)}>{escape_html(title)}</th>'
         for title, kind in ((column.title, column.kind) for column in table.columns)
     )
     body = "\n".join(_html_row(table, place, row) for place, row in enumerate(table.rows))
-    named = _shown_html(label or table.title or "Figures")
+    named = escape_html(label or table.title or "Figures")
     return (
         f'<div class="box" tabindex="0" role="region" aria-label="{named}">\n<table>\n{caption}'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n</div>"
@@ -117,16 +117,17 @@ def _html_row(table: Table, place: int, row: Sequence[str]) -> str:
 
 
 def _html_cell(cell: str) -> str:
-    shown = _shown_html(cell)
-    return f'<a href="{_shown_html(cell.href)}">{shown}</a>' if isinstance(cell, Link) else shown
+    shown = escape_html(cell)
+    return f'<a href="{escape_html(cell.href)}">{shown}</a>' if isinstance(cell, Link) else shown
 
 
 def _class(kind: str) -> str:
     return "" if kind == "figure" else ' class="text"'
 
 
-def _shown_html(plain: str) -> str:
-    return escape_html(visible(plain))
+def escape_html(plain: str) -> str:
+    """Text as HTML shows it word for word."""
+    return escape(visible(plain))
 
 
 def escape_markdown(plain: str) -> str:
@@ -155,12 +156,12 @@ def latex(table: Table, said: str = "") -> str:
         for place, row in enumerate(table.rows)
         for line in ((r"\midrule", _latex_row(row)) if place in table.breaks else (_latex_row(row),))
     ]
-    caption = escape_latex(f"{table.title}. {said}".strip())
+    caption = escape_latex(f"{table.title}. {said}".strip() if table.title else said)
     return "\n".join(
         [
             r"\begin{table}",
             r"\centering",
-            rf"\caption{{{caption}}}",
+            *([rf"\caption{{{caption}}}"] if caption else []),
             rf"\begin{{tabular}}{{{columns}}}",
             r"\toprule",
             _latex_row(table.headings),

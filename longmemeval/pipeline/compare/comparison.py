@@ -1,12 +1,12 @@
 """The results of `compare`: figures of every run, every pair of runs, every question. Nothing is rounded."""
 
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 from msgspec import Struct, structs
 
+from longmemeval.core.tables.showing import Showing, view
 from longmemeval.core.text.figures import points
-from longmemeval.plugins import load_object
 from longmemeval.records import Provenance
 from longmemeval.results.graded.graded_run import Evaluation, RunSummary
 from longmemeval.statistics.spread import Spread
@@ -167,7 +167,7 @@ class Digest(Struct, frozen=True):
     """The most frequent cause first."""
 
 
-class Comparison(Struct, frozen=True):
+class Comparison(Struct, Showing, frozen=True):
     """Runs over the same questions of the same data, graded by the same judge."""
 
     dataset: str
@@ -198,9 +198,6 @@ class Comparison(Struct, frozen=True):
         names = ", ".join(one.summary.run_id for one in self.runs)
         return f"Comparison({self.dataset!r}, {len(self.questions)} questions, {names}: {self.verdict.text})"
 
-    def __str__(self) -> str:
-        return str(_shown("text", self))
-
     @property
     def lost(self) -> tuple[LostGroup, ...]:
         """Why the run that the verdict is about lost its questions, the most frequent cause first."""
@@ -216,12 +213,5 @@ class Comparison(Struct, frozen=True):
         Raises:
             HarnessError: the file is there and is no report, or the extra `report` is missing.
         """
-        _shown("report", self, Path(path), force=force)
+        view().write_comparison(self, Path(path), force)
         return Path(path)
-
-
-def _shown(how: str, *arguments: object, **options: object) -> object:
-    """Call what shows a comparison: `report/` stands above this package and is looked up when it is needed."""
-    show: Any = load_object(f"longmemeval.report.objects:comparison_{how}", "view")
-    shown: object = show(*arguments, **options)
-    return shown

@@ -6,6 +6,7 @@ from msgspec import structs
 
 from longmemeval.core.arguments import checked
 from longmemeval.core.defaults import CONCURRENCY
+from longmemeval.core.tables.showing import Showing
 from longmemeval.core.text.figures import count_of
 from longmemeval.errors import HarnessError
 from longmemeval.llm.options import SpendingLimit
@@ -21,7 +22,7 @@ from longmemeval.results.run_files import RunFiles
 from longmemeval.settings import Folders, folders
 
 
-class Run:
+class Run(Showing):
     """The answers of one memory and one model, read from the run's folder.
 
     Args:

@@ -13,6 +13,7 @@ from longmemeval.measures.losses import evidence_recall
 from longmemeval.measures.metrics import Metrics, Score, credit
 from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
 from longmemeval.pipeline.evaluate.agreement import JudgeAgreement, judge_agreements
+from longmemeval.pipeline.objects.run import Run
 from longmemeval.report.charts.charts import (
     Bar,
     BarGroup,
@@ -232,7 +233,7 @@ def _two_judges(
     ), []
 
 
-def latency_ridges(graded: Sequence[Evaluation], letters: Sequence[str]) -> Chart | None:
+def latency_ridges(graded: Sequence[Evaluation | Run], letters: Sequence[str]) -> Chart | None:
     """Return a chart of how long answers took, recall and model together; None where no run asked a model."""
     runs = []
     for index, (letter, run) in enumerate(zip(letters, graded, strict=True)):

@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from longmemeval.core.tables.render import escape_html
 from longmemeval.core.text.visible import visible
 from longmemeval.errors import HarnessError
 
@@ -45,14 +46,20 @@ _STYLE: "dict[RcKeyType, object]" = {
     "figure.facecolor": "none",
 }
 
+_HIDDEN = 'aria-hidden="true" focusable="false"'
+"""Where the frame has the words."""
+
 
 def run_colour(index: int) -> str:
     """Return the stand-in for the colour of run `index`, from 0."""
     return f"#0101{index % RUN_COLOURS + 1:02x}"
 
 
-def need_report_libraries() -> None:
+def need_report_libraries(what: str = "An HTML report") -> None:
     """See that the extra `report` is installed.
+
+    Args:
+        what: what needs it, as errors name it.
 
     Raises:
         HarnessError: it is not.
@@ -64,8 +71,8 @@ def need_report_libraries() -> None:
         del jinja2, matplotlib
     except ImportError as error:
         raise HarnessError(
-            f"An HTML report needs a library that is not installed: {error.name}",
-            fix="pip install 'longmemeval[report]', or choose --format md or latex",
+            f"{what} needs a library that is not installed: {error.name}",
+            fix="pip install 'longmemeval[report]'" + ("" if what == "A chart" else ", or choose --format md or latex"),
         ) from error
 
 
@@ -91,13 +98,19 @@ def drawn(name: str, width: float, height: float, draw: Callable[["Figure"], Non
     return _inline(buffer.getvalue(), name)
 
 
+def alone(svg: str, title: str, style: str) -> str:
+    """Return an `svg` element of `drawn` as a document of its own, in the light colours of the page's style sheet."""
+    colours = dict(re.findall(r"(--[\w-]+):\s*([^;]+);", style.partition("}")[0]))
+    text = re.sub(r"var\((--[\w-]+)\)", lambda found: colours[found[1]], svg)
+    own = f'xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" role="img" aria-label="{escape_html(title)}"'
+    return text.replace(_HIDDEN, own, 1)
+
+
 def _inline(document: str, name: str) -> str:
     """Return the `svg` element alone, with the page's colours and fonts, and ids that no other figure has."""
     text = visible(document[document.index("<svg") :])
     text = re.sub(r"<metadata>.*?</metadata>|<style .*?</style>|<!--.*?-->", "", text, flags=re.DOTALL)
-    text = re.sub(
-        r"<svg [^>]*?(viewBox=\"[^\"]*\")[^>]*>", r'<svg \1 aria-hidden="true" focusable="false">', text, count=1
-    )
+    text = re.sub(r"<svg [^>]*?(viewBox=\"[^\"]*\")[^>]*>", rf"<svg \1 {_HIDDEN}>", text, count=1)
     text = text.replace("xlink:href", "href")
     text = re.sub(r" font-family: [^;\"]*;", "", text)
     used = set(re.findall(r"#([\w.-]+)\"|url\(#([\w.-]+)\)", text))

@@ -8,6 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval import __version__
+from longmemeval.core.tables.layout import letter_of
 from longmemeval.core.tables.table import Table
 from longmemeval.core.text.figures import listed
 from longmemeval.pipeline.compare.comparison import Comparison
@@ -115,6 +116,13 @@ def html_page(
         )
     )
     return text + "\n"
+
+
+def page_charts(comparison: Comparison, graded: list[Evaluation]) -> list[Chart]:
+    """Return the charts of the page in their order; arguments as of `html_page`."""
+    letters = [letter_of(place) for place in range(len(graded))]
+    overall = _some(charts.overall_chart(comparison, letters))
+    return [*overall, *(chart for section in _sections(comparison, graded, letters) for chart in section.charts)]
 
 
 def _named(runs: list[RunView]) -> str:

@@ -1,23 +1,94 @@
-"""The answer of a comparison as a terminal shows it: the verdict, the table, its main notes, what was lost."""
+"""What a terminal, a notebook and `str()` show of a run, an evaluation or a comparison: the answer first."""
 
 from collections.abc import Iterator
 
 from longmemeval.core.tables.layout import legend
 from longmemeval.core.tables.table import Table
+from longmemeval.core.text.figures import count_of, percent
+from longmemeval.judges.official_status import judge_name
 from longmemeval.pipeline.compare.comparison import Comparison
-from longmemeval.report.tables.comparison import comparison_tables, digest_table, run_letters
-from longmemeval.report.tables.footnotes import marks_line, short_notes
+from longmemeval.pipeline.compare.verdict import score_sentence
+from longmemeval.pipeline.objects.run import Run
+from longmemeval.report.tables import comparison as made
+from longmemeval.report.tables.cells import abstention_lines, corrected_cell, score_table, task_average_note
+from longmemeval.report.tables.effort import both, effort_notes, latency_line, work_table
+from longmemeval.report.tables.footnotes import footnotes, marks_line, short_notes
+from longmemeval.report.tables.memory_models import memory_model_table
+from longmemeval.results.graded.graded_run import Evaluation
+
+Answer = Iterator[str | Table]
+"""Lines and tables from top to bottom; the first line is the answer, an empty one sets apart."""
 
 
-def answer_of(comparison: Comparison, width: int) -> Iterator[str | Table]:
-    """Yield lines and tables from top to bottom for `width` characters; an empty line sets apart."""
-    letters = run_letters(comparison, width)
+def comparison_answer(
+    comparison: Comparison,
+    width: int | None,
+    *,
+    tables: bool = False,
+    pairs: bool = False,
+    notes: bool = False,
+    questions: bool = False,
+) -> Answer:
+    """Yield the verdict, the table of runs with its main notes, what was lost, and what is asked for beside.
+
+    Args:
+        comparison: what to show.
+        width: characters on a line; None: as many as it takes.
+        tables: whether to have all tables.
+        pairs: whether to have every pair of runs.
+        notes: whether to have all that the table rests on.
+        questions: whether to list the questions won and lost.
+    """
+    letters = made.run_letters(comparison, width)
     yield comparison.verdict.text
     yield ""
-    yield comparison_tables(comparison, width)[0]
+    first, *others = made.comparison_tables(comparison, width, details=tables, pairs=pairs)
+    yield first
     yield from filter(None, [*legend(letters), marks_line(comparison, letters)])
     yield from short_notes(comparison)
-    lost = digest_table(comparison.digest)
+    yield from others
+    if questions:
+        for heading, ids in made.question_lists(comparison):
+            yield f"{heading} ({len(ids)}): {', '.join(ids) or 'none'}"
+    lost = made.digest_table(comparison.digest)
     if lost.rows:
         yield ""
         yield lost
+    if notes:
+        yield from made.comparison_notes(comparison)
+
+
+def evaluation_answer(evaluation: Evaluation) -> Answer:
+    """Yield the score in a sentence, scores by type, costs, latencies, and the notes under them."""
+    metrics, manifest, summary = evaluation.metrics, evaluation.manifest, evaluation.summary
+    yield score_sentence(metrics)
+    data = ", ".join(filter(None, [manifest.dataset["name"], summary.part]))
+    title = f"{metrics.run}: {summary.memory}, {summary.model}, {data}, judged by {judge_name(metrics.judge)}"
+    yield score_table(title, summary)
+    yield from filter(None, [task_average_note(metrics, evaluation.asked.benchmark)])
+    if summary.judge_check and not summary.judge_check.reason:
+        yield f"Corrected for the judge's errors: {metrics.judge.metric} {corrected_cell(summary)}"
+    yield from abstention_lines(metrics)
+    yield work_table(summary.costs)
+    asked = memory_model_table([summary], [metrics.run])
+    if asked.rows:
+        yield asked
+    yield latency_line(summary.latency)
+    if metrics.latency_ms.p50 is not None:
+        yield f"Latency of the judge's calls, p50 / p95: {both(metrics.latency_ms)} ms"
+    now = evaluation.grading
+    again = "" if now.judge == metrics.judge else f", by which {now.judge.metric} is {percent(now.overall.accuracy)}"
+    yield f"Judged now: {evaluation.newly_judged}; judge id: {now.judge.id}{again}"
+    yield from footnotes([summary])
+    yield from effort_notes([summary], told_free=True)
+
+
+def run_answer(run: Run) -> Answer:
+    """Yield how much of a run is answered, by what, what it cost, and how long answers took."""
+    settings = run.manifest.settings
+    answered = sum(answer.status == "ok" for answer in run.answers.values())
+    by = ", ".join(filter(None, [settings.memory_name, settings.model_name]))
+    of = count_of(len(run.manifest.question_ids), "question")
+    yield f"{run.id}: {by} on {run.manifest.dataset['name']}, {answered:,} of {of} answered ({run.status})."
+    yield work_table(run.cost)
+    yield latency_line(run.latency)

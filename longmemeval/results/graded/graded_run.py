@@ -7,6 +7,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from longmemeval.core.tables.showing import Showing
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.judges.official_status import grading
 from longmemeval.judges.protocol import JudgeIdentity
@@ -176,7 +177,7 @@ def summarise(
     )
 
 
-class Evaluation(Struct, frozen=True):
+class Evaluation(Struct, Showing, frozen=True):
     """One run as one judge graded it: what `evaluate` returns and comparisons, reports and exports are made of."""
 
     files: RunFiles

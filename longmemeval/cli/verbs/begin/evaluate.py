@@ -12,7 +12,7 @@ from longmemeval.cli.options import shared
 from longmemeval.cli.options.batch import Batch
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.progress import Shown
-from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
+from longmemeval.cli.output import err, out, print_answer, print_json, print_table, printable
 from longmemeval.cli.verbs.exchange.import_run import tell
 from longmemeval.core.options import MODEL, OUTPUT, WHAT, Flag
 from longmemeval.core.tables.table import Column, tabulate
@@ -159,34 +159,9 @@ def _document(
 
 def show(evaluation: "Evaluation") -> None:
     """Print the scores of one run, what it cost and how long it took."""
-    from longmemeval.judges.official_status import judge_name
-    from longmemeval.pipeline.compare.verdict import score_sentence
-    from longmemeval.report.tables.cells import abstention_lines, corrected_cell, score_table, task_average_note
-    from longmemeval.report.tables.effort import both, effort_notes, latency_line, work_table
-    from longmemeval.report.tables.footnotes import footnotes
-    from longmemeval.report.tables.memory_models import memory_model_table
+    from longmemeval.report.tables.answer import evaluation_answer
 
-    metrics, manifest, summary = evaluation.metrics, evaluation.manifest, evaluation.summary
-    judge = judge_name(metrics.judge)
-    out.print(f"[bold]{printable(score_sentence(metrics))}[/]")
-    data = ", ".join([manifest.dataset["name"], *([summary.part] if summary.part else [])])
-    title = f"{metrics.run}: {summary.memory}, {summary.model}, {data}, judged by {judge}"
-    print_table(score_table(title, summary))
-    print_lines(filter(None, [task_average_note(metrics, evaluation.asked.benchmark)]))
-    if summary.judge_check and not summary.judge_check.reason:
-        out.print(f"Corrected for the judge's errors: {metrics.judge.metric} {corrected_cell(summary)}")
-    print_lines(abstention_lines(metrics))
-    print_table(work_table(summary.costs))
-    asked = memory_model_table([summary], [metrics.run])
-    if asked.rows:
-        print_table(asked)
-    out.print(latency_line(summary.latency))
-    if metrics.latency_ms.p50 is not None:
-        out.print(f"Latency of the judge's calls, p50 / p95: {both(metrics.latency_ms)} ms")
-    made = evaluation.grading
-    again = "" if made.judge == metrics.judge else f", by which {made.judge.metric} is {percent(made.overall.accuracy)}"
-    out.print(f"Judged now: {evaluation.newly_judged}; judge id: {made.judge.id}{again}")
-    print_lines([*footnotes([summary]), *effort_notes([summary], told_free=True)])
+    print_answer(evaluation_answer(evaluation))
 
 
 def tell_unlabelled(evaluation: "Evaluation") -> None:

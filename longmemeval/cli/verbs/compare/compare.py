@@ -11,7 +11,7 @@ from msgspec.structs import asdict
 
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
-from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
+from longmemeval.cli.output import err, out, print_answer, print_json, print_lines, print_table, printable
 from longmemeval.cli.published import Published
 from longmemeval.core.options import LIMITS, OUTPUT, WHAT, Flag
 from longmemeval.core.secrets.redaction import hide
@@ -174,35 +174,16 @@ def show(comparison: "Comparison", shown: Details = _NO_DETAILS, *, command: str
         shown: what is shown on request.
         command: the command line that takes the options for more; empty: the one that was given.
     """
-    from longmemeval.core.tables.layout import legend
     from longmemeval.report.tables import comparison as made
-    from longmemeval.report.tables.footnotes import marks_line, short_notes
+    from longmemeval.report.tables.answer import comparison_answer
 
-    out.print(f"[bold]{printable(comparison.verdict.text)}[/]")
-    out.print()
-    letters = made.run_letters(comparison, out.width)
+    print_answer(comparison_answer(comparison, out.width, **vars(shown)))
     every = made.comparison_tables(comparison, out.width)
     shortest = made.comparison_tables(comparison, out.width, details=False, pairs=False)
-    chosen = made.comparison_tables(comparison, out.width, details=shown.tables, pairs=shown.pairs)
-    for place, table in enumerate(chosen):
-        print_table(table)
-        if place == 0:
-            print_lines(filter(None, [*legend(letters), marks_line(comparison, letters)]))
-            print_lines(short_notes(comparison))
-    if shown.questions:
-        lists = made.question_lists(comparison)
-        print_lines(f"{heading} ({len(ids)}): {', '.join(ids) or 'none'}" for heading, ids in lists)
-    lost = made.digest_table(comparison.digest)
-    if lost.rows:
-        out.print()
-        print_table(lost)
-    notes = list(made.comparison_notes(comparison))
-    if shown.notes:
-        print_lines(notes)
     more = {
         "--tables": len(every) - len(shortest) - bool(comparison.pairs),
         "--pairs": len(comparison.pairs),
-        "--notes": len(notes),
+        "--notes": len(list(made.comparison_notes(comparison))),
     }
     left = [f"{option} ({count})" for option, count in more.items() if count and not getattr(shown, option[2:])]
     if left:
