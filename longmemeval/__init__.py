@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         inspect,
         make_board,
         merge,
+        probe,
         sign,
         verify,
     )
@@ -79,6 +80,7 @@ _HOMES = {
     "make_board": "pipeline.objects.more_verbs",
     "merge": "pipeline.objects.more_verbs",
     "prepare": "pipeline.objects.verbs",
+    "probe": "pipeline.objects.more_verbs",
     "reading_configuration": "reading.reader",
     "render_report": "report.write",
     "retrieve": "pipeline.objects.verbs",
@@ -123,6 +125,7 @@ __all__ = [
     "make_board",
     "merge",
     "prepare",
+    "probe",
     "reading_configuration",
     "render_report",
     "retrieve",

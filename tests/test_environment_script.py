@@ -12,7 +12,7 @@ from tests.support import ROOT
 
 def test_extras_are_added_and_a_package_can_be_left_out() -> None:
     base = install.requirements("", [])
-    assert {"hnswlib>=0.8", "msgspec>=0.19"} < set(base)
+    assert {"hnswlib>=0.8", "msgspec>=0.20"} < set(base)
     assert set(install.requirements("local,dask", ["hnswlib"])) == {
         *base,
         "fastembed>=0.7",

@@ -24,7 +24,11 @@ def default_judge(benchmark: str) -> str:
     return BENCHMARK_SPECS.get(benchmark).default_judge
 
 
-RULE_SPECS = ["offline/lexical", "offline/locomo-f1", "offline/mem0-f1", "offline/mem0-bleu1"]
+RULE_SPECS = [
+    *("offline/lexical", "offline/locomo-f1", "offline/mem0-f1", "offline/mem0-bleu1", "offline/personamem"),
+    *("offline/factconsolidation", "offline/factconsolidation-exact", "offline/factconsolidation-f1"),
+    "offline/factconsolidation-current",
+]
 
 
 @pytest.mark.parametrize("spec", RULE_SPECS)
@@ -92,7 +96,12 @@ def test_the_defaults_are_the_authors_judges() -> None:
     assert (convomem.templates, convomem.model) == ("convomem", "gemini/gemini-2.5-flash")
 
 
-@pytest.mark.parametrize("spec", ["offline/lexcial", "offline/lexical:strict", "offline/extractive"])
+def test_a_model_is_no_judge_of_rules() -> None:
+    with pytest.raises(HarnessError, match=r"There is no judge 'offline/extractive'.*Valid: .*offline/lexical"):
+        load_judge("offline/extractive", no_model)
+
+
+@pytest.mark.parametrize("spec", ["offline/lexcial", "offline/lexical:strict"])
 def test_a_misspelt_offline_judge_is_refused(spec: str) -> None:
     with pytest.raises(HarnessError, match="Did you mean 'offline/lexical'"):
         load_judge(spec, no_model)
@@ -100,7 +109,7 @@ def test_a_misspelt_offline_judge_is_refused(spec: str) -> None:
 
 @pytest.mark.parametrize("spec", ["", "offline/", "strict@offline/lexical"])
 def test_what_names_no_judge_is_refused(spec: str) -> None:
-    with pytest.raises(HarnessError, match=r"There is no judge .*Valid: offline/lexical"):
+    with pytest.raises(HarnessError, match=r"There is no judge .*Valid: .*offline/lexical"):
         load_judge(spec, no_model)
 
 

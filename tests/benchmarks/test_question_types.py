@@ -7,9 +7,11 @@ from longmemeval.judges.question_types import ABILITIES, ANY_TYPES, OTHER
 from longmemeval.records import Gold
 
 
-def ability_of(gold: Gold) -> str:
-    """By the benchmark that has the type."""
-    return next(one.types.ability_of(gold) for one in benchmarks() if gold.question_type in one.types.abilities)
+def ability_of(gold: Gold, benchmark: str = "") -> str:
+    """By the benchmark of that name, else by the one that has the type; FactConsolidation shares names with LoCoMo."""
+    named = [one for one in benchmarks() if one.name == (benchmark or one.name)]
+    first = [one for one in named if benchmark or one.name != "factconsolidation"]
+    return next(one.types.ability_of(gold) for one in first if gold.question_type in one.types.abilities)
 
 
 def gold(question_type: str, *, abstention: bool = False, facets: dict[str, int] | None = None) -> Gold:
@@ -69,3 +71,8 @@ def test_a_type_of_no_known_benchmark_is_other() -> None:
     for types in (ANY_TYPES, *(one.types for one in benchmarks())):
         assert types.ability_of(gold("my-own-type")) == OTHER
         assert types.ability_of(gold("my-own-type", abstention=True)) == "abstention"
+
+
+@pytest.mark.parametrize(("question_type", "ability"), [("single-hop", "knowledge-update"), ("multi-hop", "multi-hop")])
+def test_one_fact_of_a_list_that_changes_is_an_update(question_type: str, ability: str) -> None:
+    assert ability_of(gold(question_type), "factconsolidation") == ability

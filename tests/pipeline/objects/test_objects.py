@@ -56,7 +56,7 @@ FUNCTIONS = {
     **{"runs": "runs", "status": "runs", "inspect": "inspect", "facts": "Engram", "retrieval": "retrieve"},
     **{"compare": "compare", "report": "write_report", "sweep": "sweep", "verify": "verify", "sign": "sign"},
     **{"judge": "check_judge", "import": "import_answers", "export": "export", "merge": "merge"},
-    **{"board": "make_board", "memory": "Memory"},
+    **{"board": "make_board", "memory": "Memory", "probe": "probe"},
 }
 NOT_IN_PYTHON = {"plugins"}
 

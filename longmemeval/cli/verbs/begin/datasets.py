@@ -263,7 +263,7 @@ def _print_groups(groups: "list[GroupCount]") -> None:
     if not groups:
         return
 
-    def facet(name: str) -> Column[GroupCount]:
+    def facet(name: str) -> "Column[GroupCount]":
         return Column(name, lambda group: group.facets[name])
 
     columns: list[Column[GroupCount]] = [
