@@ -155,8 +155,8 @@ def _calls(expected: Expected, pace: Pace) -> StageEstimate:
 
 
 def _embedding(plan: PreparePlan, work: Work) -> list[StageEstimate]:
-    """Return the stage of embedding texts on a server; none where no server is asked."""
-    if plan.embedder is None or not plan.embedder.is_metered:
+    """Return the stage of embedding texts on a server; none where no server is asked and nothing is paid."""
+    if plan.embedder is None or not (plan.embedder.is_metered or priced_as(plan.embedder.spec)):
         return []
     spec, tokens, number = plan.embedder.spec, work.embedding_tokens, embedding_calls(work)
     name, rate = priced_as(spec), embedding_rate(plan)
