@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 from msgspec import Struct
 
+from longmemeval.measures.changes import ChangingGold, compute_change
 from longmemeval.measures.compute import compute
 from longmemeval.measures.notation import Measure, MeasureKind, mrr, ndcg, recall_all, recall_any
 from longmemeval.records import Gold
@@ -64,6 +65,24 @@ def evidence_rule(
         return compute(measure, ranked, evidence(gold, level), history)
 
     return GoldRule(turns if level == "turn" else sessions, denominator, score)
+
+
+def change_rule(name: str, *, without: str) -> GoldRule:
+    """Return the rule that the current messages of a `ChangingGold` should be found; it takes every measure.
+
+    Args:
+        name: description of what counts as right.
+        without: description of the questions for which some measure has no value.
+    """
+
+    def score(measure: Measure, ranked: Sequence[str], gold: Gold, history: Sequence[str]) -> float | None:
+        if measure.kind.of_changes:
+            return compute_change(measure, ranked, gold)
+        if isinstance(gold, ChangingGold) and not gold.consistent:
+            return None
+        return compute(measure, ranked, gold.evidence_turns, history)
+
+    return GoldRule(name, "all questions", score, measures=lambda measure: True, without=without)
 
 
 @dataclass(frozen=True)

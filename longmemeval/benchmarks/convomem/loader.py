@@ -2,7 +2,6 @@
 
 import hashlib
 from collections.abc import Iterable, Iterator
-from datetime import datetime, timedelta
 from functools import cached_property, lru_cache
 from os.path import abspath, isdir
 from pathlib import Path
@@ -14,12 +13,11 @@ from longmemeval.benchmarks.convomem.evidence import find_evidence
 from longmemeval.benchmarks.convomem.format import Case, read_cases
 from longmemeval.benchmarks.convomem.layout import CATEGORIES, Listing, Origin, list_files, origin_of
 from longmemeval.benchmarks.faults import problem_of_id
+from longmemeval.benchmarks.stand_in import stand_in_date
 from longmemeval.core.files import sha256_file
-from longmemeval.core.text.calendar_names import official_date
 from longmemeval.errors import DataError, nearest
 from longmemeval.records import Gold, Haystack, Question, Session
 
-_FIRST_DAY = datetime(2000, 1, 1)
 _OPEN_FILES = 8
 """Number of files that stay mapped and split: the folder has more of them than a process may hold open."""
 
@@ -132,7 +130,7 @@ class ConvoMemDataset:
             raise self._unknown("haystack", haystack_id, self._entries)
         case = self._case(self._entries[haystack_id])
         sessions = (
-            Session(session_id, *_stand_in(index), turns)
+            Session(session_id, *stand_in_date(index), turns)
             for index, (session_id, turns) in enumerate(zip(case.session_ids, case.sessions(), strict=True))
         )
         return Haystack(haystack_id, tuple(sessions))
@@ -166,7 +164,7 @@ class ConvoMemDataset:
 
     def _questions(self, haystack_id: str) -> Iterator[Question]:
         entry = self._entries[haystack_id]
-        date = _stand_in(entry.sessions)
+        date = stand_in_date(entry.sessions)
         for index, text in enumerate(entry.questions):
             yield Question(f"{haystack_id}/q{index}", text, *date, haystack_id)
 
@@ -185,9 +183,3 @@ class ConvoMemDataset:
 
     def _unknown(self, kind: str, identifier: str, known: Iterable[str]) -> DataError:
         return DataError(f"There is no {kind} {identifier!r}", where=str(self.path), fix=nearest(identifier, known))
-
-
-def _stand_in(index: int) -> tuple[datetime, str]:
-    """Return the date for conversation `index`, and its text in LongMemEval's form."""
-    day = _FIRST_DAY + timedelta(days=index)
-    return day, official_date(day)

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from longmemeval.benchmarks.retrieval_protocols import GoldRule, RetrievalRules, evidence_rule
+from longmemeval.benchmarks.retrieval_protocols import GoldRule, RetrievalRules, change_rule, evidence_rule
 from longmemeval.benchmarks.spec import Benchmark, OfficialAnswering
 from longmemeval.core.on_demand import on_demand
 from longmemeval.judges.plants.answers import answer_planting
 from longmemeval.judges.question_types import QuestionTypes
-from longmemeval.measures.notation import Measure, current_recall, stale_first, stale_shown
-from longmemeval.records import Gold
+from longmemeval.measures.notation import current_recall, stale_first, stale_shown
 
 if TYPE_CHECKING:
     from longmemeval.measures.rankings import Granularity
@@ -31,26 +30,8 @@ def _rules(level: "Granularity") -> Sequence[GoldRule]:
     if level == "session":
         return [evidence_rule(level, sessions="sessions of the current facts")]
 
-    # Where data is only opened, nothing is scored.
-    from longmemeval.measures.changes import ChangingGold, compute_change
-    from longmemeval.measures.compute import compute
-
-    def score(measure: Measure, ranked: Sequence[str], gold: Gold, history: Sequence[str]) -> float | None:
-        if measure.kind.of_changes:
-            return compute_change(measure, ranked, gold)
-        if isinstance(gold, ChangingGold) and not gold.consistent:
-            return None
-        return compute(measure, ranked, gold.evidence_turns, history)
-
-    return [
-        GoldRule(
-            "current facts",
-            "all questions",
-            score,
-            measures=lambda measure: True,
-            without="whose official answer contradicts the newest facts, or without an overruled fact,",
-        )
-    ]
+    without = "whose official answer contradicts the newest facts, or without an overruled fact,"
+    return [change_rule("current facts", without=without)]
 
 
 FACTCONSOLIDATION = Benchmark(

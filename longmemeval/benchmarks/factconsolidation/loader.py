@@ -1,7 +1,6 @@
 """FactConsolidation: four lists of facts, each a haystack with single-hop and multi-hop questions."""
 
 from collections.abc import Iterator
-from datetime import datetime, timedelta
 from pathlib import Path
 
 from longmemeval.benchmarks.factconsolidation.chunks import Layout, in_chunks, single_facts
@@ -9,13 +8,12 @@ from longmemeval.benchmarks.factconsolidation.evidence import CONTEXT_SHA256, Ev
 from longmemeval.benchmarks.factconsolidation.format import KINDS, Row, read_rows
 from longmemeval.benchmarks.factconsolidation.units import connected
 from longmemeval.benchmarks.in_memory import InMemoryDataset
-from longmemeval.core.text.calendar_names import official_date
+from longmemeval.benchmarks.stand_in import stand_in_date
 from longmemeval.errors import DataError
 from longmemeval.measures.changes import ChangingGold
 from longmemeval.records import Haystack, Question, Session, Turn
 
 _PREFIX = "factconsolidation_"
-_FIRST_DAY = datetime(2000, 1, 1)
 
 
 class FactGold(ChangingGold, frozen=True):
@@ -80,14 +78,14 @@ def _facts(row: Row, question_id: str) -> list[str]:
 
 def _haystack(size: str, layout: Layout) -> Haystack:
     sessions = (
-        Session(f"facts_{index}", *_stand_in(index), tuple(Turn("user", text) for text in texts))
+        Session(f"facts_{index}", *stand_in_date(index), tuple(Turn("user", text) for text in texts))
         for index, texts in enumerate(layout.sessions)
     )
     return Haystack(size, tuple(sessions))
 
 
 def _questions(row: Row, layout: Layout) -> Iterator[tuple[Question, FactGold]]:
-    date = _stand_in(len(layout.sessions))
+    date = stand_in_date(len(layout.sessions))
     for question_id, text, answer in row.questions:
         gold = _gold(question_id, KINDS[row.kind], answer, _evidence(row, question_id), layout)
         yield Question(question_id, text, *date, row.size), gold
@@ -123,9 +121,3 @@ def _gold(question_id: str, question_type: str, answer: str, evidence: Evidence 
         consistent=consistent,
         stale_answers=evidence.stale_answers,
     )
-
-
-def _stand_in(index: int) -> tuple[datetime, str]:
-    """Return the date for session `index`, and its text in LongMemEval's form."""
-    day = _FIRST_DAY + timedelta(days=index)
-    return day, official_date(day)

@@ -3,13 +3,12 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from longmemeval.benchmarks.retrieval_protocols import GoldRule, RetrievalRules, evidence_rule
+from longmemeval.benchmarks.retrieval_protocols import GoldRule, RetrievalRules, change_rule, evidence_rule
 from longmemeval.benchmarks.spec import Benchmark
 from longmemeval.core.on_demand import on_demand
 from longmemeval.judges.plants.answers import answer_planting
 from longmemeval.judges.question_types import QuestionTypes
-from longmemeval.measures.notation import Measure, current_first, current_recall, stale_shown
-from longmemeval.records import Gold
+from longmemeval.measures.notation import current_first, current_recall, stale_shown
 
 if TYPE_CHECKING:
     from longmemeval.measures.rankings import Granularity
@@ -26,24 +25,7 @@ ABILITIES = {
 def _rules(level: "Granularity") -> Sequence[GoldRule]:
     if level == "session":
         return [evidence_rule(level)]
-    # Where data is only opened, nothing is scored.
-    from longmemeval.measures.changes import compute_change
-    from longmemeval.measures.compute import compute
-
-    def score(measure: Measure, ranked: Sequence[str], gold: Gold, history: Sequence[str]) -> float | None:
-        if measure.kind.of_changes:
-            return compute_change(measure, ranked, gold)
-        return compute(measure, ranked, gold.evidence_turns, history)
-
-    return [
-        GoldRule(
-            "statements of a made-up life",
-            "all questions",
-            score,
-            measures=lambda measure: True,
-            without="that nothing contradicts",
-        )
-    ]
+    return [change_rule("statements of a made-up life", without="that nothing contradicts")]
 
 
 LIVES = Benchmark(

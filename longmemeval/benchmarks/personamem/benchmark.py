@@ -31,10 +31,11 @@ _CONTROLS = (
 
 
 def _claims(data: Sniffed) -> bool:
-    return data.is_folder and any(
-        path.with_name(path.name.replace("questions_", "shared_contexts_")).with_suffix(".jsonl").is_file()
-        for path in data.path.glob("questions_*.csv")
-    )
+    if not data.is_folder or not any(data.path.glob("questions_*.csv")):
+        return False
+    from longmemeval.benchmarks.personamem.files import files_in
+
+    return bool(files_in(data.path))
 
 
 PERSONAMEM = Benchmark(

@@ -2,21 +2,18 @@
 
 import hashlib
 from collections.abc import Sequence
-from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 
 from longmemeval.benchmarks.in_memory import InMemoryDataset
 from longmemeval.benchmarks.personamem.files import ContextTurn, Row, files_in, read_contexts, read_rows
+from longmemeval.benchmarks.stand_in import stand_in_date
 from longmemeval.core.files import sha256_file
-from longmemeval.core.text.calendar_names import official_date
 from longmemeval.errors import DataError
 from longmemeval.records import Gold, Haystack, Question, Session, Turn
 
 INSTRUCTION = "Which of these replies suits this user best? End with <final_answer> and its letter, such as (a)."
 """Our words: no copy of the authors' own was at hand."""
-
-_FIRST_DAY = datetime(2000, 1, 1)
 
 
 class PersonaMemDataset(InMemoryDataset):
@@ -88,22 +85,16 @@ def _haystack(row: Row, context: Sequence[ContextTurn], persona: bool) -> Haysta
             sessions[-1].append(Turn(turn.role, turn.content))
     # A session that has only begun says nothing but the persona, once more.
     spoken = [turns for turns in sessions if any(turn.speaker != "system" for turn in turns)]
-    dated = (Session(f"s{index}", *_stand_in(index), tuple(turns)) for index, turns in enumerate(spoken))
+    dated = (Session(f"s{index}", *stand_in_date(index), tuple(turns)) for index, turns in enumerate(spoken))
     return Haystack(_haystack_id(row), tuple(dated))
 
 
 def _question(row: Row, haystack: Haystack) -> Question:
     appended = "\n".join(["\n", INSTRUCTION, "", *row.options])
-    date = _stand_in(len(haystack.sessions))
+    date = stand_in_date(len(haystack.sessions))
     return Question(row.question_id, row.text, *date, haystack.haystack_id, appended, row.options)
 
 
 def _gold(row: Row) -> Gold:
     answer = next(option for option in row.options if option.startswith(f"({row.letter})"))
     return Gold(row.question_id, row.question_type, answer, (), (), abstention=False)
-
-
-def _stand_in(index: int) -> tuple[datetime, str]:
-    """Return the date for session `index`, and its text in LongMemEval's form."""
-    day = _FIRST_DAY + timedelta(days=index)
-    return day, official_date(day)
