@@ -137,7 +137,7 @@ def _chatgpt(record: object, path: Path, place: str, left_out: Counter[str]) -> 
     left_out["messages of earlier versions of a conversation"] += sum(map(bool, map(_text_of, others)))
     for message in reversed(branch):
         when = moment(message.create_time or found.create_time, f"{path}, {place}")
-        yield from _kept(message.author.role, _text_of(message), when, left_out)
+        yield from _with_text(message.author.role, _text_of(message), when, left_out)
 
 
 def _text_of(message: _GptMessage) -> str:
@@ -152,7 +152,7 @@ def _claude(record: object, path: Path, place: str, left_out: Counter[str]) -> I
         text = message.text or _joined(message.content)
         role = "user" if message.sender == "human" else message.sender
         when = moment(message.created_at, f"{path}, {place}, chat_messages[{number}].created_at")
-        yield from _kept(role, text, when, left_out)
+        yield from _with_text(role, text, when, left_out)
 
 
 def _openai(record: object, path: Path, place: str, left_out: Counter[str]) -> Iterator[Said]:
@@ -164,7 +164,7 @@ def _openai(record: object, path: Path, place: str, left_out: Counter[str]) -> I
         )
         text = sent.content if isinstance(sent.content, str) else _joined(sent.content or [])
         when = moment(sent.created_at or sent.date, f"{path}, {place}, message {number}, date")
-        yield from _kept(sent.role, text, when, left_out)
+        yield from _with_text(sent.role, text, when, left_out)
 
 
 def _csv(path: Path, text: str) -> Export:
@@ -181,12 +181,14 @@ def _csv(path: Path, text: str) -> Export:
         speaker = row["speaker"].strip()
         role = "assistant" if speaker.lower() in _ASSISTANTS else "user"
         named = "" if speaker.lower() in (*_ASSISTANTS, "user") else speaker
-        said += _kept(role, row["text"], when, export.left_out, named)
+        said += _with_text(role, row["text"], when, export.left_out, named)
     export.conversations = [said] if said else []
     return export
 
 
-def _kept(role: str, text: str, when: datetime | None, left_out: Counter[str], speaker: str = "") -> Iterator[Said]:
+def _with_text(
+    role: str, text: str, when: datetime | None, left_out: Counter[str], speaker: str = ""
+) -> Iterator[Said]:
     """Yield a message of a user or an assistant that has text."""
     if role not in ("user", "assistant"):
         left_out[f"messages of {role}"] += bool(text.strip())

@@ -135,11 +135,11 @@ def load_dataset(
             benchmark or of two, or invalid.
     """
     if not isinstance(source, str | Path):
-        source = _kept(source, name, data_dir or folders().data_dir)
+        source = _written(source, name, data_dir or folders().data_dir)
     return Data(registry.load_dataset(source, data_dir, **options))
 
 
-def _kept(records: Sequence[Mapping[str, Any]], name: str, data_dir: Path) -> Path:
+def _written(records: Sequence[Mapping[str, Any]], name: str, data_dir: Path) -> Path:
     if not _NAME.fullmatch(name):
         raise HarnessError(f"load_dataset(name='{name}') cannot be the name of a file", fix="Use letters and digits")
     try:
