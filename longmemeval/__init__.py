@@ -28,13 +28,12 @@ if TYPE_CHECKING:
         inspect,
         make_board,
         merge,
-        probe,
         sign,
         verify,
     )
     from longmemeval.pipeline.objects.run import Run, evaluate, runs
     from longmemeval.pipeline.objects.running import arun, run
-    from longmemeval.pipeline.objects.verbs import compare, prepare, retrieve
+    from longmemeval.pipeline.objects.verbs import compare, prepare, probe, retrieve
     from longmemeval.pipeline.prepare.options import PrepareOptions
     from longmemeval.pipeline.retrieval.options import RetrievalOptions
     from longmemeval.pipeline.run.run import RunOptions
@@ -80,7 +79,7 @@ _HOMES = {
     "make_board": "pipeline.objects.more_verbs",
     "merge": "pipeline.objects.more_verbs",
     "prepare": "pipeline.objects.verbs",
-    "probe": "pipeline.objects.more_verbs",
+    "probe": "pipeline.objects.verbs",
     "reading_configuration": "reading.reader",
     "render_report": "report.write",
     "retrieve": "pipeline.objects.verbs",

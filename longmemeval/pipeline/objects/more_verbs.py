@@ -18,8 +18,6 @@ from longmemeval.pipeline.merge import merge as merging
 from longmemeval.pipeline.objects.data import Data, as_data
 from longmemeval.pipeline.objects.memory import Memory, as_memory
 from longmemeval.pipeline.objects.run import Run
-from longmemeval.pipeline.probe import probe as probing
-from longmemeval.pipeline.probe.probe import ProbeReport
 from longmemeval.pipeline.verify import sign as signing
 from longmemeval.pipeline.verify import verify as verifying
 from longmemeval.pipeline.verify.signature import Signature
@@ -40,30 +38,6 @@ def demo(*, everything: bool = False, where: Folders | None = None) -> list[Eval
         where: the folders; None: from the environment.
     """
     return demonstration.run_demo("hnsw", where or folders(), everything=everything).evaluations
-
-
-@checked()
-def probe(
-    *memories: Memory | str,
-    seed: int,
-    lives: int = 5,
-    sessions: tuple[int, ...] = (10, 100),
-    where: Folders | None = None,
-) -> ProbeReport:
-    """Try memories on made-up lives, beside a control that cannot pass and one that must; see `longmemeval probe`.
-
-    Args:
-        memories: as for `run`.
-        seed: decides the lives: the same seed makes the same.
-        lives: number of lives of each length.
-        sessions: lengths of the lives, 10 to 1,000 sessions.
-        where: the folders; None: from the environment.
-
-    Raises:
-        HarnessError: bad input, or a memory that cannot be prepared or asked.
-    """
-    tried = [as_memory(one).configuration for one in memories]
-    return probing.probe(tried, seed=seed, lives=lives, sessions=sessions, where=where)
 
 
 @checked()

@@ -1,4 +1,4 @@
-"""The other verbs on what Python users hold: prepare, retrieve, compare."""
+"""The other verbs on what Python users hold: prepare, retrieve, probe, compare."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -18,6 +18,8 @@ from longmemeval.pipeline.objects.running import in_process
 from longmemeval.pipeline.prepare import prepare as preparing
 from longmemeval.pipeline.prepare.options import PrepareOptions
 from longmemeval.pipeline.prepare.prepare import PrepareReport
+from longmemeval.pipeline.probe import probe as probing
+from longmemeval.pipeline.probe.probe import ProbeReport
 from longmemeval.pipeline.retrieval import retrieve as retrieving
 from longmemeval.pipeline.retrieval.options import RetrievalOptions
 from longmemeval.pipeline.retrieval.ranking_run import RetrievalReport
@@ -87,6 +89,32 @@ def retrieve(
     return retrieving.retrieve(chosen.dataset, configurations, selection=chosen.selection, options=options, where=where)
 
 
+@checked()
+def probe(
+    *memories: Memory | type | str,
+    seed: int,
+    lives: int = 5,
+    sessions: tuple[int, ...] = (10, 100),
+    where: Folders | None = None,
+) -> ProbeReport:
+    """Try memories on made-up lives, beside a control that cannot pass and one that must; see `longmemeval probe`.
+
+    Args:
+        memories: as for `run`.
+        seed: decides the lives: the same seed makes the same.
+        lives: number of lives of each length.
+        sessions: lengths of the lives, 10 to 1,000 sessions.
+        where: the folders; None: from the environment.
+
+    Raises:
+        HarnessError: bad input, or a memory that cannot be prepared or asked.
+    """
+    used = _memories("probe", memories)
+    making = in_process(PrepareOptions(), used)
+    configurations = [memory.configuration for memory in used]
+    return probing.probe(configurations, seed=seed, lives=lives, sessions=sessions, options=making, where=where)
+
+
 @checked(
     run_ids="compare('one-run', 'another'), one after the other, without a list",
     runs="compare('one-run', 'another'), one after the other, without a list",
@@ -132,5 +160,6 @@ def compare(
 
 def _memories(verb: str, given: Sequence[Memory | type | str]) -> list[Memory]:
     if not given:
-        raise HarnessError(f"{verb}() needs a memory", fix=f"Write {verb}(data, 'bm25', Memory('hybrid', top_k=20))")
+        data = "" if verb == "probe" else "data, "
+        raise HarnessError(f"{verb}() needs a memory", fix=f"Write {verb}({data}'bm25', Memory('hybrid', top_k=20))")
     return [as_memory(one) for one in given]

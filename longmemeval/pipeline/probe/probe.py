@@ -123,6 +123,7 @@ def probe(
         options=RetrievalOptions(
             prepared=options.name,
             spending=spending,
+            jobs=options.jobs,
             model_options=ModelOptions(api_base=options.api_base, rates=options.rates),
             twice=True,
         ),

@@ -190,3 +190,10 @@ def test_a_class_is_a_memory(data: lme.Data) -> None:
     assert "boil" not in " ".join(answer.hypothesis for answer in run.answers.values())
     other = lme.run(data, lme.Memory(Notes, limit=2, prefix="noted: "), MODEL)
     assert other.id != run.id
+
+
+def test_a_class_in_hand_is_probed_and_nothing_is_not(folder: Path) -> None:
+    found = lme.probe(Notes, "bm25", seed=2, lives=1, sessions=(10,))
+    assert [one.memory for one in found.memories] == ["Notes", "bm25", "none", "oracle"]
+    with pytest.raises(HarnessError, match=r"probe\(\) needs a memory"):
+        lme.probe(seed=2)
