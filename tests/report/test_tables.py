@@ -219,7 +219,9 @@ def test_repeats(dataset: Dataset, where: Folders) -> None:
     graded_run(dataset, where, "a", labels(10, 30), settings={"repeat": 1})
     graded_run(dataset, where, "b", labels(12, 28), settings={"repeat": 2})
     table = tables(compare(["a", "b"], where=where))["Repeats: spread between runs, beside the sampling of questions"]
-    assert table.rows == [["last-k, offline/extractive", "a, b", "27.5 %", "3.54", "25.0 % to 30.0 %"]]
+    assert table.rows == [
+        ["last-k, offline/extractive", "a, b", "27.5 %", "3.54", "25.0 % to 30.0 %", "2 of 40", "0", "2"]
+    ]
 
 
 def test_published_figures_stand_apart() -> None:

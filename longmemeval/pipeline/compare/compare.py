@@ -26,6 +26,7 @@ from longmemeval.pipeline.compare.comparison import (
 )
 from longmemeval.pipeline.compare.detectable import detectable_difference, planned_difference
 from longmemeval.pipeline.compare.digest import digest_of
+from longmemeval.pipeline.compare.flips import flips_of
 from longmemeval.pipeline.compare.floor import floor_note
 from longmemeval.pipeline.compare.repeats import pool_repeats
 from longmemeval.pipeline.compare.tokens import budget_of, with_token_warnings
@@ -284,6 +285,7 @@ def _repeats(graded: Sequence[Evaluation]) -> Iterator[RepeatGroup]:
                 name=f"{alike[0].summary.memory}, {alike[0].summary.model}",
                 run_ids=tuple(run.manifest.run_id for run in alike),
                 spread=repeat_spread([run.metrics.overall.accuracy for run in alike]),
+                flips=flips_of(alike),
             )
 
 

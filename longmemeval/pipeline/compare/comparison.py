@@ -7,6 +7,7 @@ from msgspec import Struct, structs
 
 from longmemeval.core.tables.showing import Showing, view
 from longmemeval.core.text.figures import points
+from longmemeval.pipeline.compare.flips import Flips
 from longmemeval.records import Provenance
 from longmemeval.results.graded.graded_run import Evaluation, RunSummary
 from longmemeval.statistics.spread import Spread
@@ -113,6 +114,7 @@ class RepeatGroup(Struct, frozen=True):
     name: str
     run_ids: tuple[str, ...]
     spread: Spread
+    flips: Flips
 
 
 class Note(Struct, frozen=True):

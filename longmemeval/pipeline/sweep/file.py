@@ -145,6 +145,8 @@ class SweepFile(_Section):
     controls: bool = False
     """True if the controls are run too, once each and with the first reading."""
     judges: list[str] = []
+    holdout: Annotated[float, Field(gt=0, lt=1)] | None = None
+    """Share of the haystacks that the best configuration is not chosen by, but reported on; None: none is chosen."""
     repeat: PositiveInt = 1
     max_cost: NonNegativeFloat | None = None
 

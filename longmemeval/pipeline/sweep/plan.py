@@ -93,6 +93,8 @@ class SweepPlan:
     """Options of grading, and by them the calls in flight."""
     max_cost: float | None
     """US dollars for all calls of answering and grading."""
+    holdout: float | None = None
+    """Share of the haystacks to hold out; None: none."""
 
     def under(self, rates: RateLimits) -> "SweepPlan":
         """Return the plan with limits for the calls of all stages."""
@@ -154,6 +156,7 @@ def plan(file: str | Path) -> SweepPlan:
             **given_options(content, EvaluateOptions, "votes", "concurrency"),
         ),
         max_cost=content.max_cost,
+        holdout=content.holdout,
     )
 
 

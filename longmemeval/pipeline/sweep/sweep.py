@@ -1,7 +1,7 @@
 """Answer, grade and compare every combination of a sweep's file; finished work is not repeated."""
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -20,6 +20,7 @@ from longmemeval.pipeline.evaluate.evaluate import evaluate
 from longmemeval.pipeline.prepare.prepare import PrepareReport, prepare
 from longmemeval.pipeline.run.run import run
 from longmemeval.pipeline.sweep.estimate import SweepEstimate, estimate_sweep, totals_line
+from longmemeval.pipeline.sweep.holdout import Holdout, held_out, split
 from longmemeval.pipeline.sweep.plan import PlannedRun, SweepPlan, plan
 from longmemeval.pipeline.sweep.state import SweepState
 from longmemeval.results.graded.graded_run import load_graded
@@ -43,6 +44,9 @@ class SweepComparison(Struct, frozen=True):
     """The runs on the axes of the front."""
     front: tuple[str, ...]
     """The ids of the runs that no other dominates."""
+    holdout: Holdout | None = None
+    """What the best configuration is worth on haystacks that it was not chosen by; None: not asked for, or one
+    configuration is all there is."""
 
 
 class SweepReport(Struct, frozen=True):
@@ -100,6 +104,7 @@ def sweep(
     planned = file if isinstance(file, SweepPlan) else plan(file)
     state = SweepState(planned.under(rates) if rates else planned, where)
     state.check_begun()
+    held = split(state.asked.units, planned.holdout, planned.selection.seed) if planned.holdout else frozenset()
     estimate = estimate_sweep(state)
     dollars = planned.max_cost if max_cost is None else max_cost
     report = SweepReport(
@@ -126,7 +131,7 @@ def sweep(
         newly_answered=done.newly_answered,
         newly_judged=done.newly_judged,
         failures=tuple(done.failures),
-        comparisons=tuple(_comparisons(state)),
+        comparisons=tuple(_comparisons(state, held)),
         seconds=time.perf_counter() - started,
     )
 
@@ -262,7 +267,7 @@ def _check_estimate(estimate: SweepEstimate, dollars: float | None) -> None:
         )
 
 
-def _comparisons(state: SweepState) -> Iterator[SweepComparison]:
+def _comparisons(state: SweepState, held: Collection[str]) -> Iterator[SweepComparison]:
     """Yield the comparison of the graded runs, judge by judge."""
     for judge in state.judges.values():
         run_ids = [
@@ -274,4 +279,5 @@ def _comparisons(state: SweepState) -> Iterator[SweepComparison]:
             graded = load_graded(run_ids, state.where, judge=judge.id, dataset=str(state.plan.dataset))
             comparison = compare_runs(graded, state.where)
             points = pareto_points(graded_run.summary for graded_run in comparison.runs)
-            yield SweepComparison(judge.id, comparison, tuple(points), tuple(pareto_front(points)))
+            found = held_out(graded, held) if held else None
+            yield SweepComparison(judge.id, comparison, tuple(points), tuple(pareto_front(points)), found)

@@ -30,7 +30,7 @@ from longmemeval.report.tables.cells import (
     row_name,
     warned,
 )
-from longmemeval.report.tables.comparison import detectable_line, shown_recall
+from longmemeval.report.tables.comparison import FLIPS, detectable_line, shown_recall
 from longmemeval.report.tables.effort import effort_notes, kinds, work_line
 from longmemeval.report.tables.footnotes import ORACLE_NOTE, deviation_lines, footnotes
 from longmemeval.results.graded.graded_run import Evaluation
@@ -281,5 +281,6 @@ def repeats_table(comparison: Comparison, letters: list[str]) -> Table | None:
         Column("sd, points", lambda group: in_percent(group.spread.sd)),
         Column("lowest", lambda group: percent(group.spread.lowest)),
         Column("highest", lambda group: percent(group.spread.highest)),
+        *FLIPS,
     ]
     return tabulate("", columns, comparison.repeats) if comparison.repeats else None

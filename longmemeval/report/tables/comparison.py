@@ -5,6 +5,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from longmemeval.core.tables.layout import letters
 from longmemeval.core.tables.table import Column, Kind, Table, tabulate
 from longmemeval.core.text.figures import (
+    UNKNOWN,
     bounds,
     count,
     count_of,
@@ -211,6 +212,18 @@ def _lost(comparison: Comparison, names: Sequence[str]) -> Table:
     return tabulate("Where wrongly answered questions were lost", columns, rows)
 
 
+FLIPS: tuple[Column[RepeatGroup], ...] = (
+    Column("labels that\nchange", lambda group: f"{group.flips.flipped:,} of {group.flips.questions:,}"),
+    Column("by the\nanswer", lambda group: group.flips.by_answer, drop=2),
+    Column("by the\njudge", lambda group: group.flips.by_judge, drop=3),
+)
+"""What changes between repeats."""
+FLIPS_NOTE = (
+    "Labels that change between repeats: by the judge where one and the same text has both labels, else by the answer; "
+    f"{UNKNOWN}: no text was graded twice (`evaluate --rejudge` does)."
+)
+
+
 def digest_table(digest: Digest) -> Table:
     """Return why the run of the verdict lost its questions; without rows where it lost none, or nothing is known."""
     columns: list[Column[LostGroup]] = [
@@ -237,6 +250,7 @@ def _repeats(comparison: Comparison, called: Mapping[str, str]) -> Table:
             lambda group: f"{percent(group.spread.lowest)} to {percent(group.spread.highest)}",
             drop=1,
         ),
+        *FLIPS,
     ]
     title = "Repeats: spread between runs, beside the sampling of questions"
     return tabulate(title, columns, comparison.repeats)
@@ -248,6 +262,8 @@ def comparison_notes(comparison: Comparison) -> Iterator[str]:
     summaries = [run.summary for run in comparison.runs]
     if any(run.provenance == "session" for run in comparison.runs):
         yield BY_SESSION_NOTE
+    if comparison.repeats:
+        yield FLIPS_NOTE
     yield from (note for note in footnotes(summaries) if note != ORACLE_NOTE)
     yield from effort_notes(summaries)
     yield from comparison.warnings

@@ -27,13 +27,18 @@ def gradings(files: RunFiles, judge: JudgeIdentity) -> Gradings | None:
     Args:
         judge: identity of any of the gradings.
     """
-    first = first_of(judge)
-    repeats = (grading_of(first, number).id for number in count(2))
-    ids = [first.id, *takewhile(lambda judge_id: files.judged(judge_id).exists, repeats)]
+    ids = gradings_of(files, judge)
     if len(ids) < 2:
         return None
     accuracies = tuple(_accuracy(files, judge_id) for judge_id in ids)
     return Gradings(len(ids), min(accuracies), max(accuracies), accuracies)
+
+
+def gradings_of(files: RunFiles, judge: JudgeIdentity) -> list[str]:
+    """Return the ids of the gradings of a run by one judge, the first and those that exist after it."""
+    first = first_of(judge)
+    repeats = (grading_of(first, number).id for number in count(2))
+    return [first.id, *takewhile(lambda judge_id: files.judged(judge_id).exists, repeats)]
 
 
 def _accuracy(files: RunFiles, judge_id: str) -> float:

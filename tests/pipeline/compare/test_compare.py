@@ -14,13 +14,16 @@ import pytest
 import longmemeval
 from longmemeval.benchmarks.locomo.loader import LocomoDataset
 from longmemeval.benchmarks.longmemeval.judge import DEFAULT_JUDGE, OFFICIAL_MODEL, LongMemEvalJudge
+from longmemeval.core.text.figures import UNKNOWN
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, IntegrityError
+from longmemeval.judges.official_status import grading_of
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.llm.call_counter import CallCounter
 from longmemeval.llm.http.endpoints import OWN_ENDPOINT
 from longmemeval.pipeline.compare.compare import compare
 from longmemeval.pipeline.compare.comparison import INSIDE_THE_NOISE, Comparison
+from longmemeval.pipeline.compare.flips import Flips
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.run.planning import power_note
 from longmemeval.report.tables.comparison import comparison_tables, detectable_line
@@ -415,6 +418,47 @@ def test_repeats_of_one_configuration(ten: Dataset, where: Folders) -> None:
     assert group.spread.mean == pytest.approx(0.6)
     assert group.spread.sd == pytest.approx(0.1)
     assert found.runs[0].settings_sha256 == found.runs[2].settings_sha256 != found.runs[1].settings_sha256
+
+
+def answered(folder: Path, **texts: str) -> None:
+    """Give some questions of a run other answers."""
+    lines = [json.loads(line) for line in (folder / "answers.jsonl").read_text().splitlines()]
+    changed = [line | {"hypothesis": texts.get(line["question_id"], line["hypothesis"])} for line in lines]
+    (folder / "answers.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in changed))
+
+
+def test_flips_are_split_into_those_of_the_answer_and_of_the_judge(ten: Dataset, where: Folders) -> None:
+    """Four labels change: twice with another text, twice with the same; one of the first two is the judge's as well,
+    which graded the same text otherwise when asked again."""
+    names = [question.question_id for question in ten.questions()]
+    first = labels(6, 4)
+    second = [*labels(4), *labels(0, 2), *labels(2, 2)]
+    for number, given in enumerate((first, second), start=1):
+        folder = graded_run(ten, where, f"r{number}", given, settings={"repeat": number})
+        answered(folder, **({names[4]: "other", names[6]: "another"} if number == 2 else {}))
+        grade(ten, where, f"r{number}", dict(zip(names, given, strict=True)))
+    found = compare(["r1", "r2"], where=where).repeats[0].flips
+    assert found == Flips(questions=10, flipped=4, by_judge=2, seen_twice=8)
+    assert found.by_answer == 2
+    again = dict(zip(names, second, strict=True)) | {names[6]: False, names[9]: True}
+    grade(ten, where, "r2", again, judge=grading_of(STRICT, 2))
+    shown = compare(["r1", "r2"], where=where)
+    # Question 6 by its second grading; question 9 has other labels of one text, but no label that changes between runs.
+    assert shown.repeats[0].flips == Flips(questions=10, flipped=4, by_judge=3, seen_twice=10)
+    (table,) = [one for one in comparison_tables(shown) if one.title.startswith("Repeats")]
+    assert table.rows[0][-3:] == ["4 of 10", "1", "3"]
+
+
+def test_a_judge_that_never_saw_a_text_twice_is_unknown(ten: Dataset, where: Folders) -> None:
+    names = [question.question_id for question in ten.questions()]
+    for number, given in enumerate((labels(6, 4), labels(4, 6)), start=1):
+        folder = graded_run(ten, where, f"r{number}", given, settings={"repeat": number})
+        answered(folder, **{name: f"{name} {number}" for name in names})
+        grade(ten, where, f"r{number}", dict(zip(names, given, strict=True)))
+    found = compare(["r1", "r2"], where=where)
+    assert found.repeats[0].flips == Flips(questions=10, flipped=2, by_judge=None, seen_twice=0)
+    (table,) = [one for one in comparison_tables(found) if one.title.startswith("Repeats")]
+    assert table.rows[0][-3:] == ["2 of 10", UNKNOWN, UNKNOWN]
 
 
 def test_one_run_and_a_note_before_it_is_paid_for(ten: Dataset, where: Folders) -> None:

@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+import msgspec
 import typer
 
 from longmemeval.cli.estimates import show_sweep
@@ -72,10 +73,14 @@ def sweep(
 
 def show(report: "SweepReport") -> None:
     """Print what the runs came to, and where they are."""
+    from longmemeval.pipeline.sweep.holdout import holdout_line
+
     for compared in report.comparisons:
         again = command_line("compare", "--sweep", report.name, "--judge", compared.judge)
         show_comparison(compared.comparison, command=again)
         _show_front(compared)
+        if compared.holdout:
+            out.print(printable(holdout_line(compared.holdout)))
     worked = report.newly_answered or report.newly_judged or report.failures
     new = f"{count_of(report.newly_answered, 'question')} answered and {count_of(report.newly_judged, 'answer')} graded"
     err.print(f"{report.seconds:.1f} s: {new if worked else 'nothing was left to do'}.")
@@ -108,13 +113,21 @@ def _show_front(compared: "SweepComparison") -> None:
 
 
 def _document(report: "SweepReport") -> dict[str, object]:
-    """Return one document: `runs` as `compare --json` has them, `pareto` the ids on the front by the first judge."""
+    """Return one document: `runs` as `compare --json` has them, `pareto` the ids on the front by the first judge.
+
+    `holdout` has an entry per judge, where the file asks for it.
+    """
     from longmemeval.report.documents import comparison_document
 
     return {
         "sweep": report.name,
         "runs": [run for one in report.comparisons for run in comparison_document(one.comparison)["runs"]],
         "pareto": list(report.comparisons[0].front) if report.comparisons else [],
+        "holdout": [
+            {"judge": one.judge, "lost": one.holdout.lost, **msgspec.structs.asdict(one.holdout)}
+            for one in report.comparisons
+            if one.holdout
+        ],
         "failed": report.failures,
         "estimate": report.estimate,
     }
