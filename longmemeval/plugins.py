@@ -32,6 +32,7 @@ from longmemeval.errors import HarnessError, nearest
 
 T = TypeVar("T")
 
+_PREFIX = "longmemeval."
 MEMORY = "longmemeval.memory"
 BENCHMARKS = "longmemeval.benchmarks"
 JUDGES = "longmemeval.judges"
@@ -189,7 +190,7 @@ class Registry(Generic[T]):
         return ""
 
     def _installed(self) -> tuple[EntryPoint, ...]:
-        return _entry_points(self.group, tuple(sys.path))
+        return _entry_points(tuple(sys.path)).get(self.group, ())
 
     def _only(self, name: str) -> EntryPoint | None:
         """Return the single entry point of this name; None if there is none."""
@@ -274,28 +275,37 @@ def _mend(error: BaseException, module: str) -> str:
     return f"Correct {written[-1].filename}, line {written[-1].lineno}" if written else f"Correct {module}"
 
 
-@cache
 def shipped(group: str) -> Mapping[str, str]:
     """Return the names registered by folders of this package in a group, those of its namesake benchmark first."""
+    return {name: target for table in _shipped_tables() for name, target in table.get(group, {}).items()}
+
+
+@cache
+def _shipped_tables() -> tuple[Mapping[str, Mapping[str, str]], ...]:
     here = Path(__file__).parent
     found = (file for pattern in ("*/plugins.toml", "*/*/plugins.toml") for file in here.glob(pattern))
     files = sorted(found, key=lambda file: (file.parent.name != here.name, file))
-    tables = (tomllib.loads(file.read_text(encoding="utf-8")) for file in files)
-    return {name: target for table in tables for name, target in table.get(group, {}).items()}
+    return tuple(tomllib.loads(file.read_text(encoding="utf-8")) for file in files)
 
 
-@lru_cache(maxsize=32)
-def _entry_points(group: str, _path: tuple[str, ...]) -> tuple[EntryPoint, ...]:
-    """Return the entry points of other packages; of several packages of one name the first counts, as in imports.
+@lru_cache(maxsize=8)
+def _entry_points(_path: tuple[str, ...]) -> Mapping[str, tuple[EntryPoint, ...]]:
+    """Return group -> entry points of other packages; of several packages of one name the first counts, as in imports.
 
-    Cached: scanning all installed packages takes longer than most uses of a name.
+    Cached, and of all groups at once: scanning all installed packages takes longer than most uses of a name.
     """
-    found: dict[str, list[EntryPoint]] = {}
+    found: dict[str, dict[str, list[EntryPoint]]] = {}
     for distribution in distributions():
         with suppress(Exception):  # See `unreadable_packages`.
-            if points := [point for point in distribution.entry_points if point.group == group]:
-                found.setdefault(_name(distribution), points)
-    return tuple(point for points in found.values() for point in points)
+            # Most packages have none of these groups: parsing theirs would take most of the time.
+            if _PREFIX not in (distribution.read_text("entry_points.txt") or ""):
+                continue
+            points: dict[str, list[EntryPoint]] = {}
+            for point in distribution.entry_points:
+                points.setdefault(point.group, []).append(point)
+            for group, of_group in points.items():
+                found.setdefault(group, {}).setdefault(_name(distribution), of_group)
+    return {group: tuple(point for own in packages.values() for point in own) for group, packages in found.items()}
 
 
 def unreadable_packages() -> list[Plugin]:
