@@ -6,6 +6,7 @@ from msgspec import structs
 
 from longmemeval.judges.definition import prompts_of, rules_of
 from longmemeval.judges.imported import IMPORTED, is_imported
+from longmemeval.judges.people import is_person
 from longmemeval.judges.protocol import JudgeIdentity, extended, judge_id
 from longmemeval.llm.http.endpoints import OWN_ENDPOINT
 from longmemeval.llm.options import is_offline
@@ -72,7 +73,9 @@ def first_of(judge: JudgeIdentity) -> JudgeIdentity:
 def judge_name(judge: JudgeIdentity) -> str:
     """Return the model and its distinguishing features: prompts, an earlier version of rules, votes, the address."""
     parts = [judge.model]
-    if is_imported(judge):
+    if is_person(judge):
+        parts += ["blind"] if judge.parameters["blind"] else []
+    elif is_imported(judge):
         parts.append(IMPORTED)
     elif not _needs_no_model(judge) and not ((prompts := prompts_of(judge)) and prompts.official_model):
         parts.append(f"prompts: {judge.templates}")

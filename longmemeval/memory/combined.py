@@ -53,6 +53,12 @@ class SearchingMemory:
             return ranked
         return ranked[: self._fitting(self._windows(ranked, fixture.memory), fixture)]
 
+    def ingredients(self, question: Question, fixture: Fixture) -> dict[str, dict[str, float]]:
+        """Return the ingredients of the score of each message of the best `top_k` units, by message id."""
+        found = self.search.rank(question, fixture, self.parameters.top_k)
+        explained = zip(found, self.search.ingredients(question, fixture, found), strict=True)
+        return {message_id: parts for unit, parts in explained for message_id in unit.message_ids}
+
     def texts_to_embed(self, question: Question, names: Sequence[str]) -> Sequence[str]:
         """Return the texts that the search embeds for `question`."""
         return self.search.texts_to_embed(question, names)

@@ -1,6 +1,6 @@
 """The protocols of memory systems."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
@@ -40,6 +40,15 @@ class RankingMemory(Protocol):
 
     def rank(self, question: Question, fixture: Fixture) -> list[RankedUnit]:
         """Return all units of the history, best first, ties in the history's order; with a budget those that fit it."""
+        ...
+
+
+@runtime_checkable
+class ExplainsScores(Protocol):
+    """A memory system that can say what the scores of its best messages are made of."""
+
+    def ingredients(self, question: Question, fixture: Fixture) -> Mapping[str, Mapping[str, float]]:
+        """Return the weighted ingredients of the score of each message of the best units, by message id and name."""
         ...
 
 

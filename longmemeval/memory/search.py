@@ -38,6 +38,10 @@ class Search(Protocol):
         """Return the texts to embed for a question, asked of a history in which people of these `names` speak."""
         ...
 
+    def ingredients(self, question: Question, fixture: Fixture, units: Sequence[RankedUnit]) -> list[dict[str, float]]:
+        """Return what the score of each of `units` is the sum of, by name."""
+        ...
+
 
 class NearestSearch:
     """Finds the nearest messages by cosine similarity, from the fixture's index.
@@ -50,6 +54,10 @@ class NearestSearch:
     def __init__(self, embed_query: Callable[[str], Vector], within_thread: bool) -> None:
         self._embed_query = embed_query
         self._within_thread = within_thread
+
+    def ingredients(self, question: Question, fixture: Fixture, units: Sequence[RankedUnit]) -> list[dict[str, float]]:
+        """Return the cosine similarity of each of `units`, the only thing that its score is made of."""
+        return [{"vectors": one.score} for one in units]
 
     def rank(self, question: Question, fixture: Fixture, limit: int | None = None) -> list[RankedUnit]:
         """Return the nearest messages; without a limit every message that has a vector."""
@@ -127,6 +135,13 @@ class RankedSearch:
     def order(self, question: Question, fixture: Fixture) -> tuple[NDArray[np.int64], Scores]:
         """Return the positions of all units, best first, ties in the history's order, and the scores by position."""
         return self._retriever(fixture).ranked(self._analyse(question))
+
+    def ingredients(self, question: Question, fixture: Fixture, units: Sequence[RankedUnit]) -> list[dict[str, float]]:
+        """Return what the score of each of `units` is the sum of, by name (`Retriever.ingredients`)."""
+        retriever = self._retriever(fixture)
+        found = retriever.ingredients(self._analyse(question))
+        places = {unit.unit_id: place for place, unit in enumerate(retriever.history.units)}
+        return [{name: float(scores[places[one.unit_id]]) for name, scores in found.items()} for one in units]
 
     def _retriever(self, fixture: Fixture) -> Retriever:
         return Retriever(fixture, self._parameters, self._embed_query, self._reranker)

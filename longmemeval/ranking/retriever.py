@@ -1,8 +1,9 @@
 """One retriever over one prepared history: lexical, dense or both, with priors."""
 
 import re
-from collections.abc import Callable, Sequence
-from functools import partial
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial, reduce
+from operator import add
 from typing import Literal
 
 import numpy as np
@@ -117,22 +118,41 @@ class Retriever:
 
     def _scores_of(self, question: str) -> Scores:
         """Add comparable parts by weight, then the priors, and divide by the length prior."""
+        return self._whole(self._ingredients_of(question))
+
+    def _whole(self, ingredients: Mapping[str, Scores]) -> Scores:
+        scores: Scores = reduce(add, ingredients.values())
+        exponent = self._parameters.length_exponent
+        return scores if self._lengths is None else scores / self._lengths**exponent
+
+    def _ingredients_of(self, question: str) -> dict[str, Scores]:
         weights = self._parameters
         names = self.history.named(question)
         query = without_names(question, names)
-        parts: list[tuple[float, Scores]] = []
+        found: dict[str, Scores] = {}
         if self._lexical:
-            parts.append((1.0, np.max([index.scores(query) for index in self._lexical], axis=0)))
+            words = np.max([index.scores(query) for index in self._lexical], axis=0)
+            found["words"] = fuse([(1.0, words)], weights.fusion)
         if self._dense:
             vector = self._embed_query(text_to_embed(question, names))
-            parts.append((weights.dense_weight, self._dense(vector)))
-        scores: Scores = (
-            fuse(parts, weights.fusion)
-            + weights.speaker * self._priors.speaker(question)
-            + weights.statement * self._priors.statement
-            + weights.date * self._priors.date(question)
-        )
-        return scores if self._lengths is None else scores / self._lengths**weights.length_exponent
+            found["vectors"] = fuse([(weights.dense_weight, self._dense(vector))], weights.fusion)
+        found["speaker"] = weights.speaker * self._priors.speaker(question)
+        found["statement"] = weights.statement * self._priors.statement
+        found["date"] = weights.date * self._priors.date(question)
+        return found
+
+    def ingredients(self, question: QuestionAnalysis) -> dict[str, Scores]:
+        """Return what the score of every unit is the sum of, for the whole question.
+
+        Returns:
+            Scores by position, weighted: of `words` and `vectors` as far as the method compares them, and of the priors
+            `speaker`, `statement` and `date`. What the length of a unit takes off is `length`. Parts of a question
+            (`decompose`) and a reranker are not among them.
+        """
+        found = self._ingredients_of(question.queries[0])
+        if self._lengths is not None:
+            found["length"] = self._whole(found) - reduce(add, found.values())
+        return found
 
     def ranked(self, question: QuestionAnalysis) -> tuple[NDArray[np.int64], Scores]:
         """Return the positions of units, best first, ties in the history's order, and all scores by position.

@@ -220,7 +220,7 @@ class Reader:
             history = self._history(shown, counts).text
             return _message(
                 template.fill(
-                    {"history": history, "question_date": question.date_text, "question": _question_text(question)}
+                    {"history": history, "question_date": question.date_text, "question": question_text(question)}
                 )
             )
 
@@ -267,7 +267,7 @@ class Reader:
                         "session_date": official_date(chunk.date) if chunk.date else "unknown",
                         "session": session,
                         "question_date": question.date_text,
-                        "question": _question_text(question),
+                        "question": question_text(question),
                     }
                 )
             )
@@ -333,7 +333,7 @@ def _message(prompt: str) -> Messages:
     return (ChatMessage("user", prompt),)
 
 
-def _question_text(question: Question) -> str:
+def question_text(question: Question) -> str:
     """Return the question as prompts show it."""
     return f"{question.text} {question.appended}" if question.appended else question.text
 

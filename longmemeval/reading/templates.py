@@ -1,5 +1,6 @@
 """Prompt templates as data: shipped files or the user's own, checked and hashed."""
 
+from functools import cache
 from importlib import resources
 from pathlib import Path
 from string import Formatter
@@ -72,8 +73,18 @@ def checked_template(text: str, fields: tuple[str, ...], where: str) -> Template
 
 def is_shipped(template: Template) -> bool:
     """Return whether a template is one of this package."""
-    files = (resources.files("longmemeval.reading") / "templates").iterdir()
-    return any(template.text == file.read_text(encoding="utf-8") for file in files if file.name.endswith(".txt"))
+    return shipped_template(template.sha256) is not None
+
+
+@cache
+def shipped_template(sha256: str) -> Template | None:
+    """Return the reader's template of this package that has a hash, or the note's; None where there is none."""
+    for file in (resources.files("longmemeval.reading") / "templates").iterdir():
+        if file.name.endswith(".txt"):
+            text = file.read_text(encoding="utf-8")
+            if sha256_text(text) == sha256:
+                return Template(text, sha256, NOTE_FIELDS if file.name == "note.txt" else READER_FIELDS)
+    return None
 
 
 def _check(text: str, fields: tuple[str, ...], where: str) -> None:

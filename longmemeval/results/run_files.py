@@ -106,6 +106,16 @@ class RunFiles:
             self._other_hashes[name] = self._hash_of(name)
         return self._other_hashes[name]
 
+    def prompts_to(self, question_id: str) -> list[SentPrompt]:
+        """Return the prompts of one question, read from their file; of a run under way, those that are whole."""
+        path, wanted = self.folder / PROMPTS, msgspec.json.encode(question_id)
+        if not path.exists():
+            return []
+        with path.open("rb") as lines:
+            found = [line for line in lines if wanted in line and line.endswith(b"\n")]
+        sent = (msgspec.json.decode(line, type=SentPrompt) for line in found)
+        return [prompt for prompt in sent if prompt.question_id == question_id]
+
     def _hash_of(self, name: str) -> str:
         path = self.folder / name
         if name == PROMPTS and self._look_into_prompts:

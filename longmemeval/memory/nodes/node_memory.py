@@ -51,6 +51,12 @@ class TypedNodes:
         """Return the texts to embed for `question`: all of it for the entries, then those of the search of messages."""
         return [text_to_embed(question.text, names), *self._messages.texts_to_embed(question, names)]
 
+    def ingredients(self, question: Question, fixture: Fixture) -> dict[str, dict[str, float]]:
+        """Return the ingredients of the score of each of the best messages, by message id; entries have none."""
+        found = self._messages.rank(question, fixture, self._parameters.top_k)
+        explained = zip(found, self._messages.ingredients(question, fixture, found), strict=True)
+        return {message_id: parts for unit, parts in explained for message_id in unit.message_ids}
+
     async def recall(self, question: Question, fixture: Fixture) -> Recall:
         """Return entries first, then messages, both in time order."""
         return await in_thread(self._recall, question, fixture)

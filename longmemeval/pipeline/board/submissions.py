@@ -12,6 +12,7 @@ from longmemeval.core.text.figures import listed
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.judges.official_status import grading
+from longmemeval.judges.people import is_person
 from longmemeval.pipeline.board.signers import Signer, Signers
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.results.graded.graded_run import Evaluation, load_graded
@@ -102,7 +103,8 @@ class Verifying:
             yield Apart(name, f"does not verify: {listed(checked.problems, 1)}")
             return
         signer = self._signers.of(folder)
-        scored = [metrics.judge for metrics in stored_metrics(folder) if grading(metrics.judge) == 1]
+        judges = [metrics.judge for metrics in stored_metrics(folder)]
+        scored = [judge for judge in judges if grading(judge) == 1 and not is_person(judge)]
         if not scored:
             yield Apart(name, "is not graded")
         for judge in scored:

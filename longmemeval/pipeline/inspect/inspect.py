@@ -1,24 +1,21 @@
 """Show a question, its haystack, the stored fixtures and what each configuration would recall, for `inspect`."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 
-from msgspec import Struct, structs
+from msgspec import Struct
 
-from longmemeval.core.event_loop import complete
 from longmemeval.core.files import safe_name
 from longmemeval.dataset import Dataset
-from longmemeval.errors import HarnessError
-from longmemeval.llm.tokens import token_counter
-from longmemeval.memory.configuration import MemoryConfiguration, build_memory, parts_of
+from longmemeval.memory.configuration import MemoryConfiguration, parts_of
 from longmemeval.memory.definition import known_parts
-from longmemeval.memory.faults import recall_of
 from longmemeval.memory.gold import gold_for
 from longmemeval.memory.protocol import MemoryTools
 from longmemeval.pipeline.inspect.history import questions_on
-from longmemeval.pipeline.prepare.access import PreparedFixtures, open_fixtures
-from longmemeval.pipeline.prepare.query_vectors import query_vectors
-from longmemeval.pipeline.run.question_analysis import QueryModel, question_analyses
-from longmemeval.records import PartInfo, Question, Recall, Session
+from longmemeval.pipeline.inspect.recalling import Recalled, Recaller, recall_or_problem
+from longmemeval.pipeline.run.question_analysis import QueryModel
+from longmemeval.records import PartInfo, Question, Session
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture, StoredPart, meta_of, stored_folders
 
@@ -31,14 +28,6 @@ class StoredFixture(Struct, frozen=True):
     parts: dict[str, PartInfo]
     shown: dict[str, str]
     """A description of each part's contents: how much it holds, or a document."""
-
-
-class Recalled(Struct, frozen=True):
-    """The recall of one configuration, or the reason why it has none."""
-
-    memory: str
-    recall: Recall | None
-    problem: str = ""
 
 
 class GoldAnswer(Struct, frozen=True):
@@ -86,15 +75,15 @@ def inspect(
         HarnessError: the data set has no such question or haystack.
     """
     questions = questions_on(dataset, identifier)
-    haystack, opened = dataset.haystack(questions[0].haystack_id), open_fixtures()
+    haystack = dataset.haystack(questions[0].haystack_id)
+    recaller = Recaller(dataset, preparation, where)
     recalled = [
-        _recall(
-            dataset,
+        recall_or_problem(
+            recaller,
             questions[0],
-            PreparedFixtures(dataset, preparation, where, configuration, opened),
             configuration,
-            where,
-            query_model,
+            lend=partial(_with_evidence, dataset, configuration),
+            query_model=query_model,
         )
         for configuration in configurations
     ]
@@ -106,6 +95,11 @@ def inspect(
         recalled=tuple(recalled),
         answers=tuple(_gold(dataset, question) for question in questions) if with_gold else (),
     )
+
+
+def _with_evidence(dataset: Dataset, configuration: MemoryConfiguration, tools: MemoryTools) -> MemoryTools:
+    """Return the tools with the evidence, for the oracle alone."""
+    return replace(tools, gold=gold_for(configuration, dataset))
 
 
 def _gold(dataset: Dataset, question: Question) -> GoldAnswer:
@@ -128,27 +122,3 @@ def _stored(
         descriptions = {name: text for name, text in shown.items() if text}
         found.append(StoredFixture(preparation=root.name, folder=str(folder), parts=meta.parts, shown=descriptions))
     return found
-
-
-def _recall(
-    dataset: Dataset,
-    question: Question,
-    fixtures: PreparedFixtures,
-    configuration: MemoryConfiguration,
-    where: Folders,
-    query_model: QueryModel | None,
-) -> Recalled:
-    try:
-        fixture = fixtures.open(question.haystack_id)
-        vectors = query_vectors([question], fixtures.embedder_of([question]), None, None, where)
-        analyses = question_analyses(configuration, query_model, where)
-        if analyses:
-            complete(analyses.ask([question]))
-        memory = build_memory(configuration, MemoryTools(vectors, gold_for(configuration, dataset), analyse=analyses))
-        recall = complete(recall_of(memory, question, fixture))
-    except HarnessError as error:
-        return Recalled(configuration.name, None, str(error))
-    counter = token_counter("offline/extractive")
-    return Recalled(
-        configuration.name, structs.replace(recall, tokens=sum(counter.count(item.text) for item in recall.items))
-    )

@@ -10,6 +10,7 @@ from msgspec import Struct
 from longmemeval.core.tables.showing import Showing
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.judges.official_status import grading
+from longmemeval.judges.people import is_person
 from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.llm.model_calls import CallSums
 from longmemeval.measures.metrics import Latency, Metrics, Score, credit, latency
@@ -314,7 +315,8 @@ def load_graded(
     Args:
         run_ids: ids of graded runs.
         judge: id of the judge, the start of its id, or its model, if it fits one judge only; None: the official judge's
-            scores if there are any, else the newest. Of several gradings by one judge it is the first.
+            scores if there are any, else the newest that is not a person's. Of several gradings by one judge it is the
+            first.
         dataset: path or name of the data, if it has moved.
         look_into_prompts: see `RunFiles`.
 
@@ -358,6 +360,9 @@ def _chosen_metrics(folder: Path, found: Sequence[Metrics], judge: str | None) -
         if grading(metrics.judge) == 1
         and (judge is None or metrics.judge.id.startswith(judge) or metrics.judge.model == judge)
     ]
+    if judge is None:
+        # People label some of the answers: beside another judge their score is asked for by name.
+        fitting = [metrics for metrics in fitting if not is_person(metrics.judge)] or fitting
     if not found:
         raise HarnessError(
             f"Run '{folder.name}' is not graded", where=str(folder), fix=f"Run `longmemeval evaluate {folder.name}`"

@@ -11,6 +11,7 @@ from longmemeval.core.text.figures import count_of
 from longmemeval.dataset import Dataset
 from longmemeval.judges.definition import rules_of, set_names
 from longmemeval.judges.imported import is_imported
+from longmemeval.judges.people import is_person
 from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.llm.families import model_families
 from longmemeval.records import Answer
@@ -138,6 +139,8 @@ def _unchecked(judge: JudgeIdentity, asked: RunQuestions) -> str:
     unknown = "Nothing is known of this judge's errors"
     if is_imported(judge):
         return f"{unknown}: its labels were taken over from a log, and a log cannot be checked."
+    if is_person(judge):
+        return f"{unknown}: the labels are a person's."
     if asked.benchmark.planting is None:
         return f"{unknown}, and none can be checked on {asked.benchmark.title}: it does not say how to make plants."
     never = f"{unknown}: it was never checked on {asked.benchmark.title}."

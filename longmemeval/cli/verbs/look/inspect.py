@@ -15,7 +15,8 @@ from longmemeval.llm.options import ApiBase, ModelOptions, QueryModel
 from longmemeval.pipeline.run.options import Prepared
 
 if TYPE_CHECKING:
-    from longmemeval.pipeline.inspect.inspect import Inspection, Recalled
+    from longmemeval.pipeline.inspect.inspect import Inspection
+    from longmemeval.pipeline.inspect.recalling import Recalled
     from longmemeval.records import Recall, RecalledItem, Session
 
 

@@ -1,0 +1,132 @@
+"""Recall for one question again and again, with this memory and that: for `inspect` and the recall explorer."""
+
+from collections.abc import Callable, Mapping
+from threading import Lock
+
+from msgspec import Struct, structs
+
+from longmemeval.core.event_loop import complete
+from longmemeval.dataset import Dataset
+from longmemeval.errors import HarnessError
+from longmemeval.llm.tokens import TokenCounter, token_counter
+from longmemeval.memory.configuration import MemoryConfiguration, analysis_of, build_memory, definition_of
+from longmemeval.memory.definition import MEMORIES
+from longmemeval.memory.faults import recall_of
+from longmemeval.memory.protocol import ExplainsScores, MemoryTools
+from longmemeval.pipeline.prepare.access import PreparedFixtures, open_fixtures
+from longmemeval.pipeline.prepare.query_vectors import QueryVectors, query_vectors
+from longmemeval.pipeline.run.question_analysis import QueryModel, question_analyses
+from longmemeval.records import Question, Recall
+from longmemeval.settings import Folders
+
+Lend = Callable[[MemoryTools], MemoryTools]
+
+
+def _as_they_are(tools: MemoryTools) -> MemoryTools:
+    return tools
+
+
+class Recalled(Struct, frozen=True):
+    """The recall of one configuration, or the reason why it has none."""
+
+    memory: str
+    recall: Recall | None
+    problem: str = ""
+
+
+class Explained(Struct, frozen=True):
+    """A recall, and what the scores in it are made of."""
+
+    recall: Recall
+    ingredients: Mapping[str, Mapping[str, float]]
+    """Weighted ingredients by message id and name; empty where the memory does not say."""
+
+
+class Recaller:
+    """Recalls from one preparation. Fixtures and embedders stay open, so that only the first recall waits for them.
+
+    Args:
+        dataset: the data.
+        preparation: name of the preparation whose fixtures are read.
+        where: the folders.
+        counter: counts the tokens of what is recalled; None: as for an offline model.
+    """
+
+    def __init__(self, dataset: Dataset, preparation: str, where: Folders, counter: TokenCounter | None = None) -> None:
+        self._dataset = dataset
+        self._preparation = preparation
+        self._where = where
+        self._counter = counter or token_counter("offline/extractive")
+        self._opened = open_fixtures()
+        self._vectors: dict[object, QueryVectors] = {}
+        self._lock = Lock()
+
+    def recall(
+        self,
+        question: Question,
+        configuration: MemoryConfiguration,
+        *,
+        lend: Lend = _as_they_are,
+        query_model: QueryModel | None = None,
+        explain: bool = False,
+    ) -> Explained:
+        """Return what a configuration recalls, its tokens counted.
+
+        Args:
+            question: any, on a haystack of the data.
+            configuration: the memory.
+            lend: changes the tools that the memory is given; they hold nothing of the evidence.
+            query_model: analyses the question for configurations that want a chat model for it.
+            explain: say what the scores are made of too.
+
+        Raises:
+            HarnessError: the fixture lacks something, or the memory failed.
+        """
+        fixtures = PreparedFixtures(self._dataset, self._preparation, self._where, configuration, self._opened)
+        fixture = fixtures.open(question.haystack_id)
+        analyses = question_analyses(configuration, query_model, self._where)
+        if analyses:
+            complete(analyses.ask([question]))
+        vectors = self._vectors_of(fixtures, question)
+        memory = build_memory(
+            configuration, lend(MemoryTools(vectors, analyse=analyses, count_tokens=self._counter.count))
+        )
+        recall = complete(recall_of(memory, question, fixture))
+        ingredients = memory.ingredients(question, fixture) if explain and isinstance(memory, ExplainsScores) else {}
+        tokens = sum(self._counter.count(item.text) for item in recall.items)
+        return Explained(structs.replace(recall, tokens=tokens), ingredients)
+
+    def _vectors_of(self, fixtures: PreparedFixtures, question: Question) -> QueryVectors:
+        identity = fixtures.embedder_of([question])
+        key = None if identity is None else identity.fingerprint
+        with self._lock:
+            if key not in self._vectors:
+                self._vectors[key] = query_vectors([], identity, None, None, self._where)
+            return self._vectors[key]
+
+
+def recall_or_problem(
+    recaller: Recaller,
+    question: Question,
+    configuration: MemoryConfiguration,
+    *,
+    lend: Lend = _as_they_are,
+    query_model: QueryModel | None = None,
+) -> Recalled:
+    """Return what a configuration recalls, or why it recalls nothing; arguments as of `Recaller.recall`."""
+    try:
+        found = recaller.recall(question, configuration, lend=lend, query_model=query_model)
+    except HarnessError as error:
+        return Recalled(configuration.name, None, str(error))
+    return Recalled(configuration.name, found.recall)
+
+
+def why_not_again(configuration: MemoryConfiguration) -> str:
+    """Return why a memory cannot recall here, where no model is called and no evidence is read; empty if it can."""
+    if configuration.preset not in MEMORIES.built_in:
+        return f"'{configuration.name}' does not come with this package: what it recalls, its own runs show"
+    if definition_of(configuration).reads_gold:
+        return f"'{configuration.name}' reads the evidence: it shows it whatever is set"
+    if analysis_of(configuration).asks_model:
+        return f"'{configuration.name}' has a chat model analyse the question, and none is asked here"
+    return ""
