@@ -15,7 +15,7 @@ from longmemeval.pipeline.board.board import Board, BoardField, BoardRow, Field,
 from longmemeval.pipeline.board.signers import Signer
 from longmemeval.pipeline.board.submissions import Apart
 from longmemeval.report.charts.svg import need_report_libraries
-from longmemeval.report.page.templates import environment, page_file, policy
+from longmemeval.report.page.templates import environment, page_style, policy
 from longmemeval.settings import Folders
 
 _STYLE = """
@@ -75,7 +75,7 @@ def board_page(board: Board) -> str:
     """Return the page of a board."""
     from markupsafe import Markup
 
-    style = page_file("page.css") + _STYLE
+    style = page_style() + _STYLE
     runs = sum(len(field.rows) for field in board.fields)
     text = (
         environment()

@@ -114,15 +114,16 @@ def picture(held: Held, chart: str) -> Picture:
         more = "; a run has more when it is graded" if isinstance(held, Run) else ""
         raise HarnessError(f"plot('{chart}'): there is no such chart of it", fix=nearest(chart, charts) + more)
     chosen = charts[chart] if chart else next(iter(charts.values()))
-    return Picture(chosen.name, chosen.title, alone(chosen.svg, chosen.title, page_file("page.css")))
+    return Picture(chosen.name, chosen.title, alone(chosen.svg, chosen.title, page_file("palette.css")))
 
 
 def _charts(held: Held) -> "list[Chart]":
     from longmemeval.report.charts.of_comparison import latency_ridges
+    from longmemeval.report.charts.palette import Shown, look_of
     from longmemeval.report.page.html import page_charts
 
     if isinstance(held, Run):
-        drawn = latency_ridges([held], [""])
+        drawn = latency_ridges([held], [Shown("", look_of(0))])
         return [drawn] if drawn else []
     if isinstance(held, Evaluation):
         return page_charts(compare_runs([held], held.where), [held])

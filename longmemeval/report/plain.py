@@ -3,12 +3,11 @@
 from collections.abc import Sequence
 
 from longmemeval.core.tables import render
-from longmemeval.core.tables.layout import letter_of
 from longmemeval.core.tables.table import Column, Table, tabulate
 from longmemeval.core.text.figures import bounds, percent
 from longmemeval.measures.metrics import Score
 from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
-from longmemeval.report.page.data import figure_columns, lettered_names, notes, repeats_table, verdicts
+from longmemeval.report.page.data import figure_columns, notes, repeats_table, shown_in, verdicts
 from longmemeval.report.published import PublishedFigure
 from longmemeval.report.tables.abilities import ability_legend, ability_notes, ability_table
 from longmemeval.report.tables.cells import controls_apart
@@ -25,7 +24,7 @@ def markdown(comparison: Comparison, published: Sequence[PublishedFigure] = ()) 
     parts = [f"# {render.escape_markdown(comparison.dataset)}", render.escape_markdown(comparison.verdict.text)]
     parts += [render.markdown(table) for table in _tables(comparison, published)]
     parts += [_bullets(notes(comparison))]
-    if pairs := verdicts(comparison, _letters(comparison)):
+    if pairs := verdicts(comparison):
         parts += [render.escape_markdown(pairs.detectable)]
         parts += [render.markdown(table) for table in (pairs.significant, pairs.other) if table]
     return "\n\n".join(parts) + "\n"
@@ -53,38 +52,34 @@ def latex_across(graded: Sequence[Evaluation]) -> str:
     return f"{NEEDS_BOOKTABS}\n\n{render.latex(ability_table(graded), said)}\n"
 
 
-def _letters(comparison: Comparison) -> list[str]:
-    return [letter_of(index) for index in range(len(comparison.runs))]
-
-
 def _tables(comparison: Comparison, published: Sequence[PublishedFigure]) -> list[Table]:
     """Return the tables: runs with their figures, types by runs, costs, latencies, repeats, published figures."""
-    letters = _letters(comparison)
-    names = lettered_names(comparison, letters)
+    names = [one.name for one in shown_in(comparison)]
+    called = {one.summary.run_id: name for one, name in zip(comparison.runs, names, strict=True)}
     columns: list[Column[RunFigures]] = [
-        Column("run", lambda one: f"{names[one.summary.run_id]} {one.marks}".strip(), "text"),
+        Column("run", lambda one: f"{called[one.summary.run_id]} {one.marks}".strip(), "text"),
         Column("model", lambda one: one.summary.model, "text"),
         *(one for one in figure_columns(comparison) if not one.title.startswith("latency")),
     ]
     summaries = [one.summary for one in comparison.runs]
     caption = f"{comparison.dataset}, {question_count(comparison)}"
     runs = tabulate(caption, columns, comparison.runs, breaks=controls_apart(summaries))
-    types = _types(letters, summaries)
-    tables = [make(summaries, letters) for make in (cost_table, latency_table, memory_model_table)]
+    types = _types(names, summaries)
+    tables = [make(summaries, names) for make in (cost_table, latency_table, memory_model_table)]
     effort = [table for table in tables if table.rows]
-    repeats = repeats_table(comparison, letters)
+    repeats = repeats_table(comparison, names)
     others = published_table(published) if published else None
     lost = digest_table(comparison.digest)
     return [table for table in (runs, types, *effort, repeats, others, lost) if table and table.rows]
 
 
-def _types(letters: Sequence[str], summaries: Sequence[RunSummary]) -> Table:
-    def column(letter: str, one: RunSummary) -> Column[str]:
-        return Column(letter, lambda name: _score(one.metrics.by_type.get(name)))
+def _types(names: Sequence[str], summaries: Sequence[RunSummary]) -> Table:
+    def column(name: str, one: RunSummary) -> Column[str]:
+        return Column(name, lambda name: _score(one.metrics.by_type.get(name)))
 
-    names = dict.fromkeys(name for one in summaries for name in one.metrics.by_type)
-    columns: list[Column[str]] = [Column("question type", str, "text"), *map(column, letters, summaries)]
-    return tabulate("By question type, with 95 % interval", columns, names)
+    types = dict.fromkeys(name for one in summaries for name in one.metrics.by_type)
+    columns: list[Column[str]] = [Column("question type", str, "text"), *map(column, names, summaries)]
+    return tabulate("By question type, with 95 % interval", columns, types)
 
 
 def _score(score: Score | None) -> str | None:

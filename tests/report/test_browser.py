@@ -107,7 +107,6 @@ def test_every_section_is_there_and_headings_are_in_order(reader: Reader, report
         "Score and effort",
         "Evidence recall",
         "Where questions were lost",
-        "Calibration",
         "Cost in US dollars",
         "Latency",
         "Judge agreement",
@@ -129,11 +128,11 @@ def test_the_summary_says_what_the_files_say(reader: Reader, report: Path) -> No
     page = reader.open(report)
     rows = page.locator("#summary table.runs tbody tr").all_inner_texts()
     cells = [re.split(r"\s*\t\s*", text) for text in rows]
-    assert [one[0].split() for one in cells] == [["A", "good"], ["B", "good-again", "▼"], ["C", "last-k", "▼"]]
+    assert [one[0].split() for one in cells] == [["good"], ["good-again", "▼"], ["last-k", "▼"]]
     assert [one[1] for one in cells] == ["91.7 % !", "25.0 % !", "0.0 % !"]
     assert [one[3] for one in cells] == ["11 of 12", "3 of 12", "0 of 12"]
     assert [one[4] for one in cells] == ["0", "0", "1"]
-    assert "A good is better than C last-k" in page.locator("#summary").inner_text()
+    assert "good is better than last-k" in page.locator("#summary").inner_text()
     assert "NOT the official judge" in page.locator("#summary .notes").inner_text()
 
 
@@ -141,8 +140,8 @@ def test_charts_are_drawn_and_told(reader: Reader, report: Path) -> None:
     page = reader.open(report)
     drawings = page.locator(".drawing")
     names = page.eval_on_selector_all(".chart", "all => all.map(one => one.id)")
-    assert len(names) == 11
-    assert {"chart-overall", "chart-tokens", "chart-cost", "chart-recall", "chart-calibration-3"} < set(names)
+    assert len(names) == 8
+    assert {"chart-overall", "chart-tokens", "chart-cost", "chart-recall"} < set(names)
     for index in range(drawings.count()):
         drawing = drawings.nth(index)
         assert drawing.get_attribute("role") == "img"
@@ -163,14 +162,14 @@ def test_filters_narrow_the_table(reader: Reader, report: Path) -> None:
     choice(page, "type").select_option("multi-session")
     assert shown(page) == ["q1", "q4", "q7", "q10"]
     assert page.locator("#count").inner_text() == "4 of 12 questions"
-    choice(page, "B good-again").select_option("right")
+    choice(page, "good-again").select_option("right")
     assert shown(page) == ["q1"]
     choice(page, "type").select_option("")
     assert shown(page) == ["q0", "q1", "q2"]
-    choice(page, "B good-again").select_option("")
-    choice(page, "C last-k").select_option("unjudged")
+    choice(page, "good-again").select_option("")
+    choice(page, "last-k").select_option("unjudged")
     assert shown(page) == ["q0"]
-    choice(page, "C last-k").select_option("")
+    choice(page, "last-k").select_option("")
     choice(page, "lost at").select_option("retrieved but cut")
     assert shown(page) == everything[1:]
     choice(page, "lost at").select_option("")
@@ -190,7 +189,7 @@ def test_search_finds_words_of_questions_and_answers(reader: Reader, report: Pat
 
 def test_headers_sort_up_and_down_and_back(reader: Reader, report: Path) -> None:
     page = reader.open(report)
-    header = page.get_by_role("columnheader", name="run B")
+    header = page.get_by_role("columnheader", name="run good-again")
     button = header.get_by_role("button")
     button.click()
     assert header.get_attribute("aria-sort") == "ascending"
@@ -212,7 +211,11 @@ def test_a_question_opens_by_mouse_with_all_that_is_known_of_it(reader: Reader, 
     for part in ("2023/05/30 (Tue) 23:40", "red", "answer 0 of good", "answer 0 of bad", "drop-oldest: 1 message"):
         assert part in text
     runs = detail.locator(".run")
-    assert [runs.nth(index).locator("h3").inner_text().split()[:1] for index in range(3)] == [["A"], ["B"], ["C"]]
+    assert [runs.nth(index).locator("h3").inner_text().split()[:1] for index in range(3)] == [
+        ["good"],
+        ["good-again"],
+        ["last-k"],
+    ]
     assert "1 of 1 messages in the prompt" in runs.nth(0).inner_text()
     assert "0 of 1 messages in the prompt, 1 found but cut" in runs.nth(2).inner_text()
     # What was recalled, evidence marked.
@@ -284,8 +287,8 @@ def test_hostile_texts_are_shown_and_not_obeyed(reader: Reader, tmp_path: Path) 
 def test_light_and_dark(reader: Reader, report: Path) -> None:
     def colours(page: Page) -> tuple[str, str]:
         background = page.evaluate("getComputedStyle(document.body).backgroundColor")
-        bar = page.locator("#chart-overall svg path[style*='--run-1']").first.evaluate(
-            "one => getComputedStyle(one).fill"
+        bar = page.locator("#chart-overall svg path[stroke*='--run-1']").first.evaluate(
+            "one => getComputedStyle(one).stroke"
         )
         return background, bar
 

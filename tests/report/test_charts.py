@@ -7,21 +7,28 @@ import pytest
 
 from longmemeval.core.text.figures import milliseconds
 from longmemeval.report.charts.charts import (
-    Bar,
-    BarGroup,
     Chart,
     Curve,
+    Group,
     Point,
+    Value,
     bar_chart,
+    dot_chart,
     front_of,
     recall_chart,
     tradeoff_chart,
 )
 from longmemeval.report.charts.distributions import Latencies, latency_chart
+from longmemeval.report.charts.palette import COLOURS, Look, Shown, look_of
+from longmemeval.report.page.templates import page_file
+
+
+def run(place: int, *, reads_gold: bool = False) -> Shown:
+    return Shown("ABCDEFGHIJ"[place], look_of(place, reads_gold=reads_gold))
 
 
 def point(letter: str, x: float, score: float, *, reads_gold: bool = False) -> Point:
-    return Point(ord(letter) - ord("A"), letter, "m", x, f"{x:g}", score, f"{score:g}", reads_gold)
+    return Point(run(ord(letter) - ord("A"), reads_gold=reads_gold), x, f"{x:g}", score, f"{score:g}")
 
 
 @pytest.mark.parametrize(
@@ -38,23 +45,23 @@ def point(letter: str, x: float, score: float, *, reads_gold: bool = False) -> P
     ],
 )
 def test_pareto_front(points: list[Point], front: str) -> None:
-    assert "".join(one.letter for one in front_of(points)) == front
+    assert "".join(one.run.name for one in front_of(points)) == front
 
 
 def charts() -> list[Chart]:
     bars = [
-        BarGroup("a < b & $x_1$ \x01", (Bar(0, "A", 0.5, "50.0 %", (0.4, 0.6)), Bar(1, "B", 0.0, "0.0 %", (0.0, 0.1)))),
-        BarGroup("second", (Bar(0, "A", 1.0, "100.0 %", (0.9, 1.0)),)),
+        Group(
+            "a < b & $x_1$ \x01", (Value(run(0), 0.5, "50.0 %", (0.4, 0.6)), Value(run(1), 0.0, "0.0 %", (0.0, 0.1)))
+        ),
+        Group("second", (Value(run(0), 1.0, "100.0 %", (0.9, 1.0)),)),
     ]
     return [
-        bar_chart("types", "Types", "words", bars, fractions=True, axis="accuracy"),
-        bar_chart(
-            "losses", "Losses", "words", [BarGroup("x", (Bar(0, "", 0, "0"),))], fractions=False, axis="questions"
-        ),
+        dot_chart("types", "Types", bars, axis="accuracy", baseline=0.5),
+        bar_chart("losses", "Losses", "words", [Group("x", (Value(run(0), 0, "0"),))], axis="questions"),
         tradeoff_chart("cost", "Cost", [point("A", 0, 0.5), point("B", 3, 0.7)], x_axis="$", score_axis="accuracy"),
         tradeoff_chart("tokens", "Tokens", [point("A", 10, 0.5), point("B", 9e5, 0.7)], x_axis="t", score_axis="F1"),
-        recall_chart([Curve(0, "A", (1, 2, 50), (0.1, 0.5, 1.0)), Curve(9, "J", (1,), (0.1,))]),
-        latency_chart([Latencies(0, "A", (0.0, 5.0, 9000.0)), Latencies(1, "B", (3.0,))]),
+        recall_chart([Curve(run(0), (1, 2, 50), (0.1, 0.5, 1.0)), Curve(run(9), (1,), (0.1,))]),
+        latency_chart([Latencies(run(0), (0.0, 5.0, 9000.0)), Latencies(run(1), (3.0,))]),
     ]
 
 
@@ -73,12 +80,32 @@ def test_a_drawing_belongs_to_the_page(chart: Chart) -> None:
     assert "var(--" in chart.svg
     assert "http" not in chart.svg
     assert "font-family" not in chart.svg
+    # A policy may forbid styles in elements.
+    assert " style=" not in chart.svg
     ids = re.findall(r' id="([^"]+)"', chart.svg)
     assert all(one.startswith(f"{chart.name}-") for one in ids)
     assert len(ids) == len(set(ids))
     assert set(re.findall(r'href="#([^"]+)"|url\(#([^)]+)\)', chart.svg)) <= {(one, "") for one in ids} | {
         ("", one) for one in ids
     }
+
+
+def test_144_runs_differ_and_controls_are_grey() -> None:
+    looks = [look_of(place) for place in range(COLOURS**2)]
+    assert len(set(looks)) == COLOURS**2
+    assert [one.colour for one in looks[:COLOURS]] == list(range(1, COLOURS + 1))
+    assert {look_of(place, control=True).colour for place in range(COLOURS)} == {0}
+    assert look_of(3, control=True, reads_gold=True) == Look(0, 3, hatched=True)
+    style = page_file("palette.css")
+    for name in (f"--run-{number}" for number in range(COLOURS + 1)):
+        assert len(re.findall(rf"{name}: light-dark\(#\w{{6}}, #\w{{6}}\)", style)) == 1
+
+
+def test_a_scale_holds_all_values_and_is_no_longer_than_that_needs() -> None:
+    near = [Group(name, (Value(run(place), 0.5, "50 %", (0.43, 0.58)),)) for place, name in enumerate("ab")]
+    texts = {one.text for one in ElementTree.fromstring(dot_chart("d", "D", near, axis="F1").svg).iter("text")}
+    assert {"40 %", "60 %"} < texts
+    assert not {"0 %", "30 %", "100 %"} & texts
 
 
 @pytest.mark.slow

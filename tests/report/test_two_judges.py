@@ -15,6 +15,7 @@ from longmemeval.measures.plant_rates import judge_rates
 from longmemeval.pipeline.judge_check.planted import encoded_plants
 from longmemeval.records import Judgement
 from longmemeval.report.charts.of_comparison import judges_chart
+from longmemeval.report.charts.palette import Shown, look_of
 from longmemeval.report.charts.two_judges import JudgedBy, TwoJudges, two_judges_chart
 from longmemeval.report.write import ReportOptions, render_report
 from longmemeval.results.graded.graded_run import load_graded
@@ -36,6 +37,10 @@ from longmemeval.statistics.misclassification import (
 )
 from tests.pipeline.graded_runs import LENIENT, STRICT
 from tests.report.report_runs import three_runs
+
+
+def run(name: str) -> Shown:
+    return Shown(name, look_of(0))
 
 
 def check(where: Folders, judge: JudgeIdentity, right: float, wrong: float) -> None:
@@ -75,18 +80,18 @@ def where(tmp_path_factory: pytest.TempPathFactory) -> Folders:
 @pytest.mark.slow
 def test_what_is_missing_is_told_until_both_are_checked(where: Folders) -> None:
     good = load_graded(["good"], where, judge="strict")
-    drawn, missing = judges_chart(good, ["A"])
+    drawn, missing = judges_chart(good, [run("A")])
     assert drawn is None
     assert missing.startswith("Rates against agreement are drawn once both judges were checked, ")
     assert LENIENT.id in missing
     assert STRICT.id in missing
     check(where, STRICT, 0.98, 0.02)
-    _, missing = judges_chart(load_graded(["good"], where, judge="strict"), ["A"])
+    _, missing = judges_chart(load_graded(["good"], where, judge="strict"), [run("A")])
     assert STRICT.id not in missing
     assert LENIENT.id in missing
     check(where, LENIENT, 0.95, 0.5)
     graded = load_graded(["good", "bad"], where, judge="strict")
-    drawn, missing = judges_chart(graded, ["A", "B"])
+    drawn, missing = judges_chart(graded, [run("A"), run("B")])
     assert (drawn is None, missing) == (False, "")
     assert drawn is not None
     # Of 12 answers one judge passes 11 and the other 10; they part on one. Right plants: .98 and .95, wrong .02 and .5.
@@ -105,14 +110,14 @@ def test_what_is_missing_is_told_until_both_are_checked(where: Folders) -> None:
 def test_nothing_is_missing_where_nothing_can_be_checked(where: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
     silent = dataclasses.replace(BENCHMARK_SPECS.get("longmemeval"), planting=None)
     monkeypatch.setitem(BENCHMARK_SPECS._loaded, silent.name, silent)
-    assert judges_chart(load_graded(["good"], where, judge="strict"), ["A"]) == (None, "")
+    assert judges_chart(load_graded(["good"], where, judge="strict"), [run("A")]) == (None, "")
 
 
 def test_rates_that_leave_nothing_are_not_drawn(tmp_path: Path) -> None:
     where = three_runs(tmp_path)
     check(where, STRICT, 0.98, 0.02)
     check(where, LENIENT, 0.5, 0.5)
-    drawn, missing = judges_chart(load_graded(["good"], where, judge="strict"), ["A"])
+    drawn, missing = judges_chart(load_graded(["good"], where, judge="strict"), [run("A")])
     assert drawn is None
     assert missing.startswith("A: the score by one of the judges cannot be corrected: the plants do not show that")
 
@@ -136,7 +141,7 @@ def test_equal_figures_give_an_equal_drawing() -> None:
         JudgedBy("a < b", 1.0, 0.0, 0.5, Corrected(0.5, (0.4, 0.6))),
         JudgedBy("a judge with a name that goes on and on", 0.9, 0.5, 0.7, Corrected(0.5, (0.0, 1.0))),
     )
-    pairs = [TwoJudges(0, "A", both, 100, 0.8, (0.7, 0.9), 0.75, (0.7, 0.8))]
+    pairs = [TwoJudges(run("A"), both, 100, 0.8, (0.7, 0.9), 0.75, (0.7, 0.8))]
     drawn = two_judges_chart(pairs)
     assert drawn == two_judges_chart(pairs)
     assert "a judge with a name that …" in drawn.svg

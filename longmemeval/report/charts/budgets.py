@@ -8,12 +8,12 @@ from longmemeval.core.text.figures import count, percent
 from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
 from longmemeval.pipeline.compare.tokens import BudgetCurve, budget_curves
 from longmemeval.report.charts.charts import Chart, percent_axis, spread_apart
+from longmemeval.report.charts.palette import Shown
 from longmemeval.report.charts.svg import GRID, drawn, run_colour
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_MARKERS = "osD^vPX*"
 _LEADER = {"arrowstyle": "-", "color": GRID, "linewidth": 0.6}
 _DESCRIPTION = (
     "Up is better, left is less text for the model. A line joins the budgets of one memory; where lines are compared, "
@@ -21,7 +21,7 @@ _DESCRIPTION = (
 )
 
 
-def budget_charts(comparison: Comparison, letters: Sequence[str]) -> list[Chart]:
+def budget_charts(comparison: Comparison, shown: Sequence[Shown]) -> list[Chart]:
     """Return the score and the evidence recall against tokens; nothing where no memory has more than one budget."""
     if not (curves := budget_curves(comparison.runs)):
         return []
@@ -29,8 +29,8 @@ def budget_charts(comparison: Comparison, letters: Sequence[str]) -> list[Chart]
     recalls = {run.provenance for run in comparison.runs if run.evidence_recall is not None}
     by = f", by {' or '.join(sorted(recalls))}" if recalls - {"message"} else ""
     drawn_charts = [
-        _chart("budgets", f"{metric.capitalize()} over budgets", metric, comparison, curves, letters, _score),
-        _chart("budget-recall", "Recall over budgets", f"evidence recall{by}", comparison, curves, letters, _recall),
+        _chart("budgets", f"{metric.capitalize()} over budgets", metric, comparison, curves, shown, _score),
+        _chart("budget-recall", "Recall over budgets", f"evidence recall{by}", comparison, curves, shown, _recall),
     ]
     return [chart for chart in drawn_charts if chart]
 
@@ -49,7 +49,7 @@ def _chart(
     axis: str,
     comparison: Comparison,
     curves: Sequence[BudgetCurve],
-    letters: Sequence[str],
+    shown: Sequence[Shown],
     value_of: Callable[[RunFigures], float | None],
 ) -> Chart | None:
     runs, joined = comparison.runs, {place for curve in curves for place in curve.runs}
@@ -57,26 +57,26 @@ def _chart(
         BudgetCurve(runs[place].summary.memory, (place,), ()) for place in range(len(runs)) if place not in joined
     ]
     lines = []
-    for number, curve in enumerate([*curves, *single]):
+    for curve in (*curves, *single):
         found = [(runs[place].summary.mean_prompt_tokens, value_of(runs[place]), place) for place in curve.runs]
         known = [(tokens, value, place) for tokens, value, place in found if tokens and value is not None]
         if known:
-            lines.append((number, curve.name, sorted(known)))
+            lines.append((shown[curve.runs[0]].look, curve.name, sorted(known)))
     if not any(len(known) > 1 for _, _, known in lines):
         return None
 
     def draw(figure: "Figure") -> None:
         axes = figure.add_subplot()
         axes.set_xscale("log")
-        ends = spread_apart([known[-1][1] for _, _, known in lines], 0.055)
+        span = percent_axis(axes, "y", [value for _, _, known in lines for _, value, _ in known])
+        ends = spread_apart([known[-1][1] for _, _, known in lines], 0.055 * span)
         right = max(known[-1][0] for _, _, known in lines)
-        for (number, label, known), end in zip(lines, ends, strict=True):
-            marker, colour = _MARKERS[number % len(_MARKERS)], run_colour(number)
+        for (look, label, known), end in zip(lines, ends, strict=True):
+            colour = run_colour(look)
             axes.plot([one[0] for one in known], [one[1] for one in known], linewidth=1.5, markersize=4.5,
-                      marker=marker, color=colour)  # fmt: skip
+                      marker=look.marker, color=colour)  # fmt: skip
             axes.annotate(label, known[-1][:2], (right * 1.15, end), fontsize=8, color=colour, va="center",
                           annotation_clip=False, arrowprops=_LEADER)  # fmt: skip
-        percent_axis(axes, "y")
         axes.set_xticks(sorted({budget for curve in curves for budget in curve.budgets}))
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.xaxis.set_minor_formatter("")
@@ -86,7 +86,7 @@ def _chart(
 
     columns: list[Column[tuple[str, float, float, int]]] = [
         Column("memory", lambda row: row[0], "text"),
-        Column("run", lambda row: letters[row[3]], "text"),
+        Column("run", lambda row: shown[row[3]].name, "text"),
         Column("budget", lambda row: runs[row[3]].budget or None),
         Column("prompt tokens", lambda row: count(row[1])),
         Column(axis, lambda row: percent(row[2])),

@@ -1,6 +1,7 @@
 """The charts of the report. Each takes plain figures and gives a drawing with the same figures as a table beside it."""
 
 from collections.abc import Sequence
+from math import ceil, floor
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
@@ -8,7 +9,8 @@ from msgspec import Struct
 from longmemeval.core.tables.table import Column, Table, tabulate
 from longmemeval.core.text.figures import bounds, percent
 from longmemeval.pipeline.compare.pareto import ParetoPoint, pareto_front
-from longmemeval.report.charts.svg import GRID, INK, MUTED, SURFACE, drawn, run_colour
+from longmemeval.report.charts.palette import Shown
+from longmemeval.report.charts.svg import GRID, MUTED, SURFACE, drawn, run_colour, run_face
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -17,7 +19,6 @@ if TYPE_CHECKING:
 _WIDE, _HALF = 7.6, 4.6
 _LABEL = 36
 """Longest label beside bars, in characters."""
-_MARKERS = "osD^vPX*"
 
 
 class Chart(Struct, frozen=True):
@@ -31,103 +32,139 @@ class Chart(Struct, frozen=True):
     figures: Table
 
 
-class Bar(Struct, frozen=True):
-    """One bar of one run."""
+class Value(Struct, frozen=True):
+    """One figure of one run."""
 
-    run: int
-    """From 0; decides the colour."""
-    letter: str
-    """The run's letter; empty where the group's name says which run it is."""
+    run: Shown
     value: float
     text: str
     """The value as it is printed."""
     interval: tuple[float, float] | None = None
 
 
-class BarGroup(Struct, frozen=True):
-    """The bars of all runs for one type, ability or stage."""
+class Group(Struct, frozen=True):
+    """The figures of all runs for one type, ability or stage."""
 
     label: str
-    bars: tuple[Bar, ...]
+    values: tuple[Value, ...]
 
 
-def bar_chart(
-    name: str, title: str, description: str, groups: Sequence[BarGroup], *, fractions: bool, axis: str
-) -> Chart:
-    """Horizontal bars in groups, with intervals where they have some; each value is printed at the right edge.
+def dot_chart(name: str, title: str, groups: Sequence[Group], *, axis: str, baseline: float | None = None) -> Chart:
+    """Return scores between 0 and 1 as marks on their intervals; where each group has one run, with the value beside.
 
     Args:
         name: distinct among the charts of a page.
         title: heading.
-        description: how it is read.
         groups: from top to bottom.
-        fractions: whether values are fractions, drawn from 0 to 100 %; else counts.
         axis: what the values are.
+        baseline: the score that a line marks.
     """
-    thickness, space = (0.2, 0.16) if max(len(group.bars) for group in groups) > 1 else (0.24, 0.1)
-    places: list[float] = []
-    centres: list[float] = []
-    at = 0.0
-    for group in groups:
-        places += [at + thickness * number for number in range(len(group.bars))]
-        centres.append(at + thickness * (len(group.bars) - 1) / 2)
-        at += thickness * len(group.bars) + space
-    bars = [bar for group in groups for bar in group.bars]
+    single = max(len(group.values) for group in groups) == 1
+    values = [value for group in groups for value in group.values]
+    rows = _Rows.of(groups, 0.24 if single else 0.15, 0.0 if single else 0.2)
+
+    def draw(figure: "Figure") -> None:
+        axes = figure.add_subplot()
+        if baseline is not None:
+            axes.axvline(baseline, color=MUTED, linewidth=1, linestyle="--")
+        for place, one in zip(rows.places, values, strict=True):
+            colour = run_colour(one.run.look)
+            if one.interval:
+                axes.plot(one.interval, (place, place), color=colour, linewidth=1.6, solid_capstyle="butt")
+            axes.plot([one.value], [place], marker=one.run.look.marker, markersize=6.5 if single else 5, color=colour,
+                      markerfacecolor=run_face(one.run.look), linestyle="none")  # fmt: skip
+            if single:
+                axes.text(1.01, place, one.text, transform=axes.get_yaxis_transform(), va="center", fontsize=8.5)
+        percent_axis(axes, "x", [end for one in values for end in (one.value, *(one.interval or ()))])
+        rows.finish(axes, groups, axis)
+
+    description = "Marks: mean over all selected questions, not evaluated ones counted as wrong. Lines: 95 % intervals."
+    description += " Dashed: the baseline." if baseline is not None else ""
+    return Chart(name, title, description, drawn(name, _WIDE, 0.62 + rows.height, draw), _figures(groups, axis))
+
+
+def bar_chart(name: str, title: str, description: str, groups: Sequence[Group], *, axis: str) -> Chart:
+    """Return counts as horizontal bars from zero, in groups, each with its count behind it."""
+    values = [value for group in groups for value in group.values]
+    rows = _Rows.of(groups, 0.17, 0.16)
 
     def draw(figure: "Figure") -> None:
         from matplotlib.ticker import MaxNLocator
 
         axes = figure.add_subplot()
-        for place, bar in zip(places, bars, strict=True):
-            axes.barh(place, bar.value, height=thickness * 0.72, color=run_colour(bar.run), alpha=0.85, linewidth=0)
-            if bar.interval:
-                axes.plot(bar.interval, (place, place), color=INK, linewidth=1.1, solid_capstyle="butt")
-            if bar.letter:
-                axes.text(-0.008, place, bar.letter, transform=axes.get_yaxis_transform(), ha="right", va="center",
-                          fontsize=7.5, color=run_colour(bar.run), fontweight="bold")  # fmt: skip
-            axes.text(1.1, place, bar.text, transform=axes.get_yaxis_transform(), ha="right", va="center",
-                      fontsize=8, color=INK)  # fmt: skip
-        axes.set_yticks(centres, [_short(group.label) for group in groups])
-        axes.tick_params(axis="y", length=0, pad=16 if any(bar.letter for bar in bars) else 6)
-        axes.set_ylim(at - space / 2 - thickness / 2, -thickness / 2 - space / 2)
+        for place, one in zip(rows.places, values, strict=True):
+            look = one.run.look
+            axes.barh(place, one.value, height=rows.thickness * 0.8, color=run_colour(look), linewidth=0,
+                      hatch="////" if look.hatched else "", edgecolor=SURFACE)  # fmt: skip
+            axes.annotate(one.text, (one.value, place), (3, 0), textcoords="offset points", va="center", fontsize=7)
+        axes.set_xlim(0, max(1.0, *(one.value for one in values)) * 1.06)
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        rows.finish(axes, groups, axis)
+
+    return Chart(name, title, description, drawn(name, _WIDE, 0.62 + rows.height, draw), _figures(groups, axis))
+
+
+class _Rows(Struct, frozen=True):
+    """Where the rows of groups are, from top to bottom, in inches."""
+
+    places: tuple[float, ...]
+    centres: tuple[float, ...]
+    height: float
+    thickness: float
+    space: float
+
+    @classmethod
+    def of(cls, groups: Sequence[Group], thickness: float, space: float) -> "_Rows":
+        places: list[float] = []
+        centres: list[float] = []
+        at = 0.0
+        for group in groups:
+            size = thickness * len(group.values)
+            places += [at + thickness * number for number in range(len(group.values))]
+            centres.append(at + (size - thickness) / 2)
+            at += size + space
+        return cls(tuple(places), tuple(centres), at, thickness, space)
+
+    def finish(self, axes: "Axes", groups: Sequence[Group], axis: str) -> None:
+        axes.set_yticks(self.centres, [_short(group.label) for group in groups])
+        axes.tick_params(axis="y", length=0, pad=6)
+        for centre, group in zip(self.centres[1:] if self.space else (), groups[1:], strict=False):
+            edge = centre - self.thickness * len(group.values) / 2 - self.space / 2
+            axes.axhline(edge, color=GRID, linewidth=0.6)
+        axes.set_ylim(self.height - self.space / 2 - self.thickness / 2, -self.thickness / 2 - self.space / 2)
         axes.spines["left"].set_visible(False)
         axes.set_xlabel(axis)
-        if fractions:
-            percent_axis(axes, "x")
-        else:
-            axes.set_xlim(0, max(1.0, *(bar.value for bar in bars)) * 1.02)
-            axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         axes.grid(axis="x")
 
-    columns: list[Column[tuple[BarGroup, Bar]]] = [
+
+def _figures(groups: Sequence[Group], axis: str) -> Table:
+    rows = [(group, one) for group in groups for one in group.values]
+    columns: list[Column[tuple[Group, Value]]] = [
         Column("", lambda row: row[0].label, "text"),
-        Column("run", lambda row: row[1].letter, "text"),
+        Column("run", lambda row: row[1].run.name, "text"),
         Column(axis, lambda row: row[1].text),
-        Column("95 % interval", lambda row: bounds(row[1].interval) if row[1].interval else ""),
     ]
-    figures = tabulate("", columns, [(group, bar) for group in groups for bar in group.bars])
-    return Chart(name, title, description, drawn(name, _WIDE, 0.62 + at, draw), figures)
+    if any(one.interval for _, one in rows):
+        columns.append(Column("95 % interval", lambda row: bounds(row[1].interval) if row[1].interval else ""))
+    return tabulate("", columns, rows)
 
 
 class Point(Struct, frozen=True):
     """One run: what it scored and what that took."""
 
-    run: int
-    letter: str
-    label: str
+    run: Shown
     x: float
     x_text: str
     score: float
     score_text: str
-    reads_gold: bool
-    """Whether it is a ceiling that no memory system can be measured by: never on the front."""
+    interval: tuple[float, float] | None = None
 
 
 def front_of(points: Sequence[Point]) -> list[Point]:
-    """Return the points on the Pareto front of score against `x`, ceilings aside; cheapest first."""
-    memories = [ParetoPoint(one.letter, one.score, cost_usd=one.x) for one in points if not one.reads_gold]
-    letters = pareto_front(memories)
-    return sorted((one for one in points if one.letter in letters), key=lambda one: (one.x, one.letter))
+    """Return the points on the Pareto front of score against `x`, cheapest first; no run that reads the gold."""
+    memories = [ParetoPoint(one.run.name, one.score, cost_usd=one.x) for one in points if not one.run.look.hatched]
+    names = pareto_front(memories)
+    return sorted((one for one in points if one.run.name in names), key=lambda one: (one.x, one.run.name))
 
 
 def tradeoff_chart(name: str, title: str, points: Sequence[Point], *, x_axis: str, score_axis: str) -> Chart:
@@ -141,14 +178,16 @@ def tradeoff_chart(name: str, title: str, points: Sequence[Point], *, x_axis: st
             axes.set_xscale("log")
         axes.plot([one.x for one in front], [one.score for one in front], color=MUTED, linewidth=1, linestyle="--")
         for point in points:
-            colour = run_colour(point.run)
-            marker = _MARKERS[point.run % len(_MARKERS)]
-            face = colour if point in front else SURFACE
-            axes.plot([point.x], [point.score], marker=marker, markersize=7, markerfacecolor=face,
-                      markeredgecolor=colour, markeredgewidth=1.4, linestyle="none", zorder=3)  # fmt: skip
-            axes.annotate(point.letter, (point.x, point.score), (6, 5), textcoords="offset points", fontsize=8,
-                          fontweight="bold", color=colour)  # fmt: skip
-        percent_axis(axes, "y")
+            colour = run_colour(point.run.look)
+            if point.interval:
+                axes.plot((point.x, point.x), point.interval, color=colour, linewidth=0.8, alpha=0.5)
+            axes.plot([point.x], [point.score], marker=point.run.look.marker, markersize=7, color=colour,
+                      markerfacecolor=colour if point in front else SURFACE, markeredgewidth=1.4, linestyle="none",
+                      zorder=3)  # fmt: skip
+        for point in front:
+            axes.annotate(point.run.name, (point.x, point.score), (6, 6), textcoords="offset points", fontsize=7.5,
+                          color=run_colour(point.run.look))  # fmt: skip
+        percent_axis(axes, "y", [end for one in points for end in (one.score, *(one.interval or ()))])
         if not logarithmic:
             axes.set_xlim(0, max(one.x for one in points) * 1.1 or 1)
         axes.xaxis.set_major_formatter("{x:g}" if max(one.x for one in points) < 10 else "{x:,.0f}")
@@ -157,15 +196,14 @@ def tradeoff_chart(name: str, title: str, points: Sequence[Point], *, x_axis: st
         axes.set_ylabel(score_axis)
         axes.grid()
 
-    ceilings = [one.letter for one in points if one.reads_gold]
+    ceilings = [one.run.name for one in points if one.run.look.hatched]
     description = (
         "Up is better, left is cheaper. The dashed line joins the runs that no other run beats on both (Pareto front, "
-        f"filled marks): {', '.join(one.letter for one in front) or 'none'}."
+        f"filled marks, named): {', '.join(one.run.name for one in front) or 'none'}."
         + (f" {', '.join(ceilings)} reads the gold evidence and is left out of it." if ceilings else "")
     )
     columns: list[Column[Point]] = [
-        Column("run", lambda one: one.letter, "text"),
-        Column("memory", lambda one: one.label, "text"),
+        Column("run", lambda one: one.run.name, "text"),
         Column(x_axis, lambda one: one.x_text),
         Column(score_axis, lambda one: one.score_text),
         Column("on the front", lambda one: "yes" if one in front else ""),
@@ -177,8 +215,7 @@ def tradeoff_chart(name: str, title: str, points: Sequence[Point], *, x_axis: st
 class Curve(Struct, frozen=True):
     """One run's shares over k."""
 
-    run: int
-    letter: str
+    run: Shown
     k: tuple[int, ...]
     shares: tuple[float, ...]
 
@@ -189,16 +226,16 @@ def recall_chart(curves: Sequence[Curve]) -> Chart:
     def draw(figure: "Figure") -> None:
         axes = figure.add_subplot()
         axes.set_xscale("log")
-        ends = spread_apart([curve.shares[-1] for curve in curves], 0.05)
+        span = percent_axis(axes, "y", [share for curve in curves for share in curve.shares])
+        ends = spread_apart([curve.shares[-1] for curve in curves], 0.055 * span)
         right = max(curve.k[-1] for curve in curves)
         for curve, end in zip(curves, ends, strict=True):
-            colour = run_colour(curve.run)
-            axes.plot(curve.k, curve.shares, color=colour, linewidth=1.5, marker=_MARKERS[curve.run % len(_MARKERS)],
-                      markersize=3.5)  # fmt: skip
-            axes.annotate(curve.letter, (curve.k[-1], curve.shares[-1]), (right * 1.12, end), fontsize=8,
-                          fontweight="bold", color=colour, va="center", annotation_clip=False,
+            colour = run_colour(curve.run.look)
+            axes.plot(curve.k, curve.shares, color=colour, linewidth=1.5, marker=curve.run.look.marker,
+                      markersize=3.5, markerfacecolor=run_face(curve.run.look))  # fmt: skip
+            axes.annotate(_short(curve.run.name), (curve.k[-1], curve.shares[-1]), (right * 1.12, end), fontsize=8,
+                          color=colour, va="center", annotation_clip=False,
                           arrowprops={"arrowstyle": "-", "color": GRID, "linewidth": 0.6})  # fmt: skip
-        percent_axis(axes, "y")
         axes.set_xlim(0.9, right * 1.08)
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.set_xlabel("messages k, in the order of the prompt")
@@ -219,7 +256,7 @@ def recall_chart(curves: Sequence[Curve]) -> Chart:
 
 def _shares_of(curve: Curve) -> Column[int]:
     shares = dict(zip(curve.k, curve.shares, strict=True))
-    return Column(curve.letter, lambda k: percent(shares[k]) if k in shares else "")
+    return Column(curve.run.name, lambda k: percent(shares[k]) if k in shares else "")
 
 
 def _short(label: str) -> str:
@@ -227,17 +264,20 @@ def _short(label: str) -> str:
     return label if len(label) <= _LABEL else label[: _LABEL - 1] + "…"
 
 
-def percent_axis(axes: "Axes", which: str) -> None:
-    """Return a fixed scale from 0 to 100 %: differences look as large as they are."""
+def percent_axis(axes: "Axes", which: str, values: Sequence[float]) -> float:
+    """Set a scale in percent that holds all values, from ten to ten and at least 20 points long; return its length."""
     from matplotlib.ticker import PercentFormatter
 
+    low, high = floor(min(values) * 10 + 1e-9) / 10, ceil(max(values) * 10 - 1e-9) / 10
+    low = max(0.0, min(low, high - 0.2))
+    high = max(high, low + 0.2)
+    room = (high - low) * 0.03
+    (axes.set_xlim if which == "x" else axes.set_ylim)(low - room, high + room)
     axis = axes.xaxis if which == "x" else axes.yaxis
-    axis.set_major_formatter(PercentFormatter(1.0, symbol=" %"))
-    if which == "x":
-        axes.set_xlim(0, 1.0)
-    else:
-        axes.set_ylim(0, 1.04)
+    axis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
+    if which == "y":
         axes.tick_params(axis="y", labelcolor=MUTED)
+    return high - low
 
 
 def spread_apart(values: Sequence[float], gap: float) -> list[float]:

@@ -10,6 +10,7 @@ from longmemeval.core.tables.table import Column, tabulate
 from longmemeval.core.text.figures import UNKNOWN, count_of, milliseconds, percent
 from longmemeval.measures.abstention import Calibration, ScoreBin
 from longmemeval.report.charts.charts import Chart, percent_axis
+from longmemeval.report.charts.palette import Shown
 from longmemeval.report.charts.svg import INK, MUTED, drawn, run_colour
 from longmemeval.statistics.spread import percentile
 
@@ -24,8 +25,7 @@ _BINS = 48
 class Latencies(Struct, frozen=True):
     """The latencies of one run's answers."""
 
-    run: int
-    letter: str
+    run: Shown
     milliseconds: tuple[float, ...]
     """At least one."""
 
@@ -45,7 +45,7 @@ def latency_chart(runs: Sequence[Latencies]) -> Chart:
                 counts[min(int((value - low) / width), _BINS - 1)] += 1
             heights = [row - 0.82 * count / max(counts) for count in counts]
             edges = [10 ** (low + width * number) for number in range(_BINS)]
-            colour = run_colour(run.run)
+            colour = run_colour(run.run.look)
             axes.fill_between(edges, heights, row, step="post", color=colour, alpha=0.45, linewidth=0)
             for rank, line in ((50, "-"), (95, ":")):
                 at = max(percentile(run.milliseconds, rank) or 0.0, _LEAST_MS)
@@ -53,7 +53,7 @@ def latency_chart(runs: Sequence[Latencies]) -> Chart:
         axes.set_xscale("log")
         axes.set_xlim(10**low, 10**high)
         axes.set_ylim(len(runs) - 0.9, -1)
-        axes.set_yticks(range(len(runs)), [run.letter for run in runs], va="bottom", fontweight="bold")
+        axes.set_yticks(range(len(runs)), [run.run.name for run in runs], va="bottom")
         axes.tick_params(axis="y", length=0)
         axes.spines["left"].set_visible(False)
         axes.xaxis.set_major_formatter(lambda value, _: milliseconds(value))
@@ -67,7 +67,7 @@ def latency_chart(runs: Sequence[Latencies]) -> Chart:
     )
     svg = drawn("latency", 7.6, 0.75 + 0.42 * len(runs), draw)
     columns: list[Column[Latencies]] = [
-        Column("run", lambda run: run.letter, "text"),
+        Column("run", lambda run: run.run.name, "text"),
         Column("answers", lambda run: len(run.milliseconds)),
         *(_percentile(rank) for rank in (5, 25, 50, 75, 95)),
     ]
@@ -79,12 +79,12 @@ def _percentile(rank: int) -> Column[Latencies]:
     return Column(title, lambda run: milliseconds(percentile(run.milliseconds, rank) or 0.0))
 
 
-def calibration_chart(run: int, name: str, metric: str, calibration: Calibration) -> Chart:
+def calibration_chart(place: int, run: Shown, metric: str, calibration: Calibration) -> Chart:
     """Return a chart of the questions that can be answered, and are answered rightly, by the best recall score.
 
     Args:
-        run: from 0; decides the colour.
-        name: letter of the run and name of its memory.
+        place: of the run, from 0.
+        run: as it is shown.
         metric: what the judge's mean is called: `accuracy`, or `F1` and the like for scores.
         calibration: with at least one bin.
     """
@@ -93,13 +93,20 @@ def calibration_chart(run: int, name: str, metric: str, calibration: Calibration
 
     def draw(figure: "Figure") -> None:
         axes = figure.add_subplot()
-        axes.plot(at, [one.accuracy for one in bins], color=run_colour(run), marker="o", markersize=4, linewidth=1.5)
+        axes.plot(
+            at,
+            [one.accuracy for one in bins],
+            color=run_colour(run.look),
+            marker=run.look.marker,
+            markersize=4,
+            linewidth=1.5,
+        )
         axes.plot(at, [one.answerable for one in bins], color=MUTED, marker="s", markersize=3.5, linewidth=1.2,
                   linestyle="--")  # fmt: skip
         if calibration.threshold is not None:
             below = sum(one.lowest < calibration.threshold for one in bins)
             axes.axvline(below + 0.5, color=INK, linewidth=1, linestyle=":")
-        percent_axis(axes, "y")
+        percent_axis(axes, "y", [share for one in bins for share in (one.accuracy, one.answerable)])
         axes.set_xlim(0.4, len(bins) + 0.6)
         axes.set_xticks(list(at), [f"{one.lowest:.2g}" for one in bins])
         axes.set_xlabel("best recall score, from")
@@ -113,10 +120,10 @@ def calibration_chart(run: int, name: str, metric: str, calibration: Calibration
         Column(metric, lambda one: percent(one.accuracy)),
     ]
     return Chart(
-        name=f"calibration-{run + 1}",
-        title=name,
+        name=f"calibration-{place + 1}",
+        title=run.name,
         description=f"Solid: {right}. Dashed: share that has an answer. {_threshold_words(calibration, metric)}",
-        svg=drawn(f"calibration-{run + 1}", 4.6, 2.7, draw),
+        svg=drawn(f"calibration-{place + 1}", 4.6, 2.7, draw),
         figures=tabulate("", columns, bins),
     )
 

@@ -15,36 +15,37 @@ from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
 from longmemeval.pipeline.evaluate.agreement import JudgeAgreement, judge_agreements
 from longmemeval.pipeline.objects.run import Run
 from longmemeval.report.charts.charts import (
-    Bar,
-    BarGroup,
     Chart,
     Curve,
+    Group,
     Point,
+    Value,
     bar_chart,
+    dot_chart,
     recall_chart,
     tradeoff_chart,
 )
 from longmemeval.report.charts.distributions import Latencies, calibration_chart, latency_chart
+from longmemeval.report.charts.palette import Shown
 from longmemeval.report.charts.two_judges import JudgedBy, TwoJudges, two_judges_chart
-from longmemeval.report.page.data import run_names
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.scores.warnings import check_command
 from longmemeval.statistics.misclassification import expected_agreement
 from longmemeval.statistics.spread import wilson_interval
 
 _CUTOFFS = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 1000)
-_BAR_WORDS = "Bars: mean over all selected questions, not evaluated ones counted as wrong. Lines: 95 % intervals."
+_LEAST_CALIBRATED = 200
+"""Questions below which groups of them by their recall score say nothing."""
 
 
-def overall_chart(comparison: Comparison, letters: Sequence[str]) -> Chart | None:
-    """Return a chart of all runs, one bar each; None for a single run, whose table says as much."""
-    if len(letters) < 2:
+def overall_chart(comparison: Comparison, shown: Sequence[Shown]) -> Chart | None:
+    """Return a chart of all runs, the best first; None for a single run, whose table says as much."""
+    if len(shown) < 2:
         return None
-    groups = [
-        BarGroup(f"{letter}  {name}", (_score_bar(index, "", one.summary.metrics.overall),))
-        for index, (letter, name, one) in enumerate(zip(letters, run_names(comparison), comparison.runs, strict=True))
-    ]
-    return bar_chart("overall", "Overall", _BAR_WORDS, groups, fractions=True, axis=metric_of(comparison))
+    scores = [one.summary.metrics.overall for one in comparison.runs]
+    pairs = sorted(zip(shown, scores, strict=True), key=lambda pair: -pair[1].accuracy)
+    groups = [Group(run.name, (_value(run, score),)) for run, score in pairs]
+    return dot_chart("overall", "Overall", groups, axis=metric_of(comparison), baseline=scores[0].accuracy)
 
 
 def metric_of(comparison: Comparison) -> str:
@@ -56,40 +57,34 @@ def group_chart(
     name: str,
     title: str,
     comparison: Comparison,
-    letters: Sequence[str],
+    shown: Sequence[Shown],
     groups_of: Callable[[Metrics], Mapping[str, Score]],
 ) -> Chart | None:
-    """Return a chart with a group of bars for each type or ability; None where there are none."""
+    """Return a chart with the scores of all runs for each type or ability; None where there are none."""
     found = [groups_of(one.summary.metrics) for one in comparison.runs]
     groups = [
-        BarGroup(
+        Group(
             f"{label}, n = {next(scores[label].n for scores in found if label in scores):,}",
-            tuple(
-                _score_bar(index, letter if len(letters) > 1 else "", scores[label])
-                for index, (letter, scores) in enumerate(zip(letters, found, strict=True))
-                if label in scores
-            ),
+            tuple(_value(run, scores[label]) for run, scores in zip(shown, found, strict=True) if label in scores),
         )
         for label in dict.fromkeys(label for scores in found for label in scores)
     ]
-    if not groups:
-        return None
-    return bar_chart(name, title, _BAR_WORDS, groups, fractions=True, axis=metric_of(comparison))
+    return dot_chart(name, title, groups, axis=metric_of(comparison)) if groups else None
 
 
-def _score_bar(index: int, letter: str, score: Score) -> Bar:
-    return Bar(index, letter, score.accuracy, percent(score.accuracy), score.interval)
+def _value(run: Shown, score: Score) -> Value:
+    return Value(run, score.accuracy, percent(score.accuracy), score.interval)
 
 
-def loss_chart(comparison: Comparison, letters: Sequence[str]) -> Chart | None:
+def loss_chart(comparison: Comparison, shown: Sequence[Shown]) -> Chart | None:
     """Wrong questions by the stage at which they were lost; None where every question was right."""
     stages = list(dict.fromkeys(stage for one in comparison.runs for stage in one.lost))
     groups = [
-        BarGroup(
+        Group(
             stage,
             tuple(
-                Bar(index, letter if len(letters) > 1 else "", one.lost.get(stage, 0), f"{one.lost.get(stage, 0):,}")
-                for index, (letter, one) in enumerate(zip(letters, comparison.runs, strict=True))
+                Value(run, one.lost.get(stage, 0), f"{one.lost.get(stage, 0):,}")
+                for run, one in zip(shown, comparison.runs, strict=True)
             ),
         )
         for stage in stages
@@ -99,19 +94,18 @@ def loss_chart(comparison: Comparison, letters: Sequence[str]) -> Chart | None:
         "Questions without full credit, by the first stage at which labelled evidence is missing. “In the prompt”: all "
         "evidence was there and the model still failed. “No evidence label”: unanswerable questions mostly."
     )
-    return bar_chart("losses", "Stages", description, groups, fractions=False, axis="questions") if groups else None
+    return bar_chart("losses", "Stages", description, groups, axis="questions") if groups else None
 
 
-def tradeoff_charts(comparison: Comparison, letters: Sequence[str]) -> list[Chart]:
+def tradeoff_charts(comparison: Comparison, shown: Sequence[Shown]) -> list[Chart]:
     """Score against tokens, cost and latency, as far as the runs have them and differ in them."""
 
     def chart(name: str, title: str, axis: str, x_of: Callable[[RunFigures], tuple[float, str] | None]) -> list[Chart]:
         points = []
-        names = run_names(comparison)
-        for index, (letter, label, one) in enumerate(zip(letters, names, comparison.runs, strict=True)):
-            x, score = x_of(one), one.summary.metrics.overall.accuracy
+        for run, one in zip(shown, comparison.runs, strict=True):
+            x, score = x_of(one), one.summary.metrics.overall
             if x is not None:
-                points.append(Point(index, letter, label, x[0], x[1], score, percent(score), one.summary.reads_gold))
+                points.append(Point(run, x[0], x[1], score.accuracy, percent(score.accuracy), score.interval))
         enough = len({one.x for one in points}) > 1
         return [tradeoff_chart(name, title, points, x_axis=axis, score_axis=metric_of(comparison))] if enough else []
 
@@ -138,10 +132,10 @@ def _latency(one: RunFigures) -> tuple[float, str] | None:
     return None if median is None else (median, milliseconds(median))
 
 
-def recall_curves(graded: Sequence[Evaluation], letters: Sequence[str]) -> Chart | None:
+def recall_curves(graded: Sequence[Evaluation], shown: Sequence[Shown]) -> Chart | None:
     """Evidence among the first k messages; None where no run recalls messages or no evidence is labelled."""
     curves = []
-    for index, (letter, run) in enumerate(zip(letters, graded, strict=True)):
+    for one, run in zip(shown, graded, strict=True):
         longest = max((len(answer.recall_ids) for answer in run.answers.values()), default=0)
         labelled = [gold for gold in run.asked.golds() if evidence_recall(gold, None) is not None]
         by_message = all(answer.provenance in ("message", None) for answer in run.answers.values())
@@ -155,14 +149,16 @@ def recall_curves(graded: Sequence[Evaluation], letters: Sequence[str]) -> Chart
                 for question_id, answer in run.answers.items()
             }
             shares.append(fmean(evidence_recall(gold, first.get(gold.question_id)) or 0.0 for gold in labelled))
-        curves.append(Curve(index, letter, tuple(cutoffs), tuple(shares)))
+        curves.append(Curve(one, tuple(cutoffs), tuple(shares)))
     return recall_chart(curves) if curves else None
 
 
-def calibration_charts(graded: Sequence[Evaluation], letters: Sequence[str]) -> list[Chart]:
-    """Return a chart per run that has recall scores, where some questions cannot be answered."""
-    charts = []
-    for index, (letter, run) in enumerate(zip(letters, graded, strict=True)):
+def calibration_charts(graded: Sequence[Evaluation], shown: Sequence[Shown]) -> list[Chart]:
+    """Return a chart per run that has recall scores, where some of enough questions cannot be answered."""
+    charts: list[Chart] = []
+    if len(graded[0].asked.questions) < _LEAST_CALIBRATED:
+        return charts
+    for place, (one, run) in enumerate(zip(shown, graded, strict=True)):
         unanswerable = {gold.question_id: gold.abstention for gold in run.asked.golds()}
         scores = {question_id: answer.top_score for question_id, answer in run.answers.items()}
         if not any(unanswerable.values()) or all(score is None for score in scores.values()):
@@ -172,25 +168,25 @@ def calibration_charts(graded: Sequence[Evaluation], letters: Sequence[str]) -> 
         calibration = calibrate(scores, unanswerable, credits, declined(said) & unanswerable.keys())
         if calibration.curve:
             metric = run.metrics.judge.metric
-            charts.append(calibration_chart(index, f"{letter} {run.summary.memory}", metric, calibration))
+            charts.append(calibration_chart(place, one, metric, calibration))
     return charts
 
 
-def judges_chart(graded: Sequence[Evaluation], letters: Sequence[str]) -> tuple[Chart | None, str]:
+def judges_chart(graded: Sequence[Evaluation], shown: Sequence[Shown]) -> tuple[Chart | None, str]:
     """Two judges of the same answers, rates against agreement; and what is missing for pairs that are not drawn."""
     drawn: list[TwoJudges] = []
     missing: dict[str, None] = {}
-    for index, (letter, run) in enumerate(zip(letters, graded, strict=True)):
+    for one, run in zip(shown, graded, strict=True):
         judged = {one.judge.id: one for one in run.files.metrics}
         for pair in judge_agreements(run.files, run.asked, [one.judge for one in judged.values()]):
-            two, lacks = _two_judges(index, letter, run, pair, (judged[pair.a], judged[pair.b]))
+            two, lacks = _two_judges(one, run, pair, (judged[pair.a], judged[pair.b]))
             drawn += [two] if two else []
             missing |= dict.fromkeys(lacks)
     return two_judges_chart(drawn) if drawn else None, " ".join(missing)
 
 
 def _two_judges(
-    index: int, letter: str, run: Evaluation, pair: JudgeAgreement, metrics: tuple[Metrics, Metrics]
+    shown: Shown, run: Evaluation, pair: JudgeAgreement, metrics: tuple[Metrics, Metrics]
 ) -> tuple[TwoJudges | None, list[str]]:
     """Return one run by two judges; None where the rates of one are unknown or leave nothing, with what to do."""
     checks = [run.check_of(one.judge) for one in metrics]
@@ -212,7 +208,7 @@ def _two_judges(
     )
     if len(judged) < 2 or agreed is None:
         reasons = dict.fromkeys(one.reason for one in scores if one and one.reason)
-        return None, [f"{letter}: the score by one of the judges cannot be corrected: {' and '.join(reasons)}."]
+        return None, [f"{shown.name}: the score by one of the judges cannot be corrected: {' and '.join(reasons)}."]
     first, second = judged
     # Judges agree on what has labels; a corrected score is over all questions.
     shares = [1 - one.overall.not_evaluated / one.overall.n for one in metrics]
@@ -222,8 +218,7 @@ def _two_judges(
     ]
     ends = [expected_agreement(accuracy, rates[0], rates[1]) for accuracy in (min(bounds), max(bounds))]
     return TwoJudges(
-        run=index,
-        letter=letter,
+        run=shown,
         judges=(first, second),
         n=n,
         agreed=agreed,
@@ -233,12 +228,12 @@ def _two_judges(
     ), []
 
 
-def latency_ridges(graded: Sequence[Evaluation | Run], letters: Sequence[str]) -> Chart | None:
+def latency_ridges(graded: Sequence[Evaluation | Run], shown: Sequence[Shown]) -> Chart | None:
     """Return a chart of how long answers took, recall and model together; None where no run asked a model."""
     runs = []
-    for index, (letter, run) in enumerate(zip(letters, graded, strict=True)):
+    for one, run in zip(shown, graded, strict=True):
         asked = (answer for answer in run.answers.values() if answer.status == "ok" and answer.attempts)
         took = tuple(answer.total_ms for answer in asked if answer.total_ms is not None)
         if took:
-            runs.append(Latencies(index, letter, took))
+            runs.append(Latencies(one, took))
     return latency_chart(runs) if runs else None

@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING
 from longmemeval.core.tables.render import escape_html
 from longmemeval.core.text.visible import visible
 from longmemeval.errors import HarnessError
+from longmemeval.report.charts.palette import COLOURS, Look
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.typing import RcKeyType
 
-RUN_COLOURS = 8
-"""The page has a variable for each, `--run-1` and so on; later runs begin again and are told apart by their letters."""
-
 # Stand-ins that matplotlib takes for colours and the page's variables replace.
 INK, MUTED, GRID, SURFACE = "#020201", "#020202", "#020203", "#020204"
 _VARIABLES = {INK: "--ink", MUTED: "--muted", GRID: "--grid", SURFACE: "--surface"} | {
-    f"#0101{number:02x}": f"--run-{number}" for number in range(1, RUN_COLOURS + 1)
+    f"#0101{number:02x}": f"--run-{number}" for number in range(COLOURS + 1)
 }
 _STYLE: "dict[RcKeyType, object]" = {
     "svg.fonttype": "none",
@@ -50,9 +48,14 @@ _HIDDEN = 'aria-hidden="true" focusable="false"'
 """Where the frame has the words."""
 
 
-def run_colour(index: int) -> str:
-    """Return the stand-in for the colour of run `index`, from 0."""
-    return f"#0101{index % RUN_COLOURS + 1:02x}"
+def run_colour(look: Look) -> str:
+    """Return the stand-in for the colour of a run."""
+    return f"#0101{look.colour:02x}"
+
+
+def run_face(look: Look) -> str:
+    """Return the stand-in for what fills a run's mark: nothing where the run reads the gold."""
+    return SURFACE if look.hatched else run_colour(look)
 
 
 def need_report_libraries(what: str = "An HTML report") -> None:
@@ -100,7 +103,7 @@ def drawn(name: str, width: float, height: float, draw: Callable[["Figure"], Non
 
 def alone(svg: str, title: str, style: str) -> str:
     """Return an `svg` element of `drawn` as a document of its own, in the light colours of the page's style sheet."""
-    colours = dict(re.findall(r"(--[\w-]+):\s*([^;]+);", style.partition("}")[0]))
+    colours = dict(re.findall(r"(--[\w-]+): light-dark\(([^,]+),", style))
     text = re.sub(r"var\((--[\w-]+)\)", lambda found: colours[found[1]], svg)
     own = f'xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" role="img" aria-label="{escape_html(title)}"'
     return text.replace(_HIDDEN, own, 1)
@@ -118,6 +121,13 @@ def _inline(document: str, name: str) -> str:
     text = re.sub(r' id="([^"]+)"', lambda match: f' id="{name}-{match[1]}"' if match[1] in kept else "", text)
     text = re.sub(r'href="#([^"]+)"', rf'href="#{name}-\1"', text)
     text = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", text)
+    # Presentation attributes, as a policy may forbid styles in elements.
+    text = re.sub(r' style="([^"]*)"', lambda match: "".join(map(_attribute, match[1].split(";"))), text)
     for colour, variable in _VARIABLES.items():
         text = text.replace(colour, f"var({variable})")
     return re.sub(r"\s*\n\s*", " ", text).strip()
+
+
+def _attribute(declaration: str) -> str:
+    name, _, value = declaration.partition(":")
+    return f' {name.strip()}="{value.strip()}"' if value else ""

@@ -8,6 +8,7 @@ from msgspec import Struct
 from longmemeval.core.tables.table import Column, tabulate
 from longmemeval.core.text.figures import bounds, percent
 from longmemeval.report.charts.charts import Chart, percent_axis
+from longmemeval.report.charts.palette import Shown
 from longmemeval.report.charts.svg import GRID, INK, MUTED, SURFACE, drawn, run_colour
 from longmemeval.statistics.misclassification import Corrected
 
@@ -31,9 +32,7 @@ class JudgedBy(Struct, frozen=True):
 class TwoJudges(Struct, frozen=True):
     """One run by two such judges."""
 
-    run: int
-    """From 0; decides the colour."""
-    letter: str
+    run: Shown
     judges: tuple[JudgedBy, JudgedBy]
     n: int
     """Answers that have a label by both."""
@@ -76,7 +75,7 @@ def _columns() -> list[Column[_Judged]]:
         return Column(title, lambda row: value(row[0]) if row[1] is row[0].judges[0] else "")
 
     return [
-        Column("run", lambda row: row[0].letter, "text"),
+        Column("run", lambda row: row[0].run.name, "text"),
         Column("judge", lambda row: row[1].judge, "text"),
         Column("passes right", lambda row: percent(row[1].passes_right)),
         Column("passes wrong", lambda row: percent(row[1].passes_wrong)),
@@ -95,8 +94,8 @@ def _draw_scores(axes: "Axes", pairs: Sequence[TwoJudges]) -> None:
     names: list[str] = []
     for pair in pairs:
         for judge, one in enumerate(pair.judges):
-            place, colour, marker = len(names) * 0.5, run_colour(pair.run), _MARKERS[judge]
-            names.append(f"{pair.letter}  {_short(one.judge)}")
+            place, colour, marker = len(names) * 0.5, run_colour(pair.run.look), _MARKERS[judge]
+            names.append(f"{pair.run.name}  {_short(one.judge)}")
             axes.plot(one.corrected.interval, (place, place), color=colour, linewidth=1.4, solid_capstyle="butt")
             axes.plot((one.score, one.corrected.value), (place, place), color=MUTED, linewidth=0.8, linestyle=":")
             for value, face in ((one.score, SURFACE), (one.corrected.value, colour)):
@@ -107,26 +106,26 @@ def _draw_scores(axes: "Axes", pairs: Sequence[TwoJudges]) -> None:
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.set_xlabel("score, and corrected score")
-    percent_axis(axes, "x")
-    axes.set_xlim(-0.02, 1.02)
+    percent_axis(axes, "x", [value for pair in pairs for one in pair.judges for value in _scores(one)])
     axes.grid(axis="x")
+
+
+def _scores(one: JudgedBy) -> tuple[float, ...]:
+    return (one.score, one.corrected.value, *one.corrected.interval)
 
 
 def _draw_agreement(axes: "Axes", pairs: Sequence[TwoJudges]) -> None:
     shown = [value for pair in pairs for value in (*pair.agreed_interval, *pair.expected_range)]
-    low = max(0.0, int(min(shown) * 10) / 10 - 0.05)
-    axes.plot((low, 1), (low, 1), color=GRID, linewidth=1.2)
+    axes.axline((0, 0), slope=1, color=GRID, linewidth=1.2)
     for pair in pairs:
-        colour = run_colour(pair.run)
+        colour = run_colour(pair.run.look)
         axes.plot((pair.expected, pair.expected), pair.agreed_interval, color=colour, linewidth=1.2)
         axes.plot(pair.expected_range, (pair.agreed, pair.agreed), color=colour, linewidth=1.2)
         axes.plot([pair.expected], [pair.agreed], marker="D", markersize=5, color=colour, linestyle="none", zorder=3)
-        axes.annotate(pair.letter, (pair.expected, pair.agreed), (6, 5), textcoords="offset points", fontsize=8,
-                      fontweight="bold", color=INK)  # fmt: skip
-    percent_axis(axes, "x")
-    percent_axis(axes, "y")
-    axes.set_xlim(low, 1.02)
-    axes.set_ylim(low, 1.02)
+        axes.annotate(pair.run.name, (pair.expected, pair.agreed), (6, 5), textcoords="offset points", fontsize=8,
+                      color=INK)  # fmt: skip
+    for which in ("x", "y"):
+        percent_axis(axes, which, shown)
     axes.set_xlabel("same label, by their rates")
     axes.set_ylabel("same label, in fact")
     axes.grid()

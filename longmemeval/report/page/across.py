@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from longmemeval import __version__
 from longmemeval.core.text.figures import count_of
 from longmemeval.report.charts.svg import need_report_libraries
-from longmemeval.report.page.templates import environment, page_file, policy
+from longmemeval.report.page.templates import environment, page_style, policy
 from longmemeval.report.tables.abilities import ability_legend, ability_notes, ability_table
 from longmemeval.results.graded.graded_run import Evaluation
 
@@ -23,7 +23,7 @@ def across_page(graded: Sequence[Evaluation]) -> str:
     need_report_libraries()
     from markupsafe import Markup
 
-    style = page_file("page.css") + _STYLE
+    style = page_style() + _STYLE
     sets = len({run.manifest.dataset["content_sha256"] for run in graded})
     text = (
         environment()

@@ -5,7 +5,6 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from longmemeval.core.tables.layout import letter_of
 from longmemeval.core.tables.table import Column, Table, shown, tabulate
 from longmemeval.core.text.figures import (
     UNKNOWN,
@@ -22,12 +21,11 @@ from longmemeval.measures.abstention import Abstaining
 from longmemeval.measures.metrics import Score
 from longmemeval.pipeline.compare.comparison import Comparison, PairResult, RepeatGroup, RunFigures
 from longmemeval.pipeline.evaluate.agreement import judge_agreements
-from longmemeval.report.charts.svg import RUN_COLOURS
+from longmemeval.report.charts.palette import Look, Shown, shown_runs
 from longmemeval.report.tables.cells import (
     abstaining_shares,
     corrected_cell,
     cost_text,
-    row_name,
     warned,
 )
 from longmemeval.report.tables.comparison import FLIPS, detectable_line, shown_recall
@@ -41,11 +39,9 @@ from longmemeval.statistics.agreement import Concordance
 class RunView(Struct, frozen=True):
     """One run in the tables of the page."""
 
-    letter: str
-    colour: int
-    """From 1: the number of its variable in the style sheet."""
     run_id: str
     name: str
+    look: Look
     marks: str
     control: bool
     """Whether it is no memory system but what one is seen beside."""
@@ -57,20 +53,9 @@ class RunView(Struct, frozen=True):
     """The manifest without its list of questions, as JSON."""
 
 
-def run_names(comparison: Comparison) -> list[str]:
-    """Return the name of each run: its memory or a control's model, its id where several have that."""
-    names = [row_name(one.summary) for one in comparison.runs]
-    return [
-        name if names.count(name) == 1 else one.summary.run_id for name, one in zip(names, comparison.runs, strict=True)
-    ]
-
-
-def lettered_names(comparison: Comparison, letters: Sequence[str]) -> dict[str, str]:
-    """Return run id to letter and name."""
-    ids = [one.summary.run_id for one in comparison.runs]
-    return {
-        run_id: f"{letter} {name}" for run_id, letter, name in zip(ids, letters, run_names(comparison), strict=True)
-    }
+def shown_in(comparison: Comparison) -> list[Shown]:
+    """Return how each run is shown."""
+    return shown_runs([one.summary for one in comparison.runs])
 
 
 def run_views(comparison: Comparison, graded: list[Evaluation]) -> list[RunView]:
@@ -78,17 +63,16 @@ def run_views(comparison: Comparison, graded: list[Evaluation]) -> list[RunView]
     columns = figure_columns(comparison)
     return [
         RunView(
-            letter=letter_of(index),
-            colour=index % RUN_COLOURS + 1,
             run_id=figures.summary.run_id,
-            name=name,
+            name=one.name,
+            look=one.look,
             marks=figures.marks,
             control=figures.summary.control is not None,
             facts=_facts(figures, run),
             figures={column.title: shown(column.value(figures)) for column in columns},
             settings=_settings(run),
         )
-        for index, (name, figures, run) in enumerate(zip(run_names(comparison), comparison.runs, graded, strict=True))
+        for one, figures, run in zip(shown_in(comparison), comparison.runs, graded, strict=True)
     ]
 
 
@@ -156,11 +140,12 @@ class Verdicts(Struct, frozen=True):
     other: Table | None
 
 
-def verdicts(comparison: Comparison, letters: list[str]) -> Verdicts | None:
+def verdicts(comparison: Comparison) -> Verdicts | None:
     """Return the pairs by whether their difference is more than noise; None for a single run."""
     if not comparison.pairs:
         return None
-    names = lettered_names(comparison, letters)
+    ids = [one.summary.run_id for one in comparison.runs]
+    names = {run_id: one.name for run_id, one in zip(ids, shown_in(comparison), strict=True)}
     tests = " or ".join(dict.fromkeys(pair.test for pair in comparison.pairs))
     return Verdicts(
         detectable=(
@@ -204,7 +189,7 @@ def notes(comparison: Comparison) -> list[str]:
         *comparison.warnings,
         *(note for note in footnotes(summaries) if note != ORACLE_NOTE),
         *effort_notes(summaries),
-        *([f"▲ ▼: significantly better or worse than run {letter_of(0)}."] if marks else []),
+        *([f"▲ ▼: significantly better or worse than {shown_in(comparison)[0].name}."] if marks else []),
     ]
     return list(dict.fromkeys(said))
 
@@ -212,7 +197,7 @@ def notes(comparison: Comparison) -> list[str]:
 Lettered = tuple[str, RunFigures]
 
 
-def abstention_table(comparison: Comparison, letters: list[str]) -> Table | None:
+def abstention_table(comparison: Comparison, names: Sequence[str]) -> Table | None:
     """Return how each run does on unanswerable questions; None where there are none and no run abstains."""
 
     def share(name: str) -> Column[Lettered]:
@@ -229,8 +214,8 @@ def abstention_table(comparison: Comparison, letters: list[str]) -> Table | None
         *map(share, ("precision", "recall", "F1")),
     ]
     rows = [
-        (letter, one)
-        for letter, one in zip(letters, comparison.runs, strict=True)
+        (name, one)
+        for name, one in zip(names, comparison.runs, strict=True)
         if one.summary.metrics.abstention or one.summary.metrics.abstaining
     ]
     return tabulate("", columns, rows) if rows else None
@@ -253,7 +238,7 @@ def _abstaining(row: Lettered) -> dict[str, str]:
     return abstaining_shares(found) if found else {}
 
 
-def agreement_tables(graded: list[Evaluation], letters: list[str]) -> list[Table]:
+def agreement_tables(graded: list[Evaluation], names: Sequence[str]) -> list[Table]:
     """Return a table per run that several judges graded."""
     columns: list[Column[tuple[str, Concordance]]] = [
         Column("", lambda row: row[0], "text"),
@@ -263,19 +248,19 @@ def agreement_tables(graded: list[Evaluation], letters: list[str]) -> list[Table
         Column("not evaluated by both", lambda row: row[1].not_evaluated),
     ]
     tables = []
-    for letter, run in zip(letters, graded, strict=True):
+    for name, run in zip(names, graded, strict=True):
         for pair in judge_agreements(run.files, run.asked, [one.judge for one in run.files.metrics]):
             groups = {"overall": pair.agreement.overall, **pair.agreement.by_type}
             disputed = f"{count_of(len(pair.agreement.disputed), 'question')} in dispute"
-            tables.append(tabulate(f"{letter}: {pair.a} and {pair.b}, {disputed}", columns, groups.items()))
+            tables.append(tabulate(f"{name}: {pair.a} and {pair.b}, {disputed}", columns, groups.items()))
     return tables
 
 
-def repeats_table(comparison: Comparison, letters: list[str]) -> Table | None:
+def repeats_table(comparison: Comparison, names: Sequence[str]) -> Table | None:
     """Spread of runs that were repeated; None where none were."""
-    names = {one.summary.run_id: letter for letter, one in zip(letters, comparison.runs, strict=True)}
+    called = {one.summary.run_id: name for name, one in zip(names, comparison.runs, strict=True)}
     columns: list[Column[RepeatGroup]] = [
-        Column("runs", lambda group: f"{', '.join(names[run_id] for run_id in group.run_ids)}: {group.name}", "text"),
+        Column("runs", lambda group: f"{', '.join(called[run_id] for run_id in group.run_ids)}: {group.name}", "text"),
         Column("n", lambda group: group.spread.n),
         Column("mean", lambda group: percent(group.spread.mean)),
         Column("sd, points", lambda group: in_percent(group.spread.sd)),

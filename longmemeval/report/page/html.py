@@ -8,13 +8,13 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval import __version__
-from longmemeval.core.tables.layout import letter_of
 from longmemeval.core.tables.table import Table
 from longmemeval.core.text.figures import listed
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.report.charts import of_comparison as charts
 from longmemeval.report.charts.budgets import budget_charts
 from longmemeval.report.charts.charts import Chart
+from longmemeval.report.charts.palette import Look, Shown
 from longmemeval.report.charts.svg import need_report_libraries
 from longmemeval.report.page.data import (
     RunView,
@@ -23,11 +23,12 @@ from longmemeval.report.page.data import (
     notes,
     repeats_table,
     run_views,
+    shown_in,
     verdicts,
 )
 from longmemeval.report.page.question_data import details, rows
 from longmemeval.report.page.question_records import Row
-from longmemeval.report.page.templates import environment, page_file, policy
+from longmemeval.report.page.templates import environment, page_file, page_style, policy
 from longmemeval.report.published import PublishedFigure
 from longmemeval.report.tables.comparison import digest_table, published_table, question_count
 from longmemeval.report.tables.effort import cost_table, latency_table
@@ -55,9 +56,10 @@ class Section(Struct, frozen=True):
 
 
 class _PageRun(Struct, frozen=True):
-    letter: str
-    colour: int
     name: str
+    look: Look
+    path: str
+    """The shape of the mark."""
 
 
 class _PageData(Struct, frozen=True):
@@ -89,11 +91,11 @@ def html_page(
     from markupsafe import Markup
 
     runs = run_views(comparison, graded)
-    letters = [run.letter for run in runs]
+    shown = shown_in(comparison)
     table = rows(comparison.questions, graded[0].asked)
     below, left_out = details([row.id for row in table], graded, full=full)
-    first = _PageData(tuple(_PageRun(run.letter, run.colour, run.name) for run in runs), table)
-    script, style = page_file("page.js"), page_file("page.css")
+    first = _PageData(tuple(_PageRun(run.name, run.look, run.look.path) for run in runs), table)
+    script, style = page_file("page.js"), page_style()
     text = (
         environment()
         .get_template("page.html.j2")
@@ -105,9 +107,9 @@ def html_page(
             version=__version__,
             runs=runs,
             notes=notes(comparison),
-            overall=charts.overall_chart(comparison, letters),
-            verdicts=verdicts(comparison, letters),
-            sections=[*_sections(comparison, graded, letters), *_published(published)],
+            overall=charts.overall_chart(comparison, shown),
+            verdicts=verdicts(comparison),
+            sections=[*_sections(comparison, graded, shown), *_published(published)],
             left_out=left_out,
             style=Markup(style),
             script=Markup(script),
@@ -120,9 +122,9 @@ def html_page(
 
 def page_charts(comparison: Comparison, graded: list[Evaluation]) -> list[Chart]:
     """Return the charts of the page in their order; arguments as of `html_page`."""
-    letters = [letter_of(place) for place in range(len(graded))]
-    overall = _some(charts.overall_chart(comparison, letters))
-    return [*overall, *(chart for section in _sections(comparison, graded, letters) for chart in section.charts)]
+    shown = shown_in(comparison)
+    overall = _some(charts.overall_chart(comparison, shown))
+    return [*overall, *(chart for section in _sections(comparison, graded, shown) for chart in section.charts)]
 
 
 def _named(runs: list[RunView]) -> str:
@@ -135,26 +137,27 @@ def _embedded(document: object) -> str:
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def _sections(comparison: Comparison, graded: list[Evaluation], letters: list[str]) -> list[Section]:
+def _sections(comparison: Comparison, graded: list[Evaluation], shown: list[Shown]) -> list[Section]:
     """Return the sections that have something to show."""
-    by_type = charts.group_chart("types", "By question type", comparison, letters, lambda one: one.by_type)
-    by_ability = charts.group_chart("abilities", "By ability", comparison, letters, lambda one: one.by_ability)
-    effort = tuple(charts.tradeoff_charts(comparison, letters))
+    names = [one.name for one in shown]
+    by_type = charts.group_chart("types", "By question type", comparison, shown, lambda one: one.by_type)
+    by_ability = charts.group_chart("abilities", "By ability", comparison, shown, lambda one: one.by_ability)
+    effort = tuple(charts.tradeoff_charts(comparison, shown))
     summaries = [one.summary for one in comparison.runs]
-    losses = charts.loss_chart(comparison, letters)
-    calibration = tuple(charts.calibration_charts(graded, letters))
-    agreement = tuple(agreement_tables(graded, letters))
-    judges, missing = charts.judges_chart(graded, letters)
+    losses = charts.loss_chart(comparison, shown)
+    calibration = tuple(charts.calibration_charts(graded, shown))
+    agreement = tuple(agreement_tables(graded, names))
+    judges, missing = charts.judges_chart(graded, shown)
     ability_words = "Abilities are the vocabulary that all benchmarks share; unanswerable questions ask for abstention."
     sections = [
         Section("types", "Question types", charts=_some(by_type), short="Types"),
         Section("abilities", "Abilities", ability_words, _some(by_ability)),
-        Section("abstention", "Abstention", _ABSTENTION, tables=_some(abstention_table(comparison, letters))),
+        Section("abstention", "Abstention", _ABSTENTION, tables=_some(abstention_table(comparison, names))),
         Section(
-            "budgets", "Equal tokens", charts=tuple(budget_charts(comparison, letters)), narrow=True, short="Budgets"
+            "budgets", "Equal tokens", charts=tuple(budget_charts(comparison, shown)), narrow=True, short="Budgets"
         ),
         Section("effort", "Score and effort", charts=effort, narrow=True, short="Effort"),
-        Section("recall", "Evidence recall", charts=_some(charts.recall_curves(graded, letters)), short="Recall"),
+        Section("recall", "Evidence recall", charts=_some(charts.recall_curves(graded, shown)), short="Recall"),
         Section(
             "losses",
             "Where questions were lost",
@@ -163,21 +166,21 @@ def _sections(comparison: Comparison, graded: list[Evaluation], letters: list[st
             short="Losses",
         ),
         Section("calibration", "Calibration", _CALIBRATION, calibration, narrow=True),
-        Section("cost", "Cost in US dollars", tables=_with_rows(cost_table(summaries, letters)), short="Cost"),
+        Section("cost", "Cost in US dollars", tables=_with_rows(cost_table(summaries, names)), short="Cost"),
         Section(
             "memory-models",
             "Models that memories asked",
-            tables=_with_rows(memory_model_table(summaries, letters)),
+            tables=_with_rows(memory_model_table(summaries, names)),
             short="Memories' models",
         ),
         Section(
             "latency",
             "Latency",
-            charts=_some(charts.latency_ridges(graded, letters)),
-            tables=_with_rows(latency_table(summaries, letters)),
+            charts=_some(charts.latency_ridges(graded, shown)),
+            tables=_with_rows(latency_table(summaries, names)),
         ),
         Section("judges", "Judge agreement", f"{_AGREEMENT} {missing}", _some(judges), agreement, short="Judges"),
-        Section("repeats", "Repeats", _REPEATS, tables=_some(repeats_table(comparison, letters))),
+        Section("repeats", "Repeats", _REPEATS, tables=_some(repeats_table(comparison, names))),
     ]
     return [section for section in sections if section.charts or section.tables]
 

@@ -33,7 +33,13 @@
   };
 
   const count = (number) => number.toLocaleString("en-US");
-  const badge = (run) => element("span", { class: `badge run-${run.colour}` }, run.letter);
+  const mark = ({ look, path }) => {
+    const [svg, shape] = ["svg", "path"].map((name) => document.createElementNS("http://www.w3.org/2000/svg", name));
+    for (const [name, value] of [["class", `mark run-${look.colour}${look.hatched ? " hatched" : ""}`], ["viewBox", "-6.5 -6.5 13 13"], ["aria-hidden", "true"]]) svg.setAttribute(name, value);
+    shape.setAttribute("d", path);
+    svg.append(shape);
+    return svg;
+  };
 
   // An excerpt is [text, characters left out, end].
   const excerpt = ([text, leftOut = 0, end = ""]) =>
@@ -134,7 +140,7 @@
     return element(
       "div",
       { class: "run" },
-      element("h3", {}, badge(run), run.name, outcomeInWords(row.credits[index]), row.stages[index] ? element("span", { class: "quiet" }, row.stages[index]) : null, element("span", { class: "quiet" }, spent(detail))),
+      element("h3", {}, mark(run), run.name, outcomeInWords(row.credits[index]), row.stages[index] ? element("span", { class: "quiet" }, row.stages[index]) : null, element("span", { class: "quiet" }, spent(detail))),
       pairs(
         ["answer", detail.hypothesis ? excerpt(detail.hypothesis) : element("span", { class: "unjudged" }, "no answer")],
         ["failed call", detail.error ?? ""],
@@ -203,7 +209,7 @@
     ["text", "question"],
     ["id", "id"],
     ["type", "type"],
-    ...data.runs.map((run, index) => [`run-${index}`, several ? run.letter : "outcome", run]),
+    ...data.runs.map((run, index) => [`run-${index}`, several ? run.name : "outcome", run]),
     ...(several ? [] : [["stage", "lost"]]),
   ];
 
@@ -241,8 +247,8 @@
 
   const body = element("tbody");
   const headers = columns.map(([key, label, run]) => {
-    const button = element("button", { type: "button", click: () => sortBy(key) }, run && several ? badge(run) : label, element("span", { "aria-hidden": "true" }, ""));
-    if (run && several) button.setAttribute("aria-label", `run ${run.letter}, ${run.name}`);
+    const button = element("button", { type: "button", click: () => sortBy(key) }, run && several ? mark(run) : label, element("span", { "aria-hidden": "true" }, ""));
+    if (run && several) button.setAttribute("aria-label", `run ${run.name}`);
     return element("th", { scope: "col", "data-key": key }, button);
   });
 
@@ -290,7 +296,7 @@
     element("label", {}, "search", element("input", { type: "search", "aria-label": "search", placeholder: "question, answer, id", input: (event) => { state.text = event.target.value.trim().toLowerCase(); changed(); } })),
     choice("type", distinct(rows.map((row) => row.type)), (value) => { state.type = value; }),
     choice("lost at", distinct(rows.flatMap((row) => row.stages)), (value) => { state.stage = value; }),
-    ...data.runs.map((run, index) => choice(several ? `${run.letter} ${run.name}` : "outcome", outcomes.map((name) => [name, OUTCOMES[name].word]), (value) => { state.outcomes[index] = value; })),
+    ...data.runs.map((run, index) => choice(several ? run.name : "outcome", outcomes.map((name) => [name, OUTCOMES[name].word]), (value) => { state.outcomes[index] = value; })),
   );
   if (several) filters.append(element("label", { class: "tick" }, element("input", { type: "checkbox", change: (event) => { state.differ = event.target.checked; changed(); } }), "only where runs differ"));
 

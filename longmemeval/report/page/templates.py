@@ -38,11 +38,16 @@ def page_file(name: str) -> str:
     return resources.files("longmemeval.report").joinpath("page", name).read_text(encoding="utf-8").strip()
 
 
+def page_style() -> str:
+    """Return the style sheet of the pages, their colours first."""
+    return f"{page_file('palette.css')}\n{page_file('page.css')}"
+
+
 def policy(script: str, style: str) -> str:
-    """Nothing is loaded, and no script runs but the page's own; charts carry style attributes."""
+    """Nothing is loaded, and no script runs but the page's own."""
     return (
         f"default-src 'none'; script-src {_source(script)}; style-src {_source(style)}; "
-        "style-src-attr 'unsafe-inline'; img-src data:; base-uri 'none'; form-action 'none'"
+        "img-src data:; base-uri 'none'; form-action 'none'"
     )
 
 

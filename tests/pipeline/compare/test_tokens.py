@@ -10,6 +10,7 @@ from longmemeval.pipeline.compare.compare import compare
 from longmemeval.pipeline.compare.tokens import budget_curves
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.report.charts.budgets import budget_charts
+from longmemeval.report.page.data import shown_in
 from longmemeval.report.tables.comparison import comparison_tables
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import answer_all, prepared_colours
@@ -73,7 +74,8 @@ def test_a_curve_over_budgets(colours: tuple[Dataset, Folders]) -> None:
     table = next(one for one in comparison_tables(comparison, details=False) if "budgets" in one.title)
     assert table.headings == ["memory", "40", "160"]
     assert f"{tokens[0]:,.0f} tokens" in table.rows[0][1]
-    charts = budget_charts(comparison, ["A", "B", "C"])
+    charts = budget_charts(comparison, shown_in(comparison))
     assert [chart.name for chart in charts] == ["budgets", "budget-recall"]
     assert [row[0] for row in charts[0].figures.rows] == ["bm25", "bm25", "full-history"]
-    assert not budget_charts(compare(["r40", "whole"], where=where), ["A", "B"])
+    other = compare(["r40", "whole"], where=where)
+    assert not budget_charts(other, shown_in(other))

@@ -1,0 +1,85 @@
+"""How runs are told apart: twelve colours with twelve shapes; controls grey, what reads the gold hatched."""
+
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from longmemeval.report.tables.cells import row_name
+from longmemeval.results.graded.graded_run import RunSummary
+
+COLOURS = 12
+"""The style sheet has a variable for each, `--run-1` and so on; `--run-0` is the grey of controls."""
+
+
+class Shape(Struct, frozen=True):
+    """One shape, as matplotlib calls it and as a path in a square from -6 to 6."""
+
+    marker: str
+    path: str
+
+
+SHAPES = (
+    Shape("o", "M-5 0a5 5 0 1 0 10 0a5 5 0 1 0-10 0z"),
+    Shape("^", "M0-5.5 5.5 5h-11z"),
+    Shape("D", "M0-6 6 0 0 6-6 0z"),
+    Shape("s", "M-4.7-4.7h9.4v9.4h-9.4z"),
+    Shape("v", "M0 5.5 5.5-5h-11z"),
+    Shape("*", "M0-6 1.4-1.9H5.7L2.2.7 3.5 4.9 0 2.3-3.5 4.9-2.2.7-5.7-1.9H-1.4z"),
+    Shape("p", "M0-5.6 5.4-1.7 3.3 4.6h-6.6L-5.4-1.7z"),
+    Shape("P", "M-2-6h4v4h4v4h-4v4h-4v-4h-4v-4h4z"),
+    Shape("X", "M-3-6 0-3 3-6 6-3 3 0 6 3 3 6 0 3-3 6-6 3-3 0-6-3z"),
+    Shape("<", "M-5.5 0 5-5.5v11z"),
+    Shape(">", "M5.5 0-5-5.5v11z"),
+    Shape("h", "M0-5.8 5-2.9v5.8L0 5.8-5 2.9v-5.8z"),
+)
+
+
+class Look(Struct, frozen=True):
+    """The colour and shape of one run."""
+
+    colour: int
+    """From 1 to `COLOURS`; 0: the grey of controls."""
+    shape: int
+    """Place in `SHAPES`."""
+    hatched: bool = False
+    """Whether the run reads the gold evidence."""
+
+    @property
+    def marker(self) -> str:
+        """The shape as matplotlib calls it."""
+        return SHAPES[self.shape].marker
+
+    @property
+    def path(self) -> str:
+        """The shape as the path of an SVG element, in a square from -6 to 6."""
+        return SHAPES[self.shape].path
+
+
+def look_of(place: int, *, control: bool = False, reads_gold: bool = False) -> Look:
+    """Return the look of the run at `place`, from 0, among the controls or among the others.
+
+    After twelve runs the colours begin again with other shapes, so that 144 runs differ.
+    """
+    shape = (place + place // COLOURS) % len(SHAPES)
+    return Look(0 if control else place % COLOURS + 1, shape, reads_gold)
+
+
+class Shown(Struct, frozen=True):
+    """A run as tables and pictures show it."""
+
+    name: str
+    """Its memory, or a control's model; its id where several have that."""
+    look: Look
+
+
+def shown_runs(summaries: Sequence[RunSummary]) -> list[Shown]:
+    """Return how each run is shown, in their order; whichever of them is the baseline."""
+    names = [row_name(one) for one in summaries]
+    places = [0, 0]
+    found = []
+    for name, one in zip(names, summaries, strict=True):
+        control = one.control is not None
+        look = look_of(places[control], control=control, reads_gold=one.reads_gold)
+        found.append(Shown(name if names.count(name) == 1 else one.run_id, look))
+        places[control] += 1
+    return found
