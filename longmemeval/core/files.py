@@ -4,7 +4,9 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from typing import BinaryIO
 from urllib.parse import quote
 
 _MAX_NAME = 120
@@ -29,7 +31,14 @@ def sha256_file(path: Path) -> str:
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Write `data` to `path` so that a reader sees the old content or the new, never a part.
+    """Write `data` to `path` so that a reader sees the old content or the new, never a part; see `replacing`."""
+    with replacing(path) as handle:
+        handle.write(data)
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[BinaryIO]:
+    """Yield a file that takes the place of `path` when the block ends, for what is too large to be held in memory.
 
     Goes through a temporary file in the same folder, flushed to disk and renamed.
     On failure (a full disk, say) the temporary file is removed and `path` is as it was.
@@ -39,8 +48,8 @@ def write_atomic(path: Path, data: bytes) -> None:
     temporary = Path(name)
     _unfinished.add(temporary)
     try:
-        with os.fdopen(descriptor, "wb") as handle:
-            handle.write(data)
+        with os.fdopen(descriptor, "w+b") as handle:
+            yield handle
             handle.flush()
             os.fsync(handle.fileno())
         temporary.chmod(0o644)
@@ -53,7 +62,7 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 
 def remove_unfinished() -> None:
-    """Remove the temporary files of `write_atomic`, for a process that ends in the middle of it."""
+    """Remove the temporary files of `replacing`, for a process that ends in the middle of it."""
     for temporary in list(_unfinished):
         temporary.unlink(missing_ok=True)
 

@@ -22,6 +22,7 @@ from longmemeval.pipeline.verify import sign as signing
 from longmemeval.pipeline.verify import verify as verifying
 from longmemeval.pipeline.verify.signature import Signature
 from longmemeval.pipeline.verify.verify import Verification
+from longmemeval.results.formats.export_inspect import export_inspect
 from longmemeval.results.formats.export_questions import export_questions
 from longmemeval.results.formats.export_trec import export_trec
 from longmemeval.results.formats.official_logs import export_official, import_official
@@ -125,7 +126,7 @@ def merge(*runs: Run | str, name: str | None = None, where: Folders | None = Non
 @checked()
 def export(
     run: Run | Evaluation | str,
-    format: Literal["csv", "jsonl", "parquet", "trec", "official"] = "csv",
+    format: Literal["csv", "jsonl", "parquet", "trec", "official", "inspect", "inspect-json"] = "csv",
     *,
     output: Path | None = None,
     where: Folders | None = None,
@@ -134,7 +135,8 @@ def export(
 
     Args:
         run: a graded run; for `trec` one of rankings.
-        format: `csv`, `jsonl` or `parquet`, one row per question; `trec`, run and qrels; `official`, as the authors do.
+        format: `csv`, `jsonl` or `parquet`, one row per question; `trec`, run and qrels; `official`, as the authors do;
+            `inspect` or `inspect-json`, a log of Inspect.
         output: a folder; None: the run's own.
         where: the folders; None: those of the run.
 
@@ -146,6 +148,8 @@ def export(
         export_trec(_id(run), output, where=place)
     elif format == "official":
         export_official(_id(run), output, where=place)
+    elif format == "inspect" or format == "inspect-json":
+        export_inspect([_id(run)], output, format=format, where=place)
     else:
         export_questions(_id(run), output, format=format, where=place)
     return output or place.results_dir / _id(run)

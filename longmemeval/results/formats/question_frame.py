@@ -45,7 +45,7 @@ def question_rows(
         run: a graded run, or the files of one that is not graded: then nothing of the gold is in the rows.
         questions: of a run that is not graded, by id.
     """
-    return frame(question_columns(run), _results(run, questions or {}))
+    return frame(question_columns(run), question_results(run, questions))
 
 
 def question_columns(run: Evaluation | RunFiles) -> list[FrameColumn]:
@@ -68,9 +68,18 @@ def question_columns(run: Evaluation | RunFiles) -> list[FrameColumn]:
     ]
 
 
-def _results(run: Evaluation | RunFiles, questions: Mapping[str, Question]) -> list[QuestionResult]:
+def metadata_columns(run: Evaluation) -> list[FrameColumn]:
+    """Return the right answer, and the columns that other tools' records of a question have no place for."""
+    own = run.manifest.kind == "run"
+    return [*_GOLD, _ASKED[2], *_TYPE, _LOST, *([*_RECALLED, *_SENT] if own else [])]
+
+
+def question_results(
+    run: Evaluation | RunFiles, questions: Mapping[str, Question] | None = None
+) -> list[QuestionResult]:
+    """Return what became of each question of a run, in their order; arguments as of `question_rows`."""
     if isinstance(run, RunFiles):
-        return [QuestionResult(question, run.answers.get(name)) for name, question in questions.items()]
+        return [QuestionResult(question, run.answers.get(name)) for name, question in (questions or {}).items()]
     stages = losses(run, StoredSessions(run.where)).stages
     judged = {metrics.judge.id: run.files.current_judgements(metrics.judge.id) for metrics in run.files.metrics}
     return [

@@ -1,6 +1,6 @@
 """`longmemeval export`."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
@@ -15,6 +15,7 @@ from longmemeval.core.text.figures import count_of
 from longmemeval.results.options import MovedDataset
 
 if TYPE_CHECKING:
+    from longmemeval.results.formats.export_inspect import InspectFormat
     from longmemeval.results.formats.export_questions import TableFormat
     from longmemeval.settings import Folders
 
@@ -27,8 +28,8 @@ def register(app: typer.Typer) -> None:
 def export(
     runs: shared.Runs,
     format: Annotated[
-        Literal["official", "trec", "csv", "jsonl", "parquet"],
-        Flag(OUTPUT, "FORMAT", "official, trec, csv, jsonl or parquet."),
+        Literal["official", "trec", "csv", "jsonl", "parquet", "inspect", "inspect-json"],
+        Flag(OUTPUT, "FORMAT", "official, trec, csv, jsonl, parquet, inspect or inspect-json."),
     ],
     places: shared.Places,
     output: Annotated[Path | None, Flag(OUTPUT, "DIR", "Folder for the files [default: the run's folder].")] = None,
@@ -44,8 +45,13 @@ def export(
     csv: one row per question. Cells that a spreadsheet would run as a formula begin with an apostrophe.
 
     jsonl, parquet: the same rows for data frames and data set hubs, with a data set card beside them.
+
+    inspect, inspect-json: a log of Inspect, `.eval` or `.json`. Runs that repeat each other are the epochs of one log.
     """
     where = places.folders()
+    if format == "inspect" or format == "inspect-json":
+        _inspect(format, runs.named(where), output, dataset, where, as_json)
+        return
     write: dict[str, Callable[[str, Path | None, str | None, Folders, bool], object]] = {
         "trec": _trec,
         "official": _official,
@@ -91,6 +97,26 @@ def _table(
     if written.protocol_note:
         err.print(printable(written.protocol_note))
     return written
+
+
+def _inspect(
+    format: "InspectFormat",
+    run_ids: Sequence[str],
+    output: Path | None,
+    dataset: str | None,
+    where: "Folders",
+    as_json: bool,
+) -> None:
+    from longmemeval.results.formats.export_inspect import export_inspect
+
+    written = export_inspect(run_ids, output, format=format, dataset=dataset, where=where)
+    if as_json:
+        print_json(written[0] if len(written) == 1 else {"runs": written})
+        return
+    for one in written:
+        judges, epochs = count_of(len(one.judges), "judge"), len(one.runs)
+        repeats = f", {count_of(epochs, 'repeat')}" if epochs > 1 else ""
+        out.print(f"{count_of(one.questions, 'question')}{repeats}, {judges}: {printable(one.file)}")
 
 
 def _official(run_id: str, output: Path | None, dataset: str | None, where: "Folders", as_json: bool) -> object:

@@ -1,0 +1,308 @@
+"""`export --format inspect|inspect-json`: runs as logs of Inspect, for its viewer and whoever reads such logs."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from statistics import fmean
+from typing import Literal
+
+from msgspec import Struct
+
+from longmemeval import __version__
+from longmemeval.core.files import sha256_text
+from longmemeval.core.journal import iterate_journal
+from longmemeval.core.tables.table import frame
+from longmemeval.core.text.figures import UNKNOWN, count_of
+from longmemeval.judges.official_status import grading
+from longmemeval.llm.protocol import ChatMessage
+from longmemeval.measures.metrics import credit
+from longmemeval.reading.prompts import SentPrompt
+from longmemeval.records import Answer, Judgement, Message, Usage
+from longmemeval.results.formats import inspect_log as log
+from longmemeval.results.formats.question_frame import QuestionResult, metadata_columns, question_results
+from longmemeval.results.graded.graded_run import Evaluation, load_graded
+from longmemeval.results.index import settings_sha256
+from longmemeval.results.lines import PROMPTS
+from longmemeval.results.manifest import RunStatus
+from longmemeval.settings import Folders, folders
+from longmemeval.storage.messages import haystack_messages
+
+InspectFormat = Literal["inspect", "inspect-json"]
+
+_STATUSES: dict[RunStatus, log.LogStatus] = {
+    "running": "started",
+    "completed": "success",
+    "incomplete": "error",
+    "failed": "error",
+    "interrupted": "cancelled",
+}
+_STOPPED = {"stop": "stop", "length": "max_tokens", "content_filter": "content_filter"}
+
+
+class InspectExport(Struct, frozen=True):
+    """The log that was written."""
+
+    file: str
+    runs: tuple[str, ...]
+    """Ids of its runs: each is an epoch, in this order."""
+    questions: int
+    judges: tuple[str, ...]
+    """Judge ids: its scorers, the judge of the score first."""
+
+
+def export_inspect(
+    run_ids: Sequence[str],
+    output: Path | None = None,
+    *,
+    format: InspectFormat = "inspect",
+    dataset: str | None = None,
+    where: Folders | None = None,
+) -> list[InspectExport]:
+    """Write one log per run, and one for runs that repeat each other: each of those is an epoch of it.
+
+    A question is a sample, a judge a scorer. The messages of a sample are what the memory recalled (of the role
+    `tool`), the prompt as it was sent and the answer. What was not evaluated has the value `N`, which Inspect counts
+    as 0, as every score here does.
+
+    Args:
+        run_ids: ids of graded runs.
+        output: the folder; None: `inspect` in the folder of a log's first run.
+        format: `inspect`, a `.eval` file; `inspect-json`, one JSON document.
+        dataset: path or name of the data set with the gold, if it has moved.
+        where: the folders; None: from the environment.
+
+    Raises:
+        HarnessError: there is no such run, it is not graded or holds rankings, or its data set is missing.
+        IntegrityError: its files have been changed since the run.
+    """
+    where = where or folders()
+    repeats: dict[str, list[Evaluation]] = {}
+    for run in load_graded(list(dict.fromkeys(run_ids)), where, dataset=dataset):
+        repeats.setdefault(settings_sha256(run.manifest), []).append(run)
+    return [_write(sorted(runs, key=_repeat), output, format) for runs in repeats.values()]
+
+
+def _repeat(run: Evaluation) -> tuple[int, str]:
+    return run.manifest.settings.plain.get("repeat", 1), run.id
+
+
+def _write(runs: Sequence[Evaluation], output: Path | None, format: InspectFormat) -> InspectExport:
+    first = runs[0]
+    suffix, write = (".eval", log.write_eval) if format == "inspect" else (".json", log.write_json)
+    file = (output or first.files.folder / "inspect") / f"{first.id}{suffix}"
+    write(file, _header(runs), (sample for number, run in enumerate(runs, 1) for sample in _samples(run, number)))
+    return InspectExport(str(file), tuple(run.id for run in runs), len(first.asked.questions), tuple(_scores(runs)))
+
+
+def _scores(runs: Sequence[Evaluation]) -> dict[str, log.LogScores]:
+    """Return the figures by judge id, those of the score first; over repeats, the mean of the runs it graded."""
+    of_judge: dict[str, dict[str, log.LogMetric]] = {}
+    figures: dict[str, log.LogScores] = {}
+    for run in runs:
+        for metrics in sorted(run.files.metrics, key=lambda one: one.judge.id != run.metrics.judge.id):
+            low, high = metrics.overall.interval
+            told = {"interval": [low, high], "not_evaluated": metrics.overall.not_evaluated, "n": metrics.overall.n}
+            shown = log.LogMetric(metrics.judge.metric, metrics.overall.accuracy, told)
+            mine = of_judge.setdefault(metrics.judge.id, {})
+            mine[run.id] = shown
+            before = figures.get(metrics.judge.id)
+            left_out = metrics.overall.not_evaluated + (before.unscored_samples if before else 0)
+            figures[metrics.judge.id] = log.LogScores(
+                name=metrics.judge.id,
+                scorer=metrics.judge.id,
+                metrics={
+                    shown.name: shown
+                    if len(mine) == 1
+                    else log.LogMetric(shown.name, fmean(one.value for one in mine.values()), {"runs": dict(mine)})
+                },
+                scored_samples=len(mine) * metrics.overall.n - left_out,
+                unscored_samples=left_out,
+                metadata={"official": metrics.judge.official, "grading": grading(metrics.judge)},
+            )
+    return figures
+
+
+def _header(runs: Sequence[Evaluation]) -> log.LogHeader:
+    first, manifest = runs[0], runs[0].manifest
+    settings, scores, summary = manifest.settings, _scores(runs), first.summary
+    missing = sum(len(run.asked.questions) - _answered(run) for run in runs)
+    usage = [_usage(answer.usage) for run in runs for answer in run.answers.values()]
+    states = [_STATUSES[run.manifest.status] for run in runs]
+    status = next((state for state in states if state != "success"), states[0])
+    memory, reading = settings.memory, settings.reading
+    solver, parameters = (memory.name, memory.parameters) if memory else (UNKNOWN, {})
+    steps = [{"solver": solver, "params": parameters}]
+    if reading:
+        steps.append({"solver": reading.shown, "params": {"method": reading.method, "template": reading.template}})
+    spec = log.LogSpec(
+        eval_id=_mark("eval", *(run.id for run in runs)),
+        run_id=_mark("run", *(run.id for run in runs)),
+        task_id=_mark("task", manifest.dataset["content_sha256"]),
+        created=manifest.started_at,
+        task=manifest.dataset["name"],
+        task_args={"protocol": settings.protocol} if settings.protocol else {},
+        solver=solver,
+        solver_args=parameters,
+        dataset={
+            "name": manifest.dataset["name"],
+            "samples": len(first.asked.questions),
+            "sample_ids": list(first.asked.questions),
+        },
+        model=settings.model_name or UNKNOWN,
+        model_base_url=settings.model.api_base if settings.model else None,
+        model_generate_config=_generation(first),
+        config={"epochs": len(runs), "epochs_reducer": ["mean"]},
+        packages={"longmemeval": __version__},
+        metadata={
+            "benchmark": first.asked.benchmark.name,
+            "content_sha256": manifest.dataset["content_sha256"],
+            "runs": [run.id for run in runs],
+            "settings": settings.plain,
+            "part": summary.part,
+            "protocol_note": summary.protocol_note,
+            "warnings": [warning.text for warning in summary.warnings],
+        },
+        scorers=[{"name": name, "metadata": one.metadata} for name, one in scores.items()],
+    )
+    total = len(runs) * len(first.asked.questions)
+    ended = [run.manifest.ended_at for run in runs]
+    return log.LogHeader(
+        version=log.VERSION,
+        status=status,
+        eval=spec,
+        plan={"name": "plan", "steps": steps},
+        results=log.LogResults(total, total - missing, list(scores.values())),
+        stats={
+            "started_at": manifest.started_at,
+            "completed_at": max(ended) if all(ended) else "",
+            "model_usage": {spec.model: _sum(usage)} if any(one.total_tokens for one in usage) else {},
+        },
+        error=log.LogError(f"{count_of(missing, 'question has', 'questions have')} no answer")
+        if status == "error"
+        else None,
+    )
+
+
+def _answered(run: Evaluation) -> int:
+    return sum(answer.status == "ok" for answer in run.answers.values())
+
+
+def _generation(run: Evaluation) -> dict[str, float]:
+    model = run.manifest.settings.model
+    given = {"temperature": model.temperature, "max_tokens": model.max_tokens} if model else {}
+    return {name: value for name, value in given.items() if value is not None}
+
+
+def _samples(run: Evaluation, epoch: int) -> Iterator[log.LogSample]:
+    """Yield the samples of a run: those whose prompt is stored in the order of their prompts, then the others."""
+    left = {result.question.question_id: result for result in question_results(run)}
+    recalled = _Recalled(run)
+    notes: Counter[str] = Counter()
+    for prompt in iterate_journal(run.files.folder / PROMPTS, SentPrompt):
+        notes[prompt.question_id] += prompt.purpose == "note"
+        answer = run.answers.get(prompt.question_id)
+        asked = prompt.purpose == "answer" and answer is not None and answer.prompt_sha256 == prompt.sha256
+        # A prompt that was sent again after a failed call is there twice.
+        if asked and (result := left.pop(prompt.question_id, None)):
+            yield _sample(run, epoch, result, prompt.messages, recalled, notes[prompt.question_id])
+    for name, result in left.items():
+        yield _sample(run, epoch, result, (), recalled, notes[name])
+
+
+def _sample(
+    run: Evaluation,
+    epoch: int,
+    result: QuestionResult,
+    prompt: Sequence[ChatMessage],
+    recalled: "_Recalled",
+    notes: int,
+) -> log.LogSample:
+    question, answer = result.question, result.answer
+    mark = partial(_mark, run.id, question.question_id)
+    messages = recalled.messages(result, mark("recall"))
+    messages += [log.LogMessage(one.role, one.content, mark(str(place))) for place, one in enumerate(prompt)]
+    model = run.manifest.settings.model_name or UNKNOWN
+    output: dict[str, object] = {}
+    if answer and answer.status == "ok":
+        said = log.LogMessage("assistant", answer.hypothesis, mark("answer"), model=answer.served_model or model)
+        messages.append(said)
+        stopped = _STOPPED.get(answer.finish_reason, "unknown")
+        output = {"model": said.model, "choices": [{"message": said, "stop_reason": stopped}]}
+        output["completion"] = answer.hypothesis
+    usage = _usage(answer.usage) if answer else log.LogUsage()
+    ids = {"recall_ids": answer.recall_ids, "cut_ids": answer.cut_ids, "notes": answer.notes} if answer else {}
+    (row,) = frame(metadata_columns(run), [result])
+    return log.LogSample(
+        id=question.question_id,
+        epoch=epoch,
+        input=question.text,
+        target=str(row.pop("gold")),
+        messages=messages,
+        output=output,
+        scores={judge: _score(one, answer) for judge, one in result.judgements.items()},
+        metadata={"run": run.id, **row, **ids, "note_prompts": notes},
+        uuid=mark("sample"),
+        model_usage={model: usage} if usage.total_tokens else {},
+        total_time=answer.total_ms / 1000 if answer and answer.total_ms else None,
+        error=log.LogError(answer.error or "no answer") if answer and answer.status == "error" else None,
+    )
+
+
+def _score(judgement: Judgement | None, answer: Answer | None) -> log.LogScore:
+    said = answer.hypothesis if answer else None
+    if judgement is None or judgement.label is None:
+        why = judgement.error if judgement else ""
+        return log.LogScore("N", said, why or "not evaluated")
+    given = credit(judgement)
+    value: log.Value = "C" if judgement.label else "I"
+    if judgement.score is not None and given is not None:
+        value = given
+    return log.LogScore(value, said, judgement.raw, {"served_model": judgement.served_model, "votes": judgement.votes})
+
+
+class _Recalled:
+    """Texts of what runs recalled, looked up in the data set; one haystack is held at a time."""
+
+    def __init__(self, run: Evaluation) -> None:
+        self._dataset = run.asked.dataset
+        self._held = ""
+        self._history: Mapping[str, Message] = {}
+
+    def messages(self, result: QuestionResult, mark: str) -> list[log.LogMessage]:
+        """Return one message with all that was recalled; none where nothing was, or nothing is known of it."""
+        if result.answer is None or not result.answer.recall_ids:
+            return []
+        if self._held != result.question.haystack_id:
+            self._held = result.question.haystack_id
+            history = haystack_messages(self._dataset.haystack(self._held))
+            self._history = {one.message_id: one for one in history}
+        texts = [self._text(name) for name in result.answer.recall_ids]
+        ids = {"message_ids": result.answer.recall_ids}
+        return [log.LogMessage("tool", "\n\n".join(texts), mark, function="recall", metadata=ids)]
+
+    def _text(self, message_id: str) -> str:
+        one = self._history.get(message_id)
+        if one is None:
+            return f"[{message_id}: not a message of the data set]"
+        return f"[{one.created_at:%Y-%m-%d %H:%M}, {one.speaker or one.role}] {one.content}"
+
+
+def _usage(usage: Usage) -> log.LogUsage:
+    tokens = usage.prompt_tokens, usage.completion_tokens
+    return log.LogUsage(*tokens, sum(tokens), None if usage.unpriced_calls else usage.cost_usd)
+
+
+def _sum(usages: Sequence[log.LogUsage]) -> log.LogUsage:
+    costs = [one.total_cost for one in usages]
+    return log.LogUsage(
+        sum(one.input_tokens for one in usages),
+        sum(one.output_tokens for one in usages),
+        sum(one.total_tokens for one in usages),
+        None if None in costs else sum(cost for cost in costs if cost is not None),
+    )
+
+
+def _mark(*parts: str) -> str:
+    """Return an id that the same parts always have."""
+    return sha256_text("\n".join(parts))[:22]
