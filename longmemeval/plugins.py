@@ -38,7 +38,8 @@ BENCHMARKS = "longmemeval.benchmarks"
 JUDGES = "longmemeval.judges"
 EXECUTORS = "longmemeval.executors"
 EMBEDDERS = "longmemeval.embedders"
-GROUPS = (MEMORY, BENCHMARKS, JUDGES, EXECUTORS, EMBEDDERS)
+CLAIMS = "longmemeval.claims"
+GROUPS = (MEMORY, BENCHMARKS, JUDGES, EXECUTORS, EMBEDDERS, CLAIMS)
 """Groups of entry points, one for each registry."""
 
 _REMEDY = "Fix or uninstall that package; other commands do not need it"

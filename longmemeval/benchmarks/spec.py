@@ -117,8 +117,6 @@ class Benchmark:
     """True if the data has no dates, and those of its sessions only define an order."""
     footnotes: Mapping[str, str] = field(default_factory=dict)
     """Notes in tables that show questions of a type."""
-    published: Path | None = None
-    """File of figures printed in papers (`report/published.py`)."""
 
     def notes_on(self, types: Iterable[str]) -> list[str]:
         """Return the notes for a table that shows questions of these types."""

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 FOLDERS = {
     "begin": ("demo", "datasets", "prepare", "run", "evaluate"),
     "look": ("runs", "status", "inspect", "facts", "retrieval", "probe"),
-    "compare": ("compare", "report", "sweep"),
+    "compare": ("compare", "report", "sweep", "claims"),
     "defend": ("verify", "sign", "judge"),
     "exchange": ("import", "export", "merge", "board", "memory", "plugins"),
 }
@@ -47,6 +47,7 @@ SUMMARIES = {
     "compare": "Compare graded runs.",
     "report": "Write a report on graded runs.",
     "sweep": "Run, grade and compare every combination in a file.",
+    "claims": "Try published figures: are they real?",
     "verify": "Check all hashes, and recompute every number from the files.",
     "sign": "Sign all files of a run as yours.",
     "judge": "Check judges on answers whose truth is known.",

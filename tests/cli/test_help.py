@@ -15,9 +15,10 @@ from tests.cli.conftest import Command
 from tests.cli.terminal import WIDTHS, check_snapshot, shown
 
 GROUP = typer.main.get_group(app)
-VERBS = [name for name in GROUP.commands if name not in ("datasets", "judge", "memory", "plugins", "board")]
+VERBS = [name for name in GROUP.commands if name not in ("datasets", "judge", "memory", "plugins", "board", "claims")]
 LINES = ["", *VERBS, "plugins", "datasets", *(f"datasets {name}" for name in ("list", "download", "verify", "stats"))]
 LINES += ["judge", "judge check", "memory", "memory init", "memory install", "memory check", "board", "board build"]
+LINES += ["claims", "claims list", "claims show"]
 BOX = "╭│╰"
 
 
@@ -92,7 +93,7 @@ def test_the_example_is_a_command_line_the_verb_takes(verb: str, command: Comman
     command_of(verb).make_context(verb, words[len(verb.split()) :])
 
 
-@pytest.mark.parametrize("group", ["", "datasets", "judge", "memory", "board"])
+@pytest.mark.parametrize("group", ["", "datasets", "judge", "memory", "board", "claims"])
 def test_a_group_alone_prints_its_help(group: str, command: Command) -> None:
     alone, asked = command(group), command(f"{group} --help")
     assert alone.code == 0

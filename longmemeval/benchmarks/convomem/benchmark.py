@@ -70,5 +70,4 @@ CONVOMEM = Benchmark(
     retrieval=RetrievalRules(rules=_rules),
     quirks=on_demand("longmemeval.benchmarks.convomem.quirks:convomem_quirks"),
     stand_in_dates=True,
-    published=Path(__file__).with_name("published.json"),
 )

@@ -63,5 +63,4 @@ LOCOMO_PLUS = Benchmark(
         level="turn", kinds=(recall_any, recall_all), cutoffs=(5, 10, 25, 50), whole=(mrr,), rules=_rules
     ),
     quirks=on_demand("longmemeval.benchmarks.locomo_plus.quirks:locomo_plus_quirks"),
-    published=Path(__file__).with_name("published.json"),
 )

@@ -74,5 +74,4 @@ LONGMEMEVAL = Benchmark(
         notes=on_demand("longmemeval.benchmarks.longmemeval.official.notes:notes"),
     ),
     quirks=on_demand("longmemeval.benchmarks.longmemeval.quirks:longmemeval_quirks"),
-    published=Path(__file__).with_name("published.json"),
 )

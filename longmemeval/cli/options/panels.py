@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 
 _ORDER = (WHAT, MODEL, LIMITS, OUTPUT, ADVANCED)
 _EXPLAINED = "every-option"
+_RARE = "show_completion"
+"""An option that the help leaves out: the page of the command line names it beside the one that installs completion."""
 
 
 class _Context(Protocol):
@@ -88,9 +90,8 @@ class Verbs(TyperGroup):
             rows = [(Text(name, style=_BOLD), Text(summary)) for name, summary in verbs.items()]
             parts += [*([Text(heading, style="bold")] if heading else []), _grid(rows, 2 if heading else 0, width)]
         console.print(_boxed("Commands", Group(*parts)))
-        console.print(
-            _panel("Options", [*((usage_of(one), explanation_of(one)) for one in visible_parameters(self)), _OWN_HELP])
-        )
+        options = [one for one in visible_parameters(self) if one.name != _RARE]
+        console.print(_panel("Options", [*((usage_of(one), explanation_of(one)) for one in options), _OWN_HELP]))
         _print_foot(console, self)
         formatter.write(console.end_capture())
 

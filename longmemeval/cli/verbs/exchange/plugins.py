@@ -26,7 +26,7 @@ def plugins(
 ) -> None:
     """List plug-ins, their packages, and what is wrong with them.
 
-    Plug-ins are memory systems, benchmarks, judges, executors and embedders.
+    Plug-ins are memory systems, benchmarks, judges, executors, embedders and folders of claims.
     """
     from longmemeval.plugins import unreadable_packages
 
@@ -47,8 +47,9 @@ def doors() -> "list[Registry[Any]]":
     from longmemeval.embedding.registry import EMBEDDERS
     from longmemeval.judges.definition import JUDGE_DEFINITIONS
     from longmemeval.memory.definition import MEMORIES
+    from longmemeval.pipeline.claims.catalogue import CLAIM_FOLDERS
 
-    return [MEMORIES, BENCHMARK_SPECS, JUDGE_DEFINITIONS, EXECUTORS, EMBEDDERS]
+    return [MEMORIES, BENCHMARK_SPECS, JUDGE_DEFINITIONS, EXECUTORS, EMBEDDERS, CLAIM_FOLDERS]
 
 
 def _show(found: "list[Plugin]", problems: "list[Plugin]") -> None:

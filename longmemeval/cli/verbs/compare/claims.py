@@ -1,0 +1,101 @@
+"""`longmemeval claims`: what others published, whether it can be tried, and what comes of trying it."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longmemeval.cli.options import shared
+from longmemeval.cli.options.groups import add_verb
+from longmemeval.cli.options.panels import Verbs
+from longmemeval.cli.output import out, print_answer, print_json, print_table
+from longmemeval.core.options import OUTPUT, WHAT, Flag
+from longmemeval.core.text.figures import count_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from longmemeval.pipeline.claims.catalogue import Claim
+    from longmemeval.pipeline.claims.state import State
+
+app = typer.Typer(
+    cls=Verbs,
+    help="Try published figures: are they real?",
+    epilog="longmemeval claims list --benchmark personamem",
+)
+
+Name = Annotated[str, Flag(metavar="ID", help="An id from `claims list`, or a part that only one has.", argument=True)]
+
+
+def list_claims(
+    benchmark: Annotated[str | None, Flag(WHAT, "NAME", "Only on this benchmark.")] = None,
+    system: Annotated[str | None, Flag(WHAT, "TEXT", "Only systems and readers with this in their names.")] = None,
+    every: Annotated[bool, Flag(OUTPUT, help="Show those that cannot be tried too.", name="--all")] = False,
+    data_dir: shared.DataDir = None,
+    as_json: shared.Json = False,
+) -> None:
+    """List published figures that can be tried.
+
+    Each with what is missing for it here: data, a key, the product.
+    """
+    from longmemeval.benchmarks.specs import BENCHMARK_SPECS
+    from longmemeval.pipeline.claims.catalogue import all_claims
+    from longmemeval.pipeline.claims.state import state_of
+    from longmemeval.report.tables.claims import claims_document, claims_table
+    from longmemeval.settings import folders
+
+    if benchmark is not None:
+        BENCHMARK_SPECS.get(benchmark)
+    folder = folders(data_dir).data_dir
+    wanted = (system or "").lower()
+    found = [
+        (claim, state_of(claim, folder))
+        for claim in all_claims()
+        if benchmark in (None, claim.benchmark) and wanted in f"{claim.system} {claim.reader}".lower()
+    ]
+    if as_json:
+        print_json([claims_document(claim, state) for claim, state in found])
+        return
+    shown = [row for row in found if every or not row[1].cannot]
+    shown.sort(key=lambda row: (bool(row[1].cannot), len(row[1].needs)))
+    out.print(_counts(found, folder))
+    if shown:
+        print_table(claims_table(shown))
+    if len(shown) < len(found):
+        out.print(f"{len(found) - len(shown)} that cannot be tried are left out; --all shows them.")
+    if shown:
+        out.next(f"longmemeval claims show {shown[0][0].id}")
+
+
+def show_claim(name: Name, data_dir: shared.DataDir = None, as_json: shared.Json = False) -> None:
+    """Show a claim as settings of this harness.
+
+    What the source says, what it leaves open, what is assumed, and what trying it costs.
+    """
+    from longmemeval.pipeline.claims.catalogue import claim_named
+    from longmemeval.pipeline.claims.state import state_of
+    from longmemeval.report.tables.claims import claim_lines, claims_document
+    from longmemeval.settings import folders
+
+    claim = claim_named(name)
+    state = state_of(claim, folders(data_dir).data_dir)
+    if as_json:
+        print_json(claims_document(claim, state))
+        return
+    print_answer(claim_lines(claim, state))
+    if not state.cannot:
+        out.next(f"longmemeval claims try {claim.id}")
+
+
+def _counts(found: "list[tuple[Claim, State]]", folder: "Path") -> str:
+    """Return how many claims there are, from how many sources, and how many can be tried, in a sentence."""
+    sources = {(claim.source.title, claim.source.table) for claim, _ in found}
+    able = sum(not state.cannot for _, state in found)
+    ready = sum(state.told == "ready" for _, state in found)
+    return (
+        f"{count_of(len(found), 'published figure')} of {count_of(len(sources), 'table')}; {able:,} can be tried, "
+        f"{ready:,} here and now."
+    )
+
+
+add_verb(app, "list", list_claims, example="longmemeval claims list --benchmark personamem", all_options=False)
+add_verb(app, "show", show_claim, example="longmemeval claims show longest-option", all_options=False)

@@ -1,0 +1,111 @@
+"""Whether a claim can be tried here and now: what is missing, and what to do about it."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Literal
+
+from msgspec import Struct
+
+from longmemeval.benchmarks.catalogue import catalogue, data_file, folder_state
+from longmemeval.errors import HarnessError
+from longmemeval.judges.definition import JUDGE_DEFINITIONS
+from longmemeval.memory.definition import MEMORIES
+from longmemeval.pipeline.claims.catalogue import Claim
+from longmemeval.pipeline.claims.schema import ClaimSettings
+
+What = Literal["data", "a key", "the product"]
+_EMBEDDER = "openai:"
+"""What the name of a remote embedder begins with; the rest is a model of that provider."""
+
+
+class Need(Struct, frozen=True):
+    """One thing that is missing."""
+
+    what: What
+    name: str
+    """The data set, variable or product."""
+    fix: str
+
+
+class State(Struct, frozen=True):
+    """Whether a claim can be tried."""
+
+    needs: tuple[Need, ...] = ()
+    cannot: str = ""
+    """Why it cannot be tried whatever one has; empty if it can."""
+
+    @property
+    def told(self) -> str:
+        """`ready`, `needs data and a key`, or `cannot`."""
+        if self.cannot:
+            return "cannot"
+        kinds = list(dict.fromkeys(need.what for need in self.needs))
+        return f"needs {' and '.join(kinds)}" if kinds else "ready"
+
+
+def state_of(
+    claim: Claim, data_dir: Path, *, model: str | None = None, judge: str | None = None, dataset: str | None = None
+) -> State:
+    """Return whether a claim can be tried here; nothing is called, and data is not hashed.
+
+    Args:
+        claim: the claim.
+        data_dir: folder of downloaded data.
+        model: another answering model than the claim's.
+        judge: another judge.
+        dataset: where the data is, if it is not in the data folder.
+    """
+    if claim.settings is None:
+        return State(cannot=claim.cannot)
+    if claim.value is None:
+        return State(cannot="Only parts of it were published, and no figure over all questions.")
+    settings = claim.settings.model_copy(
+        update={name: value for name, value in (("model", model), ("judge", judge)) if value}
+    )
+    needs = [] if dataset else list(_data(settings, data_dir))
+    return State((*needs, *_product(settings), *_keys(settings)))
+
+
+def place_of(settings: ClaimSettings, data_dir: Path) -> str:
+    """Return what `--dataset` takes for the data: its name in the catalogue, or its path in the data folder."""
+    return settings.dataset if settings.dataset in catalogue() else str(data_dir / settings.dataset)
+
+
+def models_of(settings: ClaimSettings) -> list[str]:
+    """Return the specs of all chat models and remote embedders that trying a claim calls."""
+    judge = "" if settings.judge in JUDGE_DEFINITIONS else settings.judge.rpartition("@")[2]
+    named = [settings.model, judge, *(str(value) for key, value in settings.prepare.items() if key.endswith("_model"))]
+    embedder = str(settings.prepare.get("embedder", ""))
+    if embedder.startswith(_EMBEDDER):
+        named.append(f"openai/{embedder.removeprefix(_EMBEDDER)}")
+    return [name for name in dict.fromkeys(named) if "/" in name and not name.startswith("offline/")]
+
+
+def _data(settings: ClaimSettings, data_dir: Path) -> Iterator[Need]:
+    name = settings.dataset
+    entry = catalogue().get(name)
+    if entry is None:
+        if not (data_dir / name).exists():
+            yield Need("data", name, settings.get or f"Put it at {data_dir / name}, or give --dataset PATH")
+        return
+    path = data_file(entry, data_dir)
+    here = folder_state(path) == "yes" if entry.is_folder else path.is_file()
+    if not here:
+        by_hand = entry.instructions.format(folder=path) if entry.instructions else ""
+        yield Need("data", name, by_hand or f"Run `longmemeval datasets download {name}`")
+
+
+def _product(settings: ClaimSettings) -> Iterator[Need]:
+    try:
+        MEMORIES.get(settings.memory).require()
+    except HarnessError as error:
+        yield Need("the product", settings.memory, error.fix or error.what)
+
+
+def _keys(settings: ClaimSettings) -> Iterator[Need]:
+    """Yield the keys that are not set, under the names that providers' keys have: asking LiteLLM takes seconds."""
+    named = {f"{spec.partition('/')[0].upper().replace('-', '_')}_API_KEY": spec for spec in models_of(settings)}
+    for variable, spec in named.items():
+        if not os.environ.get(variable):
+            yield Need("a key", variable, f"Set {variable} for {spec}")

@@ -1,0 +1,96 @@
+"""Published figures as claims: the list, one claim line by line, and the document of `--json`."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from longmemeval.core.tables.table import Column, Table, tabulate
+from longmemeval.core.text.figures import UNKNOWN, count_of, in_percent, percent
+from longmemeval.pipeline.claims.catalogue import Claim
+from longmemeval.pipeline.claims.schema import ClaimSettings
+from longmemeval.pipeline.claims.state import State
+
+_Row = tuple[Claim, State]
+_UNSHOWN = ("get", "prompt_tokens")
+
+
+def claims_table(rows: Sequence[_Row]) -> Table:
+    """Return one row for each claim."""
+    columns: list[Column[_Row]] = [
+        Column("id", lambda row: row[0].id, "text"),
+        Column("system", lambda row: row[0].system, "prose", 1),
+        Column("reader", lambda row: row[0].reader or None, "prose", 3),
+        Column("claimed", lambda row: None if row[0].value is None else in_percent(row[0].value)),
+        Column("n", lambda row: row[0].n),
+        Column("metric", lambda row: row[0].metric, "prose", 4),
+        Column("judge", lambda row: row[0].judge, "prose", 6),
+        Column("source", lambda row: row[0].source.title, "prose", 5),
+        Column("read", lambda row: f"{row[0].source.hand}-hand", "text", 2),
+        Column("to try it", lambda row: row[1].told, "text"),
+    ]
+    return tabulate("", columns, rows)
+
+
+def claim_lines(claim: Claim, state: State) -> Iterator[str | Table]:
+    """Yield a claim line by line, the figure first."""
+    yield claimed(claim)
+    yield f"Source: {claim.source.told}{f', {claim.source.url}' if claim.source.url else ''}."
+    yield f"Data: {claim.variant}. Judge: {claim.judge}. Reader: {claim.reader or UNKNOWN}."
+    if claim.note:
+        yield f"The source's figure: {claim.note}."
+    if claim.by_group:
+        yield "Of which: " + ", ".join(f"{name} {in_percent(value)}" for name, value in claim.by_group.items()) + "."
+    if claim.settings is not None:
+        yield ""
+        yield _pairs("As settings of this harness", "setting", "value", settings_told(claim.settings))
+    if claim.assumed:
+        yield _pairs("Where the source says nothing", "what", "assumed", claim.assumed)
+    yield from (f"Deviates: {line}." for line in claim.deviations)
+    yield f"To try it: {state.cannot}" if state.cannot else f"To try it: {state.told}."
+    yield from (f"  {need.fix}." for need in state.needs)
+
+
+def claimed(claim: Claim) -> str:
+    """Return the figure in a sentence."""
+    figure = f"{percent(claim.value)} {claim.metric}" if claim.value is not None else f"{claim.metric} of parts"
+    on = f"on {count_of(claim.n, 'question')}" if claim.n else "on a number of questions that is not given"
+    return f"{claim.id}: {claim.system}{f', read by {claim.reader}' if claim.reader else ''}: {figure} {on}."
+
+
+def settings_told(settings: ClaimSettings) -> dict[str, str]:
+    """Return the settings that a claim gives, by the names of this harness's options."""
+    given: dict[str, str] = {}
+    for name, value in settings.model_dump(exclude_defaults=True).items():
+        if name in _UNSHOWN:
+            continue
+        if isinstance(value, dict):
+            given |= {key.replace("_", " "): _told(part) for key, part in value.items()}
+        else:
+            given[name] = _told(value)
+    return given
+
+
+def claims_document(claim: Claim, state: State) -> dict[str, Any]:
+    """Return a claim as `--json` prints it."""
+    plain: dict[str, Any] = msgspec.structs.asdict(claim)
+    settings = claim.settings.model_dump(exclude_defaults=True) if claim.settings else None
+    return plain | {
+        "source": claim.source.model_dump(),
+        "settings": settings,
+        "state": state.told,
+        "needs": [msgspec.structs.asdict(need) for need in state.needs],
+        "cannot": state.cannot,
+    }
+
+
+def _told(value: object) -> str:
+    return ", ".join(map(str, value)) or "none" if isinstance(value, list) else str(value)
+
+
+def _pairs(title: str, first: str, second: str, pairs: Mapping[str, str]) -> Table:
+    columns: list[Column[tuple[str, str]]] = [
+        Column(first, lambda row: row[0], "prose"),
+        Column(second, lambda row: row[1], "prose"),
+    ]
+    return tabulate(title, columns, pairs.items())
