@@ -16,6 +16,7 @@ from longmemeval.report.charts.charts import (
     dot_chart,
     front_of,
     recall_chart,
+    spread_apart,
     tradeoff_chart,
 )
 from longmemeval.report.charts.distributions import Latencies, latency_chart
@@ -121,3 +122,10 @@ def test_names_from_data_are_drawn_as_text() -> None:
 )
 def test_durations(value: float, text: str) -> None:
     assert milliseconds(value) == text
+
+
+def test_labels_of_lines_that_end_together_stay_beside_the_chart() -> None:
+    assert spread_apart([0.5, 0.2, 0.5], 0.1) == pytest.approx([0.5, 0.2, 0.6])
+    together = spread_apart([1.0] * 11, 0.055)
+    assert together == pytest.approx([1.05 - 0.055 * place for place in range(10, -1, -1)])
+    assert spread_apart([1.0, 0.99, 0.3], 0.1) == pytest.approx([1.05, 0.95, 0.3])

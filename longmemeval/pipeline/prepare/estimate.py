@@ -55,7 +55,7 @@ def survey(plan: PreparePlan, pending: Sequence[Pending]) -> Work:
     disk = DiskEstimate(len(pending), plan.tools, plan.dimension)
     seen = set[int]()
     messages = Messages()
-    new = tokens = unknown = 0
+    new = tokens = unknown = size = 0
     expected, asked = dict[tuple[str, str], Expected](), dict[str, float]()
     reading = began - began
     for fixture in pending:
@@ -65,6 +65,9 @@ def survey(plan: PreparePlan, pending: Sequence[Pending]) -> Work:
         source = PartInput(haystack, Fixture(fixture.folder, fixture.meta) if fixture.meta else None)
         messages[tuple(planned.part.name for planned in fixture.missing)] += len(source.messages)
         embedded = [planned.part for planned in fixture.missing if planned.part.embeds]
+        size += source.characters
+        if embedded and embedder and not embedder.is_light:
+            size += 4 * plan.dimension * len(source.messages)
         known = [part for part in embedded if all(map(source.holds, part.needs))]
         # Texts are identified by a hash of 64 bits: those of a large data set would not fit into memory.
         texts = {hash(text): text for part in known for text in part.texts(source, options)}
@@ -87,7 +90,7 @@ def survey(plan: PreparePlan, pending: Sequence[Pending]) -> Work:
         figures["haystacks with texts to embed that are not made yet"] = unknown
     figures |= asked
     need = disk.need(new, sum(one.calls for one in expected.values()))
-    return Work(figures, expected, need, messages, new, tokens, reading, clocks() - began)
+    return Work(figures, expected, need, messages, size, new, tokens, reading, clocks() - began)
 
 
 def estimate_prepare(plan: PreparePlan, pending: Sequence[Pending]) -> PrepareEstimate:
@@ -98,7 +101,8 @@ def estimate_prepare(plan: PreparePlan, pending: Sequence[Pending]) -> PrepareEs
         pending: the fixtures to make or complete.
     """
     work = survey(plan, pending)
-    pace = Pace(plan.options.rates, workers_of(plan, len(pending)))
+    workers = workers_of(plan.options, [planned.part for planned in plan.parts], len(pending), work.size)
+    pace = Pace(plan.options.rates, workers)
     embedding, figures = _embedding(plan, work), dict(work.figures)
     if embedding:
         figures |= _known({"embedding, USD": embedding[0].dollars})
@@ -115,7 +119,7 @@ def estimate_prepare(plan: PreparePlan, pending: Sequence[Pending]) -> PrepareEs
         figures=figures | their_figures,
         stages=(*embedding, *own, *others),
         need=need,
-        expected=preparing_takes(plan, pending, work, embedding, own),
+        expected=preparing_takes(plan, pending, work, embedding, own, workers),
         notes=notes,
     )
 

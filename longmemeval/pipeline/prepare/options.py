@@ -30,7 +30,7 @@ class PrepareOptions(PartOptions):
     account_file: Path | None = None
     """The file that records the costs; None: beside the fixtures."""
     jobs: Jobs = None
-    """Workers; None: one per core when there is enough work, else none."""
+    """Workers; None: one per core when there is enough work, as many as a memory service takes, else none."""
     executor: ExecutorName = None
     """The executor of the workers; None: `processes`, if there are to be workers."""
     force: Annotated[bool, Flag()] = False

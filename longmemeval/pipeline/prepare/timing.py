@@ -5,12 +5,14 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from math import ceil
+from typing import Any
 
 import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
 from longmemeval.core.executors.registry import is_alone
+from longmemeval.core.executors.worth import WORTH_BYTES
 from longmemeval.core.journal import read_journal
 from longmemeval.core.text.figures import count_of
 from longmemeval.embedding.remote import MAX_BATCH_CHARACTERS, MAX_BATCH_TEXTS
@@ -18,11 +20,12 @@ from longmemeval.pipeline.estimate.assumed import CALL_S, CALLS_ASSUMED, LEAST, 
 from longmemeval.pipeline.estimate.replies import ReplyStats
 from longmemeval.pipeline.estimate.stages import StageEstimate
 from longmemeval.pipeline.prepare.disk import DiskNeed
+from longmemeval.pipeline.prepare.options import PrepareOptions
 from longmemeval.pipeline.prepare.plan import Pending, PreparePlan
 from longmemeval.pipeline.prepare.recipes import PlannedPart
 from longmemeval.pipeline.prepare.recorded import Messages, fixture_records, records_alike
 from longmemeval.results.preparation.journal import PREPARE_JOURNAL, PrepareRecord
-from longmemeval.storage.parts import Expected
+from longmemeval.storage.parts import Expected, Part
 
 _RANGE = f"{LEAST:.1f} to {MOST:.0f} times as much"
 
@@ -45,6 +48,8 @@ class Work(Struct, frozen=True):
     need: DiskNeed
     messages: Messages
     """Message counts, by the parts that are made together."""
+    size: int
+    """Bytes of the texts, and of the vectors where workers get them ready."""
     texts: int
     """Texts to embed, as far as known."""
     embedding_tokens: int
@@ -112,6 +117,7 @@ def preparing_takes(
     work: Work,
     embedding: Sequence[StageEstimate],
     asking: Sequence[StageEstimate],
+    workers: int,
 ) -> Duration:
     """Estimate the time from reading the data to the last fixture, at the given workers and limits.
 
@@ -121,10 +127,10 @@ def preparing_takes(
         work: to be done.
         embedding: the calls of a server that embeds.
         asking: the calls of chat models.
+        workers: how many make haystacks.
     """
     if not pending:
         return Duration(0.0, 0.0, "nothing to do", 0.0, 0.0)
-    workers = workers_of(plan, len(pending))
     making = _Making(plan, work)
     embedded, embedded_here = sum(one.seconds or 0.0 for one in embedding), 0.0
     bases = list(making.bases)
@@ -154,14 +160,42 @@ def preparing_takes(
     return Duration(seconds(1.0), float(computed), basis, seconds(LEAST), seconds(MOST))
 
 
-def workers_of(plan: PreparePlan, haystacks: int) -> int:
-    """Return how many workers make so many haystacks."""
-    options = plan.options
-    if is_alone(options.executor, options.jobs, haystacks):
+def executor_of(options: PrepareOptions, parts: Sequence[Part[Any]], haystacks: int) -> tuple[str | None, int | None]:
+    """Return executor and number of workers: threads where making a part is mostly waiting for one that serves all.
+
+    Args:
+        options: what the user asked for comes first.
+        parts: to be made.
+        haystacks: number of haystacks to make them for.
+    """
+    if options.jobs is None and options.executor is None and haystacks > 1:
+        together = max((most for part in parts if (most := part.at_once(options))), default=1)
+        if together > 1:
+            return "threads", min(haystacks, together)
+    return options.executor, options.jobs
+
+
+def computes_alone(parts: Sequence[Part[Any]]) -> bool:
+    """Return whether making the parts takes processor time in proportion to their texts: no model, no other program."""
+    return not any(part.calls_models or part.exposes_models or part.directory for part in parts)
+
+
+def workers_of(options: PrepareOptions, parts: Sequence[Part[Any]], haystacks: int, size: int) -> int:
+    """Return how many workers make so many haystacks.
+
+    Args:
+        options: what the user asked for comes first.
+        parts: to be made.
+        haystacks: number of haystacks to make them for.
+        size: bytes of their texts and vectors.
+    """
+    name, jobs = executor_of(options, parts, haystacks)
+    little = name is None and jobs is None and computes_alone(parts) and size < WORTH_BYTES
+    if little or is_alone(name, jobs, haystacks):
         return 1
     from joblib import cpu_count
 
-    return max(1, min(options.jobs or int(cpu_count()), haystacks))
+    return max(1, min(jobs or int(cpu_count()), haystacks))
 
 
 def embedding_calls(work: Work) -> int:

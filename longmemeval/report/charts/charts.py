@@ -280,10 +280,13 @@ def percent_axis(axes: "Axes", which: str, values: Sequence[float]) -> float:
     return high - low
 
 
-def spread_apart(values: Sequence[float], gap: float) -> list[float]:
-    """Return the values moved upwards where they would be nearer than `gap`; in their own order."""
+def spread_apart(values: Sequence[float], gap: float, most: float = 1.05) -> list[float]:
+    """Return the values moved where they would be nearer than `gap`: upwards, and down from `most`; in their order."""
     moved = [0.0] * len(values)
-    last = float("-inf")
-    for index in sorted(range(len(values)), key=values.__getitem__):
+    order, last = sorted(range(len(values)), key=values.__getitem__), float("-inf")
+    for index in order:
         last = moved[index] = max(values[index], last + gap)
+    for index in reversed(order):
+        moved[index] = min(moved[index], most)
+        most = moved[index] - gap
     return moved

@@ -16,15 +16,19 @@ _SAID = re.compile(r"=+ Human Message =+\n\n(.*?)\n\n", re.DOTALL)
 _EXISTING = re.compile(r"<instance id=(\w+) ")
 
 
-def remembered(body: dict[str, Any]) -> dict[str, Any]:
-    """A model that remembers what users say, and corrects a memory it is shown instead of adding a second."""
+def remembered(body: dict[str, Any], *, corrects: bool = True) -> dict[str, Any]:
+    """A model that remembers what users say, and corrects a memory it is shown instead of adding a second.
+
+    Args:
+        corrects: unset, it only adds.
+    """
     asked = str(body["messages"][-1]["content"])
     facts = _SAID.findall(asked + "\n\n")
     existing = _EXISTING.findall(str(body["messages"][0]["content"]))
     corrected = [{"op": "replace", "path": "/content", "value": f"{facts[0]} Twice."}] if facts else []
     calls = (
         [("PatchDoc", {"json_doc_id": existing[0], "planned_edits": "it was said again", "patches": corrected})]
-        if existing and "again" in asked
+        if corrects and existing and "again" in asked
         else [("Memory", {"content": fact}) for fact in facts]
     )
     told = [

@@ -1,0 +1,118 @@
+"""How many haystacks are made at a time: worker processes only where they pay off, threads where a service is asked."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longmemeval.benchmarks.registry import load_dataset
+from longmemeval.core.executors import worth
+from longmemeval.core.executors.processes import Processes
+from longmemeval.core.executors.protocol import Task
+from longmemeval.core.executors.threads import SerialExecutor
+from longmemeval.errors import HarnessError
+from longmemeval.memory.configuration import as_configuration, parts_of
+from longmemeval.pipeline.prepare import timing
+from longmemeval.pipeline.prepare.options import PrepareOptions
+from longmemeval.pipeline.prepare.prepare import prepare
+from longmemeval.results.selection import Selection
+from longmemeval.storage.parts import Part, PartOutput
+from tests.pipeline.helpers import folders_in
+from tests.support import tree
+
+ENOUGH = Selection(limit=64)
+"""As many haystacks as worker processes were begun for by their number alone."""
+
+
+class Waiting(Part[str]):
+    """A part whose making is mostly waiting for a service that takes three histories at a time."""
+
+    name = "waiting"
+    directory = True
+
+    def recipe(self, tools: object) -> dict[str, Any]:
+        return {}
+
+    def make(self, source: object, tools: object) -> PartOutput:
+        raise NotImplementedError
+
+    def open(self, stored: object) -> str:
+        return ""
+
+    def at_once(self, options: object) -> int:
+        return 3
+
+
+class Refused(Exception):
+    """Worker processes were begun."""
+
+
+@pytest.fixture
+def no_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(*_: object) -> Iterator[object]:
+        raise Refused
+        yield
+
+    monkeypatch.setattr(Processes, "map", refuse)
+
+
+def bm25() -> list[Part[Any]]:
+    return list(parts_of(as_configuration("bm25")))
+
+
+@pytest.mark.usefixtures("no_processes")
+def test_small_histories_are_made_in_this_process_however_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, where = load_dataset("sample"), folders_in(tmp_path)
+    foreseen = prepare(data, ["bm25"], selection=ENOUGH, options=PrepareOptions(dry_run=True), where=where).expected
+    assert foreseen is not None
+    assert foreseen.basis.startswith("1 worker;")
+    assert prepare(data, ["bm25"], selection=ENOUGH, where=where).prepared == 64
+    with pytest.raises(Refused):
+        prepare(data, ["bm25"], selection=ENOUGH, options=PrepareOptions(jobs=2, force=True), where=where)
+    monkeypatch.setattr(worth, "WORTH_BYTES", 100_000)
+    with pytest.raises(Refused):
+        prepare(data, ["bm25"], selection=ENOUGH, options=PrepareOptions(force=True), where=where)
+
+
+def test_what_was_taken_to_find_out_is_made_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    # That worker processes give the same bytes is seen in tests/pipeline/test_workers.py.
+    monkeypatch.setattr(Processes, "map", SerialExecutor.map)
+    few, many = folders_in(tmp_path / "few"), folders_in(tmp_path / "many")
+    prepare(load_dataset("sample"), ["hybrid"], selection=ENOUGH, where=few)
+    monkeypatch.setattr(worth, "WORTH_BYTES", 100_000)
+    prepare(load_dataset("sample"), ["hybrid"], selection=ENOUGH, where=many)
+    made, again = (tree(where.prepared_dir, without=("meta.json", "prepare.jsonl")) for where in (few, many))
+    assert made == again
+    assert len(made) == 3 * 64
+
+
+def test_a_service_gets_as_many_histories_as_it_takes_and_the_estimate_says_so() -> None:
+    usual = PrepareOptions()
+    assert timing.executor_of(usual, [*bm25(), Waiting()], 10) == ("threads", 3)
+    assert timing.workers_of(usual, [*bm25(), Waiting()], 10, 0) == 3
+    assert timing.workers_of(usual, [Waiting()], 2, 0) == 2
+    assert timing.workers_of(usual.replaced(jobs=1), [Waiting()], 10, 0) == 1
+    assert timing.workers_of(usual, bm25(), 10, 2**40) == 1
+    assert timing.workers_of(usual, bm25(), 100, 2**40) > 1
+
+
+def size(given: int) -> int:
+    return given
+
+
+def test_tasks_that_were_taken_come_first_and_an_error_at_its_place() -> None:
+    def tasks(count: int, *, fails: bool = False) -> Iterator[Task[Any, Any]]:
+        for number in range(count):
+            yield Task(number, size, number, worth.WORTH_BYTES // 4)
+        if fails:
+            raise HarnessError("the next haystack cannot be read")
+
+    few, pays_off = worth.begun(tasks(3))
+    assert ([task.key for task in few], pays_off) == ([0, 1, 2], False)
+    many, pays_off = worth.begun(tasks(9))
+    assert ([task.key for task in many], pays_off) == (list(range(9)), True)
+    ended, pays_off = worth.begun(tasks(2, fails=True))
+    assert ([next(ended).key, next(ended).key], pays_off) == ([0, 1], False)
+    with pytest.raises(HarnessError, match="cannot be read"):
+        next(ended)
