@@ -19,6 +19,7 @@ from longmemeval.benchmarks.catalogue import (
     folder_state,
     unfinished,
 )
+from longmemeval.benchmarks.hub_cache import cached_copy, copy_cached
 from longmemeval.benchmarks.repository import fetch, is_complete
 from longmemeval.core.files import sha256_file
 from longmemeval.errors import DataError
@@ -49,18 +50,21 @@ def download(
     *,
     client: httpx.Client | None = None,
     on_progress: Progress | None = None,
+    on_cached: Callable[[Path], None] | None = None,
     pause: float = 0.5,
 ) -> Path:
     """Fetch the entry's file and its companions, or its folder, into `data_dir`, unless they are there and intact.
 
-    Bytes received are stored in `<file>.part` until it is complete, and a later call resumes there. An existing file
-    with other bytes is replaced once the new one is complete.
+    A file with the catalogue's hash that lies in the Hugging Face cache is copied from there. Bytes received are stored
+    in `<file>.part` until it is complete, and a later call resumes there. An existing file with other bytes is replaced
+    once the new one is complete.
 
     Args:
         entry: entry to fetch; a shipped entry needs no fetching, a folder without a repository cannot be fetched.
         data_dir: folder of the file; created if needed.
         client: the HTTP client to use; None: a new one that follows redirects.
         on_progress: called after every chunk.
+        on_cached: called with the path of each file of the Hugging Face cache that was copied.
         pause: seconds before the second attempt; doubles with each further one.
 
     Returns:
@@ -84,9 +88,31 @@ def download(
     if entry.source is None:
         raise folder_missing(entry, path)
     for place, source in entry.sources(path):
+        if is_intact(place, source):
+            continue
+        if found := cached_copy(source):
+            _copy(entry.name, found, place, source, on_progress)
+            if on_cached:
+                on_cached(found)
         if not is_intact(place, source):
             _download(entry.name, place, source, client, on_progress, pause)
     return path
+
+
+def _copy(name: str, found: Path, path: Path, source: Source, on_progress: Progress | None) -> None:
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        part = path.with_name(path.name + ".part")
+        part.unlink(missing_ok=True)
+        _check_space(source, part)
+        copy_cached(found, path, source, on_progress)
+    except OSError as error:
+        raise _not_written(name, path, source, error) from error
+
+
+def _not_written(name: str, path: Path, source: Source, error: OSError) -> DataError:
+    reason, fix = error.strerror or str(error), f"Try again, or {by_hand(source, path)}"
+    return DataError(f"{name!r} cannot be written: {reason}", where=str(path), fix=fix)
 
 
 def _download(
@@ -106,8 +132,7 @@ def _download(
         reason = str(error) or type(error).__name__
         raise DataError(f"{name!r} cannot be downloaded: {reason}", where=source.url, fix=remedy) from error
     except OSError as error:
-        reason = error.strerror or str(error)
-        raise DataError(f"{name!r} cannot be written: {reason}", where=str(path), fix=remedy) from error
+        raise _not_written(name, path, source, error) from error
 
 
 def is_here(entry: CatalogueEntry, data_dir: Path) -> bool:

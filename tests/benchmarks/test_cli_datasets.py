@@ -70,7 +70,12 @@ def test_download_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
     assert (tmp_path / "tiny.json").read_bytes() == BODY
     assert "already exists" in call("download", "tiny", "--data-dir", tmp_path).stdout
     again = call("download", "tiny", "--data-dir", tmp_path, "--json")
-    assert json.loads(again.stdout) == {"name": "tiny", "path": str(tmp_path / "tiny.json"), "downloaded": False}
+    assert json.loads(again.stdout) == {
+        "name": "tiny",
+        "path": str(tmp_path / "tiny.json"),
+        "downloaded": False,
+        "from_cache": [],
+    }
     assert len(server.ranges) == 1
     server.close()
 

@@ -61,7 +61,7 @@ def _described(entry: "CatalogueEntry") -> str:
 def download_dataset(name: Name, data_dir: DataDir = None, json: Json = False) -> None:
     """Download a data set and check its hash.
 
-    An interrupted download continues where it stopped.
+    A file that lies in the Hugging Face cache is copied from there. An interrupted download continues where it stopped.
     """
     from longmemeval.benchmarks.catalogue import catalogue_entry, data_file
     from longmemeval.benchmarks.download import is_here
@@ -71,14 +71,15 @@ def download_dataset(name: Name, data_dir: DataDir = None, json: Json = False) -
     folder = folders(data_dir).data_dir
     path = data_file(entry, folder)
     there = is_here(entry, folder)
-    if not there:
-        _download_with_progress(entry, folder)
+    cached = [] if there else _download_with_progress(entry, folder)
     if json:
-        print_json({"name": name, "path": str(path), "downloaded": not there})
+        print_json({"name": name, "path": str(path), "downloaded": not there, "from_cache": cached})
     elif there:
         out.print(f"{name} already exists; nothing to do: {printable(str(path))}")
     else:
-        out.print(f"{name} is downloaded and its hash is correct: {printable(str(path))}")
+        for copied in cached:
+            out.print(f"Copied from the Hugging Face cache: {printable(copied)}")
+        out.print(f"{name} is {'here' if cached else 'downloaded'} and its hash is correct: {printable(str(path))}")
 
 
 def verify_dataset(name: NameOrPath, data_dir: DataDir = None, json: Json = False) -> None:
@@ -152,8 +153,8 @@ def _status(entry: "CatalogueEntry", data_dir: Path) -> str:
     return "yes" if all(place.stat().st_size == source.bytes for place, source in sources) else "damaged"
 
 
-def _download_with_progress(entry: "CatalogueEntry", data_dir: Path) -> None:
-    """Download with a bar on standard error."""
+def _download_with_progress(entry: "CatalogueEntry", data_dir: Path) -> list[str]:
+    """Download with a bar on standard error; return the files of the Hugging Face cache that were copied."""
     from rich.progress import (
         BarColumn,
         DownloadColumn,
@@ -172,9 +173,16 @@ def _download_with_progress(entry: "CatalogueEntry", data_dir: Path) -> None:
     columns = (TextColumn("{task.description}"), BarColumn(), *counts, TimeRemainingColumn())
     # Nothing moves for a folder that is refused.
     fetched = entry.source is not None or entry.repository is not None
+    cached: list[str] = []
     with Progress(*columns, console=err.console, disable=not fetched) as bar:
         task = bar.add_task(entry.name, total=entry.source.bytes if entry.source else None)
-        download(entry, data_dir, on_progress=lambda done, total: bar.update(task, completed=done, total=total))
+        download(
+            entry,
+            data_dir,
+            on_progress=lambda done, total: bar.update(task, completed=done, total=total),
+            on_cached=lambda path: cached.append(str(path)),
+        )
+    return cached
 
 
 def _check_repository(entry: "CatalogueEntry", data_dir: Path) -> None:
