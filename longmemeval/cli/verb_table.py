@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 FOLDERS = {
     "begin": ("demo", "datasets", "prepare", "run", "evaluate"),
-    "look": ("runs", "status", "inspect", "facts", "retrieval", "probe"),
+    "look": ("runs", "status", "inspect", "facts", "retrieval", "probe", "view"),
     "compare": ("compare", "report", "sweep", "claims"),
     "defend": ("verify", "sign", "judge"),
     "exchange": ("import", "export", "merge", "board", "memory", "plugins"),
@@ -44,6 +44,7 @@ SUMMARIES = {
     "facts": "Show what a history says, and when it was so.",
     "retrieval": "Measure how well memories find the evidence.",
     "probe": "Try memories on made-up lives: what changed, when, whose.",
+    "view": "Look at runs in a browser.",
     "compare": "Compare graded runs.",
     "report": "Write a report on graded runs.",
     "sweep": "Run, grade and compare every combination in a file.",

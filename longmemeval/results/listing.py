@@ -27,6 +27,8 @@ class ListedScore(Struct, frozen=True):
     metric: str
     value: float
     official: bool
+    interval: tuple[float, float]
+    """95 % interval of `value`."""
 
 
 class ListedRun(Struct, frozen=True):
@@ -46,6 +48,8 @@ class ListedRun(Struct, frozen=True):
     """Scores, the official judge's first, then the newest."""
     sweep: str | None = None
     """Name of the sweep that the run belongs to, as in its manifest."""
+    cost_usd: float | None = None
+    """Dollars of all calls for its answers; None: not known for all of them."""
 
 
 class RunFilter(Struct, frozen=True):
@@ -187,7 +191,17 @@ def _listed(results_dir: Path, run_id: str, scores: Mapping[str, tuple[ListedSco
         started_at=listed.started_at,
         scores=scores.get(run_id, ()),
         sweep=listed.sweep,
+        cost_usd=_answers_cost(listed.totals),
     )
+
+
+def _answers_cost(totals: Mapping[str, Any]) -> float | None:
+    """Return the dollars in the totals of a manifest; None where a call has no known price, or nothing is recorded."""
+    usage = totals.get("usage")
+    if not isinstance(usage, dict) or usage.get("unpriced_calls"):
+        return None
+    cost = usage.get("cost_usd")
+    return float(cost) if isinstance(cost, int | float) else None
 
 
 def _settings(settings: Mapping[str, Any], group: str, field: str) -> str:
@@ -204,7 +218,7 @@ def _scores(entries: Iterable[IndexEntry]) -> dict[str, tuple[ListedScore, ...]]
         found.setdefault(entry.run, []).insert(0, entry)
     return {
         run: tuple(
-            ListedScore(entry.judge, entry.metric, entry.accuracy, entry.official)
+            ListedScore(entry.judge, entry.metric, entry.accuracy, entry.official, entry.interval)
             for entry in _official_first(entries_of)
         )
         for run, entries_of in found.items()

@@ -12,8 +12,13 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 
-def environment() -> "Environment":
-    """Templates that escape everything, and show what is invisible."""
+def environment(package: str = "longmemeval.report", folder: str = "page") -> "Environment":
+    """Return templates that escape everything, and show what is invisible.
+
+    Args:
+        package: that has them.
+        folder: of it, where they are.
+    """
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
@@ -21,7 +26,7 @@ def environment() -> "Environment":
         return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
     made = Environment(
-        loader=PackageLoader("longmemeval.report", "page"),
+        loader=PackageLoader(package, folder),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -1,0 +1,1 @@
+"""`longmemeval view`: live pages over all runs, served on this machine alone."""

@@ -1,0 +1,64 @@
+"""What requests are answered with: pages of templates, data as JSON, and errors in words."""
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from longmemeval import __version__
+from longmemeval.errors import HarnessError
+from longmemeval.report.page.templates import environment
+from longmemeval.view.choice import Choice
+from longmemeval.view.navigation import NAVIGATION
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+DATA = "/data/"
+"""Below it are answers in JSON; errors are too."""
+
+
+def page(request: Request, template: str, choice: Choice | None = None, status: int = 200, **values: Any) -> Response:
+    """Return a page.
+
+    Args:
+        request: that is answered.
+        template: its name; it extends `base.html.j2`.
+        choice: the runs that the links of the page go on with.
+        status: of HTTP.
+        values: of the template.
+    """
+    frame = _frame(request, choice or Choice())
+    text = _templates().get_template(template).render(**frame, **values)
+    return HTMLResponse(text, status)
+
+
+def data(document: object, status: int = 200) -> Response:
+    """Return a document as JSON."""
+    return Response(msgspec.json.encode(document), status, media_type="application/json")
+
+
+def problem(request: Request, status: int, what: str, fix: str = "", where: str = "") -> Response:
+    """Return an error as the request wants it: a page, or JSON with `what`, `where` and `fix`."""
+    if request.url.path.startswith(DATA):
+        return data({"error": {"what": what, "where": where, "fix": fix}}, status)
+    return page(request, "problem.html.j2", status=status, what=what, where=where, fix=fix)
+
+
+def told(request: Request, error: HarnessError, status: int = 409) -> Response:
+    """Return a user's error in its own words."""
+    return problem(request, status, error.what, error.fix, error.where)
+
+
+def _frame(request: Request, choice: Choice) -> dict[str, Any]:
+    """Return what `base.html.j2` needs."""
+    path = request.url.path
+    links = [(title, choice.address(at), at == path or path.startswith(f"{at}/")) for title, at in NAVIGATION]
+    return {"links": links, "choice": choice, "version": __version__, "path": path}
+
+
+@cache
+def _templates() -> "Environment":
+    return environment("longmemeval.view", "templates")

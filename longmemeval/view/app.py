@@ -1,0 +1,84 @@
+"""The pages as one application.
+
+How a page is added:
+
+1. A module in `pages/` whose docstring gives the grammar of its addresses, with `routes`: a list of `Route`s. An
+   endpoint is a plain function (it is run in a thread of its own) that takes the request and returns `page(request,
+   TEMPLATE, choice, **values)` or, for paths below `/data/`, `data(document)`. `site_of(request)` has the opened runs
+   and the folders; `site_of(request).choice(request)` says which runs the address asks for. A `HarnessError` that is
+   raised becomes a page, or JSON, in its own words.
+2. A template in `templates/` that extends `base.html.j2` and is readable without scripts. Texts are escaped and what
+   is invisible is shown; there is neither inline style nor inline script, which the policy forbids. A script is a
+   module in `static/` (`{% block script %}`) that imports `./ui.js` (Preact, htm, signals, keys, the address).
+3. A line in `PAGES` below, and in `navigation.py` if pages link to it.
+
+Whatever changes something is a `POST` (`security.py` sees that it comes from a page of ours).
+"""
+
+import mimetypes
+from collections.abc import Sequence
+
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.gzip import GZipMiddleware
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Mount, Route
+from starlette.staticfiles import StaticFiles
+
+from longmemeval.errors import HarnessError
+from longmemeval.settings import Folders
+from longmemeval.view.answers import problem, told
+from longmemeval.view.pages import compare, runs
+from longmemeval.view.security import Guard
+from longmemeval.view.site import Site, site_of
+
+PAGES: tuple[Sequence[BaseRoute], ...] = (runs.routes, compare.routes)
+
+
+def make_app(
+    where: Folders, run_ids: Sequence[str] = (), *, token: str, host: str = "127.0.0.1", port: int = 0
+) -> Guard:
+    """Return the application.
+
+    Args:
+        where: the folders.
+        run_ids: the runs that pages show where their address names none.
+        token: of the address.
+        host: the address that it listens at.
+        port: of it.
+    """
+    mimetypes.add_type("text/javascript", ".js")
+    app = Starlette(
+        routes=[
+            Route("/", _home),
+            *(route for routes in PAGES for route in routes),
+            Mount("/static", StaticFiles(packages=[("longmemeval.view", "static")])),
+        ],
+        middleware=[Middleware(GZipMiddleware, minimum_size=1000, compresslevel=6)],
+        exception_handlers={HarnessError: _told, HTTPException: _refused, Exception: _broken},
+    )
+    app.state.site = Site(where, tuple(run_ids))
+    return Guard(app, token=token, host=host, port=port)
+
+
+def _home(request: Request) -> Response:
+    """Open the comparison of the runs that were named, else the list."""
+    named = site_of(request).named
+    return RedirectResponse("/compare" if named else "/runs", status_code=303)
+
+
+def _told(request: Request, error: Exception) -> Response:
+    return told(request, error) if isinstance(error, HarnessError) else _broken(request, error)
+
+
+def _refused(request: Request, error: Exception) -> Response:
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    words = {404: "There is no such page", 405: "That is not possible here"}
+    return problem(request, status, words.get(status, "The request cannot be answered"), "Go on from one of the links")
+
+
+def _broken(request: Request, error: Exception) -> Response:
+    what = f"The page could not be made: {type(error).__name__}"
+    return problem(request, 500, what, "The terminal that runs `longmemeval view` shows where it happened")

@@ -1,0 +1,4 @@
+"""The pages that every page links to, in the order of the links."""
+
+NAVIGATION: tuple[tuple[str, str], ...] = (("Runs", "/runs"), ("Compare", "/compare"))
+"""Title and path."""

@@ -1,0 +1,123 @@
+"""Who may see the pages, and what a browser may do with them.
+
+The address holds a token: whoever opens it gets a cookie and is sent on to the same address without the token, which
+therefore stays out of history, links and logs. A foreign `Host` (a name that was made to point here) and a foreign
+`Origin` are refused, nothing changes by GET, and pages may load and run what is served here and nothing else.
+"""
+
+import secrets
+import socket
+from collections.abc import MutableMapping
+from ipaddress import ip_address
+from typing import Any
+from urllib.parse import urlencode, urlsplit
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from longmemeval.view.answers import problem
+
+STATIC = "/static/"
+"""Below it is nothing of anybody's: style sheet and scripts, which the page of a refusal needs too."""
+POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
+    "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
+)
+HEADERS = {
+    "content-security-policy": POLICY,
+    "x-frame-options": "DENY",
+    "x-content-type-options": "nosniff",
+    "referrer-policy": "no-referrer",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+}
+_READING = frozenset({"GET", "HEAD"})
+_LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+_EVERYWHERE = frozenset({"0.0.0.0", "::"})
+
+
+class Guard:
+    """Everything that a browser asks for goes through here first.
+
+    Args:
+        app: the pages.
+        token: of the address; who does not show it, or the cookie it was exchanged for, sees nothing.
+        host: the address that is listened at.
+        port: of it; servers of one machine have cookies of their own.
+    """
+
+    def __init__(self, app: ASGIApp, *, token: str, host: str = "127.0.0.1", port: int = 0) -> None:
+        self._app = app
+        self._token = token
+        self._host = host
+        self._cookie = f"longmemeval-view-{port}"
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer a request, or hand it on."""
+        if scope["type"] != "http":
+            if scope["type"] == "lifespan":
+                await self._app(scope, receive, send)
+            return
+        request = Request(scope)
+
+        async def guarded(message: Message) -> None:
+            if message["type"] == "http.response.start":
+                _add_headers(message, static=request.url.path.startswith(STATIC))
+            await send(message)
+
+        answer = self._refusal(request) or self._entry(request)
+        await (answer or self._app)(scope, receive, guarded)
+
+    def _refusal(self, request: Request) -> Response | None:
+        host = request.headers.get("host", "")
+        if not self._is_own(host):
+            return problem(request, 421, "This server does not answer to that name", "Open the address it printed")
+        origin = request.headers.get("origin")
+        if origin is not None and urlsplit(origin).netloc != host:
+            return problem(request, 403, "Another page asked for this", "Pages of other origins are refused")
+        if origin is None and request.method not in _READING:
+            return problem(request, 403, "Nobody knows which page asked for this change", "Make it on the page itself")
+        return None
+
+    def _is_own(self, host: str) -> bool:
+        """Return whether a `Host` is a name of this server; the port may be that of a tunnel."""
+        try:
+            name = urlsplit(f"//{host}").hostname or ""
+        except ValueError:
+            return False
+        if name in _LOOPBACK or name == self._host:
+            return True
+        # A name could be made to point here; an address cannot.
+        return self._host in _EVERYWHERE and (name == socket.gethostname().lower() or _is_address(name))
+
+    def _entry(self, request: Request) -> Response | None:
+        """Return the way on for who shows the token, a refusal for who shows nothing, None for who has been let in."""
+        if request.url.path.startswith(STATIC):
+            return None
+        if (given := request.query_params.get("token")) is not None and self._is_token(given):
+            left = urlencode([pair for pair in request.query_params.multi_items() if pair[0] != "token"])
+            onward = RedirectResponse(request.url.path + (f"?{left}" if left else ""), status_code=303)
+            onward.set_cookie(self._cookie, self._token, httponly=True, samesite="lax")
+            return onward
+        if self._is_token(request.cookies.get(self._cookie, "")):
+            return None
+        fix = "Open the address that `longmemeval view` printed as its first line; a new start has a new one"
+        return problem(request, 403, "This address has expired, or was opened without its token", fix)
+
+    def _is_token(self, given: str) -> bool:
+        return secrets.compare_digest(given.encode(), self._token.encode())
+
+
+def _is_address(name: str) -> bool:
+    try:
+        ip_address(name)
+    except ValueError:
+        return False
+    return True
+
+
+def _add_headers(message: MutableMapping[str, Any], *, static: bool) -> None:
+    own = HEADERS | {"cache-control": "no-cache" if static else "no-store"}
+    kept = [(name, value) for name, value in message.get("headers", []) if name.decode().lower() not in own]
+    message["headers"] = [*kept, *((name.encode(), value.encode()) for name, value in own.items())]
