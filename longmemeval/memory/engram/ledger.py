@@ -32,6 +32,10 @@ class Ledger:
         self._versions: dict[str, int] = {}
         self._current: dict[tuple[str, str], dict[str, Fact]] = {}
         """The facts that are believed, by subject and predicate, then by id."""
+        self._predicates: dict[str, dict[str, None]] = {}
+        """The predicates of each subject, in the order in which they were first used."""
+        self._called: dict[tuple[str, str], dict[str, Fact]] = {}
+        """The facts that name somebody's relatives and pets, by subject and name, then by id."""
 
     def add(self, claim: Claim, now: datetime) -> None:
         """Add a claim.
@@ -67,6 +71,19 @@ class Ledger:
         """Return the facts that are believed of a subject under one predicate."""
         return list(self._current.get((subject, predicate), {}).values())
 
+    def held(self, subject: str, beginnings: tuple[str, ...]) -> list[Fact]:
+        """Return the facts that are believed of a subject under the predicates that begin so, and have not ended."""
+        names = [predicate for predicate in self._predicates.get(subject, ()) if predicate.startswith(beginnings)]
+        return [fact for name in names for fact in self.current(subject, name) if fact.invalid_at is None]
+
+    def called(self, owner: str, name: str) -> list[Fact]:
+        """Return the facts by which somebody has a relative or a pet of that name."""
+        return [fact for fact in self._called.get((owner, name), {}).values() if fact.invalid_at is None]
+
+    def knows(self, subject: str) -> bool:
+        """Tell whether anything was ever claimed of a subject."""
+        return subject in self._predicates
+
     def _remember(self, claim: Claim) -> None:
         if not claim.episode_ids:
             raise ValueError("a claim without an episode cannot say where it is from")
@@ -93,9 +110,13 @@ class Ledger:
     def _hold(self, slot: Slot, fact: Fact) -> None:
         self._open.setdefault(slot, {})[fact.fact_id] = fact
         self._current.setdefault((fact.subject, fact.predicate), {})[fact.fact_id] = fact
+        self._predicates.setdefault(fact.subject, {})[fact.predicate] = None
+        if fact.predicate.startswith(("relative:", "pet:")):
+            self._called.setdefault((fact.subject, fact.object), {})[fact.fact_id] = fact
 
     def _close(self, fact: Fact, now: datetime) -> None:
         del self._current[fact.subject, fact.predicate][fact.fact_id]
+        self._called.get((fact.subject, fact.object), {}).pop(fact.fact_id, None)
         self.store.expire([msgspec.structs.replace(fact, expired_at=now)])
 
     def entities(self) -> list[Entity]:

@@ -158,12 +158,15 @@ def _said_at(claim: Claim) -> datetime:
 def _placed(claims: Sequence[NumberedClaim]) -> list[NumberedClaim]:
     """Move claims that leave open when they began behind what was said before of another value.
 
-    "I moved last month" said in March, after "I live here" said in mid-February: the move was after that.
+    "I moved last month" said in March, after "I live here" said in mid-February: the move was after that. So is the end
+    in "I left last month".
     """
     placed = []
     for numbered in claims:
         claim = numbered.claim
-        if claim.kind == "assert" and claim.latest and claim.force != "correction":
+        if claim.kind == "end" and claim.latest and any(_is_behind(other.claim, claim) for other in claims):
+            claim = msgspec.structs.replace(claim, valid_at=claim.latest)
+        elif claim.kind == "assert" and claim.latest and claim.force != "correction":
             in_the_way = [
                 other.claim.valid_at
                 for other in claims
@@ -176,6 +179,12 @@ def _placed(claims: Sequence[NumberedClaim]) -> list[NumberedClaim]:
                 claim = msgspec.structs.replace(claim, valid_at=claim.latest)
         placed.append(NumberedClaim(numbered.number, claim))
     return placed
+
+
+def _is_behind(claim: Claim, end: Claim) -> bool:
+    """Tell whether a claim that an end speaks of lies in the days that the end leaves open."""
+    meant = not end.object or _same(claim, end)
+    return claim.kind == "assert" and meant and end.valid_at <= claim.valid_at < (end.latest or end.valid_at)
 
 
 def _without_wrong_dates(claims: Sequence[NumberedClaim]) -> tuple[list[NumberedClaim], dict[int, datetime]]:

@@ -15,9 +15,9 @@ from longmemeval.core.text.words import content_words
 from longmemeval.errors import HarnessError
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.memory.asking import Asker, Drop, Extracted, mark_of, number_value, prompt_texts, text_value
+from longmemeval.memory.engram.extraction.claims import claim_of, owner
 from longmemeval.memory.engram.extraction.dating import Dated, dated_by
 from longmemeval.memory.engram.extraction.patterns import DateRule
-from longmemeval.memory.engram.extraction.rules import claim_of, owner
 from longmemeval.memory.engram.predicates import definition, named, normalised, predicates
 from longmemeval.memory.engram.records import Claim, ClaimKind, Episode, Force
 from longmemeval.memory.evidence import Evidence, plain

@@ -3,6 +3,7 @@
 import re
 from datetime import date, datetime, time, timedelta
 
+import msgspec
 from dateutil.relativedelta import relativedelta
 from msgspec import Struct
 
@@ -14,6 +15,9 @@ from longmemeval.memory.engram.extraction.patterns import DateRule
 _FOR = re.compile(
     rf"\bfor (?:about |over |almost |nearly |around )?(?P<count>{COUNT}) (?P<unit>years?|months?|weeks?)\b", re.I
 )
+_BOTH_ENDS = re.compile(r"(?:from|between)\b", re.IGNORECASE)
+_SHORTEST_STRETCH = timedelta(weeks=4)
+"""A shorter one may be days of the week: "from Monday to Friday"."""
 
 
 class Dated(Struct, frozen=True):
@@ -38,14 +42,30 @@ def dated(sentence: str, start: int, said: datetime, rule: DateRule, former: boo
         rule: the meaning of a named day for this kind of claim.
         former: whether the claim is about something that is over, so that both its ends may be named.
     """
+    over = _stretch(sentence, said) if rule in ("stretch", "while") else None
+    if over or rule == "stretch":
+        return over or Dated(said)
     mention = _nearest(sentence, start, said)
     since = mention is not None and mention.phrase.lower().startswith("since")
-    if rule == "since" and not since:
+    if rule in ("since", "lasting", "while") and not since:
         lasting = _FOR.search(sentence)
         return Dated(_before(said, lasting), named=True) if lasting else Dated(said)
     if mention is None:
         return Dated(said)
-    return _placed(mention, said, rule, former)
+    placed = _placed(mention, said, rule, former)
+    if rule == "ends" and placed.valid_at < said:
+        last = datetime.combine(mention.end, time())
+        return msgspec.structs.replace(placed, latest=min(last, said) if mention.end > mention.start else None)
+    return placed
+
+
+def _stretch(sentence: str, said: datetime) -> Dated | None:
+    """Return the stretch of the past that a sentence names by both its ends: "from 2012 to 2016"."""
+    for mention in mentioned_dates(sentence, said):
+        both = _BOTH_ENDS.match(mention.phrase) is not None
+        if both and mention.end < said.date() and mention.end - mention.start >= _SHORTEST_STRETCH:
+            return Dated(datetime.combine(mention.start, time()), _after(mention.end), mention.shown, named=True)
+    return None
 
 
 def dated_by(words: str, context: str, said: datetime, rule: DateRule, former: bool) -> Dated | None:

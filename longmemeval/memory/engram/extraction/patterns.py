@@ -13,7 +13,7 @@ from msgspec import Struct
 from longmemeval.memory.engram.records import ClaimKind
 from longmemeval.memory.working_memory.vocabulary import BLOCKS
 
-DateRule = Literal["since", "begins", "event", "ends"]
+DateRule = Literal["since", "lasting", "begins", "event", "ends", "stretch", "while"]
 _BLOCK = re.compile(r"(?<!\?P)(?<!\?<)<([\w ]+)>")
 _OWN = {"we did": "<start>[Ww]e(?:'ve|'d| have| had)? <adverbs>"}
 
@@ -32,11 +32,21 @@ class _Written(Struct, frozen=True, forbid_unknown_fields=True):
     answer: str = ""
 
 
+class WrittenEnding(Struct, frozen=True, forbid_unknown_fields=True):
+    """A pattern of what ends as written in the file."""
+
+    match: str
+    of: tuple[str, ...]
+    kind: Literal["ends", "parts", "renames"] = "ends"
+    says: str = ""
+
+
 class _File(Struct, frozen=True, forbid_unknown_fields=True):
     blocks: dict[str, str]
     pattern: list[_Written]
     question: list[_Written]
     confirmed: list[_Written]
+    ending: list[WrittenEnding]
     answers: dict[str, str]
     numbers: dict[str, int]
 
@@ -50,6 +60,13 @@ class Pattern(Struct, frozen=True):
     """Matches the answer, for a question."""
 
 
+class Ending(Struct, frozen=True):
+    """One pattern of what ends, ready to search with."""
+
+    written: WrittenEnding
+    search: re.Pattern[str]
+
+
 class Patterns(Struct, frozen=True):
     """All patterns."""
 
@@ -57,6 +74,7 @@ class Patterns(Struct, frozen=True):
     questions: tuple[Pattern, ...]
     confirmed: tuple[Pattern, ...]
     """Questions that are answered by yes or no."""
+    endings: tuple[Ending, ...]
     yes: re.Pattern[str]
     no: re.Pattern[str]
     numbers: dict[str, int]
@@ -86,6 +104,7 @@ def patterns() -> Patterns:
             for written in file.question
         ),
         tuple(Pattern(written, re.compile(_expanded(written.match, blocks))) for written in file.confirmed),
+        tuple(Ending(written, re.compile(_expanded(written.match, blocks))) for written in file.ending),
         re.compile(file.answers["yes"], re.IGNORECASE),
         re.compile(file.answers["no"], re.IGNORECASE),
         file.numbers,

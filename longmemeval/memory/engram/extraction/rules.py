@@ -7,10 +7,12 @@ import msgspec
 
 from longmemeval.core.files import sha256_text
 from longmemeval.core.text.dates_in_text.mentions import mentioned_dates
+from longmemeval.memory.engram.extraction.claims import claim_of, owner
 from longmemeval.memory.engram.extraction.dating import Dated, dated
+from longmemeval.memory.engram.extraction.endings import ended, names_in, overlaps
 from longmemeval.memory.engram.extraction.patterns import Pattern, patterns, source
 from longmemeval.memory.engram.ledger import Ledger
-from longmemeval.memory.engram.predicates import definition, normalised, said
+from longmemeval.memory.engram.predicates import definition, normalised
 from longmemeval.memory.engram.records import Claim, ClaimKind, Episode, Force
 from longmemeval.memory.working_memory.statements import (
     is_claimed,
@@ -19,7 +21,7 @@ from longmemeval.memory.working_memory.statements import (
     without_lead_in,
 )
 
-VERSION = 3
+VERSION = 4
 """To be raised with every change of what is read; the table of patterns is hashed besides."""
 
 _FIRST_PERSON = re.compile(r"\b(?:I|my|My|me|[Ww]e|[Oo]ur)\b")
@@ -64,6 +66,7 @@ class RuleExtractor:
             return []
         found = list(_stated(episode, known))
         stated = {claim.predicate for claim in found}
+        found += _ended(episode, known)
         found += [claim for claim in _answered(episode, before, known) if claim.predicate not in stated]
         seen = dict.fromkeys((claim.kind, claim.subject, claim.predicate, normalised(claim.object)) for claim in found)
         return [
@@ -74,11 +77,6 @@ class RuleExtractor:
             )
             for key in seen
         ]
-
-
-def owner(episode: Episode) -> str:
-    """Return the person that "I" refers to."""
-    return episode.speaker or "user"
 
 
 def _stated(episode: Episode, known: Ledger) -> Iterator[Claim]:
@@ -98,6 +96,14 @@ def _stated(episode: Episode, known: Ledger) -> Iterator[Claim]:
                 yield from _claims(pattern, match, sentence, episode, known, corrected)
 
 
+def _ended(episode: Episode, known: Ledger) -> Iterator[Claim]:
+    speaker = owner(episode)
+    names = names_in(episode.text, speaker, known)
+    about = re.compile(rf"{_FIRST_PERSON.pattern}|\b(?:{'|'.join(names)})\b") if names else _FIRST_PERSON
+    for sentence in statements(episode.text, about):
+        yield from ended(_with_comma(sentence, episode), episode, known, speaker)
+
+
 def _claims(
     pattern: Pattern, match: re.Match[str], sentence: str, episode: Episode, known: Ledger, corrected: bool
 ) -> Iterator[Claim]:
@@ -108,6 +114,8 @@ def _claims(
     if written.subject == "relative":
         subject = groups.get("called") or _relative(subject, groups["relative"].lower(), known)
     when = dated(sentence, match.start(), episode.event_at, written.date, predicate.startswith("former"))
+    if not when.named and written.date in ("lasting", "stretch"):
+        return
     whole = written.object.format_map(groups)
     wrong = _NOT.match(sentence, match.end())
     force: Force = "change" if written.change or _NOW.search(sentence) else "plain"
@@ -122,36 +130,9 @@ def _claims(
     for value in _listed(whole) if written.list else [whole]:
         value = _whole(_tidy(value)) if written.predicate in ("event", "plan") else _tidy(value)
         if value or not written.object:
-            yield claim_of(written.kind, subject, predicate, value, when, episode, force)
-
-
-def claim_of(
-    kind: ClaimKind, subject: str, predicate: str, value: str, when: Dated, episode: Episode, force: Force = "plain"
-) -> Claim:
-    """Return a claim of one episode: its value normalised for the predicate, its text a sentence with named days."""
-    value = _number(value) if definition(predicate).exact or predicate == "age" else value
-    text = said(subject, predicate, _of_another(value)) + (
-        f" ({when.words})" if when.words and kind == "assert" else ""
-    )
-    return Claim(
-        kind=kind,
-        subject=subject,
-        predicate=predicate,
-        object=value,
-        text=text,
-        episode_ids=(episode.episode_id,),
-        valid_at=when.valid_at,
-        until=when.until if kind == "assert" else None,
-        said_at=episode.event_at,
-        latest=when.latest,
-        force=force,
-    )
-
-
-def _of_another(value: str) -> str:
-    """Turn a value in the first person into the third."""
-    possessive = re.sub(r"\b(?:my|our|My|Our)\b", "their", value)
-    return re.sub(r"^been\b", "has been", re.sub(r"\b(?:myself|ourselves)\b", "themselves", possessive))
+            claim = claim_of(written.kind, subject, predicate, value, when, episode, force)
+            if written.date != "stretch" or not overlaps(claim, known):
+                yield claim
 
 
 def _with_comma(sentence: str, episode: Episode) -> str:
@@ -183,11 +164,6 @@ def _whole(value: str) -> str:
     while words and _HANGING.fullmatch(words[-1]):
         words.pop()
     return " ".join(words) if len(words) >= (3 if words[:1] == ["been"] else 2) else ""
-
-
-def _number(value: str) -> str:
-    lower = value.lower().replace(",", "")
-    return str(patterns().numbers.get(lower, lower))
 
 
 def _relative(owner: str, kin: str, known: Ledger) -> str:
