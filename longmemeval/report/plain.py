@@ -7,7 +7,8 @@ from longmemeval.core.tables.table import Column, Table, tabulate
 from longmemeval.core.text.figures import bounds, percent
 from longmemeval.measures.metrics import Score
 from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
-from longmemeval.report.page.data import figure_columns, notes, repeats_table, shown_in, verdicts
+from longmemeval.report.page.data import against_table, figure_columns, notes, pairs_line, repeats_table
+from longmemeval.report.page.summary import pair_matrix, shown_in
 from longmemeval.report.published import PublishedFigure
 from longmemeval.report.tables.abilities import ability_legend, ability_notes, ability_table
 from longmemeval.report.tables.cells import controls_apart
@@ -20,13 +21,13 @@ NEEDS_BOOKTABS = "% Needs \\usepackage{booktabs}."
 
 
 def markdown(comparison: Comparison, published: Sequence[PublishedFigure] = ()) -> str:
-    """Return the tables, the notes under them, and every pair of runs in a sentence."""
+    """Return the tables, the notes under them, and the differences between runs."""
     parts = [f"# {render.escape_markdown(comparison.dataset)}", render.escape_markdown(comparison.verdict.text)]
     parts += [render.markdown(table) for table in _tables(comparison, published)]
     parts += [_bullets(notes(comparison))]
-    if pairs := verdicts(comparison):
-        parts += [render.escape_markdown(pairs.detectable)]
-        parts += [render.markdown(table) for table in (pairs.significant, pairs.other) if table]
+    if comparison.pairs:
+        parts += [render.escape_markdown(pairs_line(comparison))]
+        parts += [render.markdown(table) for table in (against_table(comparison), pair_matrix(comparison)) if table]
     return "\n\n".join(parts) + "\n"
 
 

@@ -86,6 +86,8 @@ def render_report(
 def _rendered(run_ids: Sequence[str], options: ReportOptions, where: Folders) -> tuple[str, int, int]:
     """Return the text, and how many runs and questions it is about."""
     prompts = not options.across
+    if options.baseline is not None:
+        run_ids = [options.baseline, *(run_id for run_id in run_ids if run_id != options.baseline)]
     graded = load_graded(run_ids, where, judge=options.judge, dataset=options.dataset, look_into_prompts=prompts)
     if options.across:
         return _across(graded, options), len(graded), sum(run.metrics.overall.n for run in graded)

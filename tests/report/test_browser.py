@@ -100,7 +100,8 @@ def choice(page: Page, name: str) -> Locator:
 def test_every_section_is_there_and_headings_are_in_order(reader: Reader, report: Path) -> None:
     page = reader.open(report)
     assert page.locator("h2").all_inner_texts() == [
-        "Summary",
+        "Scores",
+        "Questions",
         "Question types",
         "Abilities",
         "Abstention",
@@ -112,8 +113,7 @@ def test_every_section_is_there_and_headings_are_in_order(reader: Reader, report
         "Judge agreement",
         "Repeats",
         "Published figures",
-        "Settings",
-        "Questions",
+        "What was run",
     ]
     levels = [int(name[1]) for name in page.eval_on_selector_all("h1,h2,h3,h4", "all => all.map(one => one.tagName)")]
     assert levels[0] == 1
@@ -126,22 +126,59 @@ def test_every_section_is_there_and_headings_are_in_order(reader: Reader, report
 
 def test_the_summary_says_what_the_files_say(reader: Reader, report: Path) -> None:
     page = reader.open(report)
-    rows = page.locator("#summary table.runs tbody tr").all_inner_texts()
-    cells = [re.split(r"\s*\t\s*", text) for text in rows]
-    assert [one[0].split() for one in cells] == [["good"], ["good-again", "▼"], ["last-k", "▼"]]
+    assert page.locator("h1").inner_text().startswith("good wins: good-again (the best of 2 runs) is worse")
+    rows = page.locator("#summary table.scores tbody tr").all_inner_texts()
+    cells = [[cell.strip() for cell in text.split("\t")] for text in rows]
+    assert [one[0] for one in cells] == ["good", "good-again", "last-k"]
     assert [one[1] for one in cells] == ["91.7 % !", "25.0 % !", "0.0 % !"]
-    assert [one[3] for one in cells] == ["11 of 12", "3 of 12", "0 of 12"]
-    assert [one[4] for one in cells] == ["0", "0", "1"]
-    assert "good is better than last-k" in page.locator("#summary").inner_text()
-    assert "NOT the official judge" in page.locator("#summary .notes").inner_text()
+    assert [one[3].split()[0] for one in cells] == ["baseline", "▼", "▼"]
+    assert [one[4] for one in cells] == ["", "+0 -8 =4", "+0 -11 =1"]
+    # What the figures rest on is folded, and said once.
+    notes = page.locator(".all-notes")
+    assert not notes.locator("li").first.is_visible()
+    notes.locator("summary").click()
+    assert "NOT the official judge" in notes.inner_text()
+    lines = page.locator("#summary li").all_inner_texts()
+    assert len(set(lines)) == len(lines)
+    page.get_by_text("Every run against every other").click()
+    matrix = page.locator("details.pairs tbody tr").all_inner_texts()
+    assert [line.split("\t")[1:] for line in matrix] == [
+        ["", "+66.7 ▲", "+91.7 ▲"],
+        ["-66.7 ▼", "", "+25.0"],
+        ["-91.7 ▼", "-25.0", ""],
+    ]
+
+
+def test_the_address_keeps_filters_and_what_is_open(reader: Reader, report: Path) -> None:
+    page = reader.open(report)
+    page.get_by_role("link", name="8 lost").click()
+    assert shown(page) == [f"q{number}" for number in range(3, 11)]
+    assert page.locator("#count").inner_text().startswith("8 of 12 questions, lost by good-again against good")
+    page.get_by_role("button", name="What colour is my bicycle4?").click()
+    choice(page, "type").select_option("multi-session")
+    address = page.url
+    assert address.endswith("#?type=multi-session&pattern=lost-1&open=q4")
+    page.reload()
+    assert shown(page) == ["q4", "q7", "q10"]
+    assert page.locator("#detail-4").is_visible()
+    page.get_by_role("button", name="clear filters").click()
+    assert len(shown(page)) == 12
+    page.get_by_role("button", name="they differ 11").click()
+    assert len(shown(page)) == 11
+    page.get_by_role("button", name="they differ 11").click()
+    page.get_by_role("button", name="only good 8").click()
+    assert len(shown(page)) == 8
+    page.goto(address)
+    assert choice(page, "type").input_value() == "multi-session"
+    assert shown(page) == ["q4", "q7", "q10"]
 
 
 def test_charts_are_drawn_and_told(reader: Reader, report: Path) -> None:
     page = reader.open(report)
     drawings = page.locator(".drawing")
     names = page.eval_on_selector_all(".chart", "all => all.map(one => one.id)")
-    assert len(names) == 8
-    assert {"chart-overall", "chart-tokens", "chart-cost", "chart-recall"} < set(names)
+    assert len(names) == 7
+    assert {"chart-tokens", "chart-cost", "chart-recall"} < set(names)
     for index in range(drawings.count()):
         drawing = drawings.nth(index)
         assert drawing.get_attribute("role") == "img"
@@ -159,9 +196,10 @@ def test_filters_narrow_the_table(reader: Reader, report: Path) -> None:
     page = reader.open(report)
     everything = [*(f"q{number}" for number in range(11)), "q11_abs"]
     assert shown(page) == everything
+    page.get_by_text("outcome of a run").click()
     choice(page, "type").select_option("multi-session")
     assert shown(page) == ["q1", "q4", "q7", "q10"]
-    assert page.locator("#count").inner_text() == "4 of 12 questions"
+    assert page.locator("#count").inner_text().startswith("4 of 12 questions")
     choice(page, "good-again").select_option("right")
     assert shown(page) == ["q1"]
     choice(page, "type").select_option("")
@@ -173,7 +211,7 @@ def test_filters_narrow_the_table(reader: Reader, report: Path) -> None:
     choice(page, "lost at").select_option("retrieved but cut")
     assert shown(page) == everything[1:]
     choice(page, "lost at").select_option("")
-    page.get_by_label("only where runs differ").check()
+    page.get_by_role("button", name="they differ").click()
     assert shown(page) == everything[:-1]
 
 
@@ -184,7 +222,7 @@ def test_search_finds_words_of_questions_and_answers(reader: Reader, report: Pat
         search.fill(words)
         assert shown(page) == found
     search.fill("no such word")
-    assert page.locator("#count").inner_text() == "0 of 12 questions"
+    assert page.locator("#count").inner_text().startswith("0 of 12 questions")
 
 
 def test_headers_sort_up_and_down_and_back(reader: Reader, report: Path) -> None:
@@ -239,7 +277,7 @@ def test_a_question_opens_and_closes_by_keyboard(reader: Reader, report: Path) -
     page = reader.open(report)
     page.keyboard.press("Tab")
     assert page.evaluate("document.activeElement.className") == "skip"
-    page.get_by_label("only where runs differ").focus()
+    page.get_by_role("button", name="they differ").focus()
     for _ in range(40):
         page.keyboard.press("Tab")
         if page.evaluate("document.activeElement.className") == "open":
@@ -280,14 +318,14 @@ def test_hostile_texts_are_shown_and_not_obeyed(reader: Reader, tmp_path: Path) 
     assert page.locator("button.open").first.text_content() == text
     assert page.locator(".message .text").first.text_content() == text
     assert text in (page.locator("#detail-0 .run").first.text_content() or "")
-    assert text in (page.locator("#summary table.runs").first.text_content() or "")
-    assert text[:20] in (page.locator("#chart-overall svg").text_content() or "")
+    assert text in (page.locator("#summary table.scores").first.text_content() or "")
+    assert text[:20] in (page.locator("#chart-recall svg").first.text_content() or "")
 
 
 def test_light_and_dark(reader: Reader, report: Path) -> None:
     def colours(page: Page) -> tuple[str, str]:
         background = page.evaluate("getComputedStyle(document.body).backgroundColor")
-        bar = page.locator("#chart-overall svg path[stroke*='--run-1']").first.evaluate(
+        bar = page.locator("#chart-types svg path[stroke*='--run-1']").first.evaluate(
             "one => getComputedStyle(one).stroke"
         )
         return background, bar
@@ -319,9 +357,9 @@ def test_paper_gets_charts_and_summary_in_black_on_white(reader: Reader, report:
     page = reader.open(report, width=700, scheme="dark")
     page.emulate_media(media="print")
     assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(255, 255, 255)"
-    for hidden in ("nav", "#theme", "#filters", "#question-box", "#settings"):
+    for hidden in ("nav", "#theme", "#filters", "#question-box", "#settings pre >> nth=0"):
         assert not page.locator(hidden).is_visible()
-    for visible_part in ("#summary table.runs", "#chart-overall svg", "#chart-latency svg"):
+    for visible_part in ("#summary table.scores", "#chart-types svg", "#chart-latency svg"):
         assert page.locator(visible_part).is_visible()
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import msgspec
 from msgspec import Struct
 
-from longmemeval.core.tables.table import Column, Table, shown, tabulate
+from longmemeval.core.tables.table import Column, Table, tabulate
 from longmemeval.core.text.figures import (
     UNKNOWN,
     bounds,
@@ -13,6 +13,7 @@ from longmemeval.core.text.figures import (
     count_of,
     in_percent,
     milliseconds,
+    p_value,
     percent,
     signed_bounds,
 )
@@ -21,7 +22,8 @@ from longmemeval.measures.abstention import Abstaining
 from longmemeval.measures.metrics import Score
 from longmemeval.pipeline.compare.comparison import Comparison, PairResult, RepeatGroup, RunFigures
 from longmemeval.pipeline.evaluate.agreement import judge_agreements
-from longmemeval.report.charts.palette import Look, Shown, shown_runs
+from longmemeval.report.charts.palette import Look
+from longmemeval.report.page.summary import difference_text, shown_in
 from longmemeval.report.tables.cells import (
     abstaining_shares,
     corrected_cell,
@@ -30,7 +32,7 @@ from longmemeval.report.tables.cells import (
 )
 from longmemeval.report.tables.comparison import FLIPS, detectable_line, shown_recall
 from longmemeval.report.tables.effort import effort_notes, kinds, work_line
-from longmemeval.report.tables.footnotes import ORACLE_NOTE, deviation_lines, footnotes
+from longmemeval.report.tables.footnotes import deviation_lines, footnotes
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.manifest import document_of
 from longmemeval.statistics.agreement import Concordance
@@ -42,34 +44,20 @@ class RunView(Struct, frozen=True):
     run_id: str
     name: str
     look: Look
-    marks: str
-    control: bool
-    """Whether it is no memory system but what one is seen beside."""
     facts: tuple[tuple[str, str], ...]
     """What was run and by whom it was judged: name and value."""
-    figures: dict[str, str]
-    """By column."""
     settings: str
     """The manifest without its list of questions, as JSON."""
 
 
-def shown_in(comparison: Comparison) -> list[Shown]:
-    """Return how each run is shown."""
-    return shown_runs([one.summary for one in comparison.runs])
-
-
 def run_views(comparison: Comparison, graded: list[Evaluation]) -> list[RunView]:
     """Return the runs in the order they are shown."""
-    columns = figure_columns(comparison)
     return [
         RunView(
             run_id=figures.summary.run_id,
             name=one.name,
             look=one.look,
-            marks=figures.marks,
-            control=figures.summary.control is not None,
             facts=_facts(figures, run),
-            figures={column.title: shown(column.value(figures)) for column in columns},
             settings=_settings(run),
         )
         for one, figures, run in zip(shown_in(comparison), comparison.runs, graded, strict=True)
@@ -132,78 +120,56 @@ def _settings(run: Evaluation) -> str:
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
 
 
-class Verdicts(Struct, frozen=True):
-    """Every pair of runs, in words first and then in figures."""
-
-    detectable: str
-    significant: Table | None
-    other: Table | None
-
-
-def verdicts(comparison: Comparison) -> Verdicts | None:
-    """Return the pairs by whether their difference is more than noise; None for a single run."""
-    if not comparison.pairs:
-        return None
-    ids = [one.summary.run_id for one in comparison.runs]
-    names = {run_id: one.name for run_id, one in zip(ids, shown_in(comparison), strict=True)}
-    tests = " or ".join(dict.fromkeys(pair.test for pair in comparison.pairs))
-    return Verdicts(
-        detectable=(
-            f"Pairs by {tests}, p adjusted for {len(comparison.pairs):,} "
-            f"{'pair' if len(comparison.pairs) == 1 else 'pairs'} (Holm). {detectable_line(comparison)}"
-        ),
-        significant=_pair_table([pair for pair in comparison.pairs if pair.significant], names),
-        other=_pair_table([pair for pair in comparison.pairs if not pair.significant], names),
-    )
+def figures_table(comparison: Comparison) -> Table:
+    """Return all figures of every run."""
+    names = {one.summary.run_id: run.name for one, run in zip(comparison.runs, shown_in(comparison), strict=True)}
+    columns: list[Column[RunFigures]] = [
+        Column("run", lambda one: f"{names[one.summary.run_id]} {one.marks}".strip(), "text"),
+        *figure_columns(comparison),
+    ]
+    return tabulate("", columns, comparison.runs)
 
 
-def _pair_table(pairs: list[PairResult], names: dict[str, str]) -> Table | None:
-    """Return the largest differences first, each as seen from the run that is ahead."""
+def against_table(comparison: Comparison) -> Table | None:
+    """Return every other run minus the baseline; None for a single run."""
+    baseline, *_ = shown_in(comparison)
+    names = {one.summary.run_id: run.name for one, run in zip(comparison.runs, shown_in(comparison), strict=True)}
+    pairs = [pair.turned for pair in comparison.pairs if pair.a == comparison.runs[0].summary.run_id]
     columns: list[Column[PairResult]] = [
-        Column("pair", lambda pair: _pair_name(pair, names), "text"),
-        Column("points", lambda pair: in_percent(pair.difference)),
+        Column("run", lambda pair: names[pair.a], "text"),
+        Column("points", difference_text),
         Column("95 % interval", lambda pair: signed_bounds(pair.interval)),
-        Column("p", lambda pair: f"{pair.p:.2g}"),
-        Column("p (Holm)", lambda pair: f"{pair.p_holm:.2g}"),
+        Column("p", lambda pair: p_value(pair.p)),
+        Column("p (Holm)", lambda pair: p_value(pair.p_holm)),
         Column("MDE", lambda pair: in_percent(pair.detectable)),
     ]
-    largest_first = sorted(pairs, key=lambda pair: -abs(pair.difference))
-    return (
-        tabulate("", columns, (pair if pair.difference >= 0 else pair.turned for pair in largest_first))
-        if pairs
-        else None
-    )
+    return tabulate(f"Against {baseline.name}, in points", columns, pairs) if pairs else None
 
 
-def _pair_name(pair: PairResult, names: dict[str, str]) -> str:
-    words = "is better than" if pair.significant else "and"
-    return f"{names[pair.a]} {words} {names[pair.b]}" + ("" if pair.significant else f": {pair.verdict}")
+def pairs_line(comparison: Comparison) -> str:
+    """Return by which test pairs are held against each other, and what difference the questions can show."""
+    tests = " or ".join(dict.fromkeys(pair.test for pair in comparison.pairs))
+    adjusted = f"p adjusted for {count_of(len(comparison.pairs), 'pair')} (Holm)"
+    return f"Pairs by {tests}, {adjusted}; ▲ ▼: significant. {detectable_line(comparison)}"
 
 
 def notes(comparison: Comparison) -> list[str]:
-    """Warnings first, among them which runs read the gold; then what has to be said under every table of such runs."""
-    marks = any(one.marks for one in comparison.runs)
+    """Return all that the figures rest on, warnings first; each once."""
     summaries = [one.summary for one in comparison.runs]
-    said = [
-        *deviation_lines(comparison),
-        *comparison.warnings,
-        *(note for note in footnotes(summaries) if note != ORACLE_NOTE),
-        *effort_notes(summaries),
-        *([f"▲ ▼: significantly better or worse than {shown_in(comparison)[0].name}."] if marks else []),
-    ]
+    said = [*deviation_lines(comparison), *comparison.warnings, *footnotes(summaries), *effort_notes(summaries)]
     return list(dict.fromkeys(said))
 
 
-Lettered = tuple[str, RunFigures]
+NamedRun = tuple[str, RunFigures]
 
 
 def abstention_table(comparison: Comparison, names: Sequence[str]) -> Table | None:
     """Return how each run does on unanswerable questions; None where there are none and no run abstains."""
 
-    def share(name: str) -> Column[Lettered]:
+    def share(name: str) -> Column[NamedRun]:
         return Column(name, lambda row: _abstaining(row).get(name) or None)
 
-    columns: list[Column[Lettered]] = [
+    columns: list[Column[NamedRun]] = [
         Column("run", lambda row: row[0], "text"),
         Column("unanswerable", lambda row: _accuracy(row[1].summary.metrics.abstention)),
         Column("95 % interval", lambda row: _interval(row[1].summary.metrics.abstention)),
@@ -233,7 +199,7 @@ def _abstained(found: Abstaining | None) -> str | None:
     return f"{found.abstained:,} ({found.right:,} rightly)" if found else None
 
 
-def _abstaining(row: Lettered) -> dict[str, str]:
+def _abstaining(row: NamedRun) -> dict[str, str]:
     found = row[1].summary.metrics.abstaining
     return abstaining_shares(found) if found else {}
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 from longmemeval import __version__
 from longmemeval.core.tables.table import Table
 from longmemeval.core.text.figures import listed
+from longmemeval.judges.official_status import judge_name
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.report.charts import of_comparison as charts
 from longmemeval.report.charts.budgets import budget_charts
@@ -20,14 +21,15 @@ from longmemeval.report.page.data import (
     RunView,
     abstention_table,
     agreement_tables,
+    figures_table,
     notes,
+    pairs_line,
     repeats_table,
     run_views,
-    shown_in,
-    verdicts,
 )
 from longmemeval.report.page.question_data import details, rows
 from longmemeval.report.page.question_records import Row
+from longmemeval.report.page.summary import Pattern, among, main_notes, pair_matrix, patterns_of, scores_of, shown_in
 from longmemeval.report.page.templates import environment, page_file, page_style, policy
 from longmemeval.report.published import PublishedFigure
 from longmemeval.report.tables.comparison import digest_table, published_table, question_count
@@ -67,6 +69,9 @@ class _PageData(Struct, frozen=True):
 
     runs: tuple[_PageRun, ...]
     rows: list[Row]
+    among: list[int]
+    """Places of the runs that patterns are about."""
+    patterns: list[Pattern]
 
 
 def html_page(
@@ -94,7 +99,13 @@ def html_page(
     shown = shown_in(comparison)
     table = rows(comparison.questions, graded[0].asked)
     below, left_out = details([row.id for row in table], graded, full=full)
-    first = _PageData(tuple(_PageRun(run.name, run.look, run.look.path) for run in runs), table)
+    first = _PageData(
+        tuple(_PageRun(run.name, run.look, run.look.path) for run in runs),
+        table,
+        among(comparison),
+        patterns_of(comparison),
+    )
+    main = main_notes(comparison)
     script, style = page_file("page.js"), page_style()
     text = (
         environment()
@@ -103,12 +114,16 @@ def html_page(
             policy=policy(script, style),
             title=f"{comparison.dataset}: {_named(runs)}",
             verdict=comparison.verdict.text,
-            lead=f"{question_count(comparison)}, {len(runs)} {'run' if len(runs) == 1 else 'runs'}",
+            lead=_lead(comparison),
+            scores=scores_of(comparison),
+            all_figures=figures_table(comparison),
+            main_notes=main,
             version=__version__,
             runs=runs,
-            notes=notes(comparison),
-            overall=charts.overall_chart(comparison, shown),
-            verdicts=verdicts(comparison),
+            notes=[line for line in notes(comparison) if line not in main],
+            question_filter=lambda kind, row: f"#?pattern={kind}-{row.place}",
+            pairs=pair_matrix(comparison),
+            pairs_line=pairs_line(comparison) if comparison.pairs else "",
             sections=[*_sections(comparison, graded, shown), *_published(published)],
             left_out=left_out,
             style=Markup(style),
@@ -125,6 +140,22 @@ def page_charts(comparison: Comparison, graded: list[Evaluation]) -> list[Chart]
     shown = shown_in(comparison)
     overall = _some(charts.overall_chart(comparison, shown))
     return [*overall, *(chart for section in _sections(comparison, graded, shown) for chart in section.charts)]
+
+
+def _lead(comparison: Comparison) -> str:
+    """Return what was asked, by whom it was answered and judged."""
+    first = comparison.runs[0].summary
+    models = list(dict.fromkeys(one.summary.model for one in comparison.runs if not one.summary.control))
+    judge = first.metrics.judge
+    official = "" if judge.official else " (not official)"
+    return " · ".join(
+        [
+            comparison.dataset,
+            question_count(comparison),
+            listed(models, 2) or first.model,
+            f"judge {judge_name(judge)}{official}",
+        ]
+    )
 
 
 def _named(runs: list[RunView]) -> str:

@@ -174,8 +174,53 @@
   // The table --------------------------------------------------------------------------------------------------------
 
   const rows = data.rows.map((row, place) => ({ ...row, place }));
-  const state = { text: "", type: "", stage: "", outcomes: data.runs.map(() => ""), differ: false, sort: "", down: false, shown: PORTION };
+  // What the address keeps, as `#?type=…&open=…`; `outcome-2` is what run 2 made of a question.
+  const fresh = () => ({ text: "", type: "", stage: "", pattern: "", sort: "", down: "", ...Object.fromEntries(data.runs.map((_, index) => [`outcome-${index}`, ""])) });
+  let state = fresh();
+  let portion = PORTION;
   const open = new Set();
+  const places = new Map(rows.map((row) => [row.id, row.place]));
+
+  const address = () => {
+    const kept = new URLSearchParams(Object.entries(state).filter(([, value]) => value));
+    for (const place of open) kept.append("open", rows[place].id);
+    return String(kept);
+  };
+
+  const remember = () => {
+    const kept = address();
+    if (kept || location.hash.startsWith("#?")) history.replaceState(null, "", `#${kept ? `?${kept}` : "questions"}`);
+  };
+
+  const recall = () => {
+    if (!location.hash.startsWith("#?")) return false;
+    const kept = new URLSearchParams(location.hash.slice(2));
+    state = fresh();
+    for (const name of Object.keys(state)) state[name] = kept.get(name) ?? "";
+    open.clear();
+    for (const id of kept.getAll("open")) if (places.has(id)) open.add(places.get(id));
+    portion = PORTION;
+    return true;
+  };
+
+  const full = (credit) => (credit ?? 0) >= 1;
+  const patterns = {
+    right: (row) => data.among.every((place) => full(row.credits[place])),
+    differ: (row) => !patterns.right(row) && new Set(data.among.map((place) => row.credits[place] ?? 0)).size > 1,
+    wrong: (row) => !patterns.right(row) && !patterns.differ(row),
+    only: (row, index) => full(row.credits[index]) && data.among.filter((place) => full(row.credits[place])).length === 1,
+    won: (row, index) => (row.credits[index] ?? 0) > (row.credits[0] ?? 0),
+    lost: (row, index) => (row.credits[index] ?? 0) < (row.credits[0] ?? 0),
+  };
+  const against = () => {
+    const [name, index] = state.pattern.split("-");
+    const run = data.runs[index]?.name;
+    return run && (name === "won" || name === "lost") ? `, ${name} by ${run} against ${data.runs[0].name}` : "";
+  };
+  const inPattern = (row) => {
+    const [name, index] = state.pattern.split("-");
+    return !state.pattern || !Object.hasOwn(patterns, name) || patterns[name](row, Number(index));
+  };
 
   let searchable = null;
   const haystack = (row) => {
@@ -189,9 +234,9 @@
   const fits = (row) =>
     (!state.type || row.type === state.type) &&
     (!state.stage || row.stages.includes(state.stage)) &&
-    (!state.differ || new Set(row.credits.map(outcomeOf)).size > 1) &&
-    state.outcomes.every((wanted, index) => !wanted || outcomeOf(row.credits[index]) === wanted) &&
-    (!state.text || haystack(row).includes(state.text));
+    inPattern(row) &&
+    row.credits.every((credit, index) => !state[`outcome-${index}`] || outcomeOf(credit) === state[`outcome-${index}`]) &&
+    (!state.text || haystack(row).includes(state.text.trim().toLowerCase()));
 
   const sortKey = (row) => {
     if (state.sort.startsWith("run-")) return row.credits[Number(state.sort.slice(4))] ?? -1;
@@ -224,6 +269,7 @@
       open.delete(row.place);
       line.nextElementSibling.remove();
     }
+    remember();
   };
 
   const detailLine = (row) =>
@@ -254,11 +300,15 @@
 
   const show = () => {
     const found = selected();
-    body.replaceChildren(...found.slice(0, state.shown).flatMap(tableLines));
-    document.getElementById("count").textContent = `${count(found.length)} of ${count(rows.length)} questions`;
-    const left = found.length - state.shown;
-    const more = (label, portion) => element("button", { type: "button", click: () => { state.shown += portion; show(); } }, label);
+    body.replaceChildren(...found.slice(0, portion).flatMap(tableLines));
+    const filtered = Object.entries(state).some(([name, value]) => value && name !== "sort" && name !== "down");
+    const clear = element("button", { type: "button", click: () => { state = { ...fresh(), sort: state.sort, down: state.down }; changed(); } }, "clear filters");
+    document.getElementById("count").replaceChildren(`${count(found.length)} of ${count(rows.length)} questions${against()} `, ...(filtered ? [clear] : []));
+    const left = found.length - portion;
+    const more = (label, added) => element("button", { type: "button", click: () => { portion += added; show(); } }, label);
     document.getElementById("more").replaceChildren(...(left > 0 ? [more(`Show ${count(Math.min(PORTION, left))} more`, PORTION), more(`Show all ${count(found.length)}`, left)] : []));
+    sync.forEach((set) => set());
+    remember();
     for (const header of headers) {
       const active = header.dataset.key === state.sort;
       if (active) header.setAttribute("aria-sort", state.down ? "descending" : "ascending");
@@ -269,22 +319,31 @@
 
   // Three presses: up, down, as in the data.
   const sortBy = (key) => {
-    if (state.sort !== key) Object.assign(state, { sort: key, down: false });
-    else if (!state.down) state.down = true;
-    else Object.assign(state, { sort: "", down: false });
+    if (state.sort !== key) Object.assign(state, { sort: key, down: "" });
+    else if (!state.down) state.down = "1";
+    else Object.assign(state, { sort: "", down: "" });
     show();
   };
 
   // Filters ----------------------------------------------------------------------------------------------------------
 
   const changed = () => {
-    state.shown = PORTION;
+    portion = PORTION;
     show();
   };
 
-  const choice = (label, options, set) => {
-    const select = element("select", { "aria-label": label, change: (event) => { set(event.target.value); changed(); } }, element("option", { value: "" }, "all"), options.map(([value, word]) => element("option", { value }, word)));
+  // Each brings a control to what the state says, as after another address.
+  const sync = [];
+  const choice = (label, options, name) => {
+    const select = element("select", { "aria-label": label, change: (event) => { state[name] = event.target.value; changed(); } }, element("option", { value: "" }, "all"), options.map(([value, word]) => element("option", { value }, word)));
+    sync.push(() => { select.value = state[name]; });
     return element("label", {}, label, select);
+  };
+
+  const chip = ({ key, words, count: found }) => {
+    const button = element("button", { type: "button", class: "chip", click: () => { state.pattern = state.pattern === key ? "" : key; changed(); } }, `${words} `, element("b", {}, count(found)));
+    sync.push(() => button.setAttribute("aria-pressed", state.pattern === key ? "true" : "false"));
+    return button;
   };
 
   const distinct = (values) => [...new Set(values.filter(Boolean))].map((value) => [value, value]);
@@ -292,16 +351,27 @@
 
   const filters = document.getElementById("filters");
   filters.addEventListener("submit", (event) => event.preventDefault());
+  const search = element("input", { type: "search", "aria-label": "search", placeholder: "question, answer, id", input: () => { state.text = search.value; changed(); } });
+  sync.push(() => { if (search.value !== state.text) search.value = state.text; });
+  const ofRuns = data.runs.map((run, index) => choice(several ? run.name : "outcome", outcomes.map((name) => [name, OUTCOMES[name].word]), `outcome-${index}`));
   filters.append(
-    element("label", {}, "search", element("input", { type: "search", "aria-label": "search", placeholder: "question, answer, id", input: (event) => { state.text = event.target.value.trim().toLowerCase(); changed(); } })),
-    choice("type", distinct(rows.map((row) => row.type)), (value) => { state.type = value; }),
-    choice("lost at", distinct(rows.flatMap((row) => row.stages)), (value) => { state.stage = value; }),
-    ...data.runs.map((run, index) => choice(several ? run.name : "outcome", outcomes.map((name) => [name, OUTCOMES[name].word]), (value) => { state.outcomes[index] = value; })),
+    element("label", {}, "search", search),
+    choice("type", distinct(rows.map((row) => row.type)), "type"),
+    choice("lost at", distinct(rows.flatMap((row) => row.stages)), "stage"),
+    ...(several ? [element("details", {}, element("summary", {}, "outcome of a run"), element("div", { class: "of-runs" }, ofRuns))] : ofRuns),
   );
-  if (several) filters.append(element("label", { class: "tick" }, element("input", { type: "checkbox", change: (event) => { state.differ = event.target.checked; changed(); } }), "only where runs differ"));
+  document.getElementById("patterns").append(...data.patterns.map(chip));
 
   document.getElementById("question-box").append(element("table", { class: "questions" }, element("thead", {}, element("tr", {}, headers)), body));
-  show();
+  const follow = () => {
+    if (!recall()) return;
+    show();
+    const opened = document.getElementById(`question-${[...open][0]}`) ?? document.getElementById("questions");
+    opened.scrollIntoView();
+  };
+  addEventListener("hashchange", follow);
+  if (location.hash.startsWith("#?")) follow();
+  else show();
 
   // Light and dark ---------------------------------------------------------------------------------------------------
 

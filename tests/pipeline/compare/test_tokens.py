@@ -10,7 +10,7 @@ from longmemeval.pipeline.compare.compare import compare
 from longmemeval.pipeline.compare.tokens import budget_curves
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.report.charts.budgets import budget_charts
-from longmemeval.report.page.data import shown_in
+from longmemeval.report.page.summary import shown_in
 from longmemeval.report.tables.comparison import comparison_tables
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import answer_all, prepared_colours
