@@ -28,13 +28,14 @@ from starlette.routing import BaseRoute, Mount, Route
 from starlette.staticfiles import StaticFiles
 
 from longmemeval.errors import HarnessError
+from longmemeval.report.page.templates import page_file
 from longmemeval.settings import Folders
 from longmemeval.view.answers import problem, told
-from longmemeval.view.pages import compare, runs
+from longmemeval.view.pages import compare, live, questions, runs
 from longmemeval.view.security import Guard
 from longmemeval.view.site import Site, site_of
 
-PAGES: tuple[Sequence[BaseRoute], ...] = (runs.routes, compare.routes)
+PAGES: tuple[Sequence[BaseRoute], ...] = (runs.routes, compare.routes, questions.routes, live.routes)
 
 
 def make_app(
@@ -54,6 +55,7 @@ def make_app(
         routes=[
             Route("/", _home),
             *(route for routes in PAGES for route in routes),
+            Route("/static/palette.css", _palette),
             Mount("/static", StaticFiles(packages=[("longmemeval.view", "static")])),
         ],
         middleware=[Middleware(GZipMiddleware, minimum_size=1000, compresslevel=6)],
@@ -61,6 +63,11 @@ def make_app(
     )
     app.state.site = Site(where, tuple(run_ids))
     return Guard(app, token=token, host=host, port=port)
+
+
+def _palette(request: Request) -> Response:
+    """Answer with the colours that the report has too."""
+    return Response(page_file("palette.css"), media_type="text/css")
 
 
 def _home(request: Request) -> Response:

@@ -44,6 +44,10 @@ class Choice(Struct, frozen=True):
         """Return the same runs against another baseline."""
         return Choice((run, *(one for one in self.runs if one != run)), self.judge)
 
+    def judged_by(self, judge: str) -> "Choice":
+        """Return the same runs as another judge graded them."""
+        return Choice(self.runs, judge)
+
 
 def choice_of(query: QueryParams, otherwise: Sequence[str] = ()) -> Choice:
     """Return what an address asks for.

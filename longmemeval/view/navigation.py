@@ -1,4 +1,9 @@
 """The pages that every page links to, in the order of the links."""
 
-NAVIGATION: tuple[tuple[str, str], ...] = (("Runs", "/runs"), ("Compare", "/compare"))
+NAVIGATION: tuple[tuple[str, str], ...] = (
+    ("Runs", "/runs"),
+    ("Compare", "/compare"),
+    ("Questions", "/questions"),
+    ("Live", "/live"),
+)
 """Title and path."""

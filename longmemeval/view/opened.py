@@ -1,10 +1,10 @@
 """Runs that have been opened: read and checked once, and again when a file of theirs has changed."""
 
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import RLock
-from typing import Generic, TypeVar
+from typing import Generic, TypeVar, cast
 
 from longmemeval.pipeline.compare.compare import compare_runs
 from longmemeval.pipeline.compare.comparison import Comparison
@@ -16,6 +16,8 @@ from longmemeval.view.choice import Choice
 Stat = tuple[tuple[str, int, int], ...]
 """Name, time of change and size of each file that a run's figures depend on."""
 V = TypeVar("V")
+T = TypeVar("T")
+M = TypeVar("M")
 _RUNS, _COMPARISONS = 48, 12
 """How many are kept; who has not been looked at longest goes first."""
 
@@ -72,6 +74,7 @@ class OpenRuns:
         self._lock = RLock()
         self._runs: Kept[Evaluation] = Kept(_RUNS)
         self._comparisons: Kept[Comparison] = Kept(_COMPARISONS)
+        self._made: Kept[object] = Kept(_COMPARISONS)
 
     def stats(self, choice: Choice) -> tuple[Stat, ...]:
         """Return what the figures of these runs depend on, checks of judges included."""
@@ -107,6 +110,21 @@ class OpenRuns:
             if (kept := self._comparisons.get(choice, stats)) is not None:
                 return kept
             return self._comparisons.put(choice, stats, compare_runs(self.evaluations(choice), self.where))
+
+    def of(self, made_of: T, choice: Choice, make: Callable[[T], M], name: str) -> M:
+        """Return what a function makes of opened runs, made once while their files stay as they are.
+
+        Args:
+            made_of: the argument of `make`, as opened for this choice.
+            choice: the runs.
+            make: slow, and the same for the same files.
+            name: of what is made; another for each `make`.
+        """
+        with self._lock:
+            stats, key = self.stats(choice), (choice, name)
+            kept = self._made.get(key, stats)
+            # Under this name is what this very function made.
+            return cast("M", kept if kept is not None else self._made.put(key, stats, make(made_of)))
 
 
 def _in_order(runs: Sequence[Evaluation]) -> list[Evaluation]:

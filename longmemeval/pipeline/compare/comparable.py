@@ -5,7 +5,7 @@ from typing import Any
 
 from msgspec import structs
 
-from longmemeval.core.text.figures import count_of, listed
+from longmemeval.core.text.figures import UNKNOWN, count_of, listed
 from longmemeval.errors import HarnessError
 from longmemeval.measures.metrics import compute_metrics
 from longmemeval.pipeline.compare.comparison import Note
@@ -189,6 +189,22 @@ def setting_differences(graded: Sequence[Evaluation]) -> dict[str, str]:
         for name, groups in values.items()
         if len(groups) > 1
     }
+
+
+def settings_side_by_side(graded: Sequence[Evaluation]) -> dict[str, list[str]]:
+    """Return each setting that not all runs share, those of the memories too, with its value in each run.
+
+    Args:
+        graded: the runs; those of another system have no settings.
+    """
+    found = [dict(_leaves({k: v for k, v in _settings(run).items() if k not in _NOT_DECISIVE})) for run in graded]
+    names = dict.fromkeys(name for one in found for name in one)
+    table = {name: [_shown(one[name]) if name in one else UNKNOWN for one in found] for name in names}
+    return {name: values for name, values in table.items() if len(set(values)) > 1}
+
+
+def _settings(run: Evaluation) -> Mapping[str, Any]:
+    return run.manifest.settings.plain if run.manifest.kind == "run" else {}
 
 
 def _decisive(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:

@@ -16,17 +16,17 @@ def environment(package: str = "longmemeval.report", folder: str = "page") -> "E
     """Return templates that escape everything, and show what is invisible.
 
     Args:
-        package: that has them.
+        package: that has them, beside those that all pages share.
         folder: of it, where they are.
     """
-    from jinja2 import Environment, PackageLoader, StrictUndefined
+    from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
     def shown(value: object) -> object:
         return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
     made = Environment(
-        loader=PackageLoader(package, folder),
+        loader=ChoiceLoader([PackageLoader(package, folder), PackageLoader("longmemeval.report", "page")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,

@@ -312,13 +312,14 @@ def question_lists(comparison: Comparison) -> Iterator[tuple[str, list[str]]]:
     for place, run_id in enumerate(others, start=1):
         found: dict[str, list[str]] = {"won": [], "lost": [], "both wrong": []}
         for row in comparison.questions:
-            if outcome := _outcome(row, place):
-                found[outcome].append(row.question_id)
-        for outcome, ids in found.items():
-            yield f"{run_id} against {first}, {outcome}", ids
+            if found_out := outcome(row, place):
+                found[found_out].append(row.question_id)
+        for words, ids in found.items():
+            yield f"{run_id} against {first}, {words}", ids
 
 
-def _outcome(row: QuestionRow, place: int) -> str:
+def outcome(row: QuestionRow, place: int) -> str:
+    """Return `won`, `lost` or `both wrong` of the run at `place` against the first; empty if both are right."""
     base, own = row.credits[0] or 0.0, row.credits[place] or 0.0
     if own != base:
         return "won" if own > base else "lost"

@@ -76,8 +76,8 @@ def losses(run: Evaluation, stored: StoredSessions) -> Losses:
         run: run of any kind; of answers of another system it is only known which are missing.
         stored: the sessions in the fixtures; shared by the runs of a comparison.
     """
-    disputed, golds = _disputed(run), run.asked.golds()
-    stages = {gold.question_id: _stage(run, gold, stored, gold.question_id in disputed) for gold in golds}
+    contested, golds = disputed(run), run.asked.golds()
+    stages = {gold.question_id: _stage(run, gold, stored, gold.question_id in contested) for gold in golds}
     counted = Counter(stages.values())
     provenance = _provenance(run.answers.values())
     known = golds if run.manifest.kind == "run" and provenance != "none" else ()
@@ -114,7 +114,7 @@ def _stage(run: Evaluation, gold: Gold, stored: StoredSessions, disputed: bool) 
     return stage_of(gold, answer, stored=holds, disputed=disputed)
 
 
-def _disputed(run: Evaluation) -> frozenset[str]:
+def disputed(run: Evaluation) -> frozenset[str]:
     """Return the questions whose answer gets different labels from the judges of this run with the same metric."""
     metric = run.metrics.judge.metric
     judges = [scores.judge.id for scores in run.files.metrics if scores.judge.metric == metric]

@@ -1,0 +1,79 @@
+"""A real browser at a real server of the pages."""
+
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from threading import Thread
+from typing import Literal
+
+import pytest
+import uvicorn
+from playwright.sync_api import Browser, Page, sync_playwright
+
+from longmemeval.settings import Folders
+from longmemeval.view.app import make_app
+from longmemeval.view.launch import listening
+from tests.view.client import TOKEN
+
+_FLAGS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync")
+Scheme = Literal["light", "dark"]
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """The system's Chromium; demanded where CI=true or REQUIRE_BROWSER=1."""
+    names = ("chromium", "chromium-browser", "google-chrome")
+    program = next(filter(None, map(shutil.which, names)), None)
+    if program is None:
+        message = f"no browser: none of {', '.join(names)}"
+        if os.environ.get("CI") == "true" or os.environ.get("REQUIRE_BROWSER") == "1":
+            pytest.fail(message)
+        pytest.skip(message)
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=program, args=list(_FLAGS))
+        yield started
+        started.close()
+
+
+def _served(where: Folders, stack: ExitStack) -> str:
+    """Serve the pages of these folders until the stack is closed; return the address without a path."""
+    bound = listening("127.0.0.1", 0)
+    port = bound.getsockname()[1]
+    app = make_app(where, token=TOKEN, port=port)
+    config = uvicorn.Config(app, log_level="error", lifespan="off", ws="none", timeout_graceful_shutdown=1)
+    server = uvicorn.Server(config)
+    thread = Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
+    thread.start()
+
+    def end() -> None:
+        server.should_exit = True
+        thread.join(10)
+
+    stack.callback(end)
+    return f"http://127.0.0.1:{port}"
+
+
+Visit = Callable[..., Page]
+
+
+@pytest.fixture
+def visit(chromium: Browser) -> Iterator[Visit]:
+    """Open a page of `where`; whatever goes wrong in it, and whatever is asked of elsewhere, fails the test."""
+    troubles: list[str] = []
+    served: dict[str, str] = {}
+    with ExitStack() as stack:
+
+        def open_page(where: Folders, path: str, *, width: int = 1280, scheme: Scheme = "light") -> Page:
+            own = served.get(str(where.results_dir)) or served.setdefault(str(where.results_dir), _served(where, stack))
+            context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+            stack.callback(context.close)
+            page = context.new_page()
+            page.on("console", lambda message: troubles.append(f"console: {message.text}"))
+            page.on("pageerror", lambda error: troubles.append(f"error: {error}"))
+            context.on("request", lambda request: None if request.url.startswith(own) else troubles.append(request.url))
+            page.goto(f"{own}{path}{'&' if '?' in path else '?'}token={TOKEN}")
+            return page
+
+        yield open_page
+    assert troubles == []

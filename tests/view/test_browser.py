@@ -1,0 +1,144 @@
+"""The pages in a real browser: keys, filters in the address, light and dark, narrow and wide, readable by everybody."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from longmemeval.settings import Folders
+from tests.report.report_runs import hostile_run, three_runs
+from tests.view.conftest import Scheme, Visit
+
+THREE = "run=good&run=good-again&run=bad&judge=strict"
+PAGES = ("/runs", f"/compare?{THREE}", f"/questions?{THREE}&show=all", "/live", f"/compare/pictures?{THREE}")
+AXE = Path(__file__).parent / "axe" / "axe.min.js"
+
+
+@pytest.fixture(scope="module")
+def where(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+    return three_runs(tmp_path_factory.mktemp("view"))
+
+
+def ready(page: Page) -> Page:
+    page.wait_for_selector("html[data-ready=matrix]")
+    return page
+
+
+def rows(page: Page) -> list[str]:
+    return page.locator(".grid tbody th").all_inner_texts()
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+@pytest.mark.parametrize("width", [390, 1920])
+def test_pages_fit_and_nothing_is_serious_to_axe(where: Folders, visit: Visit, width: int, scheme: Scheme) -> None:
+    for path in PAGES:
+        page = visit(where, path, width=width, scheme=scheme)
+        page.wait_for_load_state("load" if path == "/live" else "networkidle")
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, path
+        assert serious(page) == [], path
+
+
+def serious(page: Page) -> list[str]:
+    """What axe finds serious or worse; it is run from outside, as the policy lets no page of ours load it."""
+    page.evaluate(AXE.read_text(encoding="utf-8"))
+    found: dict[str, Any] = page.evaluate("axe.run({resultTypes: ['violations']})")
+    return [
+        f"{one['id']}: {one['nodes'][0]['html'][:200]} {one['nodes'][0]['failureSummary'][:300]}"
+        for one in found["violations"]
+        if one["impact"] in ("serious", "critical")
+    ]
+
+
+def test_axe_finds_what_is_wrong(where: Folders, visit: Visit) -> None:
+    """The control of the test above."""
+    page = visit(where, "/runs")
+    page.evaluate("document.querySelector('main').append(document.createElement('button'))")
+    assert any(one.startswith("button-name") for one in serious(page))
+
+
+def test_keys_choose_questions_and_the_address_says_so(where: Folders, visit: Visit) -> None:
+    page = ready(visit(where, f"/questions?{THREE}"))
+    assert len(rows(page)) == 11  # They differ on all but the one nobody gets right.
+    page.keyboard.press("a")
+    assert len(rows(page)) == 1
+    assert "show=wrong" in page.url
+    page.keyboard.press("l")
+    page.locator("select").nth(1).select_option("good-again")
+    assert len(rows(page)) == 8
+    assert "of=good-again" in page.url
+    page.reload()
+    assert len(rows(ready(page))) == 8
+    page.keyboard.press("g")
+    assert len(rows(page)) == 1
+    page.keyboard.press("0")
+    page.keyboard.press("/")
+    page.keyboard.type("nothing has these words")
+    expect(page.locator(".grid tbody")).to_contain_text("No question is like that")
+    assert "q=nothing" in page.url
+
+
+def test_repeats_are_one_column_until_unfolded(where: Folders, visit: Visit) -> None:
+    page = ready(visit(where, f"/questions?{THREE}&show=all"))
+    assert page.locator(".grid tbody tr").first.locator(".cell").all_inner_texts()[0] == "2/2"
+    assert page.locator(".grid thead th").count() == 5
+    page.get_by_role("button", name="fold repeats").click()
+    assert page.locator(".grid thead th").count() == 6
+
+
+def test_everything_can_be_reached_by_keys_alone(where: Folders, visit: Visit) -> None:
+    page = ready(visit(where, f"/questions?{THREE}&show=all"))
+    for _ in range(3):
+        page.keyboard.press("j")
+    assert page.locator("tr[aria-current=true]").get_attribute("data-at") == "3"
+    page.keyboard.press("k")
+    assert page.locator("tr[aria-current=true]").get_attribute("data-at") == "2"
+    page.keyboard.press("?")
+    expect(page.locator("#keys")).to_be_visible()
+    assert "next that differs" in page.locator("#key-list").inner_text()
+    page.keyboard.press("Escape")
+    expect(page.locator("#keys")).to_be_hidden()
+    page.keyboard.press("b")
+    page.wait_for_url("**run=good-again&run=bad&run=good*")
+
+
+def test_runs_are_chosen_and_compared(where: Folders, visit: Visit) -> None:
+    page = visit(where, "/runs?judge=strict")
+    for run in ("good", "bad"):
+        page.get_by_label(f"Choose {run}", exact=True).check()
+    page.get_by_label("Compare with bad", exact=True).check()
+    page.get_by_role("button", name="Compare the chosen runs").click()
+    expect(page.locator("#verdict")).to_contain_text("good is better than bad")
+    page.locator("#pictures .card").first.wait_for()
+    page.locator("select[name=baseline]").select_option("good")
+    expect(page.locator("#verdict")).to_contain_text("bad is worse than good")
+    page.go_back()
+    expect(page.locator("#verdict")).to_contain_text("good is better than bad")
+
+
+def test_hostile_texts_harm_nobody(tmp_path: Path, visit: Visit) -> None:
+    where = hostile_run(tmp_path)
+    for path in ("/runs", "/compare", "/questions", "/live"):
+        page = visit(where, path)
+        page.wait_for_load_state("load" if path == "/live" else "networkidle")
+        assert page.evaluate("window.harmed") is None
+    page = visit(where, "/questions?show=all")
+    assert "onerror" in ready(page).locator(".grid tbody").inner_text()
+
+
+def test_a_run_is_followed_to_its_end(tmp_path: Path, visit: Visit) -> None:
+    where = three_runs(tmp_path)
+    run = where.results_dir / "bad" / "run.json"
+    answers = where.results_dir / "bad" / "answers.jsonl"
+    whole, lines = run.read_text(), answers.read_bytes().splitlines(keepends=True)
+    run.write_text(whole.replace('"status": "completed"', '"status": "interrupted"'))
+    answers.write_bytes(b"".join(lines[:5]))
+    page = visit(where, "/live")
+    page.wait_for_selector("html[data-ready=live]")
+    expect(page.locator("#work tbody")).to_contain_text("5 of 12")
+    with answers.open("ab") as file:
+        file.write(b"".join(lines[5:]))
+    expect(page.locator("#work tbody")).to_contain_text("12 of 12")
+    run.write_text(whole)
+    expect(page.locator("#head")).to_have_text("Nothing is under way")
+    expect(page.locator("#work tbody")).to_contain_text("completed")
