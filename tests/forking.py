@@ -10,7 +10,9 @@ import faulthandler
 import gc
 import os
 import runpy
+import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -20,9 +22,11 @@ from contextlib import suppress
 from functools import cache
 from importlib import import_module
 from itertools import count
-from multiprocessing.connection import Connection, Pipe
+from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
 from typing import NoReturn
+
+from longmemeval.core.locks import locked
 
 LIBRARIES = (
     "litellm",
@@ -43,6 +47,10 @@ DATABASES = frozenset({"falkordb", "ladybug", "lancedb", "postgres", "qdrant"})
 
 Request = tuple[list[str], str, dict[str, str], bool, str, str]
 """Arguments, folder, environment, whether it ends quickly, files for standard output and standard error."""
+
+
+_PROCESSES: list["subprocess.Popen[bytes]"] = []
+"""Those that commands are forked from, begun here; they may go on when this process has ended."""
 
 
 class Forked:
@@ -80,28 +88,24 @@ class Forked:
 
 
 class Server:
-    """The process that commands are forked from; it ends with this one.
+    """The process that commands are forked from; it ends with the last process that uses it.
 
     Args:
         python: its interpreter; None: the one of this process.
+        shared: a folder with a short name: whoever names the same one uses the same process; None: it is for this one.
         environment: what is read when libraries are imported.
     """
 
-    def __init__(self, python: Path | None = None, **environment: str) -> None:
-        ours, theirs = Pipe()
-        root = str(Path(__file__).resolve().parents[1])
-        self._process = subprocess.Popen(
-            [python or sys.executable, "-m", "tests.forking", str(theirs.fileno())],
-            pass_fds=[theirs.fileno()],
-            cwd=root,
-            env=os.environ | {"PYTHONPATH": root, "NO_COLOR": "1"} | environment,
-            start_new_session=True,
-        )
-        theirs.close()
-        self._connection = ours
+    def __init__(self, python: Path | None = None, *, shared: Path | None = None, **environment: str) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="longmemeval-commands-")
         self._numbers = count()
         self._ended: dict[int, int] = {}
+        if shared is None:
+            self._connection = _begun(python, None, environment)
+            return
+        shared.mkdir(exist_ok=True)
+        with locked(shared / "lock", wait=True):
+            self._connection = _joined(shared / "socket") or _begun(python, shared / "socket", environment)
 
     def streams(self) -> tuple[str, str]:
         """Files for standard output and standard error of the next command."""
@@ -125,10 +129,48 @@ class Server:
         return self._ended.pop(pid, None)
 
 
+def _joined(address: Path) -> Connection | None:
+    """Return a connection to the process that listens there; None if there is none."""
+    connected = socket.socket(socket.AF_UNIX)
+    try:
+        connected.connect(str(address))
+    except OSError:
+        connected.close()
+        return None
+    return Connection(connected.detach())
+
+
+def _begun(python: Path | None, address: Path | None, environment: dict[str, str]) -> Connection:
+    """Begin a process, which listens at an address if there is one, and return the connection to it."""
+    ours, theirs = Pipe()
+    root = str(Path(__file__).resolve().parents[1])
+    handed = [theirs.fileno()]
+    if address:
+        # From now on others can connect; they wait until it has imported everything.
+        address.unlink(missing_ok=True)
+        listening = socket.socket(socket.AF_UNIX)
+        listening.bind(str(address))
+        listening.listen()
+        handed.append(listening.detach())
+    process = subprocess.Popen(
+        [python or sys.executable, "-m", "tests.forking", *map(str, handed)],
+        pass_fds=handed,
+        cwd=root,
+        env=os.environ | {"PYTHONPATH": root, "NO_COLOR": "1"} | environment,
+        start_new_session=True,
+    )
+    _PROCESSES.append(process)
+    theirs.close()
+    for number in handed[1:]:
+        os.close(number)
+    return ours
+
+
 @cache
 def server() -> Server:
-    """The one of this test session."""
-    return Server()
+    """The one of this test session, for all its workers."""
+    session = os.environ.get("PYTEST_XDIST_TESTRUNUID")
+    return Server(shared=Path(tempfile.gettempdir(), f"longmemeval-{session[:8]}") if session else None)
 
 
 def start_forked(
@@ -145,26 +187,39 @@ def start_forked(
     return Forked(source, (arguments, str(cwd), environment, quickly, *source.streams()))
 
 
-def _serve(connection: Connection) -> None:
-    """Fork a command for every request, until whoever asks is gone."""
-    under_way: set[int] = set()
-    while True:
-        try:
-            request = connection.recv() if connection.poll(0.002 if under_way else None) else None
-        except EOFError:
-            return
-        if request is not None:
+def _serve(connection: Connection, listening: socket.socket | None) -> None:
+    """Fork a command for every request, until all who may ask are gone."""
+    asking = [connection]
+    under_way: dict[int, Connection] = {}
+    while asking:
+        for ready in wait([*asking, *([listening] if listening else [])], 0.002 if under_way else None):
+            if isinstance(ready, socket.socket):
+                asking.append(Connection(ready.accept()[0].detach()))
+                continue
+            assert isinstance(ready, Connection)
+            try:
+                request = ready.recv()
+            except (EOFError, OSError):
+                asking.remove(ready)
+                continue
             pid = os.fork()
             if pid == 0:
-                connection.close()
+                for one in asking:
+                    one.close()
+                if listening:
+                    listening.close()
                 _become(request)
-            under_way.add(pid)
-            connection.send(("begun", pid, 0))
+            under_way[pid] = ready
+            _tell(ready, "begun", pid, 0)
         for pid in list(under_way):
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
-                under_way.remove(pid)
-                connection.send(("ended", pid, os.waitstatus_to_exitcode(status)))
+                _tell(under_way.pop(pid), "ended", pid, os.waitstatus_to_exitcode(status))
+
+
+def _tell(connection: Connection, *said: object) -> None:
+    with suppress(OSError):  # Whoever asked may be gone.
+        connection.send(said)
 
 
 def _become(request: Request) -> NoReturn:
@@ -231,4 +286,7 @@ def _load() -> None:
 
 if __name__ == "__main__":
     _load()
-    _serve(Connection(int(sys.argv[1])))
+    listener = socket.socket(fileno=int(sys.argv[2])) if len(sys.argv) > 2 else None
+    _serve(Connection(int(sys.argv[1])), listener)
+    if listener:
+        shutil.rmtree(Path(listener.getsockname()).parent, ignore_errors=True)
