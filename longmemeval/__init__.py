@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from longmemeval.llm.rates.limits import RateLimits
     from longmemeval.memory.engram import Engram
     from longmemeval.pipeline.batches.options import BatchOptions
+    from longmemeval.pipeline.claims.attempt import try_claim
     from longmemeval.pipeline.compare.comparison import Comparison
     from longmemeval.pipeline.evaluate.options import EvaluateOptions
     from longmemeval.pipeline.objects.data import Data, load_dataset
@@ -87,6 +88,7 @@ _HOMES = {
     "runs": "pipeline.objects.run",
     "sign": "pipeline.objects.more_verbs",
     "sweep": "pipeline.sweep.sweep",
+    "try_claim": "pipeline.claims.attempt",
     "verify": "pipeline.objects.more_verbs",
     "write_report": "report.write",
 }
@@ -132,6 +134,7 @@ __all__ = [
     "runs",
     "sign",
     "sweep",
+    "try_claim",
     "verify",
     "write_report",
 ]

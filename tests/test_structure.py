@@ -194,6 +194,7 @@ RUN_VERBS = {
     "longmemeval.pipeline.objects.running",
     "longmemeval.pipeline.objects.verbs",
     "longmemeval.pipeline.run.repeats",
+    "longmemeval.pipeline.claims.attempt",
     "longmemeval.pipeline.demo",
     "longmemeval.pipeline.probe.probe",
     "longmemeval.pipeline.run.counted_prompts",

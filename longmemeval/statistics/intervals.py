@@ -1,6 +1,7 @@
 """Intervals of means of labels or scores, over questions with haystacks of their own or shared ones."""
 
 from collections.abc import Sequence
+from math import hypot
 from typing import Literal
 
 from longmemeval.statistics.resampling import bootstrap_mean, share_haystacks
@@ -51,3 +52,28 @@ def score_interval(scores: Sequence[float], clusters: Sequence[str]) -> tuple[fl
     if len(set(scores)) < 2:
         return wilson_interval(round(sum(scores)), len(scores))
     return bootstrap_mean(scores, clusters)
+
+
+def shifted_interval(
+    mean: float,
+    interval: tuple[float, float],
+    reference: float,
+    reference_interval: tuple[float, float] | None = None,
+) -> tuple[float, float]:
+    """Return the interval of `mean` less a reference figure.
+
+    With an interval of its own the reference is taken to be independent, and the two intervals are put together by the
+    square-and-add rule (Newcombe 1998, Statistics in Medicine 17:873-890, method 10; for any two intervals Zou and
+    Donner 2008, 27:1693-1702). Without one it is a constant.
+
+    Args:
+        mean: the figure measured.
+        interval: of that figure.
+        reference: the figure it is compared with.
+        reference_interval: None: the reference has no error of its own.
+    """
+    low, high = reference_interval or (reference, reference)
+    difference = mean - reference
+    below = hypot(mean - interval[0], high - reference)
+    above = hypot(interval[1] - mean, reference - low)
+    return difference - below, difference + above

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Sequence
-from math import fsum, sqrt
+from math import ceil, fsum, sqrt
 from statistics import NormalDist
 
 from longmemeval.statistics.resampling import share_haystacks, smallest_p
@@ -107,6 +107,28 @@ def minimum_detectable_difference(
     # The quadratic equation in d has the root slope * √discordant, and slope² where the discordant share is d itself.
     slope = (z_alpha * sqrt(independent) + z_power * sqrt(room)) / (independent + z_power**2)
     return min(1.0, max(slope * sqrt(discordant), slope**2))
+
+
+def questions_to_tell(
+    difference: float, variance: float, *, other_error: float = 0.0, power: float = 0.8, alpha: float = ALPHA
+) -> int | None:
+    """Return the fewest questions whose mean shows a true difference from another figure with probability `power`.
+
+    The normal approximation (Fleiss, Levin and Paik 2003, section 2.4) with the standard error of the other figure
+    added to that of the mean: n = variance / ((d / (z(1 - alpha/2) + z(power)))² - error²).
+
+    Args:
+        difference: d, a fraction above 0.
+        variance: of the credit of one question, as far as haystacks are shared more than it seems.
+        other_error: standard error of the other figure; 0: it has none.
+        power: probability of showing the difference.
+        alpha: two-sided level.
+
+    Returns:
+        None: no number does, since the other figure alone is less certain than that.
+    """
+    room = (difference / (_quantile(1 - alpha / 2, None) + _quantile(power, None))) ** 2 - other_error**2
+    return ceil(variance / room) if room > 0 else None
 
 
 def _quantile(share: float, haystacks: int | None) -> float:

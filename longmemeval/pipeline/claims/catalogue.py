@@ -11,11 +11,13 @@ from msgspec import Struct
 from pydantic import BaseModel, ValidationError
 
 from longmemeval.benchmarks.specs import BENCHMARK_SPECS
+from longmemeval.core.text.figures import listed
 from longmemeval.core.text_files import UnreadableError, load_yaml, read_text
 from longmemeval.errors import DataError, HarnessError, nearest
 from longmemeval.pipeline.claims.schema import ClaimFile, ClaimSettings, Row, Source
 from longmemeval.plugins import CLAIMS, Registry
 
+_YAML = ".yaml"
 CLAIM_FOLDERS = Registry(CLAIMS, "folder of claims", Path)
 """Folders of YAML files; other packages register theirs as a `pathlib.Path`."""
 
@@ -71,21 +73,24 @@ def all_claims() -> tuple[Claim, ...]:
 
 
 def claim_named(identifier: str) -> Claim:
-    """Return a claim by its id, or by a part of it that only one has.
+    """Return a claim by its id, or by a part of it that only one has; of a file of yours as `FILE.yaml/ROW`.
 
     Raises:
         HarnessError: none or several have it; names the nearest.
     """
-    claims = all_claims()
-    fitting = [one for one in claims if one.id == identifier] or [one for one in claims if identifier in one.id]
+    file, _, row = (identifier, "", "") if identifier.endswith(_YAML) else identifier.rpartition("/")
+    own = file.endswith(_YAML)
+    claims, name = (claims_of(Path(file)), row) if own else (all_claims(), identifier)
+    fitting = [one for one in claims if name in (one.id, one.id.rpartition("/")[2])]
+    fitting = fitting or [one for one in claims if name in one.id]
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
-        shown = ", ".join(one.id for one in fitting[:5]) + (" and more" if len(fitting) > 5 else "")
+        shown = listed([one.id for one in fitting], 5)
         raise HarnessError(f"{len(fitting)} claims are called '{identifier}'", fix=f"Name one of them: {shown}")
     raise HarnessError(
         f"There is no claim '{identifier}'",
-        fix=f"{nearest(identifier, [one.id for one in claims])}. `longmemeval claims list` names all",
+        fix=f"{nearest(name, [one.id for one in claims])}. `longmemeval claims list` names all",
     )
 
 
@@ -96,7 +101,7 @@ def claims_in(folder: Path) -> tuple[Claim, ...]:
     Raises:
         DataError: one is not as `schema.py` says, or has an id twice; names file and field.
     """
-    return tuple(claim for path in sorted(folder.glob("*.yaml")) for claim in claims_of(path))
+    return tuple(claim for path in sorted(folder.glob(f"*{_YAML}")) for claim in claims_of(path))
 
 
 def claims_of(path: Path) -> tuple[Claim, ...]:

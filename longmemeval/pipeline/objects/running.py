@@ -24,7 +24,7 @@ from longmemeval.pipeline.run.run import run as answer
 from longmemeval.results.manifest import check_run_id
 from longmemeval.settings import Folders, folders
 
-_PREPARED_FOR = "spending-prepare.jsonl"
+PREPARED_FOR = "spending-prepare.jsonl"
 """What preparing for a run cost, beside its own account: `max_cost` is the limit of both."""
 
 
@@ -82,7 +82,7 @@ def run(
     run_id = check_run_id(name or _usual_id(chosen, used, model, options, making, place))
     run_id = _another(run_id, place) if fresh else run_id
     folder = place.results_dir / run_id
-    paid_for = (folder / _PREPARED_FOR).absolute()
+    paid_for = (folder / PREPARED_FOR).absolute()
     if max_cost is not None:
         left = SpendingLimit(max_cost, spent_in(folder / SPENDING))
         making = making.replaced(spending=left, account_file=paid_for)

@@ -102,8 +102,12 @@ def estimate_run(
     selection: Selection,
     options: RunOptions,
     where: Folders,
+    judge: str | None = None,
 ) -> RunEstimate:
-    """Estimate `run` and the benchmark's own judge after it; arguments as there. Nothing is called or written.
+    """Estimate `run` and a judge after it; arguments as there. Nothing is called or written.
+
+    Args:
+        judge: its spec; None: the benchmark's own.
 
     Raises:
         HarnessError: anything that `run` would refuse before it reads fixtures.
@@ -118,7 +122,7 @@ def estimate_run(
     answers = {name: answer for name, answer in files.answers.items() if answer.status == "ok"} if files else {}
     if options.batch:
         check_batches(model)
-    stages = run_stages(setup, RunQuestions(manifest, dataset), answers, [_own_judge(setup, files)])
+    stages = run_stages(setup, RunQuestions(manifest, dataset), answers, [_judge(setup, files, judge)])
     answering = next(one for one in stages if one.name == ANSWERS)
     preparation, notes = _preparation(setup, chosen, selection)
     left = sum(question.question_id not in answers for question in chosen)
@@ -134,10 +138,10 @@ def estimate_run(
     )
 
 
-def _own_judge(setup: RunSetup, files: RunFiles | None) -> JudgeToAsk:
-    """Return the benchmark's own judge."""
+def _judge(setup: RunSetup, files: RunFiles | None, named: str | None) -> JudgeToAsk:
+    """Return the judge that is named, or the benchmark's own."""
     benchmark, reached, data_dir = benchmark_of(setup.dataset), setup.options.model_options, setup.where.data_dir
-    spec = benchmark.default_judge
+    spec = named or benchmark.default_judge
 
     def load(factory: Callable[[str], ChatModel]) -> Judge:
         return load_judge(spec, factory, benchmark=benchmark, options=reached, data_dir=data_dir)

@@ -6,10 +6,13 @@ from typing import Any
 import msgspec
 
 from longmemeval.core.tables.table import Column, Table, tabulate
-from longmemeval.core.text.figures import UNKNOWN, count_of, in_percent, percent
+from longmemeval.core.text.figures import UNKNOWN, count, count_of, in_dollars, in_percent, percent, span
+from longmemeval.pipeline.claims.attempt import Attempt
 from longmemeval.pipeline.claims.catalogue import Claim
+from longmemeval.pipeline.claims.cost import answering_cost
 from longmemeval.pipeline.claims.schema import ClaimSettings
 from longmemeval.pipeline.claims.state import State
+from longmemeval.pipeline.claims.verdict import figures
 
 _Row = tuple[Claim, State]
 _UNSHOWN = ("get", "prompt_tokens")
@@ -47,8 +50,22 @@ def claim_lines(claim: Claim, state: State) -> Iterator[str | Table]:
     if claim.assumed:
         yield _pairs("Where the source says nothing", "what", "assumed", claim.assumed)
     yield from (f"Deviates: {line}." for line in claim.deviations)
+    if (cost := answering_cost(claim)) is not None:
+        dollars, tokens = span(cost.dollars, cost.work.dollars, in_dollars), cost.work.prompt_tokens or 0
+        each = count(tokens / (cost.work.calls or 1))
+        yield f"Cost of the answers: {dollars}, by prompts of {each} tokens; `claims try --dry-run` counts them."
     yield f"To try it: {state.cannot}" if state.cannot else f"To try it: {state.told}."
     yield from (f"  {need.fix}." for need in state.needs)
+
+
+def attempt_lines(done: Attempt) -> Iterator[str]:
+    """Yield what comes of trying a claim, the verdict first, then every deviation."""
+    text = done.verdict.text
+    yield f"{text[0].upper()}{text[1:]}."
+    yield figures(done.verdict)
+    yield from (f"Deviates: {line}." for line in done.deviations)
+    yield from (f"Assumed: {line}." for line in done.assumed)
+    yield f"Run: {done.run}."
 
 
 def claimed(claim: Claim) -> str:

@@ -4,12 +4,16 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from longmemeval.cli.next_step import command_line
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import Verbs
-from longmemeval.cli.output import out, print_answer, print_json, print_table
-from longmemeval.core.options import OUTPUT, WHAT, Flag
+from longmemeval.cli.options.progress import Shown
+from longmemeval.cli.output import err, out, print_answer, print_json, print_table, printable
+from longmemeval.core.defaults import CONCURRENCY
+from longmemeval.core.options import MODEL, OUTPUT, WHAT, Flag, Group
 from longmemeval.core.text.figures import count_of
+from longmemeval.llm.options import Concurrency, MaxCost, ModelOptions
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -23,7 +27,9 @@ app = typer.Typer(
     epilog="longmemeval claims list --benchmark personamem",
 )
 
-Name = Annotated[str, Flag(metavar="ID", help="An id from `claims list`, or a part that only one has.", argument=True)]
+Name = Annotated[
+    str, Flag(metavar="ID", help="An id from `claims list`, a part that only one has, or FILE.yaml/ROW.", argument=True)
+]
 
 
 def list_claims(
@@ -86,6 +92,56 @@ def show_claim(name: Name, data_dir: shared.DataDir = None, as_json: shared.Json
         out.next(f"longmemeval claims try {claim.id}")
 
 
+def try_claim(
+    name: Name,
+    places: shared.Places,
+    rates: shared.Rates,
+    shown: Shown,
+    model_options: Annotated[ModelOptions, Group()],
+    sample: Annotated[int | None, Flag(WHAT, "N", "Only N of its questions, stratified by type.", minimum=1)] = None,
+    seed: Annotated[int, Flag(metavar="N", help="Seed of --sample.")] = 0,
+    model: Annotated[str | None, Flag(MODEL, "MODEL", "Another answering model: a deviation.")] = None,
+    judge: Annotated[str | None, Flag(MODEL, "JUDGE", "Another judge: a deviation.")] = None,
+    dataset: Annotated[str | None, shared.dataset_option("Where the data is, if not in the data folder.")] = None,
+    concurrency: Concurrency = CONCURRENCY,
+    max_cost: MaxCost = None,
+    dry_run: shared.DryRun = False,
+    as_json: shared.Json = False,
+) -> None:
+    """Make the run that a claim describes, grade it, and say what comes of it.
+
+    The claimed figure beside the measured one, the interval of the difference, and every deviation.
+    """
+    from msgspec import structs
+
+    from longmemeval.cli.estimates import show_run
+    from longmemeval.pipeline.claims.attempt import Changes, ClaimTrial
+    from longmemeval.report.tables.claims import attempt_lines
+
+    shown.apply()
+    where = places.folders()
+    reached = structs.replace(model_options, rates=rates.rates(where))
+    changes = Changes(sample, seed, model, judge, dataset)
+    trial = ClaimTrial(name, changes, model_options=reached, where=where)
+    if dry_run:
+        estimate = trial.estimate()
+        if as_json:
+            print_json(estimate)
+        else:
+            show_run(estimate)
+        return
+    done = trial.attempt(
+        max_cost=max_cost.dollars if max_cost else None,
+        concurrency=concurrency,
+        tell=lambda line: err.print(printable(line)),
+    )
+    if as_json:
+        print_json(done)
+    else:
+        print_answer(attempt_lines(done))
+        out.next(command_line("verify", done.run, places=places))
+
+
 def _counts(found: "list[tuple[Claim, State]]", folder: "Path") -> str:
     """Return how many claims there are, from how many sources, and how many can be tried, in a sentence."""
     sources = {(claim.source.title, claim.source.table) for claim, _ in found}
@@ -98,4 +154,5 @@ def _counts(found: "list[tuple[Claim, State]]", folder: "Path") -> str:
 
 
 add_verb(app, "list", list_claims, example="longmemeval claims list --benchmark personamem", all_options=False)
+add_verb(app, "try", try_claim, example="longmemeval claims try longest-option --sample 100")
 add_verb(app, "show", show_claim, example="longmemeval claims show longest-option", all_options=False)

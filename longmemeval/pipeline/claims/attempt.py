@@ -1,0 +1,305 @@
+"""Try a claim: make the run that it describes, grade it, and set what comes out beside what was claimed."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import msgspec
+from msgspec import Struct, structs
+
+from longmemeval.benchmarks.registry import load_dataset
+from longmemeval.benchmarks.retrieval_protocols import OfficialRanking
+from longmemeval.benchmarks.specs import benchmark_of
+from longmemeval.core.defaults import CONCURRENCY
+from longmemeval.core.files import safe_name, sha256_bytes
+from longmemeval.core.secrets.redaction import public_url
+from longmemeval.errors import HarnessError
+from longmemeval.llm.costs.spending import SPENDING, spent_in
+from longmemeval.llm.options import ModelOptions, SpendingLimit
+from longmemeval.pipeline.claims.catalogue import Claim, claim_named
+from longmemeval.pipeline.claims.schema import ClaimSettings
+from longmemeval.pipeline.claims.state import place_of, state_of
+from longmemeval.pipeline.claims.verdict import ClaimVerdict, Measured, verdict_on
+from longmemeval.pipeline.evaluate.evaluate import evaluate
+from longmemeval.pipeline.evaluate.options import EvaluateOptions
+from longmemeval.pipeline.objects.data import Data
+from longmemeval.pipeline.objects.memory import Memory
+from longmemeval.pipeline.objects.running import PREPARED_FOR, run
+from longmemeval.pipeline.prepare.options import PrepareOptions
+from longmemeval.pipeline.prepare.prepare import prepare
+from longmemeval.pipeline.retrieval.options import RetrievalOptions
+from longmemeval.pipeline.retrieval.retrieve import retrieve
+from longmemeval.pipeline.run.estimate import RunEstimate, estimate_run
+from longmemeval.pipeline.run.request import run_request
+from longmemeval.pipeline.run.run import RunOptions
+from longmemeval.reading.options import ReadingOptions
+from longmemeval.results.manifest import differences
+from longmemeval.settings import Folders, folders
+
+
+@dataclass(frozen=True)
+class Changes:
+    """How an attempt may differ from the claim; each difference is a deviation."""
+
+    sample: int | None = None
+    seed: int = 0
+    model: str | None = None
+    judge: str | None = None
+    dataset: str | Path | None = None
+    """Where the data is, if not in the data folder or under another name."""
+
+
+class Attempt(Struct, frozen=True):
+    """A claim that was tried."""
+
+    claim: str
+    run: str
+    verdict: ClaimVerdict
+    deviations: tuple[str, ...]
+    """Where the attempt differs from what the source did, a line each."""
+    assumed: tuple[str, ...]
+    """What the source leaves open, and what was taken, a line each."""
+
+
+class ClaimTrial:
+    """A claim with what is needed to try it.
+
+    Args:
+        claim: or its id.
+        changes: what is done in another way than the claim says.
+        model_options: how models are reached.
+        where: the folders; None: from the environment.
+
+    Raises:
+        HarnessError: there is no such claim, it cannot be tried, or its data is not here.
+    """
+
+    def __init__(
+        self,
+        claim: Claim | str,
+        changes: Changes = Changes(),
+        *,
+        model_options: ModelOptions = ModelOptions(),
+        where: Folders | None = None,
+    ) -> None:
+        self.claim = claim_named(claim) if isinstance(claim, str) else claim
+        self.where = where or folders()
+        self._changes, self._reached = changes, model_options
+        state = state_of(self.claim, self.where.data_dir)
+        settings = self.claim.settings
+        if settings is None or state.cannot:
+            raise HarnessError(f"The claim '{self.claim.id}' cannot be tried: {state.cannot}", where=self.claim.id)
+        named = {"model": changes.model, "judge": changes.judge}
+        self.settings = settings.model_copy(update={name: value for name, value in named.items() if value})
+        self.data = self._chosen(settings)
+        self.memory = Memory(self.settings.memory, **self.settings.parameters)
+
+    def estimate(self) -> RunEstimate:
+        """Estimate what trying the claim costs; nothing is called or written.
+
+        Raises:
+            HarnessError: no model answers, so that there is nothing to pay.
+        """
+        if self.settings.measure:
+            raise HarnessError("A claim about what is found calls no answering model", where=self.claim.id)
+        return estimate_run(
+            self.data.dataset,
+            self.memory.configuration,
+            self.settings.model,
+            selection=self.data.selection,
+            options=self._run_options(),
+            where=self.where,
+            judge=self.settings.judge or None,
+        )
+
+    def attempt(
+        self,
+        *,
+        max_cost: float | None = None,
+        concurrency: int = CONCURRENCY,
+        tell: Callable[[str], None] | None = None,
+    ) -> Attempt:
+        """Prepare what is missing, answer, grade and compare; what is done already is used again.
+
+        Args:
+            max_cost: the most that preparing, answering and grading may cost, US dollars, all starts together.
+            concurrency: calls in flight at one time.
+            tell: receives notes.
+
+        Raises:
+            HarnessError: as of `run`, `evaluate` and `retrieve`.
+        """
+        made, measured = (
+            self._ranked(max_cost, tell) if self.settings.measure else self._answered(max_cost, concurrency, tell)
+        )
+        return Attempt(
+            claim=self.claim.id,
+            run=made,
+            verdict=verdict_on(self.claim, measured),
+            deviations=(*self._differences(measured.n), *self.claim.deviations),
+            assumed=tuple(f"{what}: {taken}" for what, taken in self.claim.assumed.items()),
+        )
+
+    def _chosen(self, settings: ClaimSettings) -> Data:
+        """Return the data with the claim's questions, or a sample of them."""
+        place = self._changes.dataset or place_of(settings, self.where.data_dir)
+        data = Data(load_dataset(place, self.where.data_dir))
+        if settings.types:
+            data = data.where(type=settings.types)
+        if settings.haystacks:
+            about = [one.question_id for one in data.questions if one.haystack_id in settings.haystacks]
+            data = data.where(question_id=about)
+        count = self._changes.sample
+        return data if count is None else data.sample(count, seed=self._changes.seed)
+
+    def _answered(
+        self, max_cost: float | None, concurrency: int, tell: Callable[[str], None] | None
+    ) -> tuple[str, Measured]:
+        done = run(
+            self.data,
+            self.memory,
+            self.settings.model,
+            max_cost=max_cost,
+            concurrency=concurrency,
+            options=structs.replace(self._run_options(), tell=tell),
+            prepare_options=self._prepare_options(),
+            where=self.where,
+        )
+        paid = sum(spent_in(done.files.folder / name) for name in (SPENDING, PREPARED_FOR))
+        graded = evaluate(
+            done.id,
+            options=EvaluateOptions(
+                judge=self.settings.judge or None,
+                model_options=self._reached,
+                concurrency=concurrency,
+                spending=None if max_cost is None else SpendingLimit(max_cost, paid),
+                tell=tell,
+            ),
+            where=self.where,
+        )
+        return done.id, Measured(graded.score, graded.interval, graded.metrics.overall.n)
+
+    def _ranked(self, max_cost: float | None, tell: Callable[[str], None] | None) -> tuple[str, Measured]:
+        settings, dataset = self.settings, self.data.dataset
+        official = benchmark_of(dataset).official_retrieval if settings.protocol == "official" else None
+        making = self._prepare_options()
+        limit = None if max_cost is None else SpendingLimit(max_cost)
+        own_corpus = isinstance(official, OfficialRanking)
+        if not own_corpus:
+            prepare(
+                dataset,
+                [self.memory.configuration],
+                selection=self.data.selection,
+                options=making.replaced(spending=limit),
+                where=self.where,
+            )
+        report = retrieve(
+            dataset,
+            [self.memory.configuration],
+            selection=self.data.selection,
+            options=RetrievalOptions(
+                protocol=settings.protocol,
+                granularity=settings.granularity,
+                measures=() if official else (settings.measure,),
+                prepared=making.name,
+                embedder=making.embedder if own_corpus else None,
+                run_id=self._run_id(),
+                model_options=self._reached,
+                spending=limit,
+                tell=tell,
+            ),
+            where=self.where,
+        )
+        means = [one.measures[settings.measure] for one in report.runs[0].results if settings.measure in one.measures]
+        # An official protocol may score over several denominators: that of the claim, if it is among them.
+        means.sort(key=lambda one: one.n + one.undefined != self.claim.n)
+        if not means or means[0].mean is None:
+            raise HarnessError(f"The rankings have no {settings.measure}", where=report.runs[0].run_id)
+        found = means[0]
+        return report.runs[0].run_id, Measured(found.mean or 0.0, found.interval or (0.0, 1.0), found.n)
+
+    def _run_id(self) -> str:
+        """Return the id of the rankings: readable, with a hash of all that decides them; measures share a run."""
+        ids = [question.question_id for question in self.data.questions]
+        decisive = [self.settings.model_dump(exclude={"measure"}), self.data.dataset.content_sha256, ids]
+        digest = sha256_bytes(msgspec.json.encode(decisive, order="sorted"))[:8]
+        name = safe_name(f"claim_{self.data.name}_{self.memory.name}".replace("/", "-").replace(":", "-"))
+        return f"{name.replace('%', '-').replace('~', '-')[:100]}_{digest}"
+
+    def _prepare_options(self) -> PrepareOptions:
+        """Return how it is prepared: under a name of its own unless by the usual options."""
+        given = self.settings.prepare
+        name = f"claims-{sha256_bytes(msgspec.json.encode(given, order='sorted'))[:8]}" if given else "default"
+        return PrepareOptions(name=name, api_base=self._reached.api_base, rates=self._reached.rates, **given)
+
+    def _run_options(self) -> RunOptions:
+        """Return the options of the run, as `run` reads them from a command line."""
+        return run_request(
+            str(self._changes.dataset or place_of(self.settings, self.where.data_dir)),
+            self.settings.memory,
+            self.settings.model,
+            parameters=(),
+            selection=self.data.selection,
+            reading=ReadingOptions(**self.settings.reading),
+            options=RunOptions(
+                protocol=self.settings.protocol,
+                prepared=self._prepare_options().name,
+                model_options=self._reached,
+            ),
+            where=self.where,
+        ).options
+
+    def _differences(self, n: int) -> list[str]:
+        """Return what differs from the claim because it was asked for, a line each."""
+        claimed = _decisive(self.claim.settings or self.settings, self.claim.n, None)
+        here = _decisive(self.settings, n if self.claim.n else None, self._reached.api_base)
+        known = self.claim.catalogue
+        if known and self.data.name not in known:
+            claimed, here = claimed | {"data": " or ".join(known)}, here | {"data": self.data.name}
+        return differences(claimed, here, template="claimed {old}, here {new}")
+
+
+def _decisive(settings: ClaimSettings, n: int | None, address: str | None) -> dict[str, Any]:
+    return {
+        "model": settings.model,
+        "judge": settings.judge,
+        "questions": n,
+        "models served at": public_url(address) if address else "their providers",
+    }
+
+
+def try_claim(
+    claim: Claim | str,
+    *,
+    sample: int | None = None,
+    seed: int = 0,
+    model: str | None = None,
+    judge: str | None = None,
+    dataset: str | Path | None = None,
+    max_cost: float | None = None,
+    concurrency: int = CONCURRENCY,
+    model_options: ModelOptions = ModelOptions(),
+    where: Folders | None = None,
+) -> Attempt:
+    """Try a published figure: prepare, answer and grade as it says, and say what may be said of it.
+
+    Args:
+        claim: its id, as `longmemeval claims list` shows it.
+        sample: only so many of its questions, stratified by type.
+        seed: of the sample.
+        model: another answering model: a deviation.
+        judge: another judge: a deviation.
+        dataset: where the data is, if not in the data folder.
+        max_cost: the most that preparing, answering and grading may cost, US dollars; None: no limit.
+        concurrency: calls in flight at one time.
+        model_options: how models are reached.
+        where: the folders; None: from the environment.
+
+    Raises:
+        HarnessError: there is no such claim, it cannot be tried, or its data is not here.
+        SpendingLimitError, EndpointDownError: the rest has to wait; the same call goes on.
+    """
+    changes = Changes(sample, seed, model, judge, dataset)
+    trial = ClaimTrial(claim, changes, model_options=model_options, where=where)
+    return trial.attempt(max_cost=max_cost, concurrency=concurrency)

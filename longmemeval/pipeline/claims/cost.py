@@ -1,0 +1,45 @@
+"""What answering a claim's questions costs, before its data is here: by the size of prompts that the source says."""
+
+from longmemeval.llm.costs.prices import price
+from longmemeval.llm.options import is_offline
+from longmemeval.llm.rates.limits import RateLimits
+from longmemeval.pipeline.claims.catalogue import Claim
+from longmemeval.pipeline.estimate.assumed import REPLY_SHARE, call_seconds
+from longmemeval.pipeline.estimate.calls import CallEstimate
+from longmemeval.pipeline.estimate.replies import ReplyStats
+from longmemeval.pipeline.estimate.stages import Pace, StageEstimate, stage
+from longmemeval.reading.options import ReadingOptions
+from longmemeval.reading.reader import reading_configuration
+
+ONE_BY_ONE = Pace(RateLimits(), 1)
+
+
+def answering_cost(claim: Claim, questions: int | None = None) -> StageEstimate | None:
+    """Return the estimate of the answers alone: grading and preparing come on top.
+
+    Args:
+        claim: the claim.
+        questions: how many of them; None: all of the claim's.
+
+    Returns:
+        None: nothing is answered by a paid model, or the number of questions or tokens is not known.
+    """
+    settings, n = claim.settings, questions or claim.n
+    if settings is None or not settings.model or is_offline(settings.model) or not n or not settings.prompt_tokens:
+        return None
+    given = ReadingOptions(**settings.reading)
+    longest = reading_configuration(given.method or "direct", max_tokens=given.max_tokens).max_tokens
+    most = price(settings.model, settings.prompt_tokens, longest)
+    tokens = n * settings.prompt_tokens
+    work = CallEstimate(
+        model=settings.model,
+        calls=n,
+        prompt_tokens=tokens,
+        completion_tokens=n * longest,
+        dollars=None if most is None else most * n,
+        basis="the source's tokens",
+        least_prompt_tokens=tokens,
+        most_prompt_tokens=tokens,
+    )
+    expected = longest * REPLY_SHARE
+    return stage("answers", work, ReplyStats(expected, call_seconds(expected), "assumed"), ONE_BY_ONE)

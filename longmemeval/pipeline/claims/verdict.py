@@ -1,0 +1,119 @@
+"""What trying a claim says of it, in words: consistent, not reproduced, or too few questions to tell."""
+
+from statistics import NormalDist
+from typing import Literal
+
+from msgspec import Struct
+
+from longmemeval.core.text.figures import bounds, count_of, in_percent, percent, signed_bounds
+from longmemeval.pipeline.claims.catalogue import Claim
+from longmemeval.statistics.intervals import shifted_interval
+from longmemeval.statistics.power import questions_to_tell
+from longmemeval.statistics.spread import wilson_interval
+
+TELLING = 0.1
+"""A claim is called consistent only where a figure that is so much off would have been seen four times of five."""
+_ROUNDED = 0.00051
+"""Differences up to half of the last digit of a figure in tenths of a percent."""
+_Z = NormalDist().inv_cdf(0.975)
+
+ClaimFinding = Literal["consistent", "not reproduced", "cannot be told"]
+
+
+class Measured(Struct, frozen=True):
+    """What was measured, as fractions between 0 and 1."""
+
+    value: float
+    interval: tuple[float, float]
+    """95 %."""
+    n: int
+    """Questions it is over."""
+
+
+class ClaimVerdict(Struct, frozen=True):
+    """The claimed figure beside the measured one."""
+
+    finding: ClaimFinding
+    text: str
+    """The finding in one sentence, without a full stop."""
+    claimed: float
+    claimed_n: int | None
+    measured: Measured
+    difference: float
+    """Measured less claimed."""
+    interval: tuple[float, float]
+    """95 % interval of it."""
+    needed: int | None
+    """Questions that would tell; None: no number would."""
+
+
+def verdict_on(claim: Claim, measured: Measured) -> ClaimVerdict:
+    """Return the verdict.
+
+    The interval of the difference is that of the measured score, less the claimed value. Where the questions are not as
+    many as the claim's, other questions may have been asked, and the sampling error of the claim is put in
+    (`shifted_interval`; its own interval is Wilson's, which for scores other than right and wrong is too wide rather
+    than too narrow, as no variable between 0 and 1 has a larger variance at a given mean). The same questions have the
+    same luck in both: there the claimed value is a constant.
+
+    `not reproduced`: the interval leaves out zero. `cannot be told`: it does not, and the questions are too few to show
+    a difference of `TELLING` with 80 % power (`questions_to_tell`, from the width of the interval measured here).
+    `consistent`: otherwise, and where as many questions give the same figure to a tenth of a percent.
+    """
+    value = claim.value or 0.0
+    others = claim.n is not None and claim.n != measured.n
+    own = wilson_interval(round(value * claim.n), claim.n) if others and claim.n else None
+    low, high = shifted_interval(measured.value, measured.interval, value, own)
+    width = (measured.interval[1] - measured.interval[0]) / 2
+    needed = _needed(measured.n * (width / _Z) ** 2, (own[1] - own[0]) / 2 / _Z if own else 0.0, claim.n)
+    difference = measured.value - value
+    same = abs(difference) <= _ROUNDED and claim.n == measured.n
+    finding: ClaimFinding = "consistent"
+    if not same and not low <= 0 <= high:
+        finding = "not reproduced"
+    elif not same and (needed is None or needed > measured.n):
+        finding = "cannot be told"
+    return ClaimVerdict(
+        finding=finding,
+        text=_text(finding, difference, (low, high), measured.n, needed, same=same),
+        claimed=value,
+        claimed_n=claim.n,
+        measured=measured,
+        difference=difference,
+        interval=(low, high),
+        needed=needed,
+    )
+
+
+def figures(verdict: ClaimVerdict) -> str:
+    """Return claimed beside measured in one sentence."""
+    on = f" on {count_of(verdict.claimed_n, 'question')}" if verdict.claimed_n else ""
+    measured = verdict.measured
+    return (
+        f"Claimed {percent(verdict.claimed)}{on}, measured {percent(measured.value)} {bounds(measured.interval)} on "
+        f"{count_of(measured.n, 'question')}; difference {signed_bounds(verdict.interval)} points."
+    )
+
+
+def _needed(variance: float, error: float, n: int | None) -> int | None:
+    """Return how many questions would tell: those of the claim, whose luck is shared, where no other number does."""
+    needed = questions_to_tell(TELLING, variance, other_error=error)
+    alone = questions_to_tell(TELLING, variance)
+    if n and alone and alone <= n and (needed is None or needed > n):
+        return n
+    return needed
+
+
+def _text(
+    finding: ClaimFinding, difference: float, interval: tuple[float, float], n: int, needed: int | None, *, same: bool
+) -> str:
+    side = "lower" if difference < 0 else "higher"
+    if finding == "not reproduced":
+        ends = sorted(map(abs, interval))
+        return f"not reproduced: {in_percent(abs(difference))} points {side} {bounds((ends[0], ends[1]))}"
+    if finding == "cannot be told":
+        would = "no number would" if needed is None else f"{needed:,} would"
+        return f"cannot be told with {count_of(n, 'question')}; {would}"
+    if same:
+        return "consistent: the same figure"
+    return f"consistent: {in_percent(abs(difference))} points {side} {signed_bounds(interval)}"

@@ -1,0 +1,128 @@
+"""Trying claims: offline, over HTTP with a kill between, about rankings; deviations, and what is refused."""
+
+import json
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from longmemeval.errors import HarnessError
+from longmemeval.pipeline.claims.attempt import Changes, ClaimTrial, try_claim
+from longmemeval.pipeline.claims.catalogue import Claim, claims_of
+from tests.pipeline.claims.test_catalogue import ROW, write
+from tests.pipeline.helpers import answers, folders_in, lines_in, start, stop_when
+from tests.server import ModelServer
+from tests.support import longmemeval
+
+SETTINGS = {"dataset": "sample", "memory": "bm25", "model": "offline/extractive", "judge": "offline/lexical"}
+
+
+def planted(folder: Path, value: float, n: int | None = None, **changes: Any) -> Claim:
+    """A claim on the shipped sample."""
+    rows = [ROW | {"value": value}]
+    settings = SETTINGS | changes
+    (claim,) = claims_of(write(folder, benchmark="longmemeval", rows=rows, settings=settings, n=n, metric="accuracy"))
+    return claim
+
+
+def test_a_planted_wrong_claim_is_not_reproduced_and_a_right_one_is_the_same(tmp_path: Path) -> None:
+    where = folders_in(tmp_path)
+    wrong = try_claim(planted(tmp_path, 0.1), where=where)
+    assert wrong.verdict.finding == "not reproduced"
+    assert "points higher [" in wrong.verdict.text
+    right = try_claim(planted(tmp_path, wrong.verdict.measured.value, n=wrong.verdict.measured.n), where=where)
+    # The run is the same: made once, graded once.
+    assert right.run == wrong.run
+    assert right.verdict.text == "consistent: the same figure"
+    assert right.deviations == ()
+
+
+def test_a_small_sample_tells_nothing(tmp_path: Path) -> None:
+    tried = try_claim(planted(tmp_path, 0.5, n=500), sample=8, where=folders_in(tmp_path))
+    assert tried.verdict.finding == "cannot be told"
+    assert tried.verdict.needed is not None
+    assert tried.verdict.needed > 8
+    assert tried.deviations == ("questions: claimed 500, here 8",)
+
+
+def test_another_model_judge_and_data_are_deviations(tmp_path: Path) -> None:
+    (claim,) = claims_of(
+        write(
+            tmp_path,
+            benchmark="longmemeval",
+            settings=SETTINGS | {"model": "openai/gpt-4o", "judge": "openai/gpt-4o"},
+            catalogue=["longmemeval_s"],
+            assumed={"temperature": "0"},
+            deviations=["our prompt"],
+        )
+    )
+    tried = try_claim(claim, model="offline/refuse", judge="offline/lexical", where=folders_in(tmp_path))
+    assert tried.deviations == (
+        "data: claimed longmemeval_s, here sample",
+        "judge: claimed openai/gpt-4o, here offline/lexical",
+        "model: claimed openai/gpt-4o, here offline/refuse",
+        "our prompt",
+    )
+    assert tried.assumed == ("temperature: 0",)
+
+
+def test_a_claim_about_what_is_found_needs_no_model(tmp_path: Path) -> None:
+    settings = {"dataset": "sample", "memory": "bm25", "measure": "recall_any@5", "granularity": "session"}
+    (claim,) = claims_of(write(tmp_path, benchmark="longmemeval", settings=settings))
+    trial = ClaimTrial(claim, where=folders_in(tmp_path))
+    first = trial.attempt()
+    assert first.verdict.measured.value > 0.5
+    assert trial.attempt() == first
+    with pytest.raises(HarnessError, match="calls no answering model"):
+        trial.estimate()
+
+
+def test_what_cannot_be_tried_says_why(tmp_path: Path) -> None:
+    (claim,) = claims_of(write(tmp_path, cannot="It is not public."))
+    with pytest.raises(HarnessError, match="cannot be tried: It is not public"):
+        try_claim(claim, where=folders_in(tmp_path))
+    with pytest.raises(HarnessError, match="no question type 'singlehop'"):
+        ClaimTrial(planted(tmp_path, 0.5, types=["singlehop"]), Changes(), where=folders_in(tmp_path))
+
+
+def test_over_http_killed_and_resumed(tmp_path: Path) -> None:
+    """A provider that is not real: the claim's model and judge, each question asked once over both starts."""
+    settings = SETTINGS | {"model": "openai/gpt-4o-mini", "judge": "lenient@openai/gpt-4o-mini"}
+    path = write(tmp_path, benchmark="longmemeval", settings=settings, rows=[ROW | {"value": 0.99}], n=30)
+
+    def reply(body: dict[str, Any]) -> str:
+        return '{"label": "WRONG"} no' if "generous" in json.dumps(body) else "A blue one."
+
+    with ModelServer(reply) as server:
+        arguments = ("claims", "try", f"{path}/one", "--sample", "30", "--api-base", server.url, "--concurrency", "1")
+        results = tmp_path / "results"
+
+        def half() -> bool:
+            return any(lines_in(file) >= 10 for file in results.glob("*/answers.jsonl"))
+
+        stop_when(start(*arguments, cwd=tmp_path, OPENAI_API_KEY="sk-none"), half, signal.SIGKILL)
+        (run,) = [folder.name for folder in results.iterdir() if (folder / "run.json").exists()]
+        kept = answers(folders_in(tmp_path), run)
+        told = longmemeval(*arguments, "--json", cwd=tmp_path, OPENAI_API_KEY="sk-none").stdout
+        # One reply may have been on its way when the process died.
+        assert len(server.chat_requests) <= 2 * 30 + 1
+    done = json.loads(told)
+    assert answers(folders_in(tmp_path), run)[: len(kept)] == kept
+    assert done["run"] == run
+    assert done["verdict"]["measured"]["n"] == 30
+    assert done["verdict"]["finding"] == "not reproduced"
+    assert f"models served at: claimed their providers, here {server.url}" in done["deviations"]
+
+
+def test_the_command_says_the_verdict_first(tmp_path: Path) -> None:
+    path = write(tmp_path, benchmark="longmemeval", settings=SETTINGS, rows=[ROW | {"value": 0.1}])
+    lines = longmemeval("claims", "try", str(path), cwd=tmp_path).stdout.splitlines()
+    assert lines[0].startswith("Not reproduced: ")
+    assert lines[1].startswith("Claimed 10.0 %, measured ")
+    assert "Would answer" in longmemeval("claims", "try", str(path), "--dry-run", cwd=tmp_path).stdout
+    shown = longmemeval("claims", "show", str(path), cwd=tmp_path).stdout
+    assert "bm25" in shown
+    assert "To try it: ready." in shown
+    listed = json.loads(longmemeval("claims", "list", "--benchmark", "personamem", "--json", cwd=tmp_path).stdout)
+    assert {"personamem-controls/longest-option"} <= {one["id"] for one in listed}
