@@ -52,7 +52,7 @@ SUMMARIES = {
     "verify": "Check all hashes, and recompute every number from the files.",
     "sign": "Sign all files of a run as yours.",
     "judge": "Check judges on answers whose truth is known.",
-    "import": "Make a run from a hypothesis file or a judged log.",
+    "import": "Make a run of answers that another system gave.",
     "export": "Write a run in a format that other tools read.",
     "merge": "Make one run of the runs of all shards.",
     "board": "A leaderboard of verified runs, of one person or many.",

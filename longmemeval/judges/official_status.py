@@ -76,7 +76,7 @@ def judge_name(judge: JudgeIdentity) -> str:
     if is_person(judge):
         parts += ["blind"] if judge.parameters["blind"] else []
     elif is_imported(judge):
-        parts.append(IMPORTED)
+        parts.append(IMPORTED.replace("a log", f"{judge.parameters.get('harness', 'a log')}"))
     elif not _needs_no_model(judge) and not ((prompts := prompts_of(judge)) and prompts.official_model):
         parts.append(f"prompts: {judge.templates}")
     if (rules := rules_of(judge.model)) and rules.identity.templates_sha256 != judge.templates_sha256:

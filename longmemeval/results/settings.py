@@ -64,11 +64,13 @@ class QueryModelSettings(Struct, frozen=True):
     """Hash of each template, by its purpose."""
 
 
-class HypothesesSettings(Struct, frozen=True):
+class HypothesesSettings(Struct, frozen=True, omit_defaults=True):
     """The file with the answers of another system."""
 
     file: str
     sha256: str
+    format: str = ""
+    """The harness that wrote it; empty: hypotheses or a log in the official form."""
 
 
 class _Settings(Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True):

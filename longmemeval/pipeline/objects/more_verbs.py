@@ -25,6 +25,8 @@ from longmemeval.pipeline.verify.verify import Verification
 from longmemeval.results.formats.export_inspect import export_inspect
 from longmemeval.results.formats.export_questions import export_questions
 from longmemeval.results.formats.export_trec import export_trec
+from longmemeval.results.formats.harness_files import ImportFormat
+from longmemeval.results.formats.import_harness import import_harness
 from longmemeval.results.formats.official_logs import export_official, import_official
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.settings import Folders, folders
@@ -157,15 +159,31 @@ def export(
 
 @checked()
 def import_answers(
-    file: Path, data: Data | Dataset | str | Path, *, name: str | None = None, where: Folders | None = None
+    file: Path,
+    data: Data | Dataset | str | Path,
+    format: ImportFormat = "official",
+    *,
+    cutoff: str | None = None,
+    name: str | None = None,
+    where: Folders | None = None,
 ) -> Run:
-    """Make a run of another system's answers: JSONL of `{"question_id", "hypothesis"}`, or a judged log.
+    """Make a run of another system's answers.
+
+    Args:
+        file: JSONL of `{"question_id", "hypothesis"}`, a judged log, or the result file of another harness.
+        data: the questions.
+        format: who wrote it; `official` is the first two.
+        cutoff: of a harness's results at several numbers of memories, those at this one, such as `top_50`.
+        name: the id of the run; None: made from the file's name and a hash.
+        where: the folders; None: from the environment.
 
     Raises:
-        HarnessError: the file cannot be read, or answers other questions.
+        HarnessError: the file cannot be read, is of another shape, or answers other questions.
     """
-    place = where or folders()
-    return Run(import_official(file, as_data(data).dataset, run_id=name, where=place).run_id, place)
+    place, chosen = where or folders(), as_data(data).dataset
+    if format == "official":
+        return Run(import_official(file, chosen, run_id=name, where=place).run_id, place)
+    return Run(import_harness(file, chosen, format, cutoff=cutoff, run_id=name, where=place).run_id, place)
 
 
 @checked()

@@ -2,7 +2,7 @@
 
 from codecs import BOM_UTF8
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 import msgspec
@@ -47,8 +47,6 @@ class Adopted(Struct, frozen=True):
     """The run made from a file, and the mismatches between file and data set."""
 
     run_id: str
-    sha256: str
-    """Hash of the file."""
     lines: dict[str, HypothesisLine]
     """Lines of the selected questions only, by question id."""
     unknown: tuple[str, ...]
@@ -80,10 +78,34 @@ def adopt_hypotheses(
         HarnessError: unreadable file, a bad line, two different answers to one question, or no known question.
     """
     data = _read(file)
-    lines = _parse(data, file)
+    lines, digest = _parse(data, file), sha256_bytes(data)
+    settings = ImportedSettings(hypotheses=HypothesesSettings(file.name, digest), unknown_questions=())
+    adopted = adopt_lines(lines, file, digest, settings, dataset, results_dir, selection=selection, run_id=run_id)
+    whole = all(line.startswith(b"{") for line in data.removesuffix(b"\n").split(b"\n"))
+    return msgspec.structs.replace(adopted, is_jsonl=whole)
+
+
+def adopt_lines(
+    lines: Sequence[HypothesisLine],
+    file: Path,
+    digest: str,
+    settings: ImportedSettings,
+    dataset: Dataset,
+    results_dir: Path,
+    *,
+    selection: Selection = Selection(),
+    run_id: str | None = None,
+) -> Adopted:
+    """Make a run of answers; arguments and errors as of `adopt_hypotheses`.
+
+    Args:
+        lines: the answers; those to questions that the data set does not have are left out.
+        file: the file they are from.
+        digest: hash of all that decides what they are.
+        settings: what is known of the run; unknown questions are added to those that it names.
+    """
     if not lines:
         raise HarnessError("The file holds no hypothesis", where=str(file))
-    digest = sha256_bytes(data)
     chosen = select(list(dataset.questions()), selection, dataset.question_type)
     question_ids = tuple(question.question_id for question in chosen)
     graded = sha256_bytes(msgspec.json.encode([digest, dataset.content_sha256, question_ids]))
@@ -91,8 +113,8 @@ def adopt_hypotheses(
     hypotheses = _by_question(lines, file)
     counted = Counter(line.question_id for line in lines)
     known = {question.question_id for question in dataset.questions()}
-    unknown = tuple(name for name in hypotheses if name not in known)
-    if len(unknown) == len(hypotheses):
+    unknown = (*settings.unknown_questions, *(name for name in hypotheses if name not in known))
+    if not known.intersection(hypotheses):
         raise HarnessError(
             f"No question id of this file is in the data set '{dataset.name}' (first: '{unknown[0]}')",
             where=str(file),
@@ -100,15 +122,14 @@ def adopt_hypotheses(
         )
     adopted = Adopted(
         run_id=run_id,
-        sha256=digest,
         lines={name: hypotheses[name] for name in question_ids if name in hypotheses},
         unknown=unknown,
         missing=tuple(name for name in question_ids if name not in hypotheses),
         repeated={name: times for name, times in counted.items() if times > 1},
         unlabelled_lines=sum(line.autoeval_label is None for line in lines),
-        is_jsonl=all(line.startswith(b"{") for line in data.removesuffix(b"\n").split(b"\n")),
     )
-    manifest = _manifest(adopted, file.name, dataset, question_ids, selection)
+    settings = msgspec.structs.replace(settings, unknown_questions=adopted.unknown, repeated_questions=adopted.repeated)
+    manifest = _manifest(adopted, settings, dataset, question_ids, selection)
     folder = results_dir / run_id
     if (folder / "run.json").exists():
         _check_same(read_manifest(folder), manifest)
@@ -121,18 +142,18 @@ def adopt_hypotheses(
 
 
 def _manifest(
-    adopted: Adopted, file: str, dataset: Dataset, question_ids: tuple[str, ...], selection: Selection
+    adopted: Adopted,
+    settings: ImportedSettings,
+    dataset: Dataset,
+    question_ids: tuple[str, ...],
+    selection: Selection,
 ) -> RunManifest:
     return RunManifest(
         format=FORMAT,
         run_id=adopted.run_id,
         status="completed",
         dataset=dataset_record(dataset),
-        settings=ImportedSettings(
-            hypotheses=HypothesesSettings(file, adopted.sha256),
-            unknown_questions=adopted.unknown,
-            repeated_questions=adopted.repeated,
-        ),
+        settings=settings,
         question_ids=question_ids,
         fixtures={},
         environment=environment(),

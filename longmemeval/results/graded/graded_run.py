@@ -140,9 +140,9 @@ def summarise(
     answered = [answer for answer in files.answers.values() if answer.status == "ok"]
     own = manifest.kind == "run"
     timed = answered if own else []
-    model = (
-        f"hypotheses from {settings.hypotheses.file}" if isinstance(settings, ImportedSettings) else settings.model_name
-    )
+    model = settings.model_name
+    if isinstance(settings, ImportedSettings):
+        model = model or f"hypotheses from {settings.hypotheses.file}"
     return RunSummary(
         run_id=manifest.run_id,
         memory=settings.memory_name or "(unknown)",

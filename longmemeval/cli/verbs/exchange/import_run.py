@@ -1,7 +1,7 @@
 """`longmemeval import`."""
 
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, get_args
 
 import typer
 
@@ -10,7 +10,14 @@ from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
 from longmemeval.core.options import OUTPUT, Flag
-from longmemeval.core.text.figures import count_of, listed
+from longmemeval.core.text.figures import count_of, listed, percent
+from longmemeval.errors import HarnessError
+from longmemeval.results.formats.harness_files import ImportFormat
+
+if TYPE_CHECKING:
+    from longmemeval.dataset import Dataset
+    from longmemeval.measures.metrics import Metrics
+    from longmemeval.settings import Folders
 
 
 def register(app: typer.Typer) -> None:
@@ -25,41 +32,65 @@ def import_run(
     ],
     dataset: shared.DatasetName,
     places: shared.Places,
+    format: Annotated[
+        ImportFormat, Flag(OUTPUT, "FORMAT", f"Who wrote it: {', '.join(get_args(ImportFormat))}.")
+    ] = "official",
+    cutoff: Annotated[str | None, Flag(OUTPUT, "NAME", "Of results at several cutoffs these, such as top_50.")] = None,
     run_id: Annotated[str | None, Flag(OUTPUT, "RUN", "Name the run [default: file name and a hash].")] = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Make a run from a hypothesis file or a judged log.
+    """Make a run of answers that another system gave.
 
-    The file has the official format. The run can be evaluated, compared and reported like any other.
+    The file is one of hypotheses, a judged log, or the results of another harness. The run can be evaluated, compared
+    and reported like any other; what the file does not say is not known of it.
     """
     from longmemeval.benchmarks.registry import load_dataset
-    from longmemeval.benchmarks.specs import benchmark_of
-    from longmemeval.report.tables.cells import score_table
-    from longmemeval.report.tables.footnotes import warning_lines
-    from longmemeval.results.formats.official_logs import import_official
-    from longmemeval.results.graded.graded_run import load_graded
+    from longmemeval.results.formats.import_harness import import_harness
 
     where = places.folders()
     data = load_dataset(dataset, where.data_dir)
-    imported = import_official(file, data, run_id=run_id, where=where)
+    if format == "official":
+        if cutoff is not None:
+            raise HarnessError("Official files have no cutoffs", fix="Leave out --cutoff, or name the --format")
+        _official(file, data, dataset, places, run_id, as_json)
+        return
+    imported = import_harness(file, data, format, cutoff=cutoff, run_id=run_id, where=where)
+    if as_json:
+        print_json(imported)
+    else:
+        by = " and ".join(filter(None, (imported.memory, imported.model))) or "an unknown system"
+        out.print(f"Run {printable(imported.run_id)}: {count_of(imported.answered, 'answer')} of {printable(by)}")
+    _tell_questions(imported.unknown, imported.missing, imported.unlabelled)
+    if as_json:
+        return
+    _show(imported.run_id, imported.metrics, f"as {format} graded it", dataset, where)
+    if imported.claimed is not None:
+        score, there = percent(imported.metrics.overall.accuracy), imported.metrics.overall.n
+        out.print(
+            f"The file itself gives {percent(imported.claimed)} of the questions that it has; "
+            f"here it is {score} of all {there:,}."
+        )
+
+
+def _official(
+    file: Path, data: "Dataset", dataset: str, places: shared.Places, run_id: str | None, as_json: bool
+) -> None:
+    from longmemeval.benchmarks.specs import benchmark_of
+    from longmemeval.results.formats.official_logs import import_official
+
+    imported = import_official(file, data, run_id=run_id, where=places.folders())
     if as_json:
         print_json(imported)
     else:
         out.print(f"Run {printable(imported.run_id)}: {count_of(imported.answered, 'answer')}")
-    tell(imported.unknown, "line is", "lines are", "ignored: the data set does not have the question")
-    tell(imported.missing, "question is", "questions are", "without a hypothesis, counted as not evaluated")
-    twice = "twice, as the official script counts them; this run counts them once"
-    tell(imported.repeated, "question occurs", "questions occur", twice)
-    tell(imported.unlabelled, "answer is", "answers are", "without a label, counted as not evaluated")
+    _tell_questions(imported.unknown, imported.missing, imported.unlabelled, imported.repeated)
     metrics = imported.metrics
     if as_json:
         return
     if metrics is None:
         err.next(next_step.grade(imported.run_id, benchmark_of(data), "", places))
         return
-    summary = load_graded([imported.run_id], where, dataset=dataset)[0].summary
-    print_table(score_table(f"as judged by {metrics.judge.model}, as in the log", summary))
-    print_lines(warning_lines([(summary.run_id, summary.warnings)]))
+    _show(imported.run_id, metrics, f"as judged by {metrics.judge.model}, as in the log", dataset, places.folders())
     figures = metrics.official_figures
     if imported.script_stops:
         out.print(f"The official script would stop at this log: {printable('; '.join(imported.script_stops))}.")
@@ -67,6 +98,29 @@ def import_run(
         shown = {"task-averaged": figures.task_averaged, "overall": figures.overall, "abstention": figures.abstention}
         told = ", ".join(f"{name} {'nan' if value is None else value}" for name, value in shown.items())
         out.print(f"The official script prints of this log: {told}")
+
+
+def _show(run_id: str, metrics: "Metrics", title: str, dataset: str, where: "Folders") -> None:
+    from longmemeval.report.tables.cells import score_table
+    from longmemeval.report.tables.footnotes import warning_lines
+    from longmemeval.results.graded.graded_run import load_graded
+
+    summary = load_graded([run_id], where, judge=metrics.judge.id, dataset=dataset)[0].summary
+    print_table(score_table(title, summary))
+    print_lines(warning_lines([(summary.run_id, summary.warnings)]))
+
+
+def _tell_questions(
+    unknown: tuple[str, ...],
+    missing: tuple[str, ...],
+    unlabelled: tuple[str, ...],
+    repeated: tuple[str, ...] = (),
+) -> None:
+    tell(unknown, "line is", "lines are", "ignored: the data set does not have the question")
+    tell(missing, "question is", "questions are", "without a hypothesis, counted as not evaluated")
+    twice = "twice, as the official script counts them; this run counts them once"
+    tell(repeated, "question occurs", "questions occur", twice)
+    tell(unlabelled, "answer is", "answers are", "without a label, counted as not evaluated")
 
 
 def tell(questions: tuple[str, ...], one: str, several: str, what: str) -> None:

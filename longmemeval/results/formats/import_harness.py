@@ -1,0 +1,179 @@
+"""`import --format`: runs made of what other harnesses wrote.
+
+Answers and labels are taken over as they are. Of recalls, prompts, costs and times such a run knows nothing, and tables
+say so. A question that the file leaves out counts as not evaluated, as everywhere.
+"""
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.core.files import sha256_file, sha256_text, write_atomic
+from longmemeval.dataset import Dataset
+from longmemeval.errors import HarnessError
+from longmemeval.judges.imported import imported_identity
+from longmemeval.measures.metrics import Metrics
+from longmemeval.records import Judgement, Question
+from longmemeval.results.formats.harness_files import HarnessAnswer, HarnessFormat, read_results
+from longmemeval.results.formats.hypotheses import HypothesisLine, adopt_lines
+from longmemeval.results.lines import judgements_file
+from longmemeval.results.run_files import RunFiles
+from longmemeval.results.run_questions import RunQuestions
+from longmemeval.results.scores.checked import write_metrics
+from longmemeval.results.settings import HypothesesSettings, ImportedSettings, MemorySettings, ModelSettings
+from longmemeval.settings import Folders, folders
+
+_UNNAMED = "unnamed model"
+"""The judge of a file that does not name its model."""
+
+
+class HarnessImport(Struct, frozen=True):
+    """The new run, and what in the file did not fit."""
+
+    run_id: str
+    answered: int
+    memory: str
+    model: str
+    claimed: float | None
+    """The score that the file itself gives, between 0 and 1, over the questions that it has."""
+    unknown: tuple[str, ...]
+    """Ids in the file whose question is not in the data set, or is there more than once."""
+    missing: tuple[str, ...]
+    """Questions of the data set that the file does not answer: they count as not evaluated."""
+    unlabelled: tuple[str, ...]
+    """Answered questions without a label."""
+    metrics: Metrics
+
+
+def import_harness(
+    file: Path,
+    dataset: Dataset,
+    format: HarnessFormat,
+    *,
+    cutoff: str | None = None,
+    run_id: str | None = None,
+    where: Folders | None = None,
+) -> HarnessImport:
+    """Make a run of a result file of another harness; its labels become the judgements of an imported judge.
+
+    A question is known by its id where the data set has it with that text, else by its text: harnesses number the
+    questions of a conversation as they like.
+
+    Args:
+        file: the file (`harness_files.py` says which).
+        dataset: the data set of the questions.
+        format: the harness.
+        cutoff: see `read_results`.
+        run_id: None: made from the file's name and a hash.
+        where: the folders; None: from the environment.
+
+    Raises:
+        HarnessError: the file cannot be read or is of another shape, has two answers to one question, or none to a
+            question of the data set.
+    """
+    where = where or folders()
+    results = read_results(file, format, cutoff=cutoff)
+    placed, strangers = _placed(results.answers, dataset.questions())
+    if not placed:
+        raise HarnessError(
+            f"No question of this file is in the data set '{dataset.name}' (first: '{strangers[0]}')",
+            where=str(file),
+            fix="Name the data set of the file with --dataset",
+        )
+    _check_once(placed, file)
+    lines = [HypothesisLine(name, answer.hypothesis) for name, answer in placed]
+    memory = MemorySettings(results.memory, format, {}) if results.memory else None
+    digest = sha256_file(file)
+    settings = ImportedSettings(
+        hypotheses=HypothesesSettings(file.name, digest, format),
+        unknown_questions=tuple(strangers),
+        memory=memory,
+        model=ModelSettings(results.model) if results.model else None,
+    )
+    # The cutoff decides what the run is, as the file does.
+    adopted = adopt_lines(lines, file, f"{digest} {cutoff or ''}", settings, dataset, where.results_dir, run_id=run_id)
+    fractions = any(answer.credit not in (None, 0, 1) for _, answer in placed)
+    judge = imported_identity(results.judge or _UNNAMED, harness=format, metric="score" if fractions else "accuracy")
+    folder = where.results_dir / adopted.run_id
+    known = {name: answer for name, answer in placed if name in adopted.lines}
+    judgements = [_judgement(name, answer, judge.id, fractions) for name, answer in known.items()]
+    path = judgements_file(folder, judge.id)
+    if not path.exists():
+        write_atomic(path, b"".join(msgspec.json.encode(one) + b"\n" for one in judgements))
+    files = RunFiles(folder)
+    return HarnessImport(
+        run_id=adopted.run_id,
+        answered=len(adopted.lines),
+        memory=results.memory,
+        model=results.model,
+        claimed=results.claimed,
+        unknown=adopted.unknown,
+        missing=adopted.missing,
+        unlabelled=tuple(one.question_id for one in judgements if one.label is None),
+        metrics=write_metrics(where.results_dir, files, RunQuestions(files.manifest, dataset), judge),
+    )
+
+
+def _placed(
+    answers: Iterable[HarnessAnswer], questions: Iterable[Question]
+) -> tuple[list[tuple[str, HarnessAnswer]], list[str]]:
+    """Return the answers with the ids of their questions in the data set, and the file's ids of the others."""
+    by_text: dict[str, list[Question]] = {}
+    texts: dict[str, str] = {}
+    for question in questions:
+        texts[question.question_id] = text = _same(question.text)
+        by_text.setdefault(text, []).append(question)
+    placed, strangers = [], []
+    for answer in answers:
+        name = _question_of(answer, texts, by_text)
+        if name is None:
+            strangers.append(answer.question_id)
+        else:
+            placed.append((name, answer))
+    return placed, strangers
+
+
+def _check_once(placed: Iterable[tuple[str, HarnessAnswer]], file: Path) -> None:
+    first: dict[str, tuple[str, float | None]] = {}
+    for name, answer in placed:
+        given = answer.hypothesis, answer.credit
+        if first.setdefault(name, given) != given:
+            raise HarnessError(
+                f"Question '{name}' has two different answers or labels",
+                where=str(file),
+                fix="Keep the first attempt only: it is the one that counts",
+            )
+
+
+def _question_of(answer: HarnessAnswer, texts: Mapping[str, str], by_text: Mapping[str, list[Question]]) -> str | None:
+    text = _same(answer.question)
+    if texts.get(answer.question_id) == text:
+        return answer.question_id
+    fitting = by_text.get(text, [])
+    if len(fitting) > 1:
+        # A text that is asked more than once: harnesses number alike, and join the parts of an id by other signs.
+        fitting = [one for one in fitting if _letters(one.question_id) == _letters(answer.question_id)]
+    return fitting[0].question_id if len(fitting) == 1 else None
+
+
+def _letters(identifier: str) -> str:
+    return "".join(filter(str.isalnum, identifier))
+
+
+def _same(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _judgement(name: str, answer: HarnessAnswer, judge: str, fractions: bool) -> Judgement:
+    return Judgement(
+        question_id=name,
+        label=None if answer.credit is None else answer.credit == 1,
+        raw=answer.reply,
+        judge_id=judge,
+        prompt_sha256="",
+        answer_sha256=sha256_text(answer.hypothesis),
+        score=answer.credit if fractions else None,
+        error="the harness gave no label" if answer.credit is None else "",
+    )
