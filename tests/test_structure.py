@@ -84,6 +84,7 @@ MAY_READ_GOLD = {
     "pipeline/estimate/judging.py",
     "report/charts/of_comparison.py",
     "report/page/question_data.py",
+    "view/question/evidence.py",
 }
 GRADING_ROOMS = ("benchmarks/", "judges/", "measures/", "statistics/")
 # What is a benchmark's own stands in its folder; `longmemeval` is this package's name too.

@@ -31,11 +31,19 @@ from longmemeval.errors import HarnessError
 from longmemeval.report.page.templates import page_file
 from longmemeval.settings import Folders
 from longmemeval.view.answers import problem, told
-from longmemeval.view.pages import compare, live, questions, runs
+from longmemeval.view.pages import compare, explore, labels, live, question, questions, runs
 from longmemeval.view.security import Guard
 from longmemeval.view.site import Site, site_of
 
-PAGES: tuple[Sequence[BaseRoute], ...] = (runs.routes, compare.routes, questions.routes, live.routes)
+PAGES: tuple[Sequence[BaseRoute], ...] = (
+    runs.routes,
+    compare.routes,
+    questions.routes,
+    question.routes,
+    explore.routes,
+    labels.routes,
+    live.routes,
+)
 
 
 def make_app(

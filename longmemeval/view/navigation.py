@@ -4,6 +4,8 @@ NAVIGATION: tuple[tuple[str, str], ...] = (
     ("Runs", "/runs"),
     ("Compare", "/compare"),
     ("Questions", "/questions"),
+    ("Recall explorer", "/explore"),
+    ("Labels", "/labels"),
     ("Live", "/live"),
 )
 """Title and path."""

@@ -6,6 +6,7 @@ from pathlib import Path
 from threading import RLock
 from typing import Generic, TypeVar, cast
 
+from longmemeval.judges.people import PREFIX
 from longmemeval.pipeline.compare.compare import compare_runs
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.results.graded.controls import controls_last
@@ -54,6 +55,8 @@ def stat_of(folder: Path) -> Stat:
     """Return what tells whether a run, or its judgements, have changed; empty where there is no such folder."""
     found = []
     for path in (*folder.glob("*.json*"), *folder.glob("judgements/*"), *folder.glob("metrics/*")):
+        if path.name.startswith(PREFIX):  # Labels of people change no score; pages read them anew.
+            continue
         try:
             stat = path.stat()
         except OSError:  # Gone since it was listed.

@@ -5,6 +5,7 @@ from starlette.requests import Request
 from longmemeval.results.listing import list_runs
 from longmemeval.settings import Folders
 from longmemeval.view.choice import Choice, choice_of, comparable_with_newest
+from longmemeval.view.explorer.recall import Recallers
 from longmemeval.view.opened import OpenRuns
 
 
@@ -20,6 +21,7 @@ class Site:
         self.where = where
         self.named = named
         self.opened = OpenRuns(where)
+        self.recallers = Recallers(where)
 
     def choice(self, request: Request) -> Choice:
         """Return which runs, baseline and judge the address asks for."""

@@ -49,24 +49,27 @@ def rows(questions: Iterable[QuestionRow], asked: RunQuestions) -> list[Row]:
     ]
 
 
-def details(question_ids: Sequence[str], graded: Sequence[Evaluation], *, full: bool) -> tuple[Details, list[str]]:
+def details(
+    question_ids: Sequence[str], graded: Sequence[Evaluation], *, full: bool, prompts: bool = True
+) -> tuple[Details, list[str]]:
     """Return what opens below the rows, and what was left out of it, in words.
 
     Args:
         question_ids: in the order of the rows.
         graded: runs over these questions.
         full: leave nothing out.
+        prompts: with the prompts, for which all of them are read.
     """
     asked = graded[0].asked
     table = _MessageTable()
     judges: dict[str, int] = {}
-    run_files = [_RunFiles(run, judges) for run in graded]
+    run_files = [_RunFiles(run, judges, prompts) for run in graded]
     answer_limit = prompt_limit = None
     if not full:
         answer_limit = fair_limit((n for run in run_files for n in run.answer_sizes()), _ANSWERS_BUDGET)
         answer_limit = None if answer_limit is None else max(answer_limit, _SHORTEST_ANSWER)
         prompt_limit = fair_limit((n for run in run_files for n in run.prompt_sizes()), _PROMPTS_BUDGET)
-    for run in run_files:
+    for run in run_files if prompts else ():
         run.keep_prompts(prompt_limit)
     by_haystack: dict[str, list[str]] = {}
     for question_id in question_ids:
@@ -211,9 +214,10 @@ class _RunFiles:
     Args:
         run: as it was graded.
         judges: ids with their numbers in the page; this run's are added.
+        prompts: whether its prompts are read.
     """
 
-    def __init__(self, run: Evaluation, judges: dict[str, int]) -> None:
+    def __init__(self, run: Evaluation, judges: dict[str, int], prompts: bool) -> None:
         self._answers = run.answers
         self._file = run.files.folder / PROMPTS
         first = run.metrics.judge.id
@@ -222,7 +226,7 @@ class _RunFiles:
         self._prompt_sizes: dict[str, tuple[int, ...]] = {}
         self._prompts: dict[str, tuple[Excerpt, ...]] = {}
         self._note_prompts: dict[str, int] = {}
-        for prompt in run.files.prompts:
+        for prompt in run.files.prompts if prompts else ():
             if prompt.purpose == "note":
                 self._note_prompts[prompt.question_id] = self._note_prompts.get(prompt.question_id, 0) + 1
             elif self._asked_for_the_answer(prompt):

@@ -1,0 +1,102 @@
+"""Labelling blind: answers of several runs in an order that tells nothing, under a name that tells nothing either."""
+
+import base64
+import binascii
+import hashlib
+from collections.abc import Sequence
+
+import msgspec
+from msgspec import Struct
+
+from longmemeval.errors import HarnessError
+from longmemeval.judges.people import person_identity
+from longmemeval.results.graded.graded_run import Evaluation
+from longmemeval.results.run_files import RunFiles
+from longmemeval.storage.messages import haystack_messages
+from longmemeval.view.choice import Choice
+from longmemeval.view.question.evidence import evidence_of
+
+
+class BlindItem(Struct, frozen=True):
+    """One answer to label; nothing in it tells whose it is."""
+
+    place: int
+    """In the order of this labelling; what a form sends back."""
+    question: str
+    date: str
+    right_answer: str
+    evidence: tuple[str, ...]
+    """Texts of the labelled messages."""
+    answer: str
+    done: int
+    """Answers that the person has labelled."""
+    total: int
+
+
+def code_of(choice: Choice) -> str:
+    """Return the runs of a labelling in letters that nobody reads a name from at a glance."""
+    return base64.urlsafe_b64encode(msgspec.json.encode([choice.judge, *choice.runs])).decode().rstrip("=")
+
+
+def choice_in(code: str) -> Choice:
+    """Return the runs of a code.
+
+    Raises:
+        HarnessError: it is not one.
+    """
+    try:
+        judge, *runs = msgspec.json.decode(base64.urlsafe_b64decode(code + "=" * (-len(code) % 4)), type=list[str])
+    except (binascii.Error, ValueError) as error:
+        raise HarnessError("This is not the address of a labelling", fix="Begin one on the page of labels") from error
+    if not runs:
+        raise HarnessError("This labelling has no runs", fix="Begin one on the page of labels")
+    return Choice(tuple(runs), judge)
+
+
+def order_of(runs: Sequence[Evaluation], code: str) -> list[tuple[Evaluation, str]]:
+    """Return run and question of every answer, in an order that is the same for everybody with the same code.
+
+    Equal answers to one question are one item, the first run's.
+    """
+    found: dict[tuple[str, str], tuple[Evaluation, str]] = {}
+    for run in runs:
+        for question_id, answer in run.answers.items():
+            if answer.status == "ok":
+                found.setdefault((question_id, answer.hypothesis.strip()), (run, question_id))
+
+    def mixed(item: tuple[Evaluation, str]) -> str:
+        return hashlib.sha256(f"{code} {item[0].id} {item[1]}".encode()).hexdigest()
+
+    return sorted(found.values(), key=mixed)
+
+
+def next_item(runs: Sequence[Evaluation], code: str, name: str, begin: int) -> BlindItem | None:
+    """Return the first answer, from the place `begin`, that the person has not labelled; None after the last.
+
+    Raises:
+        HarnessError: the name cannot be used.
+    """
+    judge = person_identity(name, blind=True)
+    given = {run.id: RunFiles(run.files.folder).current_judgements(judge.id).keys() for run in runs}
+    order = order_of(runs, code)
+    done = sum(question_id in given[run.id] for run, question_id in order)
+    for place, (run, question_id) in enumerate(order):
+        if place >= begin and question_id not in given[run.id]:
+            return _item(place, run, question_id, done, len(order))
+    return None
+
+
+def _item(place: int, run: Evaluation, question_id: str, done: int, total: int) -> BlindItem:
+    question, evidence = run.asked.questions[question_id], evidence_of(run.asked, question_id)
+    messages = haystack_messages(run.asked.dataset.haystack(question.haystack_id))
+    told = [one for one in messages if evidence.turns and evidence.holds(one.message_id)]
+    return BlindItem(
+        place,
+        question.text,
+        question.date_text,
+        evidence.answer,
+        tuple(f"{one.created_at:%Y-%m-%d} {one.speaker or one.role}: {one.content}" for one in told),
+        run.answers[question_id].hypothesis,
+        done,
+        total,
+    )

@@ -1,0 +1,71 @@
+"""What people said of answers, read anew for every page: they may be labelling in another window."""
+
+from msgspec import Struct
+
+from longmemeval.core.text.figures import UNKNOWN, percent
+from longmemeval.judges.official_status import judge_name
+from longmemeval.pipeline.compare.comparison import Comparison
+from longmemeval.pipeline.evaluate.labelling import agreement_with_people, person_labels
+from longmemeval.results.graded.graded_run import Evaluation
+from longmemeval.results.run_files import RunFiles
+
+
+class PersonSaid(Struct, frozen=True):
+    """One person's label of one answer."""
+
+    who: str
+    right: bool
+    why: str
+    blind: bool
+
+
+class Agreeing(Struct, frozen=True):
+    """How far a person and another judge agree on the answers of one run."""
+
+    place: int
+    """Of the run among those of the page."""
+    person: str
+    other: str
+    n: int
+    agreed: str
+    kappa: str
+    disputed: tuple[str, ...]
+    """Ids of questions."""
+
+
+def labels_of_people(comparison: Comparison, question_id: str) -> list[list[PersonSaid]]:
+    """Return what people said of the answers to one question, for each run of a comparison."""
+    return [_said(run, question_id) for run in comparison.evaluations]
+
+
+def _said(run: Evaluation, question_id: str) -> list[PersonSaid]:
+    found = []
+    for judge, labels in person_labels(RunFiles(run.files.folder)):
+        if (given := labels.get(question_id)) and given.label is not None:
+            who = judge.model.partition("/")[2]
+            found.append(PersonSaid(who, given.label, given.raw, bool(judge.parameters.get("blind"))))
+    return found
+
+
+def agreements(comparison: Comparison) -> list[Agreeing]:
+    """Return the agreement of people with the judges, and with each other, run by run."""
+    found = []
+    for place, run in enumerate(comparison.evaluations):
+        files = RunFiles(run.files.folder, manifest=run.manifest)
+        judges = {one.judge.id: one.judge for one in files.metrics}
+        people = {judge.id for judge, _ in person_labels(files)}
+        for pair in agreement_with_people(files, run.asked):
+            person, other = (pair.a, pair.b) if pair.a in people else (pair.b, pair.a)
+            overall = pair.agreement.overall
+            found.append(
+                Agreeing(
+                    place,
+                    judge_name(judges[person]).removeprefix("person/"),
+                    judge_name(judges[other]).removeprefix("person/"),
+                    overall.n,
+                    percent(overall.agreed),
+                    UNKNOWN if overall.kappa is None else f"{overall.kappa:.2f}",
+                    pair.agreement.disputed,
+                )
+            )
+    return found

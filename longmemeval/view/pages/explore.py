@@ -1,0 +1,105 @@
+"""The recall explorer: `/explore?q=ID&text=TYPED&memory=NAME&set.top_k=20&find=TEXT`.
+
+`q` is the question whose history is searched, `text` what is asked in place of its own words, `find` looks for another.
+`/explore/result` with the same grammar is what is recalled alone, which the page's script puts in place of the last.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Route
+
+from longmemeval.errors import HarnessError, nearest
+from longmemeval.memory.configuration import MemoryConfiguration, definition_of
+from longmemeval.results.graded.graded_run import Evaluation
+from longmemeval.view.answers import page, problem
+from longmemeval.view.choice import Choice
+from longmemeval.view.explorer.recall import Exploration, explore
+from longmemeval.view.explorer.settings import PREFIX, Field, configuration_from, fields_of, memories_to_try
+from longmemeval.view.question.evidence import evidence_of
+from longmemeval.view.question.prompt import memory_of
+from longmemeval.view.site import Site, site_of
+
+_OFFERED = 10
+"""Questions that a search lists."""
+_LONGEST = 2_000
+"""Characters of a typed question."""
+
+
+def show(request: Request) -> Response:
+    """Answer with the form and what is recalled."""
+    site = site_of(request)
+    choice = site.choice(request)
+    if not choice.runs:
+        return problem(request, 404, "No run is graded yet", "`longmemeval evaluate RUN` grades one")
+    return page(request, "explore.html.j2", choice, **_explored(request, site, choice))
+
+
+def show_result(request: Request) -> Response:
+    """Answer with what is recalled, and nothing around it."""
+    site = site_of(request)
+    choice = site.choice(request)
+    return page(request, "explore_result.html.j2", choice, **_explored(request, site, choice))
+
+
+def _explored(request: Request, site: Site, choice: Choice) -> dict[str, Any]:
+    query, runs = request.query_params, site.opened.evaluations(choice)
+    run = next((one for one in runs if one.manifest.settings.preparation), runs[0])
+    questions = run.asked.questions
+    question_id = query.get("q") or next(iter(questions))
+    if question_id not in questions:
+        raise HarnessError(f"These runs have no question '{question_id}'", fix=nearest(question_id, questions))
+    question, evidence = questions[question_id], evidence_of(run.asked, question_id)
+    memories, like = memories_to_try(), [one for one in map(memory_of, runs) if one]
+    memory = _memory(query.get("memory", ""), memories, like)
+    given = {key.removeprefix(PREFIX): value for key, value in query.items() if key.startswith(PREFIX)}
+    fields, problem_with = _fields(memory, given, like)
+    text, find = query.get("text", "").strip()[:_LONGEST], query.get("find", "").strip()
+    recaller = site.recallers.of(run)
+    if problem_with:
+        found = Exploration(problem_with)
+    elif recaller is None:
+        found = Exploration("Nothing is prepared for these runs: `longmemeval prepare` makes fixtures")
+    else:
+        found = explore(recaller, question, text, configuration_from(memory, given, like)[0], evidence)
+    return {
+        "found": found,
+        "question": question,
+        "text": text,
+        "memory": memory,
+        "memories": memories,
+        "fields": fields,
+        "given": given,
+        "answer": evidence.answer,
+        "find": find,
+        "matches": _matches(run, find),
+        "at": lambda one: choice.address("/explore", {"q": one, "memory": memory}),
+        "back": choice.address("/question", {"q": question_id}),
+        "prefix": PREFIX,
+    }
+
+
+def _memory(wanted: str, memories: Sequence[str], like: Sequence[MemoryConfiguration]) -> str:
+    """Return the memory to try: the one that is wanted, else the first of the runs that can be tried here."""
+    tried = [one.preset for one in like if one.preset in memories and definition_of(one).control is None]
+    return wanted if wanted in memories else (tried or list(memories))[0]
+
+
+def _fields(memory: str, given: Mapping[str, str], like: Sequence[MemoryConfiguration]) -> tuple[list[Field], str]:
+    """Return the fields of the form with what was typed, and what is wrong with it."""
+    try:
+        return fields_of(*configuration_from(memory, given, like)), ""
+    except HarnessError as error:
+        return fields_of(*configuration_from(memory, {}, like)), str(error)
+
+
+def _matches(run: Evaluation, find: str) -> list[tuple[str, str]]:
+    """Return id and text of the questions that hold the text that is looked for."""
+    wanted = find.casefold()
+    found = [(one.question_id, one.text) for one in run.asked.questions.values()] if wanted else []
+    return [one for one in found if wanted in one[0].casefold() or wanted in one[1].casefold()][:_OFFERED]
+
+
+routes: list[BaseRoute] = [Route("/explore", show), Route("/explore/result", show_result)]

@@ -1,0 +1,89 @@
+"""One question over the runs: `/question?q=ID&shown=RUN&prompt=all&by=NAME`, beside the runs, baseline and judge.
+
+`shown` is the run whose prompt is open, `prompt=all` shows all of a long one, `by` is who labels. Without `q` it is the
+first question on which the runs differ.
+"""
+
+from markupsafe import Markup
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response
+from starlette.routing import BaseRoute, Route
+
+from longmemeval.errors import HarnessError
+from longmemeval.pipeline.compare.comparison import Comparison
+from longmemeval.report.page.summary import shown_in
+from longmemeval.view.answers import page, problem
+from longmemeval.view.choice import Choice
+from longmemeval.view.labels.people import labels_of_people
+from longmemeval.view.question.gather import question_page
+from longmemeval.view.question.prompt import prompt_view
+from longmemeval.view.question.records import QuestionPage
+from longmemeval.view.question.timeline import dates_below, history_strip, track_strip
+from longmemeval.view.site import site_of
+
+
+def show(request: Request) -> Response:
+    """Answer with one question."""
+    site, query = site_of(request), request.query_params
+    choice = site.choice(request)
+    if not choice.runs:
+        return problem(request, 404, "No run is graded yet", "`longmemeval evaluate RUN` grades one")
+    comparison = site.opened.comparison(choice)
+    question_id = query.get("q", "")
+    if not question_id:
+        first = next((one.question_id for one in comparison.questions if len(set(one.credits)) > 1), "")
+        question_id = first or comparison.questions[0].question_id
+        return RedirectResponse(choice.address("/question", {"q": question_id}), status_code=303)
+    found, runs = question_page(comparison, question_id), shown_in(comparison)
+    shown = _shown(query.get("shown", ""), comparison, found)
+    run = comparison.evaluations[shown]
+    seen = {"shown": query.get("shown", ""), "by": query.get("by", "")}
+
+    def at(question: str = question_id, of: Choice = choice, **more: str) -> str:
+        return of.address("/question", {"q": question, **seen, **more})
+
+    def strip(place: int) -> str:
+        return track_strip(found.tracks[place], found.sessions, runs[place].name, runs[place].look.colour)
+
+    return page(
+        request,
+        "question.html.j2",
+        choice,
+        found=found,
+        runs=runs,
+        strips=[Markup(strip(place)) for place in range(len(runs))],
+        history=Markup(history_strip(found.sessions)),
+        dates=dates_below(found.sessions),
+        prompt=prompt_view(run, question_id, site.recallers.of(run), whole=query.get("prompt") == "all"),
+        shown=shown,
+        at=at,
+        flipped=at(of=choice.with_baseline(choice.runs[1])) if len(choice.runs) > 1 else "",
+        explore=_explorer(choice, comparison, shown, question_id),
+        people=labels_of_people(comparison, question_id),
+        by=seen["by"],
+        kept=query.get("kept", ""),
+    )
+
+
+def _shown(wanted: str, comparison: Comparison, found: QuestionPage) -> int:
+    """Return the place of the run whose prompt is open: the first memory that lost the question, if none is named.
+
+    Raises:
+        HarnessError: the run that is named is none of them.
+    """
+    ids = [run.id for run in comparison.evaluations]
+    if wanted:
+        if wanted not in ids:
+            raise HarnessError(f"Run '{wanted}' is none of those on this page", fix="Choose it on the runs page")
+        return ids.index(wanted)
+    memories = [place for place, one in enumerate(comparison.runs) if one.summary.control is None] or [0]
+    return next((place for place in memories if found.cards[place].why_lost), memories[0])
+
+
+def _explorer(choice: Choice, comparison: Comparison, shown: int, question_id: str) -> str:
+    """Return the address of the explorer with this question and the memory of the run that is open."""
+    memory = comparison.evaluations[shown].manifest.settings.memory
+    return choice.address("/explore", {"q": question_id, "memory": memory.preset if memory else ""})
+
+
+routes: list[BaseRoute] = [Route("/question", show)]

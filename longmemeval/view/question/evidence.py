@@ -1,0 +1,45 @@
+"""What the data label as the evidence of a question: read after recalling, to mark what was found."""
+
+from collections.abc import Iterable
+
+from msgspec import Struct
+
+from longmemeval.results.run_questions import RunQuestions
+
+
+class Evidence(Struct, frozen=True):
+    """The labelled messages; where only sessions are labelled, all of theirs count."""
+
+    turns: frozenset[str]
+    sessions: frozenset[str]
+    answer: str = ""
+    """The right answer."""
+
+    def holds(self, message_id: str) -> bool:
+        """Return whether a message is evidence."""
+        return message_id in self.turns if self.turns else self.session_of(message_id) in self.sessions
+
+    @property
+    def is_labelled(self) -> bool:
+        """Whether the data say anything."""
+        return bool(self.turns or self.sessions)
+
+    def found_in(self, message_ids: Iterable[str]) -> tuple[int, int]:
+        """Return how many pieces of the evidence are among messages, and how many there are.
+
+        Pieces are messages, or sessions where only these are labelled.
+        """
+        if self.turns:
+            return len(self.turns & set(message_ids)), len(self.turns)
+        return len(self.sessions & {self.session_of(one) for one in message_ids}), len(self.sessions)
+
+    @staticmethod
+    def session_of(message_id: str) -> str:
+        """Return the thread of a message."""
+        return message_id.rpartition(":")[0]
+
+
+def evidence_of(asked: RunQuestions, question_id: str) -> Evidence:
+    """Return the evidence of a question."""
+    right = asked.gold(question_id)
+    return Evidence(frozenset(right.evidence_turns), frozenset(right.evidence_sessions), str(right.answer))

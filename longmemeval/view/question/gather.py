@@ -1,0 +1,161 @@
+"""Gather the page of one question from the files of its runs."""
+
+from collections.abc import Iterator, Sequence
+
+from longmemeval.core.text.figures import UNKNOWN, count, in_dollars, milliseconds
+from longmemeval.errors import HarnessError, nearest
+from longmemeval.judges.official_status import judge_name
+from longmemeval.judges.people import is_person
+from longmemeval.pipeline.compare.comparison import Comparison
+from longmemeval.records import Answer, Message
+from longmemeval.report.page.question_data import details
+from longmemeval.report.page.question_records import Details, RunDetail, Verdict
+from longmemeval.results.graded.graded_run import Evaluation
+from longmemeval.storage.messages import haystack_messages
+from longmemeval.view.question.differences import Stretch, differing_words
+from longmemeval.view.question.evidence import Evidence, evidence_of
+from longmemeval.view.question.records import Asked, Card, Found, Outcome, QuestionPage, Reply, Track
+
+_WHY_LOST: dict[str, str] = {
+    "not stored": "never had the evidence: it is not in the fixture",
+    "not retrieved": "never saw the evidence: it was not recalled",
+    "retrieved but cut": "found the evidence, but it was cut before the prompt",
+    "in the prompt": "had the evidence in the prompt and answered otherwise",
+    "disputed": "had the evidence in the prompt, and the judges disagree on the answer",
+    "no evidence label": "answered otherwise; the data name no evidence",
+    "not answered": "gave no answer",
+    "no provenance": "answered otherwise, and does not say what it recalled",
+}
+"""By stage (`measures/losses.py`), after the name of a run."""
+
+
+def question_page(comparison: Comparison, question_id: str) -> QuestionPage:
+    """Return the page of one question.
+
+    Args:
+        comparison: of the runs; the first is the baseline that answers are marked against.
+        question_id: one of its questions.
+
+    Raises:
+        HarnessError: there is no such question.
+    """
+    ids = [row.question_id for row in comparison.questions]
+    if question_id not in ids:
+        raise HarnessError(f"These runs have no question '{question_id}'", fix=nearest(question_id, ids))
+    place, runs = ids.index(question_id), comparison.evaluations
+    row, asked = comparison.questions[place], runs[0].asked
+    question = asked.questions[question_id]
+    found, _ = details([question_id], runs, full=True, prompts=False)
+    (detail,) = found.questions
+    messages = haystack_messages(asked.dataset.haystack(question.haystack_id))
+    threads = list(dict.fromkeys(message.thread_id for message in messages))
+    evidence = evidence_of(asked, question_id)
+    differing = [other.question_id for other in comparison.questions[place + 1 :] if len(set(other.credits)) > 1]
+    whys = [
+        why_lost(stage, run.answers.get(question_id), evidence) for run, stage in zip(runs, row.stages, strict=True)
+    ]
+    reasons = {why: tuple(place for place, one in enumerate(whys) if one == why) for why in whys if why}
+    return QuestionPage(
+        question_id=question_id,
+        question_type=row.question_type,
+        text=question.text,
+        appended=question.appended,
+        date=question.date_text,
+        haystack_id=question.haystack_id,
+        answer=detail.answer,
+        unanswerable=detail.unanswerable,
+        lost=tuple(reasons),
+        lost_by=tuple(reasons.values()),
+        sessions=_sessions(messages, threads, evidence),
+        tracks=tuple(_track(place, run, question_id, threads, evidence) for place, run in enumerate(runs)),
+        cards=tuple(
+            _card(run, one, found, credit, why, detail.runs[0])
+            for run, one, credit, why in zip(runs, detail.runs, row.credits, whys, strict=True)
+        ),
+        number=place + 1,
+        total=len(ids),
+        previous=ids[place - 1] if place else "",
+        next=ids[place + 1] if place + 1 < len(ids) else "",
+        next_that_differs=differing[0] if differing else "",
+    )
+
+
+def why_lost(stage: str | None, answer: Answer | None, evidence: Evidence) -> str:
+    """Return why a question was lost, to follow the name of a run; empty where it was not."""
+    if stage is None:
+        return ""
+    found, there = evidence.found_in(answer.recall_ids) if answer else (0, 0)
+    if stage == "not retrieved" and found:
+        return f"saw {found} of {there} pieces of the evidence: the rest was not recalled"
+    return _WHY_LOST[stage]
+
+
+def _sessions(messages: Sequence[Message], threads: Sequence[str], evidence: Evidence) -> tuple[Asked, ...]:
+    dates, counts = dict[str, str](), dict.fromkeys(threads, 0)
+    for message in messages:
+        dates.setdefault(message.thread_id, f"{message.created_at:%Y-%m-%d}")
+        counts[message.thread_id] += 1
+    told = {message.thread_id for message in messages if evidence.holds(message.message_id)}
+    return tuple(Asked(dates[thread], counts[thread], thread in told) for thread in threads)
+
+
+def _track(place: int, run: Evaluation, question_id: str, threads: Sequence[str], evidence: Evidence) -> Track:
+    answer = run.answers.get(question_id)
+    if answer is None or answer.provenance == "none" or run.manifest.kind != "run":
+        return Track(place, {}, known=False)
+    places = {thread: number for number, thread in enumerate(threads)}
+    sessions: dict[int, Found] = {}
+
+    def add(thread: str, found: Found) -> None:
+        number = places.get(thread)
+        if number is not None and sessions.get(number) != "evidence":
+            sessions[number] = found
+
+    for message_id in answer.cut_ids:
+        add(evidence.session_of(message_id), "cut")
+    for thread in answer.recall_sessions:
+        add(thread, "evidence" if thread in evidence.sessions else "beside")
+    for message_id in answer.recall_ids:
+        add(evidence.session_of(message_id), "evidence" if evidence.holds(message_id) else "beside")
+    return Track(place, sessions, known=True)
+
+
+def _card(run: Evaluation, one: RunDetail, found: Details, credit: float | None, why: str, baseline: RunDetail) -> Card:
+    said = one.hypothesis.text if one.hypothesis else ""
+    against = baseline.hypothesis.text if baseline.hypothesis else ""
+    answer: tuple[Stretch, ...] = ()
+    if said:
+        answer = (Stretch(said),) if one is baseline or not against else differing_words(said, against)
+    return Card(
+        run_id=run.id,
+        outcome=outcome_of(credit),
+        credit="" if credit in (None, 0, 1) else f"{credit:.2f}",
+        answer=answer,
+        why_lost=why,
+        replies=tuple(_replies(run, one, found)),
+        tokens=count(one.prompt_tokens) if run.manifest.kind == "run" else UNKNOWN,
+        cost=in_dollars(one.cost_usd) if one.cost_usd else "",
+        latency=milliseconds(one.latency_ms) if run.manifest.kind == "run" else UNKNOWN,
+        error=one.error,
+        notes=one.notes,
+    )
+
+
+def outcome_of(credit: float | None) -> Outcome:
+    """Return how a credit between 0 and 1 is shown; None is not evaluated."""
+    if credit is None:
+        return "none"
+    return "right" if credit == 1 else "wrong" if credit == 0 else "part"
+
+
+def _replies(run: Evaluation, one: RunDetail, found: Details) -> Iterator[Reply]:
+    """Yield what the judges said, that of the page first; people are asked anew for every page."""
+    names = {scores.judge.id: judge_name(scores.judge) for scores in run.files.metrics if not is_person(scores.judge)}
+    for number, verdict in enumerate(one.verdicts):
+        if name := names.get(found.judges[verdict.judge]):
+            yield _reply(verdict, name, number == 0)
+
+
+def _reply(verdict: Verdict, judge: str, of_page: bool) -> Reply:
+    credit = verdict.score if verdict.score is not None else None if verdict.label is None else float(verdict.label)
+    return Reply(judge, outcome_of(credit), verdict.raw.text, verdict.votes, verdict.error, of_page)

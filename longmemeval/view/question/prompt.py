@@ -1,0 +1,166 @@
+"""What one run put before its model: tokens of each part, what was found by rank, what was cut."""
+
+from collections.abc import Iterable, Mapping, Sequence
+
+from longmemeval.core.text.figures import count
+from longmemeval.errors import HarnessError
+from longmemeval.llm.tokens import token_counter
+from longmemeval.memory.configuration import MemoryConfiguration
+from longmemeval.pipeline.inspect.recalling import Recaller, why_not_again
+from longmemeval.reading.prompt_parts import prompt_parts
+from longmemeval.reading.prompts import SentPrompt
+from longmemeval.records import Answer, Message, Recall
+from longmemeval.results.graded.graded_run import Evaluation
+from longmemeval.results.settings import AnswerSettings
+from longmemeval.storage.messages import haystack_messages
+from longmemeval.view.question.evidence import Evidence, evidence_of
+from longmemeval.view.question.records import PromptLine, PromptView
+
+_LISTED, _CUT_LISTED = 60, 15
+"""Pieces that are listed, evidence always among them."""
+_SHOWN = 400
+"""Characters of a piece that are shown."""
+_PAGE = 60_000
+"""Characters of a prompt that the page holds; longer ones are asked for."""
+
+
+def prompt_view(run: Evaluation, question_id: str, recaller: Recaller | None, *, whole: bool = False) -> PromptView:
+    """Return what one run put before its model.
+
+    Args:
+        run: as it was graded.
+        question_id: one of its questions.
+        recaller: recalls again for the ranks, which answers do not keep; None: ranks stay unknown.
+        whole: with the text of the prompt however long it is.
+    """
+    answer = run.answers.get(question_id)
+    if answer is None or run.manifest.kind != "run":
+        return PromptView("", (), (), 0, "There is no prompt: the answer is missing or was taken over", (), 0)
+    question = run.asked.questions[question_id]
+    evidence = evidence_of(run.asked, question_id)
+    history = {one.message_id: one for one in haystack_messages(run.asked.dataset.haystack(question.haystack_id))}
+    recall, remark = _again(run, question_id, answer, recaller)
+    known = set(answer.recall_ids)
+    if recall:
+        lines = _recalled(recall, answer, evidence)
+        known |= {one for item in recall.items for one in item.message_ids}
+    else:
+        lines = [_message_line(one, history, evidence, cut=False) for one in dict.fromkeys(answer.recall_ids)]
+    cut = (one for one in dict.fromkeys(answer.cut_ids) if one not in known)
+    lines += [_message_line(one, history, evidence, cut=True) for one in cut]
+    shown, more = _fitting(lines)
+    prompts = run.files.prompts_to(question_id)
+    sent = next((one for one in prompts if one.sha256 == answer.prompt_sha256), None)
+    texts = [(message.role, message.content) for message in sent.messages] if sent else []
+    length = sum(len(text) for _, text in texts)
+    return PromptView(
+        total=count(answer.prompt_tokens),
+        parts=tuple(_parts(run, question_id, answer, sent, len(prompts))),
+        lines=tuple(shown),
+        more=more,
+        remark=remark,
+        texts=tuple(texts) if whole or length <= _PAGE else (),
+        length=length,
+    )
+
+
+def memory_of(run: Evaluation) -> MemoryConfiguration | None:
+    """Return the memory of a run as its settings record it; None where it is unknown."""
+    memory = run.manifest.settings.memory
+    if memory is None:
+        return None
+    return MemoryConfiguration(
+        name=memory.name, preset=memory.preset, parameters=memory.parameters, source=memory.source or None
+    )
+
+
+def _again(run: Evaluation, question_id: str, answer: Answer, recaller: Recaller | None) -> tuple[Recall | None, str]:
+    """Return the recall once more, if it is that of the run, and what has to be said of it."""
+    if recaller is None:
+        return None, ""
+    try:
+        configuration = memory_of(run)
+        if configuration is None:
+            return None, ""
+        if why := why_not_again(configuration):
+            return None, f"In the order of the prompt; ranks are not kept. {why}."
+        recall = recaller.recall(run.asked.questions[question_id], configuration).recall
+    except HarnessError as error:
+        return None, f"In the order of the prompt; ranks are not kept, and recalling again fails: {error}"
+    found = {one for item in recall.items for one in item.message_ids} | set(recall.left_out_ids)
+    if found != {*answer.recall_ids, *answer.cut_ids}:
+        return (
+            None,
+            "In the order of the prompt; recalled again, the memory finds other messages: fixtures have changed",
+        )
+    return recall, ""
+
+
+def _recalled(recall: Recall, answer: Answer, evidence: Evidence) -> list[PromptLine]:
+    """Return the pieces, best first; then what came with them, in the order of the prompt; cut ones last."""
+    shown = set(answer.recall_ids)
+    lines = []
+    for item in recall.items:
+        cut = bool(item.message_ids) and not shown.intersection(item.message_ids)
+        text = item.text[:_SHOWN]
+        lines.append(
+            PromptLine(
+                kind=item.kind,
+                rank=item.rank,
+                score=item.score,
+                date=f"{item.date:%Y-%m-%d}" if item.date else "",
+                speaker=item.speaker,
+                text=text,
+                left_out=len(item.text) - len(text),
+                evidence=any(map(evidence.holds, item.message_ids)),
+                cut=cut,
+            )
+        )
+    return sorted(lines, key=lambda line: (line.cut, line.rank is None, line.rank or 0))
+
+
+def _message_line(message_id: str, history: Mapping[str, Message], evidence: Evidence, *, cut: bool) -> PromptLine:
+    message = history.get(message_id)
+    content = message.content if message else "(not a message of the data set)"
+    return PromptLine(
+        kind="message",
+        rank=None,
+        score=None,
+        date=f"{message.created_at:%Y-%m-%d}" if message else "",
+        speaker=(message.speaker or message.role) if message else message_id,
+        text=content[:_SHOWN],
+        left_out=max(0, len(content) - _SHOWN),
+        evidence=evidence.holds(message_id),
+        cut=cut,
+    )
+
+
+def _fitting(lines: Sequence[PromptLine]) -> tuple[list[PromptLine], int]:
+    """Return the lines that are listed, and the number of the others."""
+    left = {False: _LISTED, True: _CUT_LISTED}
+    shown = []
+    for line in lines:
+        left[line.cut] -= 1
+        if line.evidence or left[line.cut] >= 0:
+            shown.append(line)
+    return shown, len(lines) - len(shown)
+
+
+def _parts(
+    run: Evaluation, question_id: str, answer: Answer, sent: SentPrompt | None, prompts: int
+) -> Iterable[tuple[str, str]]:
+    settings = run.manifest.settings
+    if sent is None or prompts > 1 or not isinstance(settings, AnswerSettings):
+        return
+    question = run.asked.questions[question_id]
+    template = settings.reading.options_template if question.options else ""
+    counter = token_counter(settings.model.spec)
+    if counter.name != settings.token_counter:
+        return
+    found = prompt_parts(sent, question, template or settings.reading.template, answer.prompt_tokens, counter)
+    if found:
+        yield from (
+            ("instruction", count(found.instruction)),
+            ("memory", count(found.memory)),
+            ("question", count(found.question)),
+        )

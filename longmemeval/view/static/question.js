@@ -1,0 +1,20 @@
+// Keys of a question: whatever has data-press is pressed by it; "e" goes from one piece of evidence to the next.
+import { key, tell } from "./ui.js";
+
+for (const one of document.querySelectorAll("[data-press]")) key(one.dataset.press, one.dataset.words, () => one.click());
+
+const told = [...document.querySelectorAll("tr.evidence")];
+let at = -1;
+if (document.getElementById("prompt")) {
+  key("e", "the next piece of evidence", () => {
+    if (!told.length) return tell("No evidence is in this prompt");
+    at = (at + 1) % told.length;
+    told[at].scrollIntoView({ block: "center" });
+    told[at].focus();
+    tell(`Evidence ${at + 1} of ${told.length}`);
+  });
+  key("/", "search all questions", () => {
+    const kept = [...new URLSearchParams(location.search)].filter(([name]) => ["run", "baseline", "judge"].includes(name));
+    location.assign(`/questions?${new URLSearchParams(kept)}`);
+  });
+}
