@@ -7,7 +7,7 @@ from math import fsum, inf, nextafter
 from msgspec import Struct, structs
 
 from longmemeval.core.files import sha256_text
-from longmemeval.judges.offline.refusal import abstains, rules_sha256
+from longmemeval.judges.offline.refusal import abstains_in_record, rules_sha256
 from longmemeval.records import Gold
 from longmemeval.statistics.intervals import label_interval
 
@@ -113,7 +113,7 @@ def abstaining(
 
 def declined(hypotheses: Mapping[str, str]) -> set[str]:
     """Return the ids of the questions whose answer abstains as a whole."""
-    return {question_id for question_id, hypothesis in hypotheses.items() if abstains(hypothesis)}
+    return {question_id for question_id, hypothesis in hypotheses.items() if abstains_in_record(hypothesis)}
 
 
 def method() -> str:

@@ -17,6 +17,7 @@ Whatever changes something is a `POST` (`security.py` sees that it comes from a 
 
 import mimetypes
 from collections.abc import Sequence
+from threading import Thread
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -47,7 +48,13 @@ PAGES: tuple[Sequence[BaseRoute], ...] = (
 
 
 def make_app(
-    where: Folders, run_ids: Sequence[str] = (), *, token: str, host: str = "127.0.0.1", port: int = 0
+    where: Folders,
+    run_ids: Sequence[str] = (),
+    *,
+    token: str,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    ahead: bool = False,
 ) -> Guard:
     """Return the application.
 
@@ -57,6 +64,7 @@ def make_app(
         token: of the address.
         host: the address that it listens at.
         port: of it.
+        ahead: whether to open the runs that pages show first before anybody asks.
     """
     mimetypes.add_type("text/javascript", ".js")
     app = Starlette(
@@ -70,6 +78,8 @@ def make_app(
         exception_handlers={HarnessError: _told, HTTPException: _refused, Exception: _broken},
     )
     app.state.site = Site(where, tuple(run_ids))
+    if ahead:
+        Thread(target=app.state.site.open_ahead, daemon=True).start()
     return Guard(app, token=token, host=host, port=port)
 
 

@@ -93,7 +93,7 @@ def serve(
 
     bound = listening(host, port)
     number, token = bound.getsockname()[1], secrets.token_urlsafe(24)
-    app = make_app(where, run_ids, token=token, host=host, port=number)
+    app = make_app(where, run_ids, token=token, host=host, port=number, ahead=True)
     # The address has the token: requests are not logged. A page that follows a run never ends by itself.
     config = uvicorn.Config(
         app, log_level="error", access_log=False, lifespan="off", ws="none", timeout_graceful_shutdown=1

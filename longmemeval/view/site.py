@@ -1,7 +1,10 @@
 """What all pages share: the folders, the opened runs, and which runs an address asks for."""
 
+from contextlib import suppress
+
 from starlette.requests import Request
 
+from longmemeval.errors import HarnessError
 from longmemeval.results.listing import list_runs
 from longmemeval.settings import Folders
 from longmemeval.view.choice import Choice, choice_of, comparable_with_newest
@@ -29,6 +32,13 @@ class Site:
         if query.getlist("run"):
             return choice_of(query)
         return choice_of(query, self.named or comparable_with_newest(list_runs(self.where.results_dir)))
+
+    def open_ahead(self) -> None:
+        """Open the runs that pages show first, while the browser starts; what is wrong with them, pages say."""
+        with suppress(HarnessError, OSError):
+            runs = self.named or comparable_with_newest(list_runs(self.where.results_dir))
+            if runs:
+                self.opened.comparison(Choice(tuple(runs)))
 
 
 def site_of(request: Request) -> Site:

@@ -36,7 +36,7 @@ def chromium() -> Iterator[Browser]:
         started.close()
 
 
-def _served(where: Folders, stack: ExitStack) -> str:
+def served(where: Folders, stack: ExitStack) -> str:
     """Serve the pages of these folders until the stack is closed; return the address without a path."""
     bound = listening("127.0.0.1", 0)
     port = bound.getsockname()[1]
@@ -61,11 +61,14 @@ Visit = Callable[..., Page]
 def visit(chromium: Browser) -> Iterator[Visit]:
     """Open a page of `where`; whatever goes wrong in it, and whatever is asked of elsewhere, fails the test."""
     troubles: list[str] = []
-    served: dict[str, str] = {}
+    addresses: dict[str, str] = {}
     with ExitStack() as stack:
 
         def open_page(where: Folders, path: str, *, width: int = 1280, scheme: Scheme = "light") -> Page:
-            own = served.get(str(where.results_dir)) or served.setdefault(str(where.results_dir), _served(where, stack))
+            key = str(where.results_dir)
+            if key not in addresses:
+                addresses[key] = served(where, stack)
+            own = addresses[key]
             context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
             stack.callback(context.close)
             page = context.new_page()

@@ -157,15 +157,25 @@ def abstains(text: str) -> bool:
     Returns:
         False also for an empty text, and for "0" and "none", which answer a question that asks for a number.
     """
-    return _abstains(text)
+    return abstains_in_record(text)
 
 
 @lru_cache(maxsize=2048)
-def _abstains(text: str) -> bool:
-    """Return the cached result: grading and several tables ask for the same answer."""
-    final = _final_part(_plain(text))
+def abstains_in_record(text: str) -> bool:
+    """Return the same for a text that a record holds, cached: grading and several tables ask for the same answer."""
+    plain = _plain(text)
+    if not _may_refuse(plain):
+        return False
+    final = _final_part(plain)
     concluded = _from_last_word(final)
     return _refuses(concluded) or (concluded != final and _refuses(final))
+
+
+def _may_refuse(plain: str) -> bool:
+    """Return False where no clause can be a refusal: whatever is cut out, none has a word of `_NEGATIVE`."""
+    bare = _EMPHASIS.sub("", plain)
+    # Marks of emphasis and quotes alone are removed without a space in their place, which can make a word.
+    return bool(_NEGATIVE.search(bare) or _NEGATIVE.search(bare.replace('"', "")))
 
 
 def ends_in_refusal(text: str) -> bool:

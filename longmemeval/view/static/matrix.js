@@ -1,8 +1,8 @@
 // The matrix: all questions are here once, packed; what is typed or pressed only chooses among them.
-import { asked, batch, computed, copyLink, effect, get, html, key, render, say, signal, tell, useEffect } from "./ui.js";
+import { asked, batch, computed, copyLink, effect, get, h, html, key, render, say, signal, tell, useEffect } from "./ui.js";
 
 const place = document.getElementById("matrix");
-const ROW = 34, SPARE = 12;
+const ROW = 34, SPARE = 6;
 const FILTERS = [
   ["all", "0", "all"], ["differ", "d", "differ"], ["lost", "l", "lost to baseline"], ["won", "w", "won"],
   ["unchanged", "u", "unchanged"], ["wrong", "a", "all wrong"], ["disagree", "g", "judges disagree"],
@@ -122,22 +122,23 @@ const link = (row) => {
 function Mark({ run }) {
   return html`<svg class="mark run-${run.colour}${run.hatched ? " hatched" : ""}" viewBox="-6.5 -6.5 13 13" aria-hidden="true"><path d=${run.path} /></svg>`;
 }
-function Cell({ row, column: { at, pool } }) {
+// Plain functions, not components: a thousand cells are drawn in one go.
+function cell(row, { at, pool }) {
   if (pool) {
     const right = pool.filter((run) => labels[run][row] === "1").length;
     const flips = pool.slice(1).filter((run, place) => labels[run][row] !== labels[pool[place]][row]).length;
     const kind = right === pool.length ? "right" : right ? "part" : "wrong";
-    return html`<td><span class="cell ${kind}" title="right in ${right} of ${pool.length} repeats, flips ${flips} of ${pool.length - 1} times">${right}/${pool.length}</span></td>`;
+    return html`<td title="right in ${right} of ${pool.length} repeats, flips ${flips} of ${pool.length - 1} times"><span class=${`cell ${kind}`}>${right}/${pool.length}</span></td>`;
   }
   const [kind, sign, words] = CELLS[labels[at][row]];
-  return html`<td><span class="cell ${kind}" title=${words}><span aria-hidden="true">${sign}</span><span class="sr">${words}</span></span></td>`;
+  return h("td", { title: words }, h("span", { class: `cell ${kind}` }, sign));
 }
-function Row({ row, at }) {
+function line(row, at, slot) {
   const run = chosenRuns.value.find((one) => runs[one].stages[row] !== " ") ?? 0;
   const letter = runs[run].stages[row];
-  return html`<tr aria-current=${at === current.value ? "true" : null} aria-rowindex=${at + 2} data-at=${at}>
+  return html`<tr key=${slot} aria-current=${at === current.value ? "true" : null} aria-rowindex=${at + 2} data-at=${at}>
     <th scope="row"><a class="question-link" href=${link(row)} title=${texts[row]}>${texts[row]}</a></th>
-    ${columns.value.map((column) => html`<${Cell} row=${row} column=${column} />`)}
+    ${columns.value.map((column) => cell(row, column))}
     <td class="text">${letter === " " ? "" : `${stages[letter.charCodeAt(0) - 97]}${others.length > 1 ? `, ${runs[run].name}` : ""}`}</td>
     <td class="text">${all.type_names[types[row]]}</td></tr>`;
 }
@@ -157,7 +158,7 @@ function Grid() {
     <th scope="col" class="text">where lost</th><th scope="col" class="text">type</th></tr></thead>
     <tbody>
     ${from > 0 && html`<tr aria-hidden="true"><td colspan=${wide} style=${{ height: `${from * ROW}px`, padding: 0 }}></td></tr>`}
-    ${rows.slice(from, to).map((row, index) => html`<${Row} key=${row} row=${row} at=${from + index} />`)}
+    ${rows.slice(from, to).map((row, index) => line(row, from + index, index))}
     ${to < rows.length && html`<tr aria-hidden="true"><td colspan=${wide} style=${{ height: `${(rows.length - to) * ROW}px`, padding: 0 }}></td></tr>`}
     ${rows.length === 0 && html`<tr><td class="text" colspan=${wide}>No question is like that.</td></tr>`}
     </tbody></table></div>`;

@@ -2,7 +2,7 @@
 import { h, render } from "./vendored/preact.js";
 import htm from "./vendored/htm.js";
 
-export { render };
+export { h, render };
 export { signal, computed, effect, batch, useSignal, useComputed, useSignalEffect } from "./vendored/signals.js";
 export { useEffect, useLayoutEffect, useMemo, useRef } from "./vendored/hooks.js";
 export const html = htm.bind(h);

@@ -16,6 +16,7 @@ from hypothesis import strategies as st
 from msgspec import Struct
 
 import longmemeval
+from longmemeval.judges.offline import refusal
 from longmemeval.judges.offline.refusal import abstains
 from tests.support import IN_PROPORTION, growth
 
@@ -112,6 +113,34 @@ def test_any_text_can_be_read(text: str) -> None:
 def test_no_text_takes_long(part: str) -> None:
     """A pattern that tries every beginning with every end would take minutes."""
     assert growth(lambda size: abstains(part * (size // len(part))), 15_000) < IN_PROPORTION
+
+
+_BITS = [
+    "I ",
+    "do ",
+    "no",
+    "n't ",
+    "*",
+    '"',
+    "_",
+    "t ",
+    "not ",
+    "know",
+    "(x)",
+    " un",
+    "able ",
+    "Answer: ",
+    ". ",
+    "But ",
+]
+
+
+@given(st.lists(st.sampled_from(_BITS), max_size=12).map("".join))
+def test_what_is_passed_over_unread_is_no_refusal(text: str) -> None:
+    if not refusal._may_refuse(refusal._plain(text)):
+        final = refusal._final_part(refusal._plain(text))
+        assert not refusal._refuses(final)
+        assert not refusal._refuses(refusal._from_last_word(final))
 
 
 def test_it_is_exported() -> None:
