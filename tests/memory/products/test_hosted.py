@@ -147,6 +147,17 @@ def test_lists_say_what_was_not_run(tmp_path: Path) -> None:
         assert {name for name in PRODUCTS if any(f" {name} " in line for line in lines)} == PRODUCTS.keys()
 
 
+# The names are made by the harness: one product shows that they reach a service, all of them with --thorough.
+@pytest.mark.parametrize(
+    "case",
+    [
+        "zep",
+        pytest.param("supermemory", marks=pytest.mark.thorough),
+        pytest.param("honcho", marks=pytest.mark.thorough),
+        pytest.param("mem0-platform", marks=pytest.mark.products),
+    ],
+    indirect=True,
+)
 def test_a_second_preparation_leaves_what_the_first_one_keeps_there(case: Case) -> None:
     """Both are at one service, with the same histories: each has names of its own."""
     write_dataset(case.folder / "d.json", PLANTED)
