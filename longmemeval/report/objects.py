@@ -17,8 +17,8 @@ from longmemeval.pipeline.status.runs import RunWatch
 from longmemeval.report.documents import comparison_document, evaluation_document
 from longmemeval.report.options import ReportFormat, ReportOptions
 from longmemeval.report.page.templates import page_file
+from longmemeval.report.paper import latex as comparison_latex
 from longmemeval.report.plain import NEEDS_BOOKTABS
-from longmemeval.report.plain import latex as comparison_latex
 from longmemeval.report.tables.answer import Answer, comparison_answer, evaluation_answer, run_answer
 from longmemeval.report.tables.run_frame import run_columns
 from longmemeval.report.write import write_report

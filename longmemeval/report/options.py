@@ -6,14 +6,16 @@ from longmemeval.core.arguments import Options
 from longmemeval.core.options import OUTPUT, WHAT, Flag
 from longmemeval.results.options import JudgeId, MovedDataset
 
-ReportFormat = Literal["html", "md", "latex"]
+ReportFormat = Literal["html", "md", "latex", "bibtex"]
 
 
 class ReportOptions(Options, frozen=True):
     """The source and form of a report."""
 
     format: Annotated[ReportFormat, Flag(OUTPUT, "FORMAT")] = "html"
-    """html (one page), md or latex (tables)."""
+    """html (one page), md or latex (tables), bibtex (what to cite)."""
+    columns: Annotated[tuple[str, ...], Flag(OUTPUT, "TITLE", name="--column")] = ()
+    """LaTeX: a column of the table of runs; repeat it [default: all that differ]."""
     judge: JudgeId = None
     """Id of the judge, or a beginning of it; None: the official judge where it graded, else the newest."""
     dataset: MovedDataset = None

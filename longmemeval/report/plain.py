@@ -31,15 +31,6 @@ def markdown(comparison: Comparison, published: Sequence[PublishedFigure] = ()) 
     return "\n\n".join(parts) + "\n"
 
 
-def latex(comparison: Comparison, published: Sequence[PublishedFigure] = ()) -> str:
-    """Return the tables in the style of booktabs; verdict and notes are in the first caption."""
-    said = " ".join([comparison.verdict.text, *notes(comparison)])
-    tables = _tables(comparison, published)
-    parts = [NEEDS_BOOKTABS]
-    parts += [render.latex(table, said if table is tables[0] else "") for table in tables]
-    return "\n\n".join(parts) + "\n"
-
-
 def markdown_across(graded: Sequence[Evaluation]) -> str:
     """Return the table by ability of runs on different data sets, with its legend and notes."""
     table = ability_table(graded)
@@ -48,13 +39,13 @@ def markdown_across(graded: Sequence[Evaluation]) -> str:
 
 
 def latex_across(graded: Sequence[Evaluation]) -> str:
-    """Return the same in the style of booktabs, all notes in the caption."""
-    said = ". ".join(ability_legend(graded)) + ". " + " ".join(ability_notes(graded))
-    return f"{NEEDS_BOOKTABS}\n\n{render.latex(ability_table(graded), said)}\n"
+    """Return the same in the style of booktabs, all notes below it."""
+    said = [". ".join(ability_legend(graded)) + ".", *ability_notes(graded)]
+    return f"{NEEDS_BOOKTABS}\n\n{render.latex(ability_table(graded), said, 'tab:longmemeval-across')}\n"
 
 
 def _tables(comparison: Comparison, published: Sequence[PublishedFigure]) -> list[Table]:
-    """Return the tables: runs with their figures, types by runs, costs, latencies, repeats, published figures."""
+    """Return the table of runs with their figures, then the others."""
     names = [one.name for one in shown_in(comparison)]
     called = {one.summary.run_id: name for one, name in zip(comparison.runs, names, strict=True)}
     columns: list[Column[RunFigures]] = [
@@ -65,13 +56,20 @@ def _tables(comparison: Comparison, published: Sequence[PublishedFigure]) -> lis
     summaries = [one.summary for one in comparison.runs]
     caption = f"{comparison.dataset}, {question_count(comparison)}"
     runs = tabulate(caption, columns, comparison.runs, breaks=controls_apart(summaries))
+    return [runs, *other_tables(comparison, published)]
+
+
+def other_tables(comparison: Comparison, published: Sequence[PublishedFigure]) -> list[Table]:
+    """Return the tables that have rows: types by runs, costs, latencies, repeats, published figures, what was lost."""
+    names = [one.name for one in shown_in(comparison)]
+    summaries = [one.summary for one in comparison.runs]
     types = _types(names, summaries)
     tables = [make(summaries, names) for make in (cost_table, latency_table, memory_model_table)]
     effort = [table for table in tables if table.rows]
     repeats = repeats_table(comparison, names)
     others = published_table(published) if published else None
     lost = digest_table(comparison.digest)
-    return [table for table in (runs, types, *effort, repeats, others, lost) if table and table.rows]
+    return [table for table in (types, *effort, repeats, others, lost) if table and table.rows]
 
 
 def _types(names: Sequence[str], summaries: Sequence[RunSummary]) -> Table:

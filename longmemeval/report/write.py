@@ -10,15 +10,21 @@ from longmemeval.core.files import write_atomic
 from longmemeval.errors import HarnessError
 from longmemeval.pipeline.compare.compare import compare_runs
 from longmemeval.report.options import ReportOptions
-from longmemeval.report.plain import latex, latex_across, markdown, markdown_across
+from longmemeval.report.paper import bibtex, latex
+from longmemeval.report.plain import latex_across, markdown, markdown_across
 from longmemeval.report.published import published_for
 from longmemeval.results.graded.graded_run import Evaluation, load_graded
 from longmemeval.settings import Folders, folders
 
 __all__ = ["ReportOptions", "render_report", "write_report"]
 
-_ENDINGS = {"html": "html", "md": "md", "latex": "tex"}
-_FIRST_LINES = {"html": "", "md": "<!-- longmemeval report -->\n", "latex": "% longmemeval report\n"}
+_ENDINGS = {"html": "html", "md": "md", "latex": "tex", "bibtex": "bib"}
+_FIRST_LINES = {
+    "html": "",
+    "md": "<!-- longmemeval report -->\n",
+    "latex": "% longmemeval report\n",
+    "bibtex": "% longmemeval report\n",
+}
 """What a file begins with, so that a later report may take its place; a page says it in its header."""
 _MARKS = [b'<p class="kind">longmemeval report</p>', *(line.encode() for line in _FIRST_LINES.values() if line)]
 _HEAD_BYTES = 1 << 16
@@ -91,6 +97,8 @@ def _rendered(run_ids: Sequence[str], options: ReportOptions, where: Folders) ->
     graded = load_graded(run_ids, where, judge=options.judge, dataset=options.dataset, look_into_prompts=prompts)
     if options.across:
         return _across(graded, options), len(graded), sum(run.metrics.overall.n for run in graded)
+    if options.format == "bibtex":
+        return bibtex(graded), len(graded), sum(run.metrics.overall.n for run in graded)
     comparison = compare_runs(graded, where)
     judge = None if options.published == "all" else graded[0].metrics.judge
     figures = published_for(graded[0].asked.dataset, judge) if options.published else ()
@@ -98,8 +106,10 @@ def _rendered(run_ids: Sequence[str], options: ReportOptions, where: Folders) ->
         from longmemeval.report.page.html import html_page
 
         text = html_page(comparison, graded, full=options.full, published=figures)
+    elif options.format == "md":
+        text = markdown(comparison, figures)
     else:
-        text = (markdown if options.format == "md" else latex)(comparison, figures)
+        text = latex(comparison, figures, columns=options.columns)
     return text, len(graded), len(comparison.questions)
 
 

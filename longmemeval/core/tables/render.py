@@ -29,6 +29,7 @@ _LATEX = {
     "≥": r"$\geq$",
     "▲": r"$\uparrow$",
     "▼": r"$\downarrow$",
+    "†": r"\textsuperscript{\dag}",
     "…": r"\ldots{}",
     # Around what `visible` writes out: LaTeX's usual fonts have neither.
     "⟨": r"$\langle$",
@@ -148,20 +149,22 @@ def markdown(table: Table) -> str:
     return f"**{escape_markdown(table.title)}**\n\n{lines}" if table.title else lines
 
 
-def latex(table: Table, said: str = "") -> str:
-    """Return the table in the style of booktabs; what is said of it follows the title in the caption."""
+def latex(table: Table, notes: Sequence[str] = (), label: str = "") -> str:
+    """Return the table in the style of booktabs: its title is the caption, notes stand below it."""
     columns = "".join("r" if column.kind == "figure" else "l" for column in table.columns)
     rows = [
         line
         for place, row in enumerate(table.rows)
         for line in ((r"\midrule", _latex_row(row)) if place in table.breaks else (_latex_row(row),))
     ]
-    caption = escape_latex(f"{table.title}. {said}".strip() if table.title else said)
+    below = [rf"\par\smallskip\parbox{{\linewidth}}{{\footnotesize {escape_latex(' '.join(notes))}}}"] if notes else []
+    caption = [rf"\caption{{{escape_latex(table.title)}}}"] if table.title else []
     return "\n".join(
         [
             r"\begin{table}",
             r"\centering",
-            *([rf"\caption{{{caption}}}"] if caption else []),
+            *caption,
+            *([rf"\label{{{label}}}"] if label else []),
             rf"\begin{{tabular}}{{{columns}}}",
             r"\toprule",
             _latex_row(table.headings),
@@ -169,6 +172,7 @@ def latex(table: Table, said: str = "") -> str:
             *rows,
             r"\bottomrule",
             r"\end{tabular}",
+            *below,
             r"\end{table}",
         ]
     )

@@ -61,8 +61,9 @@ def test_markdown_and_latex_disarm_their_own_signs() -> None:
         "| apple | 1,234 | 0.5 | yes |",
         r"| \<b\>kiwi\_⟨U+001B⟩\[31m \& co | 2 | " + "\u2013 | no |",
     ]
-    made = render.latex(table(1), "Said of it")
-    assert r"\caption{Fruit | 100 \%. Said of it}" in made
+    made = render.latex(table(1), ["Said", "of it"], "tab:fruit")
+    assert "\\caption{Fruit | 100 \\%}\n\\label{tab:fruit}" in made
+    assert r"{\footnotesize Said of it}" in made
     assert r"\begin{tabular}{lrrr}" in made
     assert made.count(r"\midrule") == 2
     assert r"kiwi\_$\langle$U+001B$\rangle$[31m \& co & 2 & -- & no \\" in made

@@ -1,0 +1,99 @@
+"""A comparison for a paper: LaTeX tables with labels and notes, figures as SVG and PDF, BibTeX."""
+
+from collections.abc import Sequence
+
+from longmemeval import __version__
+from longmemeval.core.tables import render
+from longmemeval.core.tables.table import Column, Table, tabulate
+from longmemeval.core.text.figures import listed
+from longmemeval.errors import HarnessError, nearest
+from longmemeval.judges.official_status import judge_name
+from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
+from longmemeval.report.page.data import against_table, figure_columns, notes
+from longmemeval.report.page.summary import main_notes, pair_matrix, shown_in
+from longmemeval.report.plain import NEEDS_BOOKTABS, other_tables
+from longmemeval.report.published import PublishedFigure
+from longmemeval.report.tables.cells import controls_apart
+from longmemeval.report.tables.comparison import question_count
+from longmemeval.results.graded.graded_run import Evaluation
+
+SIGNIFICANT = "†"
+_DAGGER = "† significantly other than the baseline, {}: p after Holm below 0.05; what has none is inside the noise."
+
+
+def latex(comparison: Comparison, published: Sequence[PublishedFigure] = (), *, columns: Sequence[str] = ()) -> str:
+    """Return the tables in the style of booktabs: a short caption and a label each, notes below the first.
+
+    All that the figures rest on follows as comments.
+
+    Args:
+        comparison: of the runs.
+        published: figures of others, as a table of their own.
+        columns: titles of those that the table of runs has; none: all but those with one value for all runs.
+
+    Raises:
+        HarnessError: there is no such column.
+    """
+    runs, constant = _runs(comparison, columns)
+    said = [comparison.verdict.text]
+    if any(run.marks for run in comparison.runs):
+        said.append(_DAGGER.format(shown_in(comparison)[0].name))
+    said += [f"The same for all: {listed(constant, len(constant))}."] if constant else []
+    said += main_notes(comparison)
+    comments = [f"% {render.escape_latex(note)}" for note in notes(comparison) if note not in said]
+    tables = [("runs", runs), ("pairs", against_table(comparison)), ("matrix", pair_matrix(comparison))]
+    tables += [(f"more-{place}", one) for place, one in enumerate(other_tables(comparison, published), start=1)]
+    parts = [
+        render.latex(_daggers(one), said if name == "runs" else (), f"tab:longmemeval-{name}")
+        for name, one in tables
+        if one and one.rows
+    ]
+    return "\n\n".join([NEEDS_BOOKTABS, *parts, "\n".join(comments)]).rstrip() + "\n"
+
+
+def _runs(comparison: Comparison, chosen: Sequence[str]) -> tuple[Table, list[str]]:
+    """Return the table of runs, and what is the same for all of them and not in it."""
+    names = {one.summary.run_id: run.name for one, run in zip(comparison.runs, shown_in(comparison), strict=True)}
+    score, *others = figure_columns(comparison)
+    columns: list[Column[RunFigures]] = [
+        Column("model", lambda one: one.summary.model, "text"),
+        Column(score.title, lambda one: f"{score.value(one)}{f' {one.marks}' if one.marks else ''}"),
+        *others,
+    ]
+    by_title = {column.title: column for column in columns}
+    for title in chosen:
+        if title not in by_title:
+            raise HarnessError(f"--column: there is no column '{title}'", fix=nearest(title, by_title))
+    constant: list[str] = []
+    if chosen:
+        columns = [by_title[title] for title in chosen]
+    elif len(comparison.runs) > 1:
+        values = {title: {column.value(one) for one in comparison.runs} for title, column in by_title.items()}
+        constant = [f"{title} {found}" for title, (found, *rest) in values.items() if not rest and title != score.title]
+        columns = [column for column in columns if len(values[column.title]) > 1 or column.title == score.title]
+    first: list[Column[RunFigures]] = [Column("run", lambda one: names[one.summary.run_id], "text")]
+    caption = f"{comparison.dataset}, {question_count(comparison)}"
+    breaks = controls_apart([one.summary for one in comparison.runs])
+    return tabulate(caption, [*first, *columns], comparison.runs, breaks=breaks), constant
+
+
+def _daggers(table: Table) -> Table:
+    """Return the table with a dagger where differences are significant: the sign says which way."""
+    rows = [[cell.replace(" ▲", SIGNIFICANT).replace(" ▼", SIGNIFICANT) for cell in row] for row in table.rows]
+    return Table(table.title, table.columns, rows, table.breaks)
+
+
+def bibtex(graded: Sequence[Evaluation]) -> str:
+    """Return BibTeX of the runs' benchmarks, of judges that are not the benchmark's own, and of this harness."""
+    entries = dict.fromkeys(one.asked.benchmark.citation for one in graded)
+    judges = {one.metrics.judge.id: one.metrics.judge for one in graded if not one.metrics.judge.official}
+    made = [
+        f"@misc{{judge-{place},\n  title = {{{render.escape_latex(judge_name(judge))}, a judge of longmemeval}},\n"
+        f"  note = {{Judge id {render.escape_latex(judge.id)}; not the benchmark's official judge}}\n}}"
+        for place, judge in enumerate(judges.values(), start=1)
+    ]
+    harness = (
+        "@software{longmemeval,\n  title = {longmemeval: an honest harness for memory systems of {LLM} agents},\n"
+        f"  author = {{{{The longmemeval developers}}}},\n  version = {{{__version__}}}\n}}"
+    )
+    return "\n\n".join([*(one for one in entries if one), *made, harness]) + "\n"
