@@ -6,14 +6,14 @@ from longmemeval.core.arguments import Options
 from longmemeval.core.options import OUTPUT, WHAT, Flag
 from longmemeval.results.options import JudgeId, MovedDataset
 
-ReportFormat = Literal["html", "md", "latex", "bibtex"]
+ReportFormat = Literal["html", "md", "latex", "bibtex", "figures"]
 
 
 class ReportOptions(Options, frozen=True):
     """The source and form of a report."""
 
     format: Annotated[ReportFormat, Flag(OUTPUT, "FORMAT")] = "html"
-    """html (one page), md or latex (tables), bibtex (what to cite)."""
+    """html (one page), md or latex (tables), bibtex (what to cite), figures (a folder of SVG and PDF)."""
     columns: Annotated[tuple[str, ...], Flag(OUTPUT, "TITLE", name="--column")] = ()
     """LaTeX: a column of the table of runs; repeat it [default: all that differ]."""
     judge: JudgeId = None

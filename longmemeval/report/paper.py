@@ -97,3 +97,22 @@ def bibtex(graded: Sequence[Evaluation]) -> str:
         f"  author = {{{{The longmemeval developers}}}},\n  version = {{{__version__}}}\n}}"
     )
     return "\n\n".join([*(one for one in entries if one), *made, harness]) + "\n"
+
+
+def figures(comparison: Comparison, graded: Sequence[Evaluation]) -> dict[str, bytes]:
+    """Return the charts by file name: as SVG in light and dark colours, and as PDF.
+
+    Raises:
+        HarnessError: the extra `report` is not installed.
+    """
+    from longmemeval.report.charts.svg import alone, need_report_libraries, pdfs_beside
+    from longmemeval.report.page.html import page_charts
+    from longmemeval.report.page.templates import page_file
+
+    need_report_libraries("A chart")
+    style = page_file("palette.css")
+    with pdfs_beside(style) as pdfs:
+        charts = page_charts(comparison, list(graded))
+    files = {f"{one.name}.svg": alone(one.svg, one.title, style).encode() for one in charts}
+    files |= {f"{one.name}-dark.svg": alone(one.svg, one.title, style, dark=True).encode() for one in charts}
+    return files | {f"{name}.pdf": data for name, data in pdfs.items()}

@@ -10,7 +10,7 @@ from longmemeval.core.files import write_atomic
 from longmemeval.errors import HarnessError
 from longmemeval.pipeline.compare.compare import compare_runs
 from longmemeval.report.options import ReportOptions
-from longmemeval.report.paper import bibtex, latex
+from longmemeval.report.paper import bibtex, figures, latex
 from longmemeval.report.plain import latex_across, markdown, markdown_across
 from longmemeval.report.published import published_for
 from longmemeval.results.graded.graded_run import Evaluation, load_graded
@@ -61,6 +61,8 @@ def write_report(
         HarnessError: no such run, it is not graded, the runs cannot be compared, the extra `report` is missing, or
             the file is there and is no report of longmemeval.
     """
+    if options.format == "figures":
+        return _write_figures(run_ids, output or Path("figures"), options, where or folders(), force=force)
     output = output or Path(f"report.{_ENDINGS[options.format]}")
     if not force and output.is_file() and not _is_report(output):
         raise HarnessError(
@@ -74,6 +76,28 @@ def write_report(
     return WrittenReport(str(output), len(data), runs, questions)
 
 
+def _write_figures(
+    run_ids: Sequence[str], folder: Path, options: ReportOptions, where: Folders, *, force: bool
+) -> WrittenReport:
+    if not force and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
+        raise HarnessError(
+            "There are files already", where=str(folder), fix="Name another folder with --output, or add --force"
+        )
+    graded = _graded(run_ids, options, where, prompts=False)
+    comparison = compare_runs(graded, where)
+    made = figures(comparison, graded)
+    for name, data in made.items():
+        write_atomic(folder / name, data)
+    return WrittenReport(str(folder), sum(map(len, made.values())), len(graded), len(comparison.questions))
+
+
+def _graded(run_ids: Sequence[str], options: ReportOptions, where: Folders, *, prompts: bool) -> list[Evaluation]:
+    """Return the runs, the baseline first."""
+    if options.baseline is not None:
+        run_ids = [options.baseline, *(run_id for run_id in run_ids if run_id != options.baseline)]
+    return load_graded(run_ids, where, judge=options.judge, dataset=options.dataset, look_into_prompts=prompts)
+
+
 def _is_report(file: Path) -> bool:
     """Return whether a report was written there before; an empty file holds nothing to lose."""
     with file.open("rb") as handle:
@@ -85,16 +109,13 @@ def _is_report(file: Path) -> bool:
 def render_report(
     run_ids: Sequence[str], *, options: ReportOptions = ReportOptions(), where: Folders | None = None
 ) -> str:
-    """Return the report as text; arguments and errors as of `write_report`."""
+    """Return the report as text, where it is one; arguments and errors as of `write_report`."""
     return _rendered(run_ids, options, where or folders())[0]
 
 
 def _rendered(run_ids: Sequence[str], options: ReportOptions, where: Folders) -> tuple[str, int, int]:
     """Return the text, and how many runs and questions it is about."""
-    prompts = not options.across
-    if options.baseline is not None:
-        run_ids = [options.baseline, *(run_id for run_id in run_ids if run_id != options.baseline)]
-    graded = load_graded(run_ids, where, judge=options.judge, dataset=options.dataset, look_into_prompts=prompts)
+    graded = _graded(run_ids, options, where, prompts=not options.across)
     if options.across:
         return _across(graded, options), len(graded), sum(run.metrics.overall.n for run in graded)
     if options.format == "bibtex":

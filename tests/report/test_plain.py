@@ -79,11 +79,15 @@ def test_a_tex_engine_takes_tables_and_bibliography(where: Folders, tmp_path: Pa
         document += "Table~\\ref{tab:longmemeval-runs}.\n" + tables + "\\end{document}\n"
         (tmp_path / f"paper{number}.tex").write_text(document)
         line = ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "-no-shell-escape", f"paper{number}.tex"]
-        for _ in range(2):
-            done = subprocess.run(line, cwd=tmp_path, capture_output=True, timeout=120, check=False)
-            assert done.returncode == 0, done.stdout.decode(errors="replace")[-2000:]
+        logs = [
+            subprocess.run(
+                line, cwd=tmp_path, capture_output=True, text=True, errors="replace", timeout=120, check=False
+            )
+            for _ in range(2)
+        ]
+        assert [one.returncode for one in logs] == [0, 0], logs[0].stdout[-2000:]
         assert (tmp_path / f"paper{number}.pdf").stat().st_size > 5_000
-        assert b"undefined references" not in done.stdout
+        assert "undefined references" not in logs[1].stdout
 
 
 @pytest.mark.parametrize(
@@ -158,3 +162,21 @@ def test_force_replaces_a_file_that_is_no_report(where: Folders, tmp_path: Path)
     assert notes.read_text() == "mine"
     longmemeval(*line, "--force", cwd=tmp_path)
     assert "longmemeval report" in notes.read_text()
+
+
+def test_figures_are_svg_and_pdf_for_paper(where: Folders, tmp_path: Path) -> None:
+    options = ReportOptions(format="figures", judge="strict")
+    folder = tmp_path / "figures"
+    write_report(["good", "bad"], folder, options=options, where=where)
+    names = {one.name for one in folder.iterdir()}
+    assert {"overall.svg", "overall-dark.svg", "overall.pdf", "tokens.pdf"} < names
+    assert (folder / "overall.pdf").read_bytes().startswith(b"%PDF")
+    light, dark = ((folder / name).read_text() for name in ("overall.svg", "overall-dark.svg"))
+    assert "#1f5fae" in light
+    assert "#76aef5" in dark
+    assert not re.search(r"var\(|#0101", light + dark)
+    once = {one: one.read_bytes() for one in folder.iterdir()}
+    with pytest.raises(HarnessError, match="There are files already"):
+        write_report(["good", "bad"], folder, options=options, where=where)
+    write_report(["good", "bad"], folder, options=options, where=where, force=True)
+    assert {one: one.read_bytes() for one in folder.iterdir()} == once

@@ -3,8 +3,10 @@
 import io
 import re
 import warnings
-from collections.abc import Callable
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Literal
 
 from longmemeval.core.tables.render import escape_html
 from longmemeval.core.text.visible import visible
@@ -15,11 +17,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.typing import RcKeyType
 
-# Stand-ins that matplotlib takes for colours and the page's variables replace.
-INK, MUTED, GRID, SURFACE = "#020201", "#020202", "#020203", "#020204"
-_VARIABLES = {INK: "--ink", MUTED: "--muted", GRID: "--grid", SURFACE: "--surface"} | {
-    f"#0101{number:02x}": f"--run-{number}" for number in range(COLOURS + 1)
-}
+# Names that matplotlib is told colours for: stand-ins that the page's variables replace, or those of paper.
+INK, MUTED, GRID, SURFACE = "--ink", "--muted", "--grid", "--surface"
+_NAMES = (INK, MUTED, GRID, SURFACE, *(f"--run-{number}" for number in range(COLOURS + 1)))
+_STAND_INS = {name: f"#0101{number:02x}" for number, name in enumerate(_NAMES, start=1)}
+_PDFS: ContextVar["tuple[Mapping[str, str], dict[str, bytes]] | None"] = ContextVar("_PDFS", default=None)
 _STYLE: "dict[RcKeyType, object]" = {
     "svg.fonttype": "none",
     "svg.hashsalt": "longmemeval",
@@ -49,12 +51,12 @@ _HIDDEN = 'aria-hidden="true" focusable="false"'
 
 
 def run_colour(look: Look) -> str:
-    """Return the stand-in for the colour of a run."""
-    return f"#0101{look.colour:02x}"
+    """Return the name of the colour of a run."""
+    return f"--run-{look.colour}"
 
 
 def run_face(look: Look) -> str:
-    """Return the stand-in for what fills a run's mark: nothing where the run reads the gold."""
+    """Return the name of the colour that fills a run's mark: nothing where the run reads the gold."""
     return SURFACE if look.hatched else run_colour(look)
 
 
@@ -88,22 +90,56 @@ def drawn(name: str, width: float, height: float, draw: Callable[["Figure"], Non
         height: inches.
         draw: puts the content on the figure.
     """
+    if kept := _PDFS.get():
+        colours, pdfs = kept
+        pdfs[name] = _saved("pdf", width, height, draw, colours)
+    return _inline(_saved("svg", width, height, draw, _STAND_INS).decode(), name)
+
+
+def _saved(
+    kind: Literal["svg", "pdf"],
+    width: float,
+    height: float,
+    draw: Callable[["Figure"], None],
+    colours: Mapping[str, str],
+) -> bytes:
     from matplotlib import rc_context
+    from matplotlib.colors import get_named_colors_mapping
     from matplotlib.figure import Figure
 
-    buffer = io.StringIO()
+    named = get_named_colors_mapping()
+    for name in _NAMES:
+        named[name] = colours[name]
+    unsaid = ("Date", "Creator", "Format", "Type") if kind == "svg" else ("CreationDate", "Creator", "Producer")
+    buffer = io.BytesIO()
     with rc_context(_STYLE), warnings.catch_warnings():
         # The browser draws the text, with its own fonts.
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         figure = Figure(figsize=(width, height), layout="constrained")
         draw(figure)
-        figure.savefig(buffer, format="svg", metadata={"Date": None, "Creator": None, "Format": None, "Type": None})
-    return _inline(buffer.getvalue(), name)
+        figure.savefig(buffer, format=kind, metadata=dict.fromkeys(unsaid))
+    return buffer.getvalue()
 
 
-def alone(svg: str, title: str, style: str) -> str:
-    """Return an `svg` element of `drawn` as a document of its own, in the light colours of the page's style sheet."""
-    colours = dict(re.findall(r"(--[\w-]+): light-dark\(([^,]+),", style))
+def colours_in(style: str, *, dark: bool = False) -> dict[str, str]:
+    """Return the colours of a style sheet by the names of their variables."""
+    return {name: pair[dark] for name, *pair in re.findall(r"(--[\w-]+): light-dark\(([^,]+), ([^)]+)\)", style)}
+
+
+@contextmanager
+def pdfs_beside(style: str) -> Iterator[dict[str, bytes]]:
+    """Draw each figure as PDF too, in the light colours of a style sheet; by the figures' names."""
+    pdfs: dict[str, bytes] = {}
+    token = _PDFS.set((colours_in(style), pdfs))
+    try:
+        yield pdfs
+    finally:
+        _PDFS.reset(token)
+
+
+def alone(svg: str, title: str, style: str, *, dark: bool = False) -> str:
+    """Return an `svg` element of `drawn` as a document of its own, in the colours of the page's style sheet."""
+    colours = colours_in(style, dark=dark)
     text = re.sub(r"var\((--[\w-]+)\)", lambda found: colours[found[1]], svg)
     own = f'xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" role="img" aria-label="{escape_html(title)}"'
     return text.replace(_HIDDEN, own, 1)
@@ -123,7 +159,7 @@ def _inline(document: str, name: str) -> str:
     text = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", text)
     # Presentation attributes, as a policy may forbid styles in elements.
     text = re.sub(r' style="([^"]*)"', lambda match: "".join(map(_attribute, match[1].split(";"))), text)
-    for colour, variable in _VARIABLES.items():
+    for variable, colour in _STAND_INS.items():
         text = text.replace(colour, f"var({variable})")
     return re.sub(r"\s*\n\s*", " ", text).strip()
 

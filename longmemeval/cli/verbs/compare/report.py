@@ -39,13 +39,15 @@ def report(
     from longmemeval.report.write import render_report, write_report
 
     options = structs.replace(options, published="all" if published == "all" else published is not None)
-    if options.across and (published or options.full):
-        raise typer.BadParameter("--across takes neither --published nor --full")
+    if options.across and (published or options.full or options.format in ("bibtex", "figures")):
+        raise typer.BadParameter("--across takes no --published, --full, --format bibtex or figures")
     where = places.folders()
     run_ids = runs.named(where)
     if output == Path("-"):
-        if options.format == "html":
-            raise typer.BadParameter("a page needs a file: --output FILE")
+        if options.format in ("html", "figures"):
+            raise typer.BadParameter(
+                f"a {'page' if options.format == 'html' else 'folder of figures'} needs a file: --output FILE"
+            )
         out.file.write(render_report(run_ids, options=options, where=where))
         return
     written = write_report(run_ids, output, options=options, where=where, force=force)
