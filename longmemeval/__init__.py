@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from longmemeval.pipeline.retrieval.options import RetrievalOptions
     from longmemeval.pipeline.run.run import RunOptions
     from longmemeval.pipeline.sweep.sweep import sweep
-    from longmemeval.reading.reader import reading_configuration
+    from longmemeval.reading.configuration import reading_configuration
     from longmemeval.report.options import ReportOptions
     from longmemeval.report.write import render_report, write_report
     from longmemeval.results.graded.graded_run import Evaluation

@@ -154,6 +154,18 @@ class Usage(Struct, frozen=True):
         )
 
 
+class ToolStep(Struct, frozen=True):
+    """One call of a tool by the answering model."""
+
+    tool: str
+    arguments: str
+    """JSON as the model wrote it."""
+    outcome: str
+    """In a few words."""
+    message_ids: tuple[str, ...] = ()
+    """Messages that it showed whole."""
+
+
 class Answer(Struct, frozen=True):
     """One line of `answers.jsonl`."""
 
@@ -195,6 +207,8 @@ class Answer(Struct, frozen=True):
     loose_limits: tuple[str, ...] = ()
     """Parameters of the memory that are at least the size of this question's history, such as `top_k`; `recall` if the
     whole history was recalled."""
+    steps: tuple[ToolStep, ...] = ()
+    """What the model asked of tools, in order, where the reading has some."""
 
     @property
     def total_ms(self) -> float | None:

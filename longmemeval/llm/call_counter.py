@@ -4,6 +4,7 @@ from functools import cached_property
 
 from msgspec import Struct
 
+from longmemeval.llm.extractive.tool_use import next_calls
 from longmemeval.llm.options import is_offline
 from longmemeval.llm.protocol import ChatReply, ChatRequest
 from longmemeval.llm.tokens import TokenCounter, framing_tokens, token_counter
@@ -49,10 +50,12 @@ class CallCounter:
         """Record the size of `request`, as the model will count it."""
         messages, tokens = request.messages, request.prompt_tokens
         # For several messages the reader counts the texts in one piece, which is close enough for it.
-        if tokens is None or len(messages) > 1:
+        if tokens is None or (len(messages) > 1 and not request.tools):
             tokens = sum(self.tokens.count(message.content) for message in messages)
         framing = 0 if is_offline(self._spec) else framing_tokens(len(messages))
         self.calls.append(Call(tokens + framing, request.max_tokens))
+        if calls := next_calls(request):
+            return ChatReply("", "tool_calls", Usage(), tool_calls=calls)
         text = "" if self._silent else longest_reply(request.max_tokens)
         return ChatReply(text, "stop", Usage())
 

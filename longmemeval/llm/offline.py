@@ -4,12 +4,14 @@ import time
 from pathlib import Path
 
 import msgspec
+from msgspec import structs
 
 from longmemeval.core.event_loop import in_thread
 from longmemeval.core.text_files import UnreadableError, decode_json, read_text
 from longmemeval.errors import HarnessError, ModelError
 from longmemeval.llm.extractive.answers import find_answer
 from longmemeval.llm.extractive.sentences import fullest_sentence
+from longmemeval.llm.extractive.tool_use import next_calls
 from longmemeval.llm.protocol import ChatReply, ChatRequest, Passage
 from longmemeval.records import Usage
 
@@ -34,6 +36,8 @@ class ExtractiveModel:
 
     def _complete(self, request: ChatRequest) -> ChatReply:
         started = time.perf_counter()
+        if calls := next_calls(request):
+            return structs.replace(_reply(self.spec, "", started), finish_reason="tool_calls", tool_calls=calls)
         if request.question:
             passages = request.dated_passages() or tuple(map(Passage, request.passages))
             text = find_answer(request.question, passages, request.question_date)

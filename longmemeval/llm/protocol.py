@@ -2,18 +2,31 @@
 
 from collections.abc import Callable
 from datetime import datetime
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from msgspec import Struct
 
 from longmemeval.records import Usage
 
 
-class ChatMessage(Struct, frozen=True):
+class ToolCall(Struct, frozen=True):
+    """A call of a tool that a model asks for."""
+
+    id: str
+    name: str
+    arguments: str
+    """JSON as the model wrote it, which need not be valid."""
+
+
+class ChatMessage(Struct, frozen=True, omit_defaults=True):
     """One message of a request."""
 
-    role: Literal["system", "user", "assistant"]
+    role: Literal["system", "user", "assistant", "tool"]
     content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    """Of an assistant."""
+    tool_call_id: str = ""
+    """Of a tool: the call that this is the outcome of."""
 
 
 class Passage(Struct, frozen=True):
@@ -25,7 +38,7 @@ class Passage(Struct, frozen=True):
 
 
 class ChatRequest(Struct, frozen=True):
-    """One call. Only `messages`, `max_tokens` and `temperature` ever leave the process.
+    """One call. Only `messages`, `max_tokens`, `temperature` and the tools ever leave the process.
 
     The question and its passages serve the offline models, which answer without a language model.
     """
@@ -45,6 +58,10 @@ class ChatRequest(Struct, frozen=True):
     """Returns the passages of the session with the latest date; computed on demand."""
     prompt_tokens: int | None = None
     """Tokens of `messages` by the model's own counter, if already counted."""
+    tools: tuple[dict[str, Any], ...] = ()
+    """Tools that the model may ask for, each as OpenAI's protocol describes a function."""
+    must_answer: bool = False
+    """True: the model may ask for no tool any more."""
 
 
 class ChatReply(Struct, frozen=True):
@@ -60,11 +77,12 @@ class ChatReply(Struct, frozen=True):
     """None: not known, as for a reply in a batch."""
     redacted: bool = False
     """True if the server repeated a secret, which was removed from `text`."""
+    tool_calls: tuple[ToolCall, ...] = ()
 
     @property
     def is_empty(self) -> bool:
-        """True if it contains no text."""
-        return not self.text.strip()
+        """True if it contains neither text nor calls of tools."""
+        return not self.text.strip() and not self.tool_calls
 
 
 class ChatModel(Protocol):

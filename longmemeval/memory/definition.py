@@ -18,6 +18,7 @@ from longmemeval.plugins import MEMORY, Registry, load_object
 
 if TYPE_CHECKING:
     from longmemeval.memory.parameters import Parameters
+    from longmemeval.reading.options import ReadingMethod
     from longmemeval.storage.parts import Part
 
 P = TypeVar("P", bound="Parameters")
@@ -45,6 +46,8 @@ class MemoryDefinition(Generic[P]):
     """The name in tables; empty for the registered name."""
     recalls_everything: bool = False
     """If set, every message is recalled, so the length of prompts follows from the data alone."""
+    reading: "ReadingMethod | None" = None
+    """The one reading method that the memory is made for; None: any."""
     origin: Mapping[str, str] | None = None
     """The origin that records keep besides the name; None: derived from its module."""
     require: Callable[[], object] = lambda: None

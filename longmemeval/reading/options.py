@@ -6,7 +6,7 @@ from typing import Annotated, Literal, get_args
 from longmemeval.core.arguments import Options
 from longmemeval.core.options import LIMITS, MODEL, Flag
 
-ReadingMethod = Literal["direct", "con", "con-separate", "short", "memories", "evidence"]
+ReadingMethod = Literal["direct", "con", "con-separate", "short", "memories", "evidence", "files"]
 READING_METHODS: tuple[ReadingMethod, ...] = get_args(ReadingMethod)
 HistoryFormat = Literal["nl", "json", "official-nl", "official-json"]
 HISTORY_FORMATS: tuple[HistoryFormat, ...] = get_args(HistoryFormat)
@@ -17,7 +17,7 @@ class ReadingOptions(Options, frozen=True):
     """How a prompt is made of what was recalled."""
 
     method: Annotated[ReadingMethod | None, Flag(MODEL, "METHOD", name="--reading")] = None
-    """direct, con, con-separate, short, memories, evidence."""
+    """direct, con, con-separate, short, memories, evidence, files."""
     history_format: Annotated[HistoryFormat, Flag(metavar="FORMAT")] = "nl"
     """How the prompt shows the history: nl, json, official-nl or official-json."""
     template: Annotated[Path | None, Flag(metavar="FILE")] = None
@@ -27,6 +27,10 @@ class ReadingOptions(Options, frozen=True):
     """Your own note prompt for con-separate."""
     max_tokens: Annotated[int | None, Flag(LIMITS, "N", minimum=1)] = None
     """Longest answer [default: 500; con 800]."""
+    steps: Annotated[int | None, Flag(metavar="N", minimum=1)] = None
+    """Most rounds in which the model lists, searches and reads with --reading files [default: 12]."""
+    prompt_budget: Annotated[int | None, Flag(metavar="TOKENS", minimum=1)] = None
+    """Most tokens of all prompts of one question with --reading files [default: no bound]."""
     on_overflow: Annotated[OverflowPolicy, Flag(metavar="POLICY")] = "error"
     """When a prompt exceeds the context window: error (the question fails), drop-oldest or drop-newest. Dropped
     messages are recorded."""

@@ -3,8 +3,7 @@
 from msgspec import Struct
 
 from longmemeval.llm.tokens import TokenCounter
-from longmemeval.reading.prompts import SentPrompt
-from longmemeval.reading.reader import question_text
+from longmemeval.reading.prompts import SentPrompt, question_text
 from longmemeval.reading.templates import Template, shipped_template
 from longmemeval.records import Question
 

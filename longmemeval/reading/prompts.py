@@ -12,7 +12,10 @@ from longmemeval.llm.protocol import ChatMessage, ChatRequest, Passage
 from longmemeval.reading.overflow import Fitted
 from longmemeval.records import Question, Recall
 
-Purpose = Literal["note", "answer"]
+Purpose = Literal["note", "step", "answer"]
+"""A step is a call that may ask for tools."""
+TOKENS_OF_A_MESSAGE = 4
+"""Tokens of a further message of a call besides its text."""
 Messages = tuple[ChatMessage, ...]
 Compose = Callable[[Question, Recall], Messages]
 """From a question and the shown part of its recall to all messages of the call."""
@@ -67,6 +70,11 @@ def prompt_of(
     encoded = msgspec.json.encode(messages)
     sent = EncodedPrompt(question.question_id, purpose, Raw(encoded), sha256_bytes(encoded))
     return Prompt(request, sent, fitted.prompt_tokens, fitted.recall)
+
+
+def question_text(question: Question) -> str:
+    """Return the question as prompts show it."""
+    return f"{question.text} {question.appended}" if question.appended else question.text
 
 
 def _passages(recall: Recall) -> tuple[Passage, ...]:

@@ -3,105 +3,34 @@
 import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
-from longmemeval.core.arguments import checked
 from longmemeval.core.event_loop import in_thread
 from longmemeval.core.text.calendar_names import official_date
-from longmemeval.errors import EmptyReplyError, HarnessError, ModelError, RecallError
+from longmemeval.errors import ModelError
 from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatReply
 from longmemeval.llm.tokens import Counted, TokenCounter
+from longmemeval.reading.configuration import NOTE_MAX_TOKENS, ReadingConfiguration, prompt_limit
 from longmemeval.reading.history import Chunk, message_chunks, note_chunks, render_chunk, render_history
-from longmemeval.reading.options import HistoryFormat, OverflowPolicy, ReadingMethod
-from longmemeval.reading.overflow import MARGIN_TOKENS, Fitted, fit
-from longmemeval.reading.prompts import Compose, EncodedPrompt, Messages, Prompt, prompt_of
+from longmemeval.reading.outcome import REDACTED, UNKNOWN_REASON, Reading, empty_reply
+from longmemeval.reading.overflow import Fitted, fit
+from longmemeval.reading.prompts import (
+    TOKENS_OF_A_MESSAGE,
+    EncodedPrompt,
+    Messages,
+    Prompt,
+    prompt_of,
+    question_text,
+)
 from longmemeval.reading.shown_items import message_ids_of, not_shown, note_item, threads_of
-from longmemeval.reading.templates import NOTE_FIELDS, READER_FIELDS, Template, load_template
+from longmemeval.reading.templates import Template
+from longmemeval.reading.tool_loop import ToolLoop
 from longmemeval.records import Answer, Question, Recall, RecalledItem, Usage, slowest, sum_latencies
 
-_TEMPLATES: dict[ReadingMethod, str] = {
-    "direct": "direct",
-    "con": "con",
-    "con-separate": "con",
-    "short": "short",
-    "memories": "memories",
-    "evidence": "evidence",
-}
-REDACTED = "the server repeated a secret, which was taken out of its reply"
 ABSTENTION = "I don't know: the information is not mentioned in the conversation."
 """Answer given without a call if the recall is too weak; every judge here treats it as abstaining."""
-
-# Generation lengths of the official readers: LongMemEval's (src/generation/run_generation.py), and LoCoMo's for short
-# answers (task_eval/gpt_utils.py).
-_MAX_TOKENS = {"direct": 500, "con": 800, "con-separate": 800, "short": 32, "memories": 500, "evidence": 800}
-_NOTE_MAX_TOKENS = 500
-_TOKENS_OF_A_MESSAGE = 4
-"""Tokens of a further message of a call besides its text."""
-
-
-UNKNOWN_REASON = "unknown"
-"""Finish reason of a reply that gives none."""
-
-
-class ReadingConfiguration(Struct, frozen=True):
-    """Settings for turning a recall into a prompt. Recorded whole in the manifest."""
-
-    method: ReadingMethod
-    history_format: HistoryFormat
-    template: Template
-    note_template: Template | None
-    max_tokens: int
-    on_overflow: OverflowPolicy
-    context_window: int | None
-    """Tokens the model accepts; None if unknown: then nothing is checked, and the manifest says so."""
-    abstain_below: float | None = None
-    """Answer `ABSTENTION` without calling the model if the best recall score is lower; None: always call it."""
-    options_template: Template | None = None
-    """Prompt of questions that offer options; None: `template`."""
-    temperature: float = 0.0
-    compose: Compose | None = None
-    """Builds the messages of a call instead of layout and templates; a benchmark's own protocol may have one."""
-
-
-@checked()
-def reading_configuration(
-    method: ReadingMethod = "direct",
-    *,
-    history_format: HistoryFormat = "nl",
-    template: Path | None = None,
-    note_template: Path | None = None,
-    max_tokens: int | None = None,
-    on_overflow: OverflowPolicy = "error",
-    context_window: int | None = None,
-    abstain_below: float | None = None,
-) -> ReadingConfiguration:
-    """Load the templates and fill in the method's defaults.
-
-    Raises:
-        HarnessError: a template file is unreadable or lacks a placeholder.
-    """
-    return ReadingConfiguration(
-        method=method,
-        history_format=history_format,
-        template=load_template(_TEMPLATES[method], template, READER_FIELDS),
-        note_template=load_template("note", note_template, NOTE_FIELDS) if method == "con-separate" else None,
-        max_tokens=max_tokens or _MAX_TOKENS[method],
-        on_overflow=on_overflow,
-        context_window=context_window,
-        abstain_below=abstain_below,
-    )
-
-
-class Reading(Struct, frozen=True):
-    """The outcome for one question."""
-
-    answer: Answer
-    prompts: tuple[EncodedPrompt, ...]
-    failure: ModelError | RecallError | None = None
-    """Reason why there is no answer; its kind says whether other questions will fail too."""
 
 
 class Reader:
@@ -116,8 +45,10 @@ class Reader:
         self._model = model
         self._counter = counter
         self._latest: _History | None = None
-        self._limit = _limit(configuration, configuration.max_tokens)
-        self._note_limit = _limit(configuration, _NOTE_MAX_TOKENS) if configuration.note_template else None
+        self._limit = prompt_limit(configuration, configuration.max_tokens)
+        tools = configuration.tools
+        self._loop = ToolLoop(configuration, tools, model, counter) if tools else None
+        self._note_limit = prompt_limit(configuration, NOTE_MAX_TOKENS) if configuration.note_template else None
 
     async def read(
         self, question: Question, recall: Recall, known: Callable[[], Sequence[Counted] | None] | None = None
@@ -130,6 +61,8 @@ class Reader:
         Args:
             known: called in the work thread for the known tokens of each item; unknown ones are counted.
         """
+        if self._loop:
+            return await self._loop.read(question, recall)
         prompts, replies, latencies = list[EncodedPrompt](), list[ChatReply](), list[float | None]()
         # A single job in the work thread: each has an overhead of a tenth of a millisecond.
         begun = await in_thread(self._begin, question, recall, known)
@@ -154,7 +87,7 @@ class Reader:
             latencies.append(replies[-1].latency_ms)
             hypothesis = replies[-1].text.strip()
             finish_reason = replies[-1].finish_reason or ("" if hypothesis else UNKNOWN_REASON)
-            failure = None if hypothesis else _empty(replies[-1], finish_reason)
+            failure = None if hypothesis else empty_reply(replies[-1], finish_reason)
         except ModelError as error:
             failure = error
         answer = Answer(
@@ -230,7 +163,7 @@ class Reader:
 
         def count_composed(prompt: Messages, shown: Recall) -> int:
             whole = "\n".join(message.content for message in prompt)
-            return self._counted_whole(whole, shown, counts).tokens + _TOKENS_OF_A_MESSAGE * (len(prompt) - 1)
+            return self._counted_whole(whole, shown, counts).tokens + TOKENS_OF_A_MESSAGE * (len(prompt) - 1)
 
         policy = configuration.on_overflow
         if compose := configuration.compose:
@@ -254,7 +187,7 @@ class Reader:
     def _note_prompts(self, question: Question, recall: Recall, counts: "_Counts", template: Template) -> list[Prompt]:
         """Return the prompts of the note-taking calls, one per session."""
         fitted = [self._fit_note(question, chunk, counts, template) for chunk in message_chunks(recall)]
-        return [prompt_of(question, "note", prompt, _NOTE_MAX_TOKENS) for prompt in fitted]
+        return [prompt_of(question, "note", prompt, NOTE_MAX_TOKENS) for prompt in fitted]
 
     def _fit_note(self, question: Question, chunk: Chunk, counts: "_Counts", template: Template) -> Fitted[Messages]:
         """Return the prompt of the note-taking call on one session."""
@@ -306,36 +239,8 @@ class Reader:
         )
 
 
-def _limit(configuration: ReadingConfiguration, max_tokens: int) -> int | None:
-    """Return the maximum tokens of a prompt whose answer may have `max_tokens`; None if the window is unknown."""
-    window = configuration.context_window
-    if window is None:
-        return None
-    if window <= max_tokens + MARGIN_TOKENS:
-        raise HarnessError(
-            f"A context window of {window} tokens has no room for a prompt: "
-            f"{max_tokens} are for the answer and {MARGIN_TOKENS} to spare",
-            fix="Give a larger --context-window or a smaller --max-tokens",
-        )
-    return window - max_tokens - MARGIN_TOKENS
-
-
-def _empty(reply: ChatReply, finish_reason: str) -> EmptyReplyError:
-    tries = f"{reply.attempts} attempts" if reply.attempts > 1 else "1 attempt"
-    spent = "Begin a new run with a higher --max-tokens: the model used them up, in reasoning perhaps, before answering"
-    return EmptyReplyError(
-        f"The reply is empty (finish reason: {finish_reason}; {tries})",
-        fix=spent if finish_reason == "length" else "",
-    )
-
-
 def _message(prompt: str) -> Messages:
     return (ChatMessage("user", prompt),)
-
-
-def question_text(question: Question) -> str:
-    """Return the question as prompts show it."""
-    return f"{question.text} {question.appended}" if question.appended else question.text
 
 
 def _abstention(question: Question, recall: Recall, begun: "_Begun", top_score: float, threshold: float) -> Answer:

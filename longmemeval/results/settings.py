@@ -47,6 +47,10 @@ class ReadingSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     template: str = ""
     options_template: str = ""
     note_template: str = ""
+    tools: str = ""
+    """Hash of the file that describes the tools, where the model has some."""
+    steps: int | None = None
+    prompt_budget: int | None = None
 
     @property
     def shown(self) -> str:

@@ -27,8 +27,9 @@ from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.prepare.recipes import PlannedPart
 from longmemeval.pipeline.prepare.tools import Tools, ToolSettings
 from longmemeval.ranking.message_vectors import VECTORS
+from longmemeval.reading.configuration import reading_configuration
 from longmemeval.reading.options import HISTORY_FORMATS
-from longmemeval.reading.reader import Reader, reading_configuration
+from longmemeval.reading.reader import Reader
 from longmemeval.records import DatasetIdentity, FixtureMeta, Gold, Haystack, Question, Recall, Session, Turn
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture, fixture_folder

@@ -5,8 +5,9 @@ import asyncio
 import msgspec
 import pytest
 
+from longmemeval.reading.configuration import reading_configuration
 from longmemeval.reading.options import READING_METHODS, ReadingMethod
-from longmemeval.reading.reader import Reader, reading_configuration
+from longmemeval.reading.reader import Reader
 from longmemeval.reading.templates import READER_FIELDS, load_template
 from tests.reading.test_reader import QUESTION, THREE, Characters, FakeModel, read
 

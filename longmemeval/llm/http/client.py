@@ -5,6 +5,7 @@ import re
 from collections.abc import Mapping
 from functools import cached_property
 from types import ModuleType
+from typing import Any
 
 from msgspec import Struct, convert, structs
 
@@ -19,7 +20,7 @@ from longmemeval.llm.http.destination import Destination
 from longmemeval.llm.http.errors_map import meaning_of
 from longmemeval.llm.http.warm_up import warm_up
 from longmemeval.llm.options import ModelOptions
-from longmemeval.llm.protocol import ChatReply, ChatRequest
+from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest, ToolCall
 from longmemeval.llm.providers import has_price, split_spec, table_entry
 from longmemeval.llm.rates.book import TokenEstimate
 from longmemeval.llm.rates.gate import Permit
@@ -32,8 +33,19 @@ _COST_BY_PROXY = "llm_provider-x-litellm-response-cost"
 _HALF_SIGN = re.compile("[\ud800-\udfff]")
 
 
+class _Function(Struct, frozen=True):
+    name: str | None = None
+    arguments: str | None = None
+
+
+class _ToolCall(Struct, frozen=True):
+    function: _Function
+    id: str | None = None
+
+
 class _Message(Struct, frozen=True):
     content: str | None = None
+    tool_calls: tuple[_ToolCall, ...] | None = None
 
 
 class _Choice(Struct, frozen=True):
@@ -130,10 +142,11 @@ class LiteLLMChatModel:
             # connection open would never reach it.
             async with asyncio.timeout(seconds):
                 response = await litellm.acompletion(
-                    messages=[{"role": message.role, "content": message.content} for message in request.messages],
+                    messages=[_sent(message) for message in request.messages],
                     temperature=request.temperature,
                     max_tokens=request.max_tokens,
                     n=1,
+                    **_tools(request),
                     **self._destination.arguments(seconds),
                 )
             completion = convert(response, Completion, from_attributes=True)
@@ -142,6 +155,28 @@ class LiteLLMChatModel:
             raise meaning_of(error, self._destination.name) from None
         turn.learn(headers_of(response))
         return reply_of(completion, cost_of(litellm, response, self._spec) if self._priced else None, self._provider)
+
+
+def _sent(message: ChatMessage) -> dict[str, Any]:
+    """Return a message as OpenAI's protocol has it."""
+    sent: dict[str, Any] = {"role": message.role, "content": message.content}
+    if message.tool_calls:
+        sent["tool_calls"] = [
+            {"id": call.id, "type": "function", "function": {"name": call.name, "arguments": call.arguments}}
+            for call in message.tool_calls
+        ]
+    if message.tool_call_id:
+        sent["tool_call_id"] = message.tool_call_id
+    return sent
+
+
+def _tools(request: ChatRequest) -> dict[str, Any]:
+    """Return the arguments that offer tools; providers want to see them as long as the messages have calls."""
+    if not request.tools:
+        return {}
+    choice = "none" if request.must_answer else "auto"
+    # LiteLLM would look for servers of its own among them, with a library.
+    return {"tools": list(request.tools), "tool_choice": choice, "_skip_mcp_handler": True}
 
 
 def reply_of(completion: Completion, cost: float | None, provider: str) -> ChatReply:
@@ -156,6 +191,7 @@ def reply_of(completion: Completion, cost: float | None, provider: str) -> ChatR
     return ChatReply(
         text=text,
         redacted=text != content,
+        tool_calls=tuple(_tool_call(number, call) for number, call in enumerate(choice.message.tool_calls or ())),
         finish_reason=choice.finish_reason or "",
         usage=Usage(
             calls=1,
@@ -167,6 +203,12 @@ def reply_of(completion: Completion, cost: float | None, provider: str) -> ChatR
         # LiteLLM puts the provider before the name the server sent, for all but `openai`.
         served_model=served if provider == "openai" else served.removeprefix(f"{provider}/"),
     )
+
+
+def _tool_call(number: int, call: _ToolCall) -> ToolCall:
+    """Return a call of a tool; servers may leave out its id."""
+    asked = call.function
+    return ToolCall(call.id or f"call_{number}", asked.name or "", without_secrets(asked.arguments or ""))
 
 
 def headers_of(response: object) -> Mapping[str, object]:

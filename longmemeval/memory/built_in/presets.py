@@ -92,6 +92,14 @@ FULL_HISTORY = MemoryDefinition(
     control="reference",
 )
 
+FILES = MemoryDefinition(
+    "the whole haystack as dated text files, which the model lists, searches and reads in steps",
+    Parameters,
+    lambda parameters: (MESSAGES, TOKENS),
+    lambda parameters, tools: FullHistory(),
+    reading="files",
+)
+
 LAST_K = MemoryDefinition(
     "the newest messages, across threads",
     LastMessages,

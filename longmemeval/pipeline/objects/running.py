@@ -151,7 +151,7 @@ def _usual_id(
 ) -> str:
     """Return the id of the run that these settings give: readable, with a hash of all that decides its answers."""
     questions, protocol = asked_of(data.dataset, memory.configuration, data.selection, options)
-    reading = reading_of(data.dataset, options, model, protocol, where)
+    reading = reading_of(data.dataset, memory.configuration, options, model, protocol, where)
     decisive = [
         data.dataset.content_sha256,
         [question.question_id for question in questions],

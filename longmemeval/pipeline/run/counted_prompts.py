@@ -9,6 +9,7 @@ from msgspec import structs
 
 from longmemeval.core.arrays import Vector
 from longmemeval.core.event_loop import complete
+from longmemeval.core.text.figures import count_of
 from longmemeval.dataset import Dataset
 from longmemeval.embedding.hashing import HashingEmbedder
 from longmemeval.embedding.registry import is_remote
@@ -28,7 +29,8 @@ from longmemeval.pipeline.prepare.access import PreparedFixtures
 from longmemeval.pipeline.prepare.query_vectors import query_vectors
 from longmemeval.pipeline.run.run import RunOptions
 from longmemeval.ranking.questions.analysis import analyse_by_model, analyse_by_rules
-from longmemeval.reading.reader import Reader, ReadingConfiguration
+from longmemeval.reading.configuration import ReadingConfiguration
+from longmemeval.reading.reader import Reader
 from longmemeval.records import Question, Recall
 from longmemeval.results.preparation.journal import REPLIES
 from longmemeval.settings import Folders
@@ -121,6 +123,8 @@ def _read(
         return failed
 
     failed = complete(read())
+    if tools := reading.tools:
+        return calls, f"; of one search, and reading what it finds: up to {count_of(tools.steps, 'step')} may be taken"
     return calls, f"; {failed} do not fit the model's window and would fail" if failed else ""
 
 

@@ -85,7 +85,7 @@ def run_stages(
         own_pace = Pace(rates, options.question_concurrency or options.concurrency, batch)
         found.append(stage(ANALYSIS, work, assumed_replies(work), own_pace))
     replies = expected_replies(results, setup.model, reading.method, reading.max_tokens)
-    rounds = 2 if reading.method == "con-separate" else 1
+    rounds = {"con-separate": 2, "files": 3}.get(reading.method, 1)
     found.append(stage(ANSWERS, answering_work(setup, left), replies, pace, rounds=rounds))
     to_judge = AnswersToJudge(run_questions, answers, results, pace, (replies.tokens, reading.max_tokens))
     for judge in judges:
@@ -114,7 +114,7 @@ def estimate_run(
     """
     configuration = as_configuration(configuration)
     chosen, protocol = asked_of(dataset, configuration, selection, options)
-    reading = reading_of(dataset, options, model, protocol, where)
+    reading = reading_of(dataset, configuration, options, model, protocol, where)
     setup = RunSetup(dataset, configuration, model, reading, options, where)
     settings = run_settings(configuration, model, reading, options, protocol)
     manifest = planned_manifest(dataset, settings, chosen, selection, options.run_id or "")

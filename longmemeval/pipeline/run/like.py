@@ -21,8 +21,8 @@ from longmemeval.pipeline.batches.options import BatchOptions
 from longmemeval.pipeline.prepare.access import PreparedFixtures
 from longmemeval.pipeline.run.request import RunRequest
 from longmemeval.pipeline.run.run import RunOptions, asked_of
+from longmemeval.reading.configuration import ReadingConfiguration, reading_configuration
 from longmemeval.reading.options import READING_METHODS, ReadingMethod
-from longmemeval.reading.reader import ReadingConfiguration, reading_configuration
 from longmemeval.reading.templates import NOTE_FIELDS, READER_FIELDS, checked_template
 from longmemeval.results.manifest import (
     RunManifest,
@@ -204,6 +204,8 @@ def _reading(settings: AnswerSettings, texts: dict[str, str], source: str) -> Re
         "context_window": known.context_window,
         "max_tokens": settings.model.max_tokens,
         "abstain_below": settings.abstain_below,
+        "steps": known.steps,
+        "prompt_budget": known.prompt_budget,
     }
     given = {name: value for name, value in given.items() if value not in ("", None)}
     reading = reading_configuration(msgspec.convert(known.method, ReadingMethod), **given)

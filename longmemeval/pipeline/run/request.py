@@ -7,10 +7,10 @@ from msgspec import Struct, structs
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.dataset import Dataset
-from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
+from longmemeval.memory.configuration import MemoryConfiguration, definition_of, resolve_configuration
 from longmemeval.pipeline.run.run import RunOptions
+from longmemeval.reading.configuration import reading_configuration
 from longmemeval.reading.options import ReadingOptions
-from longmemeval.reading.reader import reading_configuration
 from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
 
@@ -55,7 +55,8 @@ def run_request(
         texts, template = answering.load_texts(template), None
     official = answering if options.protocol == "official" else None
     given = structs.asdict(reading) | {
-        "method": reading.method or (official.reading if official else "direct"),
+        "method": reading.method
+        or (official.reading if official else definition_of(configuration).reading or "direct"),
         "max_tokens": reading.max_tokens or (official.max_tokens if official else None),
         "template": template,
     }

@@ -33,7 +33,8 @@ from longmemeval.pipeline.run.answering import Answering, RunReport
 from longmemeval.pipeline.run.options import AnsweringOptions
 from longmemeval.pipeline.run.planning import planning_note
 from longmemeval.pipeline.run.question_analysis import QueryModel, question_analyses
-from longmemeval.reading.reader import Reader, ReadingConfiguration, reading_configuration
+from longmemeval.reading.configuration import ReadingConfiguration, check_fitting, reading_configuration
+from longmemeval.reading.reader import Reader
 from longmemeval.reading.templates import is_shipped, template_of
 from longmemeval.records import Answer, Question
 from longmemeval.results.lifecycle import open_run
@@ -187,7 +188,7 @@ class _PlannedRun:
             calls_file=folder / CALLS,
         )
         self._protocol = protocol
-        self._reading = reading_of(dataset, options, model_spec, protocol, where)
+        self._reading = reading_of(dataset, configuration, options, model_spec, protocol, where)
         self.counter = token_counter(model_spec)
         self.fixtures = PreparedFixtures(dataset, options.prepared, where, configuration)
         self._embedder = self.fixtures.embedder_of(questions)
@@ -300,21 +301,29 @@ def asked_of(
 
 
 def reading_of(
-    dataset: Dataset, options: RunOptions, model_spec: str, protocol: Mapping[str, Any] | None, where: Folders
+    dataset: Dataset,
+    configuration: MemoryConfiguration,
+    options: RunOptions,
+    model_spec: str,
+    protocol: Mapping[str, Any] | None,
+    where: Folders,
 ) -> ReadingConfiguration:
     """Return the reading configuration, with defaults filled in.
 
     Args:
+        configuration: the memory, which may be made for one method.
         options: of the run.
         model_spec: the answering model.
         protocol: the official protocol's record, if it is followed.
 
     Raises:
-        HarnessError: the official protocol reads differently, or its texts are missing.
+        HarnessError: the official protocol or the memory reads differently, or texts are missing.
     """
     official = _official(dataset, options)
     usual = reading_configuration(official.reading, max_tokens=official.max_tokens) if official else None
-    reading = options.reading or usual or reading_configuration()
+    made_for = definition_of(configuration).reading
+    reading = options.reading or usual or reading_configuration(made_for or "direct")
+    check_fitting(reading, configuration.name, made_for, by_batch=options.batch is not None)
     if texts := options.protocol_texts:
         if not official or not official.prompts or reading.method not in ("direct", "short"):
             what = "are for --protocol official" if not official else "have no place for notes"
@@ -373,6 +382,9 @@ def run_settings(
             template="" if reading.compose else reading.template.sha256,
             options_template=reading.options_template.sha256 if reading.options_template else "",
             note_template=reading.note_template.sha256 if reading.note_template else "",
+            tools=reading.tools.sha256 if reading.tools else "",
+            steps=reading.tools.steps if reading.tools else None,
+            prompt_budget=reading.tools.prompt_budget if reading.tools else None,
         ),
         embedder=None,
         preparation=options.prepared,

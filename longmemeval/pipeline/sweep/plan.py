@@ -20,6 +20,7 @@ from longmemeval.memory.configuration import (
     MemoryConfiguration,
     chosen_parameters,
     configuration_of,
+    definition_of,
     parts_of,
     resolve_configuration,
 )
@@ -36,8 +37,8 @@ from longmemeval.pipeline.sweep.file import (
     given_options,
     read_sweep_file,
 )
+from longmemeval.reading.configuration import ReadingConfiguration, reading_configuration
 from longmemeval.reading.options import ReadingOptions
-from longmemeval.reading.reader import ReadingConfiguration, reading_configuration
 from longmemeval.results.manifest import check_run_id
 from longmemeval.results.selection import Selection
 
@@ -127,12 +128,18 @@ def plan(file: str | Path) -> SweepPlan:
     readings = _readings(content, text)
     with _located(text, "selection"):
         selection = Selection(**given_options(content.selection, Selection))
-    everything = list(product(range(1, content.repeat + 1), models, configurations, readings))
+    everything = [
+        (repeat, model, memory, reading)
+        for repeat, model, memory in product(range(1, content.repeat + 1), models, configurations)
+        for reading in _readings_of(memory, readings)
+    ]
     if content.controls:
         offline = [PlannedModel(spec, spec, ModelOptions()) for spec in CONTROL_MODELS]
         by_spec = {model.spec: model for model in (*offline, *models)}
         controls = list(control_pairs(configurations, [model.spec for model in models]))
-        everything += [(1, by_spec[spec], memory, readings[0]) for memory, spec in controls]
+        shown = next((one for one in readings if not one.configuration.tools), None)
+        first = shown or PlannedReading("direct", reading_configuration())  # Controls ask for no files.
+        everything += [(1, by_spec[spec], memory, first) for memory, spec in controls]
         named = {memory.name: memory for memory in (*configurations, *(memory for memory, _ in controls))}
         configurations = list(named.values())
     runs = [
@@ -202,6 +209,15 @@ def _readings(content: SweepFile, text: SweepText) -> list[PlannedReading]:
         with _located(text, "readings", place):
             found.append(_reading(entry, text.path.parent))
     return found
+
+
+def _readings_of(memory: MemoryConfiguration, readings: Sequence[PlannedReading]) -> Sequence[PlannedReading]:
+    """Return the readings of a memory: of one that is made for a single method, those by this method alone."""
+    made_for = definition_of(memory).reading
+    if made_for is None:
+        return readings
+    fitting = [reading for reading in readings if reading.configuration.method == made_for]
+    return fitting or [PlannedReading(made_for, reading_configuration(made_for))]
 
 
 def _reading(entry: ReadingEntry, folder: Path) -> PlannedReading:

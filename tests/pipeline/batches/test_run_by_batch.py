@@ -14,7 +14,7 @@ from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.pipeline.batches import sending
 from longmemeval.pipeline.prepare.prepare import prepare
 from longmemeval.pipeline.run.run import RunOptions, run
-from longmemeval.reading.reader import reading_configuration
+from longmemeval.reading.configuration import reading_configuration
 from longmemeval.settings import Folders
 from tests.batch_server import BatchServer
 from tests.pipeline.batches.batched import BATCH, as_text, ask, by_question, patience

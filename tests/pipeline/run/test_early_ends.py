@@ -12,7 +12,7 @@ from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.pipeline.workers import ENOUGH_FAILURES, AllFailedError
-from longmemeval.reading.reader import reading_configuration
+from longmemeval.reading.configuration import reading_configuration
 from tests.pipeline.helpers import answer_all, answers, ask, manifest, prepared_colours, start, stop_when
 from tests.server import Fault, ModelServer, Refusal
 from tests.support import longmemeval

@@ -11,7 +11,7 @@ import pytest
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.verify.verify import verify
-from longmemeval.reading.reader import reading_configuration
+from longmemeval.reading.configuration import reading_configuration
 from longmemeval.results.formats.hypotheses import adopt_hypotheses
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.settings import Folders

@@ -20,8 +20,8 @@ from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.run.estimate import RunEstimate, estimate_run
 from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.reading.configuration import reading_configuration
 from longmemeval.reading.options import ReadingMethod
-from longmemeval.reading.reader import reading_configuration
 from longmemeval.results.selection import Selection
 from tests.pipeline.helpers import colours, folders_in, prepared_colours
 from tests.server import ModelServer

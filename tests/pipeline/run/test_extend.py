@@ -14,7 +14,7 @@ from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.pipeline.verify.verify import verify
-from longmemeval.reading.reader import reading_configuration
+from longmemeval.reading.configuration import reading_configuration
 from longmemeval.results.manifest import read_manifest
 from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders

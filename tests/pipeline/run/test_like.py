@@ -15,7 +15,7 @@ from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
 from longmemeval.pipeline.run.like import run_like
 from longmemeval.pipeline.run.run import RunOptions, run
-from longmemeval.reading.reader import reading_configuration
+from longmemeval.reading.configuration import reading_configuration
 from longmemeval.results import manifest as manifests
 from longmemeval.results.index import settings_sha256
 from longmemeval.results.manifest import read_manifest

@@ -25,7 +25,7 @@ from longmemeval.pipeline.run import answering
 from longmemeval.pipeline.run.answering import RunReport
 from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.pipeline.workers import in_order
-from longmemeval.reading.reader import reading_configuration
+from longmemeval.reading.configuration import reading_configuration
 from longmemeval.records import Question, Recall
 from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders

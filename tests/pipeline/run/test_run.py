@@ -18,7 +18,7 @@ from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.pipeline.verify.verify import verify
-from longmemeval.reading.reader import reading_configuration
+from longmemeval.reading.configuration import reading_configuration
 from longmemeval.results.selection import Selection
 from tests.pipeline.helpers import (
     MODEL,

@@ -20,7 +20,8 @@ from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.run.repeats import run_repeats
 from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.pipeline.verify.verify import verify
-from longmemeval.reading.reader import ABSTENTION, reading_configuration
+from longmemeval.reading.configuration import reading_configuration
+from longmemeval.reading.reader import ABSTENTION
 from longmemeval.report.documents import evaluation_document
 from longmemeval.report.write import ReportOptions, render_report
 from longmemeval.results.formats.export_questions import export_questions

@@ -19,7 +19,7 @@ from longmemeval.memory.working_memory.part import DOCUMENT
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.run.run import RunOptions, run
-from longmemeval.reading.reader import reading_configuration
+from longmemeval.reading.configuration import reading_configuration
 from longmemeval.records import Usage
 from longmemeval.report.documents import run_document
 from longmemeval.report.tables.cells import cost_text, usage_line, usage_share
