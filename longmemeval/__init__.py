@@ -81,7 +81,7 @@ _HOMES = {
     "merge": "pipeline.objects.more_verbs",
     "prepare": "pipeline.objects.verbs",
     "probe": "pipeline.objects.verbs",
-    "reading_configuration": "reading.reader",
+    "reading_configuration": "reading.configuration",
     "render_report": "report.write",
     "retrieve": "pipeline.objects.verbs",
     "run": "pipeline.objects.running",

@@ -17,7 +17,7 @@ class ReadingOptions(Options, frozen=True):
     """How a prompt is made of what was recalled."""
 
     method: Annotated[ReadingMethod | None, Flag(MODEL, "METHOD", name="--reading")] = None
-    """direct, con, con-separate, short, memories, evidence, files."""
+    """direct, con(-separate), short, memories, evidence, files."""
     history_format: Annotated[HistoryFormat, Flag(metavar="FORMAT")] = "nl"
     """How the prompt shows the history: nl, json, official-nl or official-json."""
     template: Annotated[Path | None, Flag(metavar="FILE")] = None
