@@ -116,8 +116,8 @@ def test_what_is_written_in_python_is_completed_as_a_name_is() -> None:
 
 def test_every_preset_has_documented_defaults() -> None:
     assert set(MEMORIES.built_in) == {
-        "none", "oracle", "full-history", "files", "last-k", "semantic-recall", "working-memory", "combined", "bm25", "hybrid",
-        "typed-nodes",
+        "none", "oracle", "full-history", "last-k", "semantic-recall", "working-memory", "combined", "bm25", "hybrid",
+        "typed-nodes", "files",
         "engram-lean", "engram-full",
     }  # fmt: skip
 
