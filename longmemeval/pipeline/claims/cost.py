@@ -8,8 +8,8 @@ from longmemeval.pipeline.estimate.assumed import REPLY_SHARE, call_seconds
 from longmemeval.pipeline.estimate.calls import CallEstimate
 from longmemeval.pipeline.estimate.replies import ReplyStats
 from longmemeval.pipeline.estimate.stages import Pace, StageEstimate, stage
+from longmemeval.reading.configuration import reading_configuration
 from longmemeval.reading.options import ReadingOptions
-from longmemeval.reading.reader import reading_configuration
 
 ONE_BY_ONE = Pace(RateLimits(), 1)
 
