@@ -184,3 +184,12 @@ def test_mistakes_are_told(where: Folders, tmp_path: Path) -> None:
     assert list(tmp_path.iterdir()) == []
     refused = longmemeval("report", "good", "--output", "-", "--results-dir", where.results_dir, cwd=tmp_path, code=2)
     assert "a page needs a file: --output FILE" in refused.stderr
+
+
+def test_view_exports_the_page_to_a_folder(where: Folders, tmp_path: Path) -> None:
+    folders = [f"--{name}-dir={getattr(where, f'{name}_dir')}" for name in ("data", "prepared", "results")]
+    done = longmemeval("view", "good-again", "bad", "--export", "out", *folders, cwd=tmp_path)
+    assert done.stdout == "out/index.html\n"
+    assert (tmp_path / "out" / "index.html").read_text() == render_report(["good-again", "bad"], where=where)
+    refused = longmemeval("view", "--export", "out", *folders, cwd=tmp_path, code=2)
+    assert "--export needs runs" in refused.stderr

@@ -1,5 +1,6 @@
 """`longmemeval view`."""
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -25,15 +26,25 @@ def view(
         "127.0.0.1"
     ),
     no_open: Annotated[bool, Flag(OUTPUT, help="Open no browser.")] = False,
+    export: Annotated[
+        Path | None, Flag(OUTPUT, "DIR", "Serve nothing: write the named runs as a page that opens from a disk.")
+    ] = None,
 ) -> None:
     """Look at runs in a browser.
 
     The address is printed first; Ctrl-C ends it.
     """
-    from longmemeval.view.launch import serve
-
     where = places.folders()
     named = runs.named(where) if runs.run_ids or runs.sweep is not None else []
+    if export is not None:
+        from longmemeval.report.write import write_report
+
+        if not named:
+            raise typer.BadParameter("--export needs runs; the first is the baseline")
+        out.print(printable(write_report(named, export / "index.html", where=where).file))
+        return
+    from longmemeval.view.launch import serve
+
     serve(
         where,
         named,
