@@ -86,7 +86,7 @@ def test_every_answer_has_the_policy(stranger: TestClient) -> None:
         assert "unsafe" not in policy
         assert "frame-ancestors 'none'" in policy
         assert (one.headers["x-content-type-options"], one.headers["x-frame-options"]) == ("nosniff", "DENY")
-        assert one.headers["referrer-policy"] == "no-referrer"
+        assert one.headers["referrer-policy"] == "same-origin"
 
 
 def test_pages_have_neither_inline_style_nor_inline_script(tmp_path: Path) -> None:
