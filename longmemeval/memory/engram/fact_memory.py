@@ -16,7 +16,8 @@ from longmemeval.memory.engram.parameters import EngramParameters, LeanParameter
 from longmemeval.memory.engram.part import FACTS
 from longmemeval.memory.engram.recall.assembly import fact_item, in_order, summary_item
 from longmemeval.memory.engram.recall.ranking import FactRanker, Ranked, asks_now, ranked, signals
-from longmemeval.memory.engram.recall.view import FactView, believed, moments
+from longmemeval.memory.engram.recall.versions import groups, newest_first
+from longmemeval.memory.engram.recall.view import FactView, Places, believed, moments
 from longmemeval.memory.items import Hit, message_item
 from longmemeval.memory.parameters import RetrievalParameters
 from longmemeval.memory.protocol import MemoryTools
@@ -113,6 +114,8 @@ class LeanEngram:
             )
             known = times[messages.order] <= np.datetime64(until, "us")
             messages = Ranked(messages.scores, messages.order[known])
+        if parameters.newest_first:
+            messages = Ranked(messages.scores, _newest_first(messages.order, fixture))
         return _Found(fixture, view, self._facts.rank(question, view), messages)
 
     def _fact_items(self, question: Question, found: _Found) -> list[RecalledItem]:
@@ -127,6 +130,13 @@ class LeanEngram:
             shown = np.zeros(len(found.fixture.memory.messages), np.bool_)
             shown[list(_fitting(found, numbers, budget)[0])] = True
         return fact_items(found.view, found.facts, found.fixture, numbers.facts, shown)
+
+
+def _newest_first(order: Places, fixture: Fixture) -> Places:
+    group = fixture.cached("engram versions", lambda: groups(fixture.memory.messages))
+    said = fixture.cached("engram said", lambda: moments(message.created_at for message in fixture.memory.messages))
+    age = fixture.cached("engram age", lambda: np.argsort(np.argsort(said, kind="stable"), kind="stable"))
+    return newest_first(order, group, age)
 
 
 def _fitting(found: _Found, numbers: Numbers, budget: Budget) -> tuple[dict[int, RecalledItem], list[str]]:

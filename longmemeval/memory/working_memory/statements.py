@@ -102,10 +102,15 @@ def statements(message: str, first_person: re.Pattern[str] = _FIRST_PERSON) -> I
             continue
         if line.endswith(":"):
             return  # the lines after the colon are quoted
-        for sentence in _SENTENCE_END.split(_without_greeting(line)):
+        for sentence in sentences(_without_greeting(line)):
             statement = _REQUEST.sub("", without_lead_in(sentence)).strip()
             if _is_statement(statement, first_person):
                 yield statement[0].upper() + statement[1:]
+
+
+def sentences(line: str) -> list[str]:
+    """Return the sentences of one line."""
+    return _SENTENCE_END.split(line)
 
 
 def without_lead_in(sentence: str) -> str:
