@@ -73,11 +73,11 @@ def test_the_newest_version_is_ranked_first_unless_that_is_switched_off() -> Non
     asked = Question("q", "Is Ivo Berger the mayor of Ulm?", datetime(2024, 4, 1), "", "asked")
     tools = MemoryTools(lambda text: HashingEmbedder().embed([text])[0], count_tokens=CharacterCounter().count)
 
-    def recalled(**settings: bool) -> Recall:
+    def recalled(question: Question = asked, **settings: bool) -> Recall:
         parameters = LeanParameters.model_validate(settings)
-        return LeanEngram(parameters, tools).recalled(asked, memory._opened())
+        return LeanEngram(parameters, tools).recalled(question, memory._opened())
 
     assert "Gunter Kraft" in first(recalled())
     assert "Ivo Berger" in first(recalled(newest_first=False))
     earlier = msgspec.structs.replace(asked, date=datetime(2024, 3, 5))
-    assert "Ivo Berger" in first(LeanEngram(LeanParameters.model_validate({}), tools).recalled(earlier, memory._opened()))
+    assert "Ivo Berger" in first(recalled(earlier))
