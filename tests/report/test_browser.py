@@ -399,3 +399,12 @@ def test_the_board_fits_and_its_rows_link_to_their_manifests(reader: Reader, tmp
     assert links == ["manifests/results/one.json", "manifests/results/two.json"]
     assert all((tmp_path / "board" / link).exists() for link in links)
     assert page.locator("tbody td:first-child").all_inner_texts() == ["1 to 2", "1 to 2"]
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_axe_finds_nothing_serious(reader: Reader, report: Path, scheme: Literal["light", "dark"]) -> None:
+    page = reader.open(report, scheme=scheme)
+    page.locator("#question-box button.open").first.click()
+    page.evaluate(f"{(Path(__file__).parents[1] / 'view' / 'axe' / 'axe.min.js').read_text()};0")
+    found = page.evaluate("axe.run().then(found => found.violations.map(one => [one.id, one.impact]))")
+    assert [name for name, impact in found if impact in ("serious", "critical")] == []
