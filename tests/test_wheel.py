@@ -1,5 +1,6 @@
 """Installed wheels, away from the source tree: the package itself, and plug-ins beside it."""
 
+import json
 import re
 import shlex
 import shutil
@@ -69,6 +70,51 @@ def test_demo_runs_from_a_wheel_in_another_folder(
     for anew in ("demo-hybrid", "demo-parrot"):
         assert len(json_lines(tmp_path / "results" / anew / "answers.jsonl")) == len(load_dataset("sample"))
     assert (tmp_path / "results" / "demo-report.html").exists()
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("runner", ["uvx", "pipx", "Dockerfile"])
+def test_the_demo_runs_where_nothing_is_installed(runner: str, tmp_path: Path) -> None:
+    """With packages of the index and none of this environment's; of the Dockerfile its steps, without an image."""
+    variables = {name: text for name, text in clean_environment().items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
+    variables |= {"PIPX_HOME": str(tmp_path / "pipx"), "PIPX_DEFAULT_PYTHON": sys.executable}
+    empty = tmp_path / "empty"
+    empty.mkdir()
+
+    def run(command: list[str]) -> "subprocess.CompletedProcess[str]":
+        return subprocess.run(command, cwd=empty, env=variables, capture_output=True, text=True, check=False)
+
+    if runner == "Dockerfile":
+        steps, command = dockerfile(tmp_path)
+        assert len(steps) == 1
+        assert run(["sh", "-ec", steps[0]]).returncode == 0
+    else:
+        uvx, wheel = str(Path(sys.executable).with_name("uvx")), str(build(ROOT, tmp_path / "wheel"))
+        begin = [uvx, "--from", wheel] if runner == "uvx" else [uvx, "pipx", "run", "--spec", wheel]
+        command = [*begin, "longmemeval", "demo"]
+    done = run(command)
+    assert done.returncode == 0, done.stderr
+    assert "semantic-recall" in done.stdout
+    assert (empty / "results" / "demo-hybrid" / "run.json").exists()
+
+
+def dockerfile(folder: Path) -> tuple[list[str], list[str]]:
+    """Return the shell steps of the Dockerfile, in a folder instead of an image, and the command that it runs.
+
+    The step for the system's packages is left out: a compiler is here.
+    """
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True)
+    for name in filter(None, listed.stdout.split("\0")):
+        target = folder / "source" / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, target)
+    text = (ROOT / "Dockerfile").read_text(encoding="utf-8")
+    text = text.replace("/opt/longmemeval", str(folder / "opt")).replace("/source", str(folder / "source"))
+    text = text.replace("python -m venv", f"{sys.executable} -m venv")
+    said = [line.partition(" ") for line in text.splitlines()]
+    steps = [rest for word, _, rest in said if word == "RUN" and not rest.startswith("apt-get")]
+    lists = [json.loads(rest) for word, _, rest in said if word in ("ENTRYPOINT", "CMD")]
+    return steps, [part for parts in lists for part in parts]
 
 
 def test_the_example_of_plug_ins_runs_as_its_page_says(installed: Path, tmp_path: Path) -> None:
