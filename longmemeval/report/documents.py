@@ -66,6 +66,7 @@ def _run(run: RunFigures) -> dict[str, Any]:
         "evidence_recall": run.evidence_recall,
         "budget": run.budget,
         "deviations": run.deviations,
+        "cheaper_from": run.cheaper_from,
         "lost": run.lost,
         "marks": run.marks,
     }

@@ -64,7 +64,8 @@ def other_tables(comparison: Comparison, published: Sequence[PublishedFigure]) -
     names = [one.name for one in shown_in(comparison)]
     summaries = [one.summary for one in comparison.runs]
     types = _types(names, summaries)
-    tables = [make(summaries, names) for make in (cost_table, latency_table, memory_model_table)]
+    costs = cost_table(summaries, names, [one.cheaper_from for one in comparison.runs])
+    tables = [costs, latency_table(summaries, names), memory_model_table(summaries, names)]
     effort = [table for table in tables if table.rows]
     repeats = repeats_table(comparison, names)
     others = published_table(published) if published else None

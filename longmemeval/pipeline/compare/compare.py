@@ -9,6 +9,7 @@ from longmemeval.core.text.figures import signed, signed_bounds
 from longmemeval.errors import HarnessError
 from longmemeval.llm.controls import CONTROL_MODELS
 from longmemeval.memory.products.known import product_deviations
+from longmemeval.pipeline.compare.break_even import break_even
 from longmemeval.pipeline.compare.comparable import (
     check_comparable,
     on_common_questions,
@@ -123,7 +124,7 @@ def compare_runs(
     return Comparison(
         dataset=graded[0].manifest.dataset["name"],
         common=bool(left_out),
-        runs=tuple(_figures(run, one, pairs) for run, one in zip(graded, lost, strict=True)),
+        runs=tuple(_figures(run, one, pairs, graded) for run, one in zip(graded, lost, strict=True)),
         pairs=tuple(pairs),
         questions=tuple(_row(one, asked.question_type(one), credits, lost) for one in asked.questions),
         repeats=repeats,
@@ -249,7 +250,7 @@ def _pair(a: str, b: str, paired: Paired, p_holm: float, *, labels: bool) -> Pai
     return structs.replace(result, verdict=result.verdict_on(a, b))
 
 
-def _figures(run: Evaluation, lost: Losses, pairs: Sequence[PairResult]) -> RunFigures:
+def _figures(run: Evaluation, lost: Losses, pairs: Sequence[PairResult], runs: Sequence[Evaluation]) -> RunFigures:
     run_id, settings = run.manifest.run_id, run.manifest.settings
     memory = settings.memory
     # Pairs with the first run come before all others.
@@ -262,6 +263,7 @@ def _figures(run: Evaluation, lost: Losses, pairs: Sequence[PairResult]) -> RunF
         provenance=lost.provenance,
         lost=lost.counts,
         budget=budget_of(run),
+        cheaper_from=break_even(run, runs),
         deviations=() if memory is None else product_deviations(memory.preset, memory.parameters),
         marks="" if to_first is None or not to_first.significant else "▼" if to_first.difference > 0 else "▲",
     )

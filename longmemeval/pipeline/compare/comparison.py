@@ -36,6 +36,8 @@ class RunFigures(Struct, frozen=True):
     """The most tokens that its memory may recall; None: no such bound."""
     deviations: tuple[str, ...] = ()
     """Of a product: its profile, and what is otherwise than as its maker recommends or measures it."""
+    cheaper_from: int | Literal["never"] | None = None
+    """Number of questions on one history from which its memory costs less than the full history (`break_even`)."""
 
 
 class Discordant(Struct, frozen=True):

@@ -197,7 +197,12 @@ def _sections(comparison: Comparison, graded: list[Evaluation], shown: list[Show
             short="Losses",
         ),
         Section("calibration", "Calibration", _CALIBRATION, calibration, narrow=True),
-        Section("cost", "Cost in US dollars", tables=_with_rows(cost_table(summaries, names)), short="Cost"),
+        Section(
+            "cost",
+            "Cost in US dollars",
+            tables=_with_rows(cost_table(summaries, names, [one.cheaper_from for one in comparison.runs])),
+            short="Cost",
+        ),
         Section(
             "memory-models",
             "Models that memories asked",

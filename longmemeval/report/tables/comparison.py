@@ -64,7 +64,7 @@ def comparison_tables(
     if details:
         tables += [
             _lost(comparison, names),
-            cost_table(summaries, names),
+            cost_table(summaries, names, [run.cheaper_from for run in comparison.runs]),
             latency_table(summaries, names),
             memory_model_table(summaries, names),
             _repeats(comparison, called),

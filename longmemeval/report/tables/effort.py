@@ -65,13 +65,17 @@ Named = tuple[str, RunSummary]
 """A run, and what a table calls it."""
 
 
-def cost_table(summaries: Sequence[RunSummary], names: Sequence[str]) -> Table:
+def cost_table(
+    summaries: Sequence[RunSummary], names: Sequence[str], cheaper_from: Sequence[int | str | None] = ()
+) -> Table:
     """Return a row per run; without rows where nothing was paid for.
 
     Args:
         summaries: of the runs.
         names: what they are called, in the same order.
+        cheaper_from: for each, from how many questions on one history it costs less than the full history.
     """
+    from_of = dict(zip(names, cheaper_from, strict=False))
     columns: list[Column[Named]] = [
         Column("run", lambda row: row[0], "text"),
         Column("prepare", lambda row: cost_text(row[1].costs.prepare), drop=3),
@@ -81,6 +85,8 @@ def cost_table(summaries: Sequence[RunSummary], names: Sequence[str]) -> Table:
         Column("sum", lambda row: cost_text(row[1].costs.total)),
         Column("analysis, answers:\n1,000 questions", lambda row: _cost_of_1000(row[1]), drop=5),
     ]
+    if any(one is not None for one in cheaper_from):
+        columns.append(Column("cheaper than full\nhistory from question", lambda row: from_of[row[0]], drop=6))
     paid = not _all_free(summaries)
     return tabulate("Cost in US dollars", columns, zip(names, summaries, strict=True) if paid else ())
 
