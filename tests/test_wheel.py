@@ -73,6 +73,7 @@ def test_demo_runs_from_a_wheel_in_another_folder(
 
 
 @pytest.mark.thorough
+@pytest.mark.timeout(1200)  # It installs everything.
 @pytest.mark.parametrize("runner", ["uvx", "pipx", "Dockerfile"])
 def test_the_demo_runs_where_nothing_is_installed(runner: str, tmp_path: Path) -> None:
     """With packages of the index and none of this environment's; of the Dockerfile its steps, without an image."""
