@@ -17,7 +17,7 @@ from longmemeval.core.text_files import UnreadableError, load_yaml, read_text
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.memory.definition import MEMORIES, MemoryDefinition
 from longmemeval.memory.faults import errors_of
-from longmemeval.memory.parameters import Parameters
+from longmemeval.memory.parameters import BEFORE, Parameters
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
 from longmemeval.ranking.questions.analysis import AnalysisMethod
 from longmemeval.storage.parts import Part
@@ -86,7 +86,7 @@ def resolve_configuration(name_or_file: str, overrides: Sequence[str] = ()) -> M
 
 
 def configuration_of(
-    preset: str, parameters: Mapping[str, Any], *, name: str = "", where: str = ""
+    preset: str, parameters: Mapping[str, Any], *, name: str = "", where: str = "", recorded: bool = False
 ) -> MemoryConfiguration:
     """Return a configuration of a preset.
 
@@ -95,13 +95,22 @@ def configuration_of(
         parameters: those that differ from the defaults.
         name: the name in tables; empty for the preset's.
         where: the file that holds the configuration, for errors.
+        recorded: whether the parameters are all that a run had: those that came later are as before there were any.
 
     Raises:
         HarnessError: as for `resolve_configuration`.
     """
     _validate(preset, parameters, where)
     _preset(preset).require()
+    if recorded:
+        parameters = _before(preset) | dict(parameters)
     return MemoryConfiguration(name=name, preset=preset, parameters=completed(preset, parameters))
+
+
+def _before(preset: str) -> dict[str, Any]:
+    """Return the parameters that say what the preset did before it had them."""
+    extras = {name: field.json_schema_extra for name, field in _preset(preset).parameters.model_fields.items()}
+    return {name: extra[BEFORE] for name, extra in extras.items() if isinstance(extra, dict) and BEFORE in extra}
 
 
 def completed(preset: str, parameters: Mapping[str, Any]) -> dict[str, Any]:

@@ -37,6 +37,9 @@ def _refuse_rules(value: object) -> object:
 _RANKED_ONLY = ("statements", "length_exponent", "expansion", "time_range", "decompose", "reranker")
 """Parameters that apply only to a ranking of all units."""
 
+BEFORE = "before"
+"""Key of the `json_schema_extra` of a parameter that came later: its value in runs that do not record it."""
+
 
 class Parameters(BaseModel):
     """No parameters; the base class of all others. Values are not converted: `yes` is not a number."""

@@ -67,6 +67,7 @@ ENGRAM_LEAN: dict[str, Any] = {
     "top_k": None,
     "sessions": None,
     "summaries": None,
+    "newest_first": True,
     "abstain_below": 0.0,
 }
 SEMANTIC: dict[str, Any] = RETRIEVAL | {"retriever": "nearest", "scope": "resource"}

@@ -228,7 +228,8 @@ def test_published_figures_stand_apart() -> None:
     table = published_table([figure for figure in load_published() if figure.dataset == "locomo"])
     assert table.title == "Published, graded by others, not comparable unless judge and data are the same"
     assert table.headings == ["system", "reader", "figure", "n", "data", "judge", "source"]
-    first, second = table.rows[:2]
+    place = next(place for place, row in enumerate(table.rows) if row[-1] == "LoCoMo paper, ACL 2024, Table 2")
+    first, second = table.rows[place : place + 2]
     assert first[2].startswith("F1 87.9 %\nsingle-hop 95.1, multi-hop 85.8")
     assert first[3:] == [
         "1,986",

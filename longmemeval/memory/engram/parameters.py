@@ -6,7 +6,7 @@ from msgspec import Struct
 from pydantic import Field
 
 from longmemeval.memory.engram.stores.opening import FactStoreName, VectorStoreName
-from longmemeval.memory.parameters import Parameters
+from longmemeval.memory.parameters import BEFORE, Parameters
 
 
 class Weights(Struct, frozen=True):
@@ -76,7 +76,7 @@ class LeanParameters(EngramParameters):
     """Best sessions to recall whole, before single messages; none, or as the profile says."""
     summaries: int | None = Field(None, ge=0)
     """Summaries of the best sessions, behind the messages; none, or as the profile says."""
-    newest_first: bool = True
+    newest_first: bool = Field(True, json_schema_extra={BEFORE: False})
     """Of messages that are the same sentence but for its end ("The mayor of Ulm is …"), rank the newest first."""
     abstain_below: float = Field(0.0, ge=0)
     """Recall nothing if no message and no fact has a better score; 0 switches it off."""

@@ -93,7 +93,7 @@ def run_like(
         tell=tell,
     )
     memory = settings.memory
-    configuration = configuration_of(memory.preset, memory.parameters, name=memory.name, where=source)
+    configuration = configuration_of(memory.preset, memory.parameters, name=memory.name, where=source, recorded=True)
     planned = RunRequest(data, configuration, settings.model.spec, manifest.selection, options)
     _check_prepared(planned, manifest, where)
     return planned
