@@ -6,6 +6,8 @@ import shutil
 import signal
 import socketserver
 from collections.abc import Iterator
+from contextlib import suppress
+from importlib import import_module
 from pathlib import Path
 from threading import Thread
 
@@ -43,11 +45,19 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RAY_AUTH_MODE", "token")
         patch.setenv("RAY_AUTH_TOKEN", "of-this-test-" * 4)
+        forget_token()
         begun: Cluster = request.param(tmp_path_factory.mktemp("cluster"))
         try:
             yield begun
         finally:
             begun.end()
+    forget_token()
+
+
+def forget_token() -> None:
+    """Have Ray read its token again: a process keeps the first it read, and other tests' clusters have another."""
+    with suppress(ImportError):
+        import_module("ray._raylet").AuthenticationTokenLoader.instance().reset_cache()
 
 
 @pytest.fixture
