@@ -1,9 +1,9 @@
-# docker build -t longmemeval . && docker run --rm -v "$PWD/results:/work/results" longmemeval
+# docker build -t longmemeval . && docker run --rm -v "$PWD/results:/data/results" longmemeval
 FROM python:3.12-slim
 # hnswlib comes as source.
 RUN apt-get update && apt-get install --yes --no-install-recommends g++ && rm -rf /var/lib/apt/lists/*
 COPY . /source
 RUN python -m venv /opt/longmemeval && /opt/longmemeval/bin/pip install --no-cache-dir "/source[report]"
-WORKDIR /work
+WORKDIR /data
 ENTRYPOINT ["/opt/longmemeval/bin/longmemeval"]
 CMD ["demo"]
