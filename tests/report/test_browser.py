@@ -1,8 +1,6 @@
 """The page in a real browser: it works by mouse and keyboard, harms nobody, asks nobody for anything."""
 
-import os
 import re
-import shutil
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from itertools import pairwise
@@ -10,39 +8,20 @@ from pathlib import Path
 from typing import Literal
 
 import pytest
-from playwright.sync_api import Browser, Locator, Page, sync_playwright
+from playwright.sync_api import Browser, Locator, Page
 
 from longmemeval.core.text.visible import visible
 from longmemeval.report.board import write_board
 from longmemeval.report.write import ReportOptions, write_report
+from tests.browser import chromium as system_chromium
 from tests.pipeline.graded_runs import LENIENT
 from tests.report.report_runs import HOSTILE, hostile_run, large_run, three_runs
-
-_FLAGS = (
-    "--no-sandbox",
-    "--disable-gpu",
-    "--disable-quic",
-    "--no-first-run",
-    "--disable-background-networking",
-    "--disable-component-update",
-    "--disable-sync",
-)
 
 
 @pytest.fixture(scope="module")
 def browser() -> Iterator[Browser]:
-    """The system's Chromium; demanded where CI=true or REQUIRE_BROWSER=1."""
-    names = ("chromium", "chromium-browser", "google-chrome")
-    program = next(filter(None, map(shutil.which, names)), None)
-    if program is None:
-        message = f"no browser: none of {', '.join(names)}"
-        if os.environ.get("CI") == "true" or os.environ.get("REQUIRE_BROWSER") == "1":
-            pytest.fail(message)
-        pytest.skip(message)
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=program, args=list(_FLAGS))
+    with system_chromium() as started:
         yield started
-        started.close()
 
 
 @dataclass

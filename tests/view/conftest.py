@@ -1,7 +1,5 @@
 """A real browser at a real server of the pages."""
 
-import os
-import shutil
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from threading import Thread
@@ -9,31 +7,21 @@ from typing import Literal
 
 import pytest
 import uvicorn
-from playwright.sync_api import Browser, Page, sync_playwright
+from playwright.sync_api import Browser, Page
 
 from longmemeval.settings import Folders
 from longmemeval.view.app import make_app
 from longmemeval.view.launch import listening
+from tests.browser import chromium as system_chromium
 from tests.view.client import TOKEN
 
-_FLAGS = ("--no-sandbox", "--disable-gpu", "--no-first-run", "--disable-background-networking", "--disable-sync")
 Scheme = Literal["light", "dark"]
 
 
 @pytest.fixture(scope="module")
 def chromium() -> Iterator[Browser]:
-    """The system's Chromium; demanded where CI=true or REQUIRE_BROWSER=1."""
-    names = ("chromium", "chromium-browser", "google-chrome")
-    program = next(filter(None, map(shutil.which, names)), None)
-    if program is None:
-        message = f"no browser: none of {', '.join(names)}"
-        if os.environ.get("CI") == "true" or os.environ.get("REQUIRE_BROWSER") == "1":
-            pytest.fail(message)
-        pytest.skip(message)
-    with sync_playwright() as playwright:
-        started = playwright.chromium.launch(executable_path=program, args=list(_FLAGS))
+    with system_chromium() as started:
         yield started
-        started.close()
 
 
 def served(where: Folders, stack: ExitStack) -> str:
