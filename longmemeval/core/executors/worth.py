@@ -1,4 +1,4 @@
-"""Whether worker processes pay off, found out by taking tasks until there are enough."""
+"""Find out whether worker processes pay off, by taking tasks until there are enough."""
 
 from collections.abc import Generator, Iterator
 from typing import TypeVar

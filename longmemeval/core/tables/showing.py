@@ -1,4 +1,4 @@
-"""What runs, evaluations and comparisons have in common: they show themselves, in terminals, notebooks and papers."""
+"""Show runs, evaluations and comparisons in terminals, notebooks and papers: what they have in common."""
 
 from importlib import import_module
 from types import ModuleType

@@ -1,4 +1,4 @@
-"""What a model without a language asks of tools: it searches once, then reads the files that were found first."""
+"""Ask tools as a model without a language does: search once, then read the files that were found first."""
 
 import json
 import re

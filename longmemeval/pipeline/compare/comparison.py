@@ -203,6 +203,17 @@ class Comparison(Struct, Showing, frozen=True):
         return f"Comparison({self.dataset!r}, {len(self.questions)} questions, {names}: {self.verdict.text})"
 
     @property
+    def from_baseline(self) -> dict[str, PairResult]:
+        """Return run id -> the result of that run minus the first one, of all others."""
+        first = self.runs[0].summary.run_id
+        return {pair.b: pair.turned for pair in self.pairs if pair.a == first}
+
+    @property
+    def both_ways(self) -> dict[tuple[str, str], PairResult]:
+        """Return the ids of two runs -> the first minus the second, of every pair in both orders."""
+        return {(one.a, one.b): one for pair in self.pairs for one in (pair, pair.turned)}
+
+    @property
     def lost(self) -> tuple[LostGroup, ...]:
         """Why the run that the verdict is about lost its questions, the most frequent cause first."""
         return self.digest.groups

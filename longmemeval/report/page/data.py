@@ -134,7 +134,7 @@ def against_table(comparison: Comparison) -> Table | None:
     """Return every other run minus the baseline; None for a single run."""
     baseline, *_ = shown_in(comparison)
     names = {one.summary.run_id: run.name for one, run in zip(comparison.runs, shown_in(comparison), strict=True)}
-    pairs = [pair.turned for pair in comparison.pairs if pair.a == comparison.runs[0].summary.run_id]
+    pairs = list(comparison.from_baseline.values())
     columns: list[Column[PairResult]] = [
         Column("run", lambda pair: names[pair.a], "text"),
         Column("points", difference_text),

@@ -1,6 +1,6 @@
 """The first screen of a report and of the live page: scores on their intervals, pairs as a matrix, patterns."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from math import ceil, floor
 
 from msgspec import Struct
@@ -75,8 +75,9 @@ def scores_of(comparison: Comparison) -> Scores:
     steps = round((high - low) / _STEP)
     ticks = [low + _STEP * step for step in range(0, steps + 1, 2 if steps > 5 else 1)]
     most = max((one.summary.mean_prompt_tokens or 0 for one in comparison.runs), default=0) or 1
+    against = comparison.from_baseline
     rows = [
-        _score_row(comparison, number, run, place, most)
+        _score_row(comparison, number, run, place, most, against)
         for number, run in sorted(enumerate(shown), key=lambda pair: -scores[pair[0]].accuracy)
     ]
     metric = comparison.runs[0].summary.metrics.judge.metric
@@ -85,11 +86,16 @@ def scores_of(comparison: Comparison) -> Scores:
 
 
 def _score_row(
-    comparison: Comparison, number: int, run: Shown, place: Callable[[float], float], most: float
+    comparison: Comparison,
+    number: int,
+    run: Shown,
+    place: Callable[[float], float],
+    most: float,
+    against: Mapping[str, PairResult],
 ) -> ScoreRow:
     figures = comparison.runs[number]
     summary, overall = figures.summary, figures.summary.metrics.overall
-    pair = _pairs(comparison).get((summary.run_id, comparison.runs[0].summary.run_id))
+    pair = against.get(summary.run_id)
     changes = [(row.credits[number] or 0.0) - (row.credits[0] or 0.0) for row in comparison.questions]
     tokens = summary.mean_prompt_tokens
     return ScoreRow(
@@ -116,15 +122,11 @@ def _score_row(
     )
 
 
-def _pairs(comparison: Comparison) -> dict[tuple[str, str], PairResult]:
-    return {(one.a, one.b): one for pair in comparison.pairs for one in (pair, pair.turned)}
-
-
 def pair_matrix(comparison: Comparison) -> Table | None:
     """Return every run minus every other in points, the best first; None where the baseline's column says it all."""
     if len(comparison.runs) < 3:
         return None
-    pairs = _pairs(comparison)
+    pairs = comparison.both_ways
     rows = [(number, row) for number, row in enumerate(scores_of(comparison).rows, start=1)]
 
     def column(number: int, other: ScoreRow) -> Column[tuple[int, ScoreRow]]:
@@ -170,7 +172,7 @@ def patterns_of(comparison: Comparison) -> list[Pattern]:
     """Return on how many questions runs differ, how many all have right or none has, and what single runs have."""
     if len(comparison.runs) < 2:
         return []
-    places = among(comparison)
+    places, shown = among(comparison), shown_in(comparison)
     found = [pattern_of(row, places) for row in comparison.questions]
     words = (("differ", "they differ"), ("right", "all right"), ("wrong", "none right"))
     patterns = [Pattern(key, text, found.count(key)) for key, text in words]
@@ -178,7 +180,7 @@ def patterns_of(comparison: Comparison) -> list[Pattern]:
         only = [
             [one for one in places if (row.credits[one] or 0.0) >= 1] == [place] for row in comparison.questions
         ].count(True)
-        patterns += [Pattern(f"only-{place}", f"only {shown_in(comparison)[place].name}", only)] if only else []
+        patterns += [Pattern(f"only-{place}", f"only {shown[place].name}", only)] if only else []
     return patterns
 
 

@@ -92,7 +92,7 @@ def _name(run: RunFigures, called: Mapping[str, str]) -> str:
 
 
 def _runs(comparison: Comparison, names: Sequence[str]) -> Table:
-    against = {pair.b: pair.turned for pair in comparison.pairs if pair.a == comparison.runs[0].summary.run_id}
+    against = comparison.from_baseline
     called = {run.summary.run_id: name for run, name in zip(comparison.runs, names, strict=True)}
     columns: list[Column[RunFigures]] = [
         Column("run", lambda run: called[run.summary.run_id], "text"),

@@ -9,8 +9,7 @@ from longmemeval.results.graded.graded_run import RunSummary
 
 def run_columns(comparison: Comparison) -> list[Column[RunFigures]]:
     """Return the columns; the first run has nothing in those of differences, which are from it."""
-    first = comparison.runs[0].summary.run_id
-    pairs = {pair.b: pair.turned for pair in comparison.pairs if pair.a == first}
+    pairs = comparison.from_baseline
 
     def of(title: str, value: Callable[[RunSummary], Value]) -> Column[RunFigures]:
         return Column(title, lambda one: value(one.summary))

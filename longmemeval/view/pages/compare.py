@@ -14,8 +14,9 @@ from longmemeval.pipeline.compare.comparable import setting_differences, setting
 from longmemeval.pipeline.compare.comparison import Comparison, PairResult, RunFigures
 from longmemeval.report.charts import of_comparison as charts
 from longmemeval.report.charts.charts import Chart
-from longmemeval.report.charts.palette import Shown, shown_runs
+from longmemeval.report.charts.palette import Shown
 from longmemeval.report.charts.svg import need_report_libraries
+from longmemeval.report.page.summary import shown_in
 from longmemeval.report.tables.cells import cost_text, warned
 from longmemeval.report.tables.comparison import (
     comparison_notes,
@@ -73,7 +74,7 @@ def show(request: Request) -> Response:
         comparison = site.opened.comparison(choice)
     except HarnessError as error:
         return page(request, "refused.html.j2", choice, 409, error=error, judges=judges)
-    shown = shown_runs([one.summary for one in comparison.runs])
+    shown = shown_in(comparison)
     rows = _rows(comparison, shown)
     first, *tables = comparison_tables(comparison, pairs=False)
     differing = setting_differences(comparison.evaluations)
@@ -107,7 +108,7 @@ def _judges(site: Site, choice: Choice) -> list[str]:
 def _rows(comparison: Comparison, shown: Sequence[Shown]) -> list[RunRow]:
     most = max((one.summary.mean_prompt_tokens or 0 for one in comparison.runs), default=0) or 1
     low, high = _range(comparison)
-    against = {pair.b: pair.turned for pair in comparison.pairs if pair.a == comparison.runs[0].summary.run_id}
+    against = comparison.from_baseline
 
     def place(value: float) -> float:
         return round(100 * (value - low) / (high - low), 2)
@@ -169,7 +170,7 @@ def _axis(comparison: Comparison) -> list[tuple[float, str]]:
 
 def _matrix(comparison: Comparison) -> list[list[tuple[str, str, str]]]:
     """Return, for each run and each other, the difference, what it means in words, and a class."""
-    found = {(pair.a, pair.b): pair for one in comparison.pairs for pair in (one, one.turned)}
+    found = comparison.both_ways
     ids = [one.summary.run_id for one in comparison.runs]
 
     def cell(a: str, b: str) -> tuple[str, str, str]:
@@ -199,7 +200,7 @@ def pictures(request: Request) -> Response:
 
 
 def _charts(comparison: Comparison) -> list[Chart]:
-    shown = shown_runs([one.summary for one in comparison.runs])
+    shown = shown_in(comparison)
     types = charts.group_chart("types", "By question type", comparison, shown, lambda one: one.by_type)
     abilities = charts.group_chart("abilities", "By ability", comparison, shown, lambda one: one.by_ability)
     return [*charts.tradeoff_charts(comparison, shown), *filter(None, [types, abilities])]
