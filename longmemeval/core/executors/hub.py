@@ -35,6 +35,8 @@ class _Peer:
     def __init__(self, connection: Connection) -> None:
         self.connection = connection
         self.worker = ""
+        self.waits = False
+        """Whether it waits for our answer, and so cannot say anything."""
         self.silent_looks = 0
         self.claims: set[tuple[Path, bytes]] = set()
         self.locks: dict[Path, ExitStack] = {}
@@ -96,11 +98,12 @@ class Hub:
         """Drop the workers that said nothing during the last `looks` calls, and return their names.
 
         Their claims and locks are released, and they are not heard again. Calls are counted, not seconds: while this
-        process was stopped, no worker counts as silent.
+        process was stopped, no worker counts as silent. Nor does one that waits for an answer, or has yet to join.
         """
         with self._lock:
-            silent = [peer for peer in self._peers if peer.silent_looks >= looks]
-            for peer in self._peers:
+            watched = [peer for peer in self._peers if peer.worker and not peer.waits]
+            silent = [peer for peer in watched if peer.silent_looks >= looks]
+            for peer in watched:
                 peer.silent_looks += 1
             for peer in silent:
                 self._leave(peer)
@@ -148,11 +151,12 @@ class Hub:
                 self._peers.add(peer)
             while True:
                 operation, given = connection.recv()
+                peer.silent_looks, peer.waits = 0, True
                 with self._lock:
                     if peer not in self._peers:
                         break
-                    peer.silent_looks = 0
                     answer = self._answer(peer, operation, given)
+                peer.waits = False
                 connection.send(answer)
         with self._lock:
             self._leave(peer)

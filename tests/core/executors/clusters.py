@@ -20,6 +20,7 @@ from tests.server import ModelServer
 from tests.support import clean_environment
 
 KEY = "local"
+_STARTS = 4
 
 
 def embedded(server: ModelServer, since: int = 0) -> Counter[str]:
@@ -38,7 +39,7 @@ def made(folder: Path) -> dict[str, object]:
 
 def wait_until(reached: Callable[[], bool]) -> None:
     """Wait for a condition that comes about."""
-    deadline = time.monotonic() + 100
+    deadline = time.monotonic() + 250
     while not reached():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -133,10 +134,13 @@ class RayCluster(Cluster):
         self._short = Path(tempfile.mkdtemp(prefix="ray"))  # Ray's sockets take paths of 107 bytes.
         node = ("--head", "--block", "--port", "0", "--num-cpus", str(self.workers), "--include-dashboard", "false")
         store = ("--object-store-memory", "80000000", "--temp-dir", self._short, "--disable-usage-stats")
-        self._node = self.begin("ray.scripts.scripts", "start", *node, *store)
         found = self._short / "ray_current_cluster"
-        wait_until(lambda: found.exists() and ":" in found.read_text())
-        return found.read_text().strip()
+        for _ in range(_STARTS):  # Its parts give each other seconds to start, too few on a busy machine.
+            self._node = self.begin("ray.scripts.scripts", "start", *node, *store)
+            wait_until(lambda: self._node.poll() is not None or (found.exists() and ":" in found.read_text()))
+            if self._node.poll() is None:
+                return found.read_text().strip()
+        raise AssertionError(f"Ray does not start: {self._node.returncode}")
 
     def end(self) -> None:
         self._node.send_signal(signal.SIGTERM)

@@ -21,6 +21,8 @@ from tests.pipeline.helpers import start
 from tests.server import ModelServer
 from tests.support import ROOT, longmemeval, record, write_dataset
 
+pytestmark = pytest.mark.timeout(900)  # On a busy machine a cluster alone takes minutes to begin.
+
 EMBEDDER = ("--embedder", "openai:text-embedding-3-small", "--api-base")
 GATED = """
 import os
@@ -114,15 +116,15 @@ def test_a_worker_dies_and_one_hangs(cluster: Cluster, folders: tuple[Path, Path
     command = ("prepare", "--dataset", "d.json", "--memory", "gated:Gated")
     (here / "open").touch()
     longmemeval(*command, "--jobs", "1", cwd=here)
-    under_way = start(*command, *cluster.at, cwd=there, LONGMEMEVAL_WORKER_TIMEOUT="10")
+    under_way = start(*command, *cluster.at, cwd=there, LONGMEMEVAL_WORKER_TIMEOUT="30")
     wait_until(lambda: len(at_work(there)) == cluster.workers or under_way.poll() is not None)
     killed, stopped = at_work(there)[:2]
     os.kill(killed, signal.SIGKILL)
     os.kill(stopped, signal.SIGSTOP)
     (there / "open").touch()
-    told = under_way.communicate(timeout=120)
+    told = under_way.communicate(timeout=300)
     assert under_way.returncode == 0, told
-    assert "A worker has been silent for 10 s; its work is done elsewhere" in told[1]
+    assert "A worker has been silent for 30 s; its work is done elsewhere" in told[1]
     assert made(there / "prepared-data") == made(here / "prepared-data")
 
 
@@ -211,7 +213,7 @@ def test_a_scheduler_that_dies_is_told_in_our_words_alone(tmp_path: Path) -> Non
         process = start("prepare", "--dataset", "d.json", "--memory", "gated:Gated", *cluster.at, cwd=tmp_path)
         wait_until(lambda: bool(at_work(tmp_path)) or process.poll() is not None)
         cluster.kill_scheduler()
-        _, told = process.communicate(timeout=120)
+        _, told = process.communicate(timeout=300)
     finally:
         (tmp_path / "open").touch()
         cluster.end()

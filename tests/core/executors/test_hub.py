@@ -4,6 +4,7 @@ import pickle
 import sys
 from contextlib import closing
 from pathlib import Path
+from threading import Event
 
 import pytest
 
@@ -76,6 +77,23 @@ def test_while_the_command_is_stopped_nobody_is_silent() -> None:
         worker.ask("beat")
         assert hub.drop_silent(2) == hub.drop_silent(2) == []
         assert hub.drop_silent(2) == ["one"]
+
+
+def test_who_waits_for_an_answer_is_not_silent() -> None:
+    inside = Event()
+    with closing(Hub("127.0.0.1")) as hub:
+        worker = HubConnection(hub.address, hub.key, "one", identity())
+        (peer,) = hub._peers
+
+        def watched() -> bool:
+            assert peer.waits
+            assert [hub.drop_silent(0), hub.drop_silent(0)] == [[], []]
+            inside.set()
+            return False
+
+        assert worker.ask("task", hub.lend(Task("slow", len, "", 0), watched)) is None
+        assert inside.is_set()
+        assert hub.drop_silent(0) == ["one"]
 
 
 @pytest.mark.parametrize(
