@@ -303,7 +303,8 @@ def _entry_points(_path: tuple[str, ...]) -> Mapping[str, tuple[EntryPoint, ...]
                 continue
             points: dict[str, list[EntryPoint]] = {}
             for point in distribution.entry_points:
-                points.setdefault(point.group, []).append(point)
+                if point.group.startswith(_PREFIX):
+                    points.setdefault(point.group, []).append(point)
             for group, of_group in points.items():
                 found.setdefault(group, {}).setdefault(_name(distribution), of_group)
     return {group: tuple(point for own in packages.values() for point in own) for group, packages in found.items()}

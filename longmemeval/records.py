@@ -9,7 +9,7 @@ from msgspec import Struct, field
 Role = Literal["user", "assistant"]
 
 
-class Turn(Struct, frozen=True):
+class Turn(Struct, frozen=True, gc=False):
     """One utterance of a session, as in the data."""
 
     role: Role

@@ -4,14 +4,14 @@ import hashlib
 import mmap
 import re
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from itertools import islice
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import msgspec
-from msgspec import Raw, Struct
+from msgspec import Raw
 
 from longmemeval.benchmarks.faults import json_in, map_file
 
@@ -23,20 +23,29 @@ _END = re.compile(rb"\][ \t\n\r]*\Z")
 _BEHIND = re.compile(r"trailing characters \(byte (\d+)\)")
 _ONE = msgspec.json.Decoder(Raw)
 _ALL = msgspec.json.Decoder(list[Raw])
-_decoded = threading.local()
-_R = TypeVar("_R", bound="OnePassRecord")
+_decoding = threading.local()
 _T = TypeVar("_T")
 
 
-class OnePassRecord(Struct, frozen=True):
-    """A record that `MappedFile.decode` reads in one pass.
+def note_read(size: int) -> None:
+    """Count `size` bytes as read of the file that this thread decodes.
 
-    Where a record ends is known only from the error that something follows it, and the error loses what was decoded.
-    The record therefore stores itself before the error is raised.
+    A record type calls it as it is made (`__post_init__`), so that memory is released in the middle of one pass.
     """
+    file: MappedFile | None = getattr(_decoding, "file", None)
+    if file is not None:
+        file.looked_at(size)
 
-    def __post_init__(self) -> None:
-        _decoded.record = self
+
+def end_of_value(data: memoryview) -> int | None:
+    """Return the index of what follows the first JSON value of `data`; None without a value, or if nothing follows."""
+    try:
+        _ONE.decode(data)
+    except msgspec.DecodeError as error:
+        # Decoding ends after the first value; the error has the position, counted from 1.
+        if behind := _BEHIND.search(str(error)):
+            return int(behind[1]) - 1
+    return None
 
 
 class MappedFile:
@@ -79,56 +88,38 @@ class MappedFile:
         Raises:
             msgspec.DecodeError, RecursionError: the file is not a JSON array; perhaps after some of its records.
         """
-        return self._split(lambda place, end: self.json[place:end], lambda raw: raw, _ONE)
-
-    def decode(self, decoder: "msgspec.json.Decoder[_R]") -> Iterator[_R]:
-        """Decode each record in turn, in one pass over the file.
-
-        Args:
-            decoder: decoder of a `OnePassRecord`; its `Raw` fields are views of the mapping.
-
-        Raises:
-            msgspec.DecodeError, RecursionError: the file is not a JSON array of such records; perhaps after some.
-        """
-        try:
-            yield from self._split(lambda place, end: _decoded.__dict__.pop("record"), decoder.decode, decoder)
-        finally:
-            # The views of the record would keep the mapping open.
-            _decoded.__dict__.clear()
-
-    def _split(
-        self, found: Callable[[int, int], _T], decode: Callable[[Raw], _T], decoder: "msgspec.json.Decoder[Any]"
-    ) -> Iterator[_T]:
-        """Yield the result of `found` for the bounds of each record that `decoder` has just read.
-
-        A file that cannot be split that way is split by the decoder of the whole and given to `decode`.
-        """
         place, count = self._begin(), 0
         while place is not None:
-            end = self._end(place, decoder)
-            if end is None:
+            size = end_of_value(self.json[place:])
+            end = None if size is None else place + size
+            if end is None or not (_NEXT.match(self.json, end) or _END.match(self.json, end)):
                 # Unexpected: the decoder of the whole reports the error, or can read the file.
-                yield from map(decode, islice(_ALL.decode(self.json), count, None))
+                yield from islice(_ALL.decode(self.json), count, None)
                 return
-            yield found(place, end)
+            yield self.json[place:end]
             self.looked_at(end - place)
             count += 1
             following = _NEXT.match(self.json, end)
             place = following.end() if following else None
+
+    def decode(self, decoder: "msgspec.json.Decoder[_T]") -> _T:
+        """Decode the whole file in one pass.
+
+        Args:
+            decoder: decoder of the array; its `Raw` fields are views of the mapping. Memory is bounded if its records
+                call `note_read`.
+
+        Raises:
+            msgspec.DecodeError, RecursionError: the file is not what the decoder expects.
+        """
+        _decoding.file = self
+        try:
+            return decoder.decode(self.json)
+        finally:
+            del _decoding.file
 
     def _begin(self) -> int | None:
         """Return the index at which the first record begins; None without records."""
         opened = _BEGIN.match(self.json)
         place = opened.end() if opened else 0
         return None if opened and _END.match(self.json, place) else place
-
-    def _end(self, place: int, decoder: "msgspec.json.Decoder[Any]") -> int | None:
-        """Return the index of the separator after the record at `place`; None unless a record with one is found."""
-        try:
-            decoder.decode(self.json[place:])
-        except msgspec.DecodeError as error:
-            # Decoding ends after the first value; the error has the position, counted from 1.
-            if behind := _BEHIND.search(str(error)):
-                end = place + int(behind[1]) - 1
-                return end if _NEXT.match(self.json, end) or _END.match(self.json, end) else None
-        return None

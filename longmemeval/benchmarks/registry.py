@@ -4,8 +4,11 @@ import json
 import os
 import re
 from codecs import BOM_UTF8
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
+
+import msgspec
 
 from longmemeval.benchmarks.catalogue import (
     CatalogueEntry,
@@ -16,6 +19,7 @@ from longmemeval.benchmarks.catalogue import (
     folder_missing,
     folder_state,
 )
+from longmemeval.benchmarks.mapped_file import end_of_value
 from longmemeval.benchmarks.spec import Benchmark, Sniffed
 from longmemeval.benchmarks.specs import BENCHMARK_SPECS, benchmarks, broken_benchmarks
 from longmemeval.core.remote.places import anchored
@@ -23,7 +27,9 @@ from longmemeval.dataset import Dataset
 from longmemeval.errors import DataError, HarnessError, nearest
 from longmemeval.settings import folders
 
+_BEFORE_RECORD = re.compile(rb"\s*\[?\s*")
 _FIRST_KEY = re.compile(rb'\s*\[?\s*\{\s*"(\w+)"')
+_KEYS = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _FIRST_PIECE = 1 << 20
 _LONGEST_RECORD = 1 << 26
 
@@ -129,11 +135,15 @@ def _claims(benchmark: Benchmark, sniffed: Sniffed) -> bool:
         return False
 
 
-def _first_record(data: bytes) -> dict[str, object] | None:
+def _first_record(data: bytes) -> Mapping[str, object] | None:
     """Return the first object of a text, or array, beginning with `data`; None if its end is not in `data`."""
-    text = data.decode(errors="ignore").lstrip().removeprefix("[").lstrip()
+    before = _BEFORE_RECORD.match(data)
+    view = memoryview(data)[before.end() if before else 0 :]
+    with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
+        return _KEYS.decode(view[: end_of_value(view)])
+    # A truncated record, or one that only Python's own reader accepts (`NaN`).
     try:
-        record, _ = json.JSONDecoder().raw_decode(text)
+        record, _ = json.JSONDecoder().raw_decode(str(view, "utf-8", "ignore"))
     except (ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None

@@ -10,7 +10,7 @@ import msgspec
 import pytest
 
 from longmemeval.benchmarks import mapped_file
-from longmemeval.benchmarks.mapped_file import MappedFile, OnePassRecord
+from longmemeval.benchmarks.mapped_file import MappedFile, note_read
 from longmemeval.core.files import sha256_bytes
 
 SMAPS = Path("/proc/self/smaps")
@@ -61,29 +61,55 @@ def test_what_is_no_array_is_refused(tmp_path: Path, text: str) -> None:
         list(MappedFile(path).records())
 
 
-class Read(OnePassRecord, frozen=True):
-    """A record, and how often one was decoded."""
+class Read(msgspec.Struct, frozen=True):
+    """A record that tells the file how much of it was read, and how much of the file is in memory by then."""
 
     number: int
     text: msgspec.Raw
+    path: str
     counted: ClassVar[list[int]] = []
+    peak: ClassVar[list[int]] = []
 
     def __post_init__(self) -> None:
         self.counted.append(self.number)
-        super().__post_init__()
+        if self.path:
+            self.peak.append(resident(Path(self.path)))
+        note_read(memoryview(self.text).nbytes)
+
+
+RECORDS = msgspec.json.Decoder(list[Read])
 
 
 @pytest.mark.parametrize("indent", [None, 2])
 def test_each_record_is_decoded_once(tmp_path: Path, indent: int | None) -> None:
     path = tmp_path / "records.json"
-    data = [{"number": number, "text": '}, {"number": 7}] ' * number, "other": [{}]} for number in range(20)]
+    data = [
+        {"number": number, "text": '}, {"number": 7}] ' * number, "other": [{}], "path": ""} for number in range(20)
+    ]
     path.write_text(json.dumps(data, indent=indent) + "\n")
     Read.counted.clear()
-    read = list(MappedFile(path).decode(msgspec.json.Decoder(Read)))
+    read = MappedFile(path).decode(RECORDS)
     assert [(record.number, msgspec.json.decode(record.text)) for record in read] == [
         (record["number"], record["text"]) for record in data
     ]
     assert Read.counted == list(range(20))
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not SMAPS.exists(), reason="needs /proc/self/smaps")
+def test_memory_is_released_in_the_middle_of_the_one_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(mapped_file, "_RESIDENT_BYTES", 1 << 20)
+    path = tmp_path / "large.json"
+    records = [{"number": number, "text": "x" * (1 << 20), "path": str(path)} for number in range(24)]
+    path.write_text(json.dumps(records))
+    Read.peak.clear()
+    MappedFile(path).decode(RECORDS)
+    assert 0 < max(Read.peak) < 7 << 20
+    # The control: without a file that is told, all of it stays.
+    Read.peak.clear()
+    file = MappedFile(path)
+    RECORDS.decode(file.json)
+    assert max(Read.peak) > 20 << 20
 
 
 @pytest.mark.parametrize("text", ['[{"number": 1, "text": 2}, {"number": "1"}]', '[{"number": 1, "text": 2} 3]', "[1]"])
@@ -91,4 +117,5 @@ def test_what_is_no_such_record_is_refused(tmp_path: Path, text: str) -> None:
     path = tmp_path / "records.json"
     path.write_text(text)
     with pytest.raises(msgspec.DecodeError):
-        list(MappedFile(path).decode(msgspec.json.Decoder(Read)))
+        MappedFile(path).decode(RECORDS)
+    note_read(1)  # Of no file any more.

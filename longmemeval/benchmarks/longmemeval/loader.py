@@ -18,7 +18,7 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from longmemeval.benchmarks.faults import Place, malformed, problem_of_id
-from longmemeval.benchmarks.mapped_file import MappedFile, OnePassRecord
+from longmemeval.benchmarks.mapped_file import MappedFile, note_read
 from longmemeval.core.text.calendar_names import WEEKDAYS
 from longmemeval.errors import DataError, nearest
 from longmemeval.records import Gold, Haystack, Question, Role, Session, Turn
@@ -39,7 +39,7 @@ _SessionId = Annotated[str, Meta(min_length=1)]
 _T = TypeVar("_T")
 
 
-class LabelledTurn(Turn, frozen=True, omit_defaults=True):
+class LabelledTurn(Turn, frozen=True, gc=False, omit_defaults=True):
     """A turn with its evidence label. A missing label and `false` are the same."""
 
     has_answer: bool = False
@@ -77,12 +77,15 @@ class _Head(Struct, frozen=True):
     answer_session_ids: tuple[_SessionId, ...]
 
 
-class _Entry(_Head, OnePassRecord, frozen=True):
+class _Entry(_Head, frozen=True):
     """A record as it is held in memory: the long lists are views of the mapped file."""
 
     haystack_dates: Raw
     haystack_session_ids: Raw
     haystack_sessions: Raw
+
+    def __post_init__(self) -> None:
+        note_read(memoryview(self.haystack_sessions).nbytes)
 
 
 class Record(_Head, frozen=True):
@@ -116,7 +119,7 @@ class _History(NamedTuple, Generic[_T]):
 
 
 _ENTRY = msgspec.json.Decoder(_Entry)
-_RAWS = msgspec.json.Decoder(list[Raw])
+_ENTRIES = msgspec.json.Decoder(list[_Entry])
 _STRINGS = msgspec.json.Decoder(tuple[str, ...])
 _SESSION_IDS = msgspec.json.Decoder(tuple[_SessionId, ...])
 _TURNS = msgspec.json.Decoder(tuple[tuple[Turn, ...], ...])
@@ -283,9 +286,7 @@ class LongMemEvalDataset:
 
     def plain_records(self) -> Iterator[dict[str, Any]]:
         """Yield all records as plain dictionaries, unknown keys included, one in memory at a time."""
-        decoder = msgspec.json.Decoder(dict[str, Any])
-        for record in self._file.records():
-            yield decoder.decode(record)
+        yield from map(msgspec.json.Decoder(dict[str, Any]).decode, self._file.records())
 
     def plain_record(self, question_id: str) -> dict[str, Any]:
         """Return the known fields of one record as plain values; turns keep unknown keys."""
@@ -368,20 +369,19 @@ class _Place(Place):
 def _split(path: Path, file: MappedFile) -> list[_Entry]:
     """Split the file into its records."""
     try:
-        entries = list(file.decode(_ENTRY))
+        entries = file.decode(_ENTRIES)
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise _first_fault(path, file.json, error) from None
     if not entries:
-        raise DataError(
-            "The data set file is an empty array", where=str(path), fix="It must contain at least one record"
-        )
+        fix = "It must contain at least one record"
+        raise DataError("The data set file is an empty array", where=str(path), fix=fix)
     return entries
 
 
 def _first_fault(path: Path, data: memoryview, error: Exception) -> DataError:
     """Return why the file does not decode: it cannot be split, or one of its records, given by number, is invalid."""
     try:
-        raws = _RAWS.decode(data)
+        raws = msgspec.json.decode(data, type=list[Raw])
     except (msgspec.DecodeError, RecursionError) as unsplit:
         return malformed(path, len(data), unsplit)
     for number, raw in enumerate(raws, start=1):
