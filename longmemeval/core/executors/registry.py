@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from longmemeval import plugins
 from longmemeval.core.executors.protocol import Done, Executor, Failure, Task
 from longmemeval.core.executors.threads import SerialExecutor
+from longmemeval.core.executors.worth import take_until_clear
 from longmemeval.errors import HarnessError
 from longmemeval.plugins import Registry
 
@@ -28,20 +29,6 @@ EXECUTORS = Registry[Executor](
     },
     adapt=lambda loaded: loaded() if isinstance(loaded, type) else loaded,
 )
-
-_PARALLEL_FROM = 64
-"""Below this number of haystacks, starting worker processes takes longer than the work."""
-
-
-def is_alone(name: str | None, jobs: int | None, haystacks: int) -> bool:
-    """Return whether to work in this process: no workers were asked for and they would not pay off.
-
-    Args:
-        name: executor the user asked for, if any.
-        jobs: number of workers the user asked for, if any.
-        haystacks: number of haystacks to process.
-    """
-    return name is None and (jobs == 1 or (jobs is None and haystacks < _PARALLEL_FROM))
 
 
 def executor_named(name: str) -> Executor:
@@ -69,7 +56,7 @@ def embeds_in_tasks(name: str | None) -> bool:
 
 
 def run_tasks(
-    tasks: Iterable[Task[T, R]], haystacks: int, *, name: str | None, jobs: int | None
+    tasks: Iterable[Task[T, R]], haystacks: int, *, name: str | None, jobs: int | None, enough: int = 0
 ) -> Generator[tuple[object, R], None, None]:
     """Run `tasks` on the executor of that name; None: on `processes`, where workers pay off.
 
@@ -77,6 +64,7 @@ def run_tasks(
         tasks: independent of each other.
         haystacks: number of tasks.
         jobs: number of workers; None: all that the executor has, for processes one per core.
+        enough: bytes of tasks from which worker processes pay off; 0: however few.
 
     Yields:
         The key of each task and its result, as they finish. Closed before its end, it ends the work at once.
@@ -85,8 +73,9 @@ def run_tasks(
         HarnessError: a task failed (no new task starts then, and the results of started ones come first), or the
             executor itself failed.
     """
-    executor = SerialExecutor() if is_alone(name, jobs, haystacks) else executor_named(name or "processes")
-    with closing(_as_generator(executor.map(tasks, jobs))) as done:
+    ready, alone = take_until_clear(iter(tasks), name, jobs, haystacks, enough)
+    executor = SerialExecutor() if alone else executor_named(name or "processes")
+    with closing(_as_generator(executor.map(ready, jobs))) as done:
         take, failure = partial(next, done), None
         while True:
             try:

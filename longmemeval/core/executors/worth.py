@@ -1,6 +1,7 @@
-"""Find out whether worker processes pay off, by taking tasks until there are enough."""
+"""Decide whether worker processes pay off, where nobody asked for an executor or a number of workers."""
 
-from collections.abc import Generator, Iterator
+from collections.abc import Generator, Iterable, Iterator
+from itertools import accumulate
 from typing import TypeVar
 
 from longmemeval.core.executors.protocol import Task
@@ -9,30 +10,51 @@ from longmemeval.errors import HarnessError
 T = TypeVar("T")
 R = TypeVar("R")
 
-WORTH_BYTES = 4 * 2**20
-"""Texts and vectors from which worker processes pay off: they take a second to start, and so does making 1 to 4 MB."""
+MADE_BYTES = 4 * 2**20
+"""Texts and vectors from which workers pay off that make parts of them: they take a second to start, and so does
+making 1 to 4 MB."""
+RANKED_BYTES = 128 * 2**20
+"""Bytes of parts from which workers pay off that rank by them: opening and ranking 100 MB takes a second."""
+
+_PARALLEL_FROM = 64
+"""Below this number of haystacks, starting worker processes takes longer than the work."""
 
 
-def begun(tasks: Iterator[Task[T, R]]) -> tuple[Iterator[Task[T, R]], bool]:
-    """Take tasks until it is clear whether worker processes pay off.
+def is_alone(name: str | None, jobs: int | None, haystacks: int, sizes: Iterable[int] = (), enough: int = 0) -> bool:
+    """Return whether to work in this process: no workers were asked for and they would not pay off.
 
     Args:
-        tasks: all of them; each is made when it is taken.
+        name: executor the user asked for, if any.
+        jobs: number of workers the user asked for, if any.
+        haystacks: number of haystacks to process.
+        sizes: bytes of each; taken only until it is clear, and only if the user asked for nothing.
+        enough: the bytes from which workers pay off; 0: however few.
+    """
+    if name is not None or jobs is not None:
+        return name is None and jobs == 1
+    return haystacks < _PARALLEL_FROM or all(size < enough for size in accumulate(sizes, initial=0))
+
+
+def take_until_clear(
+    tasks: Iterator[Task[T, R]], name: str | None, jobs: int | None, haystacks: int, enough: int
+) -> tuple[Iterator[Task[T, R]], bool]:
+    """Take tasks until `is_alone` is clear; each is made when it is taken.
 
     Returns:
-        All of them, with an error that ended them early at its place, and whether they pay off.
+        All of them, with an error that ended them early at its place, and whether to work in this process.
     """
     taken: list[Task[T, R]] = []
-    size = 0
+
+    def sizes() -> Iterator[int]:
+        for task in tasks:
+            taken.append(task)
+            yield task.size
+
     try:
-        while size < WORTH_BYTES:
-            taken.append(next(tasks))
-            size += taken[-1].size
-    except StopIteration:
-        return iter(taken), False
+        alone = is_alone(name, jobs, haystacks, sizes(), enough)
     except HarnessError as error:
-        return _then(taken, _raising(error)), False
-    return _then(taken, tasks), True
+        return _then(taken, _raising(error)), True
+    return _then(taken, tasks), alone
 
 
 def _then(taken: list[Task[T, R]], rest: Iterator[Task[T, R]]) -> Iterator[Task[T, R]]:

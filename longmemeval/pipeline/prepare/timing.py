@@ -11,8 +11,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from longmemeval.core.executors.registry import is_alone
-from longmemeval.core.executors.worth import WORTH_BYTES
+from longmemeval.core.executors.worth import MADE_BYTES, is_alone
 from longmemeval.core.journal import read_journal
 from longmemeval.core.text.figures import count_of
 from longmemeval.embedding.remote import MAX_BATCH_CHARACTERS, MAX_BATCH_TEXTS
@@ -190,8 +189,7 @@ def workers_of(options: PrepareOptions, parts: Sequence[Part[Any]], haystacks: i
         size: bytes of their texts and vectors.
     """
     name, jobs = executor_of(options, parts, haystacks)
-    little = name is None and jobs is None and computes_alone(parts) and size < WORTH_BYTES
-    if little or is_alone(name, jobs, haystacks):
+    if is_alone(name, jobs, haystacks, [size], MADE_BYTES if computes_alone(parts) else 0):
         return 1
     from joblib import cpu_count
 

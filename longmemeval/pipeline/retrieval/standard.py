@@ -17,7 +17,8 @@ from msgspec import Struct, structs
 
 from longmemeval.core.event_loop import complete
 from longmemeval.core.executors.protocol import Task
-from longmemeval.core.executors.registry import in_order, is_alone, run_tasks
+from longmemeval.core.executors.registry import in_order, run_tasks
+from longmemeval.core.executors.worth import RANKED_BYTES, is_alone
 from longmemeval.llm.access import ModelAccess
 from longmemeval.llm.model_calls import CALLS, all_written
 from longmemeval.llm.options import ModelOptions
@@ -166,6 +167,15 @@ class Plan:
         embedded = self.vectors.totals(before) if self.embeds else {}
         return analysis_totals(analysed, before) | embedded | memory_call_totals(self.folder)
 
+    @property
+    def ranks_fast(self) -> bool:
+        """True if ranking takes time in proportion to what is stored: no other program and no model reads it."""
+        return self.fixtures.computes_alone and not self.configuration.parameters.get("reranker")
+
+    def size(self, questions: Sequence[Question]) -> int:
+        """Return the stored bytes that are looked through for `questions`, once for each."""
+        return sum(self.fixtures.size_of(question.haystack_id) for question in questions)
+
     def rank(self, question: Question) -> Ranking:
         """Rank for `question` in this process."""
         fixture = self.fixtures.ready(question.haystack_id)
@@ -250,7 +260,9 @@ def _by_haystack(
         for questions in haystacks
     ]
     unranked = [of_memories for of_memories in missing if any(of_memories)]
-    if is_alone(workers.executor, workers.jobs, len(unranked)):
+    sizes = (plan.size(of_memory) for each in unranked for plan, of_memory in zip(plans, each, strict=True))
+    enough = RANKED_BYTES if all(plan.ranks_fast for plan in plans) else 0
+    if is_alone(workers.executor, workers.jobs, len(unranked), sizes, enough):
         for questions in haystacks:
             yield questions, [plan.rank for plan in plans]
         return

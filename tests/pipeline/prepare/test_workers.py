@@ -1,4 +1,4 @@
-"""How many haystacks are made at a time: worker processes only where they pay off, threads where a service is asked."""
+"""Workers that make and rank haystacks: processes only where they pay off, threads where a service is asked."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -13,9 +13,12 @@ from longmemeval.core.executors.protocol import Task
 from longmemeval.core.executors.threads import SerialExecutor
 from longmemeval.errors import HarnessError
 from longmemeval.memory.configuration import as_configuration, parts_of
-from longmemeval.pipeline.prepare import timing
+from longmemeval.pipeline.prepare import schedule, timing
 from longmemeval.pipeline.prepare.options import PrepareOptions
 from longmemeval.pipeline.prepare.prepare import prepare
+from longmemeval.pipeline.retrieval import standard
+from longmemeval.pipeline.retrieval.options import RetrievalOptions
+from longmemeval.pipeline.retrieval.retrieve import retrieve
 from longmemeval.results.selection import Selection
 from longmemeval.storage.parts import Part, PartOutput
 from tests.pipeline.helpers import folders_in
@@ -70,9 +73,23 @@ def test_small_histories_are_made_in_this_process_however_many(tmp_path: Path, m
     assert prepare(data, ["bm25"], selection=ENOUGH, where=where).prepared == 64
     with pytest.raises(Refused):
         prepare(data, ["bm25"], selection=ENOUGH, options=PrepareOptions(jobs=2, force=True), where=where)
-    monkeypatch.setattr(worth, "WORTH_BYTES", 100_000)
+    monkeypatch.setattr(schedule, "MADE_BYTES", 100_000)
     with pytest.raises(Refused):
         prepare(data, ["bm25"], selection=ENOUGH, options=PrepareOptions(force=True), where=where)
+
+
+@pytest.mark.usefixtures("no_processes")
+def test_small_histories_are_ranked_in_this_process_however_many(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    data, where = load_dataset("sample"), folders_in(tmp_path)
+    prepare(data, ["bm25"], selection=ENOUGH, where=where)
+    assert retrieve(data, ["bm25"], selection=ENOUGH, where=where).runs[0].questions == 64
+    with pytest.raises(Refused):
+        retrieve(data, ["bm25"], selection=ENOUGH, options=RetrievalOptions(jobs=2), where=where)
+    monkeypatch.setattr(standard, "RANKED_BYTES", 100_000)
+    with pytest.raises(Refused):
+        retrieve(data, ["bm25"], selection=ENOUGH, where=where)
 
 
 def test_what_was_taken_to_find_out_is_made_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -80,7 +97,7 @@ def test_what_was_taken_to_find_out_is_made_too(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr(Processes, "map", SerialExecutor.map)
     few, many = folders_in(tmp_path / "few"), folders_in(tmp_path / "many")
     prepare(load_dataset("sample"), ["hybrid"], selection=ENOUGH, where=few)
-    monkeypatch.setattr(worth, "WORTH_BYTES", 100_000)
+    monkeypatch.setattr(schedule, "MADE_BYTES", 100_000)
     prepare(load_dataset("sample"), ["hybrid"], selection=ENOUGH, where=many)
     made, again = (tree(where.prepared_dir, without=("meta.json", "prepare.jsonl")) for where in (few, many))
     assert made == again
@@ -104,15 +121,26 @@ def size(given: int) -> int:
 def test_tasks_that_were_taken_come_first_and_an_error_at_its_place() -> None:
     def tasks(count: int, *, fails: bool = False) -> Iterator[Task[Any, Any]]:
         for number in range(count):
-            yield Task(number, size, number, worth.WORTH_BYTES // 4)
+            yield Task(number, size, number, worth.MADE_BYTES // 4)
         if fails:
             raise HarnessError("the next haystack cannot be read")
 
-    few, pays_off = worth.begun(tasks(3))
-    assert ([task.key for task in few], pays_off) == ([0, 1, 2], False)
-    many, pays_off = worth.begun(tasks(9))
-    assert ([task.key for task in many], pays_off) == (list(range(9)), True)
-    ended, pays_off = worth.begun(tasks(2, fails=True))
-    assert ([next(ended).key, next(ended).key], pays_off) == ([0, 1], False)
+    def taken(
+        ready: Iterator[Task[Any, Any]], haystacks: int = 64, jobs: int | None = None
+    ) -> tuple[Iterator[Any], bool]:
+        return worth.take_until_clear(ready, None, jobs, haystacks, worth.MADE_BYTES)
+
+    few, alone = taken(tasks(3))
+    assert ([task.key for task in few], alone) == ([0, 1, 2], True)
+    many, alone = taken(tasks(9))
+    assert ([task.key for task in many], alone) == (list(range(9)), False)
+    ended, alone = taken(tasks(2, fails=True))
+    assert ([next(ended).key, next(ended).key], alone) == ([0, 1], True)
     with pytest.raises(HarnessError, match="cannot be read"):
         next(ended)
+    # Where sizes decide nothing, no task is made before there is somebody to do it.
+    for haystacks, jobs, expected in ((63, None, True), (64, 1, True), (64, 2, False)):
+        untouched, alone = taken(tasks(0, fails=True), haystacks, jobs)
+        assert alone == expected
+        with pytest.raises(HarnessError, match="cannot be read"):
+            next(untouched)
