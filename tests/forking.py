@@ -30,7 +30,11 @@ from longmemeval.core.locks import locked
 
 LIBRARIES = (
     "litellm",
-    "openai",
+    # What LiteLLM and OpenAI's client import when they first send a request: hundreds of modules.
+    "litellm.integrations.prometheus_services",
+    "litellm.proxy.openai_files_endpoints.common_utils",
+    "openai.resources.beta.assistants",
+    "httpcore",
     "hnswlib",
     "joblib.externals.loky",
     "jinja2",
@@ -277,6 +281,9 @@ def _load() -> None:
     # What commands read and compile when they first need it, the same for all.
     import_module("longmemeval.memory.nodes.library").shipped_nodes()
     import_module("longmemeval.judges.offline.refusal").abstains("I do not know: you have never mentioned that.")
+    import_module("longmemeval.memory.definition").known_parts()
+    for encoding in ("o200k_base", "cl100k_base"):
+        import_module("longmemeval.llm.tokens").encoding_of(encoding)
     # How long a command takes depends on the machine, and what it prints must not.
     sys.modules["longmemeval.cli.never_silent"].__dict__["SILENT_AT_MOST_S"] = 3600.0
     # A collection in a forked process would copy all that is shared.
