@@ -88,6 +88,8 @@ def dated_by(words: str, context: str, said: datetime, rule: DateRule, former: b
 def _placed(mention: MentionedDate, said: datetime, rule: DateRule, former: bool) -> Dated:
     """Apply the days that a sentence names to its claim."""
     begin = datetime.combine(mention.start, time())
+    if mention.phrase.endswith("weeks ago"):  # the likeliest day is the one in the middle
+        begin += (mention.end - mention.start) / 2
     if mention.start == said.date() == mention.end:
         begin = said
     if rule == "ends":

@@ -12,16 +12,19 @@ from typing import NamedTuple
 from longmemeval.core.text.words import content_words
 from longmemeval.memory.engram.extraction.claims import claim_of
 from longmemeval.memory.engram.extraction.dating import dated
-from longmemeval.memory.engram.extraction.patterns import Ending, WrittenEnding, patterns
+from longmemeval.memory.engram.extraction.patterns import Ending, patterns
 from longmemeval.memory.engram.ledger import Ledger
 from longmemeval.memory.engram.predicates import predicates, slot_of
 from longmemeval.memory.engram.records import Claim, Episode, Fact
 from longmemeval.memory.working_memory.statements import is_claimed
 
-_LIGHT = frozenset(content_words("go do get have make take be keep thing work start play"))
+_LIGHT = frozenset(content_words("go do get have make take be keep thing work start play learn study do practise"))
 """Stems that say too little to be all that names what ends: "I stopped going"."""
 _ADDED = frozenset(
-    content_words("old new former dear beloved job position school course club team lesson habit plan idea")
+    content_words(
+        "old new former dear beloved job position school course club team lesson habit plan idea trip visit holiday"
+        " walk wedding move dream project thing allergy degree journey class band business adventure"
+    )
 )
 """Stems that may stand beside the value: "my old motorbike", "law school"."""
 
@@ -58,8 +61,8 @@ def ended(sentence: str, episode: Episode, known: Ledger, owner: str) -> Iterato
         for match in ending.search.finditer(sentence):
             if not is_claimed(sentence, match.start()):
                 continue
-            groups = {name: value.strip() for name, value in match.groupdict().items() if value}
-            over = _over(ending.written, groups, owner, known)
+            groups = {name.rstrip("1"): value.strip() for name, value in match.groupdict().items() if value}
+            over = _over(ending, groups, owner, known)
             yield from _claims(ending, groups, over, sentence, match.start(), episode, owner)
 
 
@@ -77,18 +80,19 @@ def _claims(
         yield claim_of("assert", owner, "status", written.says, begins, episode, "change")
 
 
-def _over(written: WrittenEnding, groups: dict[str, str], owner: str, known: Ledger) -> list[Fact]:
+def _over(ending: Ending, groups: dict[str, str], owner: str, known: Ledger) -> list[Fact]:
     """Return the facts that a sentence ends."""
     about = _about(groups, owner, known)
-    named_by = [fact for fact in about.named_by if fact.predicate.startswith(written.of)]
-    if written.kind == "renames":
+    named_by = [fact for fact in about.named_by if fact.predicate.startswith(ending.of)]
+    if ending.written.kind == "renames":
         return named_by
-    if written.kind == "parts":
+    if ending.written.kind == "parts":
         together = [fact for fact in known.current(owner, "status") if fact.object in _TOGETHER]
-        partners = named_by or ([] if about.named_by else known.held(owner, written.of) if "self" in groups else [])
+        partners = named_by or ([] if about.named_by else known.held(owner, ending.of) if "self" in groups else [])
         return [*partners, *together] if partners or together else []
-    facts = [fact for subject in about.subjects for fact in known.held(subject, written.of)]
-    return [fact for fact in [*facts, *named_by] if _is_meant(fact, groups.get("what"))]
+    facts = [fact for subject in about.subjects for fact in known.held(subject, ending.of)]
+    meant = [fact for fact in [*facts, *named_by] if _is_meant(fact, groups.get("what"))]
+    return [fact for fact in meant if re.search(ending.written.only, fact.object)]
 
 
 def _is_meant(fact: Fact, what: str | None) -> bool:

@@ -1,10 +1,11 @@
-"""The patterns of the rules, read from `patterns.toml`."""
+"""The patterns of the rules, read from `patterns.toml` and `endings.toml`."""
 
 import re
 import tomllib
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
+from types import MappingProxyType
 from typing import Literal
 
 import msgspec
@@ -36,9 +37,12 @@ class WrittenEnding(Struct, frozen=True, forbid_unknown_fields=True):
     """A pattern of what ends as written in the file."""
 
     match: str
-    of: tuple[str, ...]
+    of: str | tuple[str, ...]
+    """Predicates, or the name of a list of them."""
     kind: Literal["ends", "parts", "renames"] = "ends"
     says: str = ""
+    only: str = ""
+    """Matches the values that end; empty: any."""
 
 
 class _File(Struct, frozen=True, forbid_unknown_fields=True):
@@ -46,9 +50,14 @@ class _File(Struct, frozen=True, forbid_unknown_fields=True):
     pattern: list[_Written]
     question: list[_Written]
     confirmed: list[_Written]
-    ending: list[WrittenEnding]
     answers: dict[str, str]
     numbers: dict[str, int]
+
+
+class _Endings(Struct, frozen=True, forbid_unknown_fields=True):
+    sets: dict[str, tuple[str, ...]]
+    blocks: dict[str, str]
+    ending: list[WrittenEnding]
 
 
 class Pattern(Struct, frozen=True):
@@ -65,6 +74,8 @@ class Ending(Struct, frozen=True):
 
     written: WrittenEnding
     search: re.Pattern[str]
+    of: tuple[str, ...]
+    """Predicates, or how they begin."""
 
 
 class Patterns(Struct, frozen=True):
@@ -82,37 +93,57 @@ class Patterns(Struct, frozen=True):
 
 
 def source() -> str:
-    """Return the file's text; its hash identifies the rules."""
-    return (resources.files("longmemeval.memory.engram.extraction") / "patterns.toml").read_text(encoding="utf-8")
+    """Return the texts of the files; their hash identifies the rules."""
+    return "".join(read(name) for name in ("patterns", "endings", "clauses"))
+
+
+def read(name: str) -> str:
+    """Return the text of one file of the rules."""
+    folder = resources.files("longmemeval.memory.engram.extraction")
+    return (folder / f"{name}.toml").read_text(encoding="utf-8")
+
+
+@cache
+def _file() -> _File:
+    return msgspec.convert(tomllib.loads(read("patterns")), _File)
+
+
+@cache
+def _ending_file() -> _Endings:
+    return msgspec.convert(tomllib.loads(read("endings")), _Endings)
 
 
 @cache
 def patterns() -> Patterns:
     """Return the shipped patterns, compiled."""
-    file = msgspec.convert(tomllib.loads(source()), _File)
-    blocks = {**BLOCKS, **_OWN, **file.blocks}
+    file, what_ends, sets = _file(), _ending_file().ending, _ending_file().sets
+    follows = r"(?=$|[.!,;]| (?:and|but|since|because|now|for|with)\b)"
     return Patterns(
-        tuple(Pattern(written, re.compile(_expanded(written.match, blocks))) for written in file.pattern),
+        tuple(Pattern(written, compiled(written.match)) for written in file.pattern),
         tuple(
-            Pattern(
-                written,
-                re.compile(_expanded(written.match, blocks), re.IGNORECASE),
-                re.compile(
-                    rf"{_expanded(written.answer, blocks)}(?=$|[.!,;]| (?:and|but|since|because|now|for|with)\b)"
-                ),
-            )
+            Pattern(written, compiled(written.match, re.IGNORECASE), compiled(written.answer + follows))
             for written in file.question
         ),
-        tuple(Pattern(written, re.compile(_expanded(written.match, blocks))) for written in file.confirmed),
-        tuple(Ending(written, re.compile(_expanded(written.match, blocks))) for written in file.ending),
+        tuple(Pattern(written, compiled(written.match)) for written in file.confirmed),
+        tuple(
+            Ending(written, compiled(written.match), sets[written.of] if isinstance(written.of, str) else written.of)
+            for written in what_ends
+        ),
         re.compile(file.answers["yes"], re.IGNORECASE),
         re.compile(file.answers["no"], re.IGNORECASE),
         file.numbers,
     )
 
 
-def _expanded(pattern: str, blocks: Mapping[str, str]) -> str:
-    """Return `pattern` with the names of blocks replaced by the blocks, recursively."""
+def compiled(pattern: str, flags: int = 0, blocks: Mapping[str, str] = MappingProxyType({})) -> re.Pattern[str]:
+    """Return a pattern ready to search with: the names of blocks replaced by the blocks, recursively.
+
+    Args:
+        pattern: as written in a file of the rules.
+        flags: of the regular expression.
+        blocks: more of them, by name.
+    """
+    blocks = {**BLOCKS, **_OWN, **_file().blocks, **_ending_file().blocks, **blocks}
     while (wider := _BLOCK.sub(lambda found: blocks[found[1]], pattern)) != pattern:
         pattern = wider
-    return pattern
+    return re.compile(pattern, flags)

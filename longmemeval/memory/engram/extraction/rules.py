@@ -8,6 +8,7 @@ import msgspec
 from longmemeval.core.files import sha256_text
 from longmemeval.core.text.dates_in_text.mentions import mentioned_dates
 from longmemeval.memory.engram.extraction.claims import claim_of, owner
+from longmemeval.memory.engram.extraction.clauses import Voiced, prepared, read_besides, relative_of, voices
 from longmemeval.memory.engram.extraction.dating import Dated, dated
 from longmemeval.memory.engram.extraction.endings import ended, names_in, overlaps
 from longmemeval.memory.engram.extraction.patterns import Pattern, patterns, source
@@ -21,7 +22,7 @@ from longmemeval.memory.working_memory.statements import (
     without_lead_in,
 )
 
-VERSION = 4
+VERSION = 5
 """To be raised with every change of what is read; the table of patterns is hashed besides."""
 
 _FIRST_PERSON = re.compile(r"\b(?:I|my|My|me|[Ww]e|[Oo]ur)\b")
@@ -40,6 +41,20 @@ _NOT = re.compile(
     r"(?: (?:in|on|since|from|around) [\w ]*?)?,? (?:and )?not "
     r"(?P<rest>(?:in |at |to |on |from |as |an? |the )*(?P<wrong>[\w][\w' -]*?))(?=$|[.,;!?])"
 )
+_OTHER = (
+    "home",
+    "employer",
+    "occupation",
+    "studies",
+    "degree",
+    "diet",
+    "allergy",
+    "former_home",
+    "former_employer",
+    "status",
+)
+_STATES = {"other": _OTHER, "plain": (*_OTHER, "pet", "owns", "plan", "relative", "habit")}
+"""How the predicates begin that are read of a sentence in another form."""
 _ITEM = re.compile(r", and |, or |, | and | & |; ")
 _QUESTION = re.compile(r"[^.!?\n]*\?")
 _HANGING = re.compile(
@@ -64,9 +79,10 @@ class RuleExtractor:
             return []
         if is_role_play(episode.text):
             return []
-        found = list(_stated(episode, known))
+        said = list(_read(episode, known))
+        found = [claim for one in said for claim in _stated(one, episode, known)]
         stated = {claim.predicate for claim in found}
-        found += _ended(episode, known)
+        found += [claim for one in said for claim in ended(one.text, episode, known, one.owner)]
         found += [claim for claim in _answered(episode, before, known) if claim.predicate not in stated]
         seen = dict.fromkeys((claim.kind, claim.subject, claim.predicate, normalised(claim.object)) for claim in found)
         return [
@@ -79,40 +95,42 @@ class RuleExtractor:
         ]
 
 
-def _stated(episode: Episode, known: Ledger) -> Iterator[Claim]:
-    corrected = _CORRECTION.search(episode.text) is not None
-    for sentence in statements(episode.text, _FIRST_PERSON):
-        sentence = _with_comma(sentence, episode)
-        taken: list[tuple[int, int]] = []
-        for pattern in patterns().statements:
-            for match in pattern.search.finditer(sentence):
-                begin = match.start()
-                if not is_claimed(sentence, begin) or _NOT_MEANT.search(sentence[:begin]):
-                    continue
-                if pattern.written.date == "event" and any(a < match.end() and begin < b for a, b in taken):
-                    continue
-                if not pattern.written.predicate.startswith(("pet", "relative")):
-                    taken.append(match.span())
-                yield from _claims(pattern, match, sentence, episode, known, corrected)
-
-
-def _ended(episode: Episode, known: Ledger) -> Iterator[Claim]:
+def _read(episode: Episode, known: Ledger) -> Iterator[Voiced]:
+    """Yield what a message states, in each form in which it is read."""
     speaker = owner(episode)
     names = names_in(episode.text, speaker, known)
-    about = re.compile(rf"{_FIRST_PERSON.pattern}|\b(?:{'|'.join(names)})\b") if names else _FIRST_PERSON
-    for sentence in statements(episode.text, about):
-        yield from ended(_with_comma(sentence, episode), episode, known, speaker)
+    about = rf"{_FIRST_PERSON.pattern}|{read_besides()}" + (rf"|\b(?:{'|'.join(names)})\b" if names else "")
+    for sentence in statements(prepared(episode.text), re.compile(about)):
+        yield from voices(_with_comma(sentence, episode), speaker, known)
+
+
+def _stated(said: Voiced, episode: Episode, known: Ledger) -> Iterator[Claim]:
+    corrected = _CORRECTION.search(episode.text) is not None
+    sentence = said.text
+    taken: list[tuple[int, int]] = []
+    for pattern in patterns().statements:
+        if said.form != "said" and not pattern.written.predicate.startswith(_STATES[said.form]):
+            continue
+        for match in pattern.search.finditer(sentence):
+            begin = match.start()
+            if not is_claimed(sentence, begin) or _NOT_MEANT.search(sentence[:begin]):
+                continue
+            if pattern.written.date == "event" and any(a < match.end() and begin < b for a, b in taken):
+                continue
+            if not pattern.written.predicate.startswith(("pet", "relative")):
+                taken.append(match.span())
+            yield from _claims(pattern, match, said, episode, known, corrected)
 
 
 def _claims(
-    pattern: Pattern, match: re.Match[str], sentence: str, episode: Episode, known: Ledger, corrected: bool
+    pattern: Pattern, match: re.Match[str], voiced: Voiced, episode: Episode, known: Ledger, corrected: bool
 ) -> Iterator[Claim]:
-    written = pattern.written
+    written, sentence = pattern.written, voiced.text
     groups = {name: value.strip() for name, value in match.groupdict().items() if value}
     predicate = written.predicate.format_map({name: value.lower() for name, value in groups.items()})
-    subject = owner(episode)
+    subject = voiced.owner
     if written.subject == "relative":
-        subject = groups.get("called") or _relative(subject, groups["relative"].lower(), known)
+        subject = groups.get("called") or relative_of(subject, groups["relative"].lower(), known)
     when = dated(sentence, match.start(), episode.event_at, written.date, predicate.startswith("former"))
     if not when.named and written.date in ("lasting", "stretch"):
         return
@@ -164,12 +182,6 @@ def _whole(value: str) -> str:
     while words and _HANGING.fullmatch(words[-1]):
         words.pop()
     return " ".join(words) if len(words) >= (3 if words[:1] == ["been"] else 2) else ""
-
-
-def _relative(owner: str, kin: str, known: Ledger) -> str:
-    """Return the name of somebody's relative, or a description that stands for it until the name is known."""
-    names = {fact.object for fact in known.current(owner, f"relative:{kin}")}
-    return names.pop() if len(names) == 1 else f"{owner}'s {kin}"
 
 
 def _is_known(known: Ledger, subject: str, predicate: str, value: str) -> bool:
