@@ -11,7 +11,7 @@ from longmemeval import __version__
 from longmemeval.errors import HarnessError
 from longmemeval.report.page.templates import environment
 from longmemeval.view.choice import Choice
-from longmemeval.view.navigation import NAVIGATION
+from longmemeval.view.navigation import NAVIGATION, is_below
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -55,7 +55,7 @@ def told(request: Request, error: HarnessError, status: int = 409) -> Response:
 def _frame(request: Request, choice: Choice) -> dict[str, Any]:
     """Return what `base.html.j2` needs."""
     path = request.url.path
-    links = [(title, choice.address(at), at == path or path.startswith(f"{at}/")) for title, at in NAVIGATION]
+    links = [(title, choice.address(at), is_below(path, at)) for title, at in NAVIGATION]
     return {"links": links, "choice": choice, "version": __version__, "path": path}
 
 

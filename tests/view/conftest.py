@@ -52,12 +52,16 @@ def visit(chromium: Browser) -> Iterator[Visit]:
     addresses: dict[str, str] = {}
     with ExitStack() as stack:
 
-        def open_page(where: Folders, path: str, *, width: int = 1280, scheme: Scheme = "light") -> Page:
+        def open_page(
+            where: Folders, path: str, *, width: int = 1280, scheme: Scheme = "light", scripts: bool = True
+        ) -> Page:
             key = str(where.results_dir)
             if key not in addresses:
                 addresses[key] = served(where, stack)
             own = addresses[key]
-            context = chromium.new_context(viewport={"width": width, "height": 900}, color_scheme=scheme)
+            context = chromium.new_context(
+                viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=scripts
+            )
             stack.callback(context.close)
             page = context.new_page()
             page.on("console", lambda message: troubles.append(f"console: {message.text}"))

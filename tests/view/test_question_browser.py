@@ -51,6 +51,38 @@ def test_keys_go_through_questions(where: Folders, visit: Visit) -> None:
     page.wait_for_url(re.compile("/questions"))
 
 
+def test_keys_stay_within_what_the_address_chooses(where: Folders, visit: Visit) -> None:
+    """The filter and the order of the matrix go on, whichever way they were set; what nobody chose is not met."""
+    page = visit(where, f"/questions?{THREE}&show=lost&type=multi-session&sort=tokens")
+    page.wait_for_selector("html[data-ready=matrix]")
+    listed = [re.sub(r"\D", "", one) for one in page.locator(".grid tbody a").all_inner_texts()]
+    assert listed == ["1", "4", "7", "10"]
+    page.keyboard.press("j")
+    page.keyboard.press("Enter")
+    page.wait_for_url(re.compile("q=q4"))
+    expect(page.locator(".steps")).to_contain_text("2 of 4 questions lost to the baseline, multi-session, by tokens")
+    expect(page.locator(".side a[aria-current]")).to_have_text("Questions")
+    for name in ("q7", "q10"):
+        page.keyboard.press("j")
+        page.wait_for_url(re.compile(f"q={name}(&|$)"))
+    assert page.locator("[data-press=j]").count() == 0
+    page.keyboard.press("/")
+    page.wait_for_selector("html[data-ready=matrix]")
+    assert page.locator(".grid tbody a").count() == 4
+
+
+def test_eight_runs_fit_a_small_laptop_and_a_phone(demo: Folders, visit: Visit) -> None:
+    """At 1,280 px no table that matters is scrolled sideways; on a phone no page is, and each run is a list."""
+    wider = "all => all.filter(one => one.scrollWidth > one.clientWidth + 1).map(one => one.ariaLabel)"
+    for path in ("/runs", "/compare", "/questions", "/question", "/explore", "/labels", "/live"):
+        page = visit(demo, path)
+        page.wait_for_load_state("load" if path == "/live" else "networkidle")
+        assert page.eval_on_selector_all(".scroll, .box", wider) == [], path
+        page.set_viewport_size({"width": 390, "height": 844})
+        assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, path
+        assert page.eval_on_selector_all(".scroll:has(> .stack), .scroll > .stack", wider) == [], path
+
+
 @pytest.mark.parametrize("width", [390, 1920])
 def test_pages_fit_and_nothing_is_serious_to_axe(where: Folders, demo: Folders, visit: Visit, width: int) -> None:
     for folder, path in (

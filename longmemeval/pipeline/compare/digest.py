@@ -6,7 +6,7 @@ from longmemeval.pipeline.compare.comparison import Digest, LostGroup
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.graded.losses import Losses
 
-_CAUSES = {"not retrieved": "not recalled", "retrieved but cut": "cut"}
+CAUSES = {"not retrieved": "not recalled", "retrieved but cut": "cut"}
 """Stages whose cause has another name than in `measures/losses.py`."""
 _LIMITS = ("budget", "top_k", "limit", "last_messages")
 """Parameters of memories that let more of the history through, the first that is set to be tried."""
@@ -28,7 +28,7 @@ def digest_of(run: Evaluation, lost: Losses, others: Sequence[Evaluation]) -> Di
         ids = [question_id for question_id, found in lost.stages.items() if found == stage]
         won = [question_id for question_id in ids if any((credits[question_id] or 0) == 1 for credits in rivals)]
         groups.append(
-            LostGroup(_CAUSES.get(stage, stage), count, len(won), (won or ids)[0], _to_try(stage, run)),
+            LostGroup(CAUSES.get(stage, stage), count, len(won), (won or ids)[0], _to_try(stage, run)),
         )
     return Digest(run.manifest.run_id, sum(lost.counts.values()), len(lost.stages), tuple(groups))
 

@@ -6,7 +6,7 @@ paired difference inside the margin. Controls are never winners.
 
 from collections.abc import Collection, Sequence
 
-from longmemeval.core.text.figures import count_of, in_percent, percent, points, signed
+from longmemeval.core.text.figures import count_of, in_percent, listed, percent, points, signed
 from longmemeval.judges.official_status import judge_name
 from longmemeval.measures.metrics import Metrics
 from longmemeval.pipeline.compare.comparison import Finding, PairResult, RepeatGroup, Verdict
@@ -71,6 +71,9 @@ def verdict_of(
     text = _sentence(name, pair, finding, _can_show(pair, baseline.metrics, len(pairs)), margin)
     if (pair.b, pair.a) in not_surviving:
         text += "; corrected for the judge's errors, that difference is not shown"
+    if winner is None and finding == "better":
+        equals = [one.run_id for one in systems if one is not run and not _beats(run, one, pairs)]
+        text += f", but not shown to be better than {listed(equals, 2)}" if equals else ""
     text += _tokens(run, baseline)
     if len(others) > 1 and systems:
         text = f"{winner} wins: {text}" if winner else f"There is no winner: {text}"
@@ -105,6 +108,11 @@ def _winner(
         if all((run_id, other) in better for other in (ids | {baseline.run_id}) - same):
             return run_id
     return None
+
+
+def _beats(run: RunSummary, other: RunSummary, pairs: Sequence[PairResult]) -> bool:
+    wanted = (run.run_id, other.run_id)
+    return any(one.is_better for pair in pairs for one in (pair, pair.turned) if (one.a, one.b) == wanted)
 
 
 def _sentence(name: str, pair: PairResult, finding: Finding, can_show: str, margin: float) -> str:

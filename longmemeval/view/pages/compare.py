@@ -3,15 +3,18 @@
 from collections.abc import Sequence
 
 from msgspec import Struct
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from longmemeval.core.text.figures import UNKNOWN, bounds, count, in_dollars, in_percent, milliseconds, signed
+from longmemeval.core.tables.table import Link, Table
+from longmemeval.core.text.figures import UNKNOWN, bounds, count, in_percent, milliseconds, signed
 from longmemeval.core.text.figures import signed_bounds as signed_interval
 from longmemeval.errors import HarnessError
 from longmemeval.pipeline.compare.comparable import setting_differences, settings_side_by_side
 from longmemeval.pipeline.compare.comparison import Comparison, PairResult, RunFigures
+from longmemeval.pipeline.compare.digest import CAUSES
 from longmemeval.report.charts import of_comparison as charts
 from longmemeval.report.charts.charts import Chart
 from longmemeval.report.charts.palette import Shown
@@ -28,6 +31,7 @@ from longmemeval.report.tables.comparison import (
 )
 from longmemeval.view.answers import page, problem
 from longmemeval.view.choice import Choice
+from longmemeval.view.question.gather import WHY_LOST
 from longmemeval.view.site import Site, site_of
 
 
@@ -52,12 +56,15 @@ class RunRow(Struct, frozen=True):
     tokens: str
     tokens_share: float
     """Of the run with the most, in hundredths."""
+    cost: str
     preparing: str
-    answering: str
+    """Of the cost."""
     latency: str
     recall: str
     marks: str
     difference: str
+    against: str
+    """The interval of the difference."""
     won: int
     lost: int
     unchanged: int
@@ -89,11 +96,11 @@ def show(request: Request) -> Response:
         rows=sorted(rows, key=lambda one: (one.shown.look.colour == 0, -one.drawn.score)),
         axis=_axis(comparison),
         judges=judges,
-        reader_differs=list(differing.values()),
+        reader_differs=differing,
         settings=settings_side_by_side(comparison.evaluations),
         columns=shown,
         matrix=_matrix(comparison),
-        digest=digest_table(comparison.digest),
+        digest=_digest(comparison, choice),
         tables=tables,
         notes=list(comparison_notes(comparison)),
     )
@@ -122,7 +129,6 @@ def _rows(comparison: Comparison, shown: Sequence[Shown]) -> list[RunRow]:
         remarks += ["reads gold"] if summary.reads_gold else []
         remarks += [summary.status] if summary.status != "completed" else []
         remarks += [f"{overall.not_evaluated:,} not evaluated"] if overall.not_evaluated else []
-        usd = costs.total.usd
         return RunRow(
             run=summary.run_id,
             shown=run,
@@ -133,12 +139,13 @@ def _rows(comparison: Comparison, shown: Sequence[Shown]) -> list[RunRow]:
             drawn=Interval(place(overall.interval[0]), place(overall.interval[1]), place(overall.accuracy)),
             tokens=count(tokens),
             tokens_share=round(100 * (tokens or 0) / most, 2),
+            cost=cost_text(costs.total),
             preparing=cost_text(costs.prepare),
-            answering=in_dollars(None if usd is None or costs.prepare.usd is None else usd - costs.prepare.usd),
             latency=milliseconds(summary.latency.total.p50),
             recall=shown_recall(one),
             marks=one.marks,
             difference=_difference(pair),
+            against=signed_interval(pair.interval) if pair else "",
             won=won,
             lost=lost,
             unchanged=len(outcomes) - won - lost,
@@ -147,11 +154,28 @@ def _rows(comparison: Comparison, shown: Sequence[Shown]) -> list[RunRow]:
     return [row(number, one, run) for number, (one, run) in enumerate(zip(comparison.runs, shown, strict=True))]
 
 
+def _digest(comparison: Comparison, choice: Choice) -> Table:
+    """Return why questions were lost: causes and examples in words, which lead to the question."""
+    table, lost_by = digest_table(comparison.digest), comparison.digest.run
+    example = table.headings.index("example")
+    texts = comparison.evaluations[0].asked.questions
+
+    causes = {shown: WHY_LOST[stage] for stage, shown in CAUSES.items()}
+
+    def linked(row: list[str]) -> list[str]:
+        cause, *row = row
+        row = [causes.get(cause, WHY_LOST.get(cause, cause)), *row]
+        address = choice.address("/question", {"q": row[example], "shown": lost_by})
+        return [*row[:example], Link(texts[row[example]].text, address), *row[example + 1 :]]
+
+    return replace(table, rows=[linked(row) for row in table.rows])
+
+
 def _difference(pair: PairResult | None) -> str:
     if pair is None:
         return ""
-    words = ("better" if pair.difference > 0 else "worse") if pair.significant else "no difference shown"
-    return f"{signed(pair.difference)} {signed_interval(pair.interval)}, {words}"
+    words = ("better" if pair.difference > 0 else "worse") if pair.significant else "not shown"
+    return f"{signed(pair.difference)} {words}"
 
 
 def _range(comparison: Comparison) -> tuple[float, float]:

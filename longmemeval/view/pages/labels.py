@@ -18,6 +18,7 @@ from longmemeval.view.answers import page, problem
 from longmemeval.view.choice import Choice
 from longmemeval.view.labels.blind import choice_in, code_of, next_item, order_of
 from longmemeval.view.labels.people import agreements
+from longmemeval.view.selected import selection_of
 from longmemeval.view.site import Site, site_of
 
 _LONGEST_FORM = 100_000
@@ -62,7 +63,9 @@ def _keep(request: Request, sent: Mapping[str, str]) -> Response:
     label = _label(sent, sent.get("of", ""), sent.get("q", ""))
     _give(site, choice, label, sent.get("by", ""), blind=False)
     given = {"q": label.question_id, "shown": sent.get("shown", ""), "by": sent.get("by", ""), "kept": label.run_id}
-    return RedirectResponse(choice.address("/question", given), status_code=303)
+    return RedirectResponse(
+        choice.address("/question", given | selection_of(request.query_params).address()), status_code=303
+    )
 
 
 async def keep_blind(request: Request) -> Response:

@@ -1,7 +1,8 @@
-"""One question over the runs: `/question?q=ID&shown=RUN&prompt=all&by=NAME`, beside the runs, baseline and judge.
+"""One question over the runs: `/question?q=ID&shown=RUN&prompt=all&by=NAME&show=…`, beside runs, baseline and judge.
 
-`shown` is the run whose prompt is open, `prompt=all` shows all of a long one, `by` is who labels. Without `q` it is the
-first question on which the runs differ.
+`shown` is the run whose prompt is open, `prompt=all` shows all of a long one, `by` is who labels. `show`, `of`, `type`,
+`stage`, `only`, `sort`, `find` and `in` are the filter and order of `pages/questions.py` (its `q` is `find` here): one
+goes on to the questions that they choose. Without `q` it is the first question on which the runs differ.
 """
 
 from markupsafe import Markup
@@ -15,10 +16,12 @@ from longmemeval.report.page.summary import shown_in
 from longmemeval.view.answers import page, problem
 from longmemeval.view.choice import Choice
 from longmemeval.view.labels.people import labels_of_people
+from longmemeval.view.pages.questions import matrix_in, rows_in
 from longmemeval.view.question.gather import question_page
 from longmemeval.view.question.prompt import prompt_view
 from longmemeval.view.question.records import QuestionPage
 from longmemeval.view.question.timeline import dates_below, history_strip, track_strip
+from longmemeval.view.selected import Selection, selection_of
 from longmemeval.view.site import site_of
 
 
@@ -34,10 +37,15 @@ def show(request: Request) -> Response:
         first = next((one.question_id for one in comparison.questions if len(set(one.credits)) > 1), "")
         question_id = first or comparison.questions[0].question_id
         return RedirectResponse(choice.address("/question", {"q": question_id}), status_code=303)
-    found, runs = question_page(comparison, question_id), shown_in(comparison)
+    wanted, walked, words = selection_of(query), list[str](), ""
+    if wanted != Selection():
+        matrix = matrix_in(site, choice)
+        walked = [matrix.ids[row] for row in rows_in(site, choice, wanted)]
+        words = wanted.words(matrix) if question_id in walked else ""
+    found, runs = question_page(comparison, question_id, walked), shown_in(comparison)
     shown = _shown(query.get("shown", ""), comparison, found)
     run = comparison.evaluations[shown]
-    seen = {"shown": query.get("shown", ""), "by": query.get("by", "")}
+    seen = {"shown": query.get("shown", ""), "by": query.get("by", ""), **wanted.address()}
 
     def at(question: str = question_id, of: Choice = choice, **more: str) -> str:
         return of.address("/question", {"q": question, **seen, **more})
@@ -57,6 +65,9 @@ def show(request: Request) -> Response:
         prompt=prompt_view(run, question_id, site.recallers.of(run), whole=query.get("prompt") == "all"),
         shown=shown,
         at=at,
+        words=words,
+        all_questions=choice.address("/questions", wanted.address("q")),
+        label=choice.address("/label", wanted.address()),
         flipped=at(of=choice.with_baseline(choice.runs[1])) if len(choice.runs) > 1 else "",
         explore=_explorer(choice, comparison, shown, question_id),
         people=labels_of_people(comparison, question_id),

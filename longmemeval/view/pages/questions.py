@@ -2,12 +2,13 @@
 
 `show` is `differ`, `lost`, `won`, `unchanged`, `wrong`, `disagree`, `found` or `all`; the first three against the
 baseline, of the run `of` or of any. `sort` is `data`, `regression`, `disagreement` or `tokens`. `q` is looked for in
-questions, with `in=answers` in answers too. The data are under `/data/questions?…`, what a search finds in answers
-under `/data/search?q=TEXT&…`.
+questions, with `in=answers` in answers too. Where nothing is said, those that differ are shown. The data are under
+`/data/questions?…`, what a search finds in answers under `/data/search?q=TEXT&…`.
 """
 
 from functools import partial
 
+from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -17,6 +18,7 @@ from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.view.answers import data, page, problem
 from longmemeval.view.choice import Choice
 from longmemeval.view.packed import Matrix, matrix_of, patterns
+from longmemeval.view.selected import FILTERS, Selection, selected, selection_of
 from longmemeval.view.site import Site, site_of
 
 _FIRST = 100
@@ -29,29 +31,49 @@ def show(request: Request) -> Response:
     choice = site.choice(request)
     if not choice.runs:
         return problem(request, 404, "No run is graded yet", "`longmemeval evaluate RUN` grades one")
-    matrix = _matrix(site, choice)
-    first = range(min(_FIRST, len(matrix.ids)))
+    matrix = matrix_in(site, choice)
+    wanted = selection_of(request.query_params, "q")
+    if len(matrix.runs) > 1 and not (wanted.show or wanted.text or wanted.only or wanted.stage):
+        wanted = replace(wanted, show="differ")
+    rows = rows_in(site, choice, wanted)
     return page(
         request,
         "questions.html.j2",
         choice,
         matrix=matrix,
         patterns=patterns(matrix),
-        first=first,
+        wanted=wanted,
+        rows=rows[:_FIRST],
+        number=len(rows),
+        filters=FILTERS,
+        at=lambda **more: choice.address("/questions", {**wanted.address("q"), **more}),
+        question=lambda one: choice.address("/question", {"q": one, **wanted.address()}),
         source=choice.address("/data/questions"),
     )
 
 
-def _matrix(site: Site, choice: Choice) -> Matrix:
+def matrix_in(site: Site, choice: Choice) -> Matrix:
+    """Return all questions of these runs.
+
+    Raises:
+        HarnessError: they cannot be opened, or are not over the same questions.
+    """
     graded = site.opened.evaluations(choice)
     check_comparable(graded)
     return site.opened.of(graded, choice, partial(matrix_of, where=site.where), "matrix")
 
 
+def rows_in(site: Site, choice: Choice, wanted: Selection) -> list[int]:
+    """Return the rows of the matrix that an address chooses, in its order."""
+    in_answers = wanted.text and wanted.within == "answers"
+    found = _found(site.opened.evaluations(choice), wanted.text) if in_answers else ""
+    return selected(matrix_in(site, choice), wanted, found)
+
+
 def questions(request: Request) -> Response:
     """Answer with all questions, packed."""
     site = site_of(request)
-    return data(_matrix(site, site.choice(request)))
+    return data(matrix_in(site, site.choice(request)))
 
 
 def search(request: Request) -> Response:

@@ -16,7 +16,7 @@ from longmemeval.view.question.differences import Stretch, differing_words
 from longmemeval.view.question.evidence import Evidence, evidence_of
 from longmemeval.view.question.records import Asked, Card, Found, Outcome, QuestionPage, Reply, Track
 
-_WHY_LOST: dict[str, str] = {
+WHY_LOST: dict[str, str] = {
     "not stored": "never had the evidence: it is not in the fixture",
     "not retrieved": "never saw the evidence: it was not recalled",
     "retrieved but cut": "found the evidence, but it was cut before the prompt",
@@ -29,12 +29,13 @@ _WHY_LOST: dict[str, str] = {
 """By stage (`measures/losses.py`), after the name of a run."""
 
 
-def question_page(comparison: Comparison, question_id: str) -> QuestionPage:
+def question_page(comparison: Comparison, question_id: str, walked: Sequence[str] = ()) -> QuestionPage:
     """Return the page of one question.
 
     Args:
         comparison: of the runs; the first is the baseline that answers are marked against.
         question_id: one of its questions.
+        walked: ids in whose order one goes on to others; where it is none of them, all in the data's order.
 
     Raises:
         HarnessError: there is no such question.
@@ -50,7 +51,9 @@ def question_page(comparison: Comparison, question_id: str) -> QuestionPage:
     messages = haystack_messages(asked.dataset.haystack(question.haystack_id))
     threads = list(dict.fromkeys(message.thread_id for message in messages))
     evidence = evidence_of(asked, question_id)
-    differing = [other.question_id for other in comparison.questions[place + 1 :] if len(set(other.credits)) > 1]
+    differ = {other.question_id for other in comparison.questions if len(set(other.credits)) > 1}
+    order = list(walked) if question_id in walked else ids
+    at = order.index(question_id)
     whys = [
         why_lost(stage, run.answers.get(question_id), evidence) for run, stage in zip(runs, row.stages, strict=True)
     ]
@@ -72,11 +75,11 @@ def question_page(comparison: Comparison, question_id: str) -> QuestionPage:
             _card(run, one, found, credit, why, detail.runs[0])
             for run, one, credit, why in zip(runs, detail.runs, row.credits, whys, strict=True)
         ),
-        number=place + 1,
-        total=len(ids),
-        previous=ids[place - 1] if place else "",
-        next=ids[place + 1] if place + 1 < len(ids) else "",
-        next_that_differs=differing[0] if differing else "",
+        number=at + 1,
+        total=len(order),
+        previous=order[at - 1] if at else "",
+        next=order[at + 1] if at + 1 < len(order) else "",
+        next_that_differs=next((one for one in order[at + 1 :] if one in differ), ""),
     )
 
 
@@ -87,7 +90,7 @@ def why_lost(stage: str | None, answer: Answer | None, evidence: Evidence) -> st
     found, there = evidence.found_in(answer.recall_ids) if answer else (0, 0)
     if stage == "not retrieved" and found:
         return f"saw {found} of {there} pieces of the evidence: the rest was not recalled"
-    return _WHY_LOST[stage]
+    return WHY_LOST[stage]
 
 
 def _sessions(messages: Sequence[Message], threads: Sequence[str], evidence: Evidence) -> tuple[Asked, ...]:

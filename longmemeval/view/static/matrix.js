@@ -1,5 +1,5 @@
 // The matrix: all questions are here once, packed; what is typed or pressed only chooses among them.
-import { asked, batch, computed, copyLink, effect, get, h, html, key, render, say, signal, tell, useEffect } from "./ui.js";
+import { asked, batch, computed, copyLink, effect, get, h, html, key, options, render, say, signal, tell, useEffect } from "./ui.js";
 
 const place = document.getElementById("matrix");
 const ROW = 34, SPARE = 6;
@@ -115,6 +115,8 @@ const columns = computed(() => {
 });
 const link = (row) => {
   const query = new URLSearchParams([...asked()].filter(([name]) => !NAMES.includes(name)));
+  for (const name of NAMES) if (state[name].value) query.set(name === "q" ? "find" : name, state[name].value);
+  query.set("show", shownFilter.value);
   query.set("q", ids[row]);
   return `/question?${query}`;
 };
@@ -140,14 +142,14 @@ function line(row, at, slot) {
     <th scope="row"><a class="question-link" href=${link(row)} title=${texts[row]}>${texts[row]}</a></th>
     ${columns.value.map((column) => cell(row, column))}
     <td class="text">${letter === " " ? "" : `${stages[letter.charCodeAt(0) - 97]}${others.length > 1 ? `, ${runs[run].name}` : ""}`}</td>
-    <td class="text">${all.type_names[types[row]]}</td></tr>`;
+    <td class="text kind">${all.type_names[types[row]]}</td></tr>`;
 }
 
-const top = signal(0), height = signal(600);
+const top = signal(0), height = signal(600), printed = signal(false);
 let box;
 const onScroll = () => { top.value = Math.max(0, Math.floor(box.scrollTop / ROW) - SPARE); };
 function Grid() {
-  const rows = chosen.value, many = Math.ceil(height.value / ROW) + 2 * SPARE;
+  const rows = chosen.value, many = printed.value ? rows.length : Math.ceil(height.value / ROW) + 2 * SPARE;
   const from = Math.min(top.value, Math.max(0, rows.length - many)), to = Math.min(rows.length, from + many);
   const wide = columns.value.length + 3;
   useEffect(() => { height.value = box.clientHeight; });
@@ -155,7 +157,7 @@ function Grid() {
     <table class="list" aria-rowcount=${rows.length + 1}>
     <thead><tr><th scope="col" class="text">question</th>
     ${columns.value.map(({ run, at, pool }) => html`<th scope="col" class=${at === 0 ? "pinned" : ""} title="${run.id}${at === 0 ? " (baseline)" : ""}"><${Mark} run=${run} />${pool ? html` ×${pool.length}` : ""}<span class="sr">${run.name}</span></th>`)}
-    <th scope="col" class="text">where lost</th><th scope="col" class="text">type</th></tr></thead>
+    <th scope="col" class="text">where lost</th><th scope="col" class="text kind">type</th></tr></thead>
     <tbody>
     ${from > 0 && html`<tr aria-hidden="true"><td colspan=${wide} style=${{ height: `${from * ROW}px`, padding: 0 }}></td></tr>`}
     ${rows.slice(from, to).map((row, index) => line(row, from + index, index))}
@@ -188,6 +190,15 @@ function Pick({ name, title, values, none }) {
 
 place.replaceChildren();
 render(html`<${Tools} /><${Grid} />`, place);
+
+// On paper are all rows that are chosen: they must be there before the browser draws them.
+for (const [name, all] of [["beforeprint", true], ["afterprint", false]]) {
+  addEventListener(name, () => {
+    options.debounceRendering = (draw) => draw();
+    printed.value = all;
+    options.debounceRendering = undefined;
+  });
+}
 
 // ---- keys ----
 function move(to) {

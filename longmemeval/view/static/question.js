@@ -13,8 +13,4 @@ if (document.getElementById("prompt")) {
     told[at].focus();
     tell(`Evidence ${at + 1} of ${told.length}`);
   });
-  key("/", "search all questions", () => {
-    const kept = [...new URLSearchParams(location.search)].filter(([name]) => ["run", "baseline", "judge"].includes(name));
-    location.assign(`/questions?${new URLSearchParams(kept)}`);
-  });
 }

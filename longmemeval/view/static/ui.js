@@ -1,8 +1,8 @@
 // What scripts of pages are made with: Preact with htm and signals, the address, keys, words to the reader.
-import { h, render } from "./vendored/preact.js";
+import { h, options, render } from "./vendored/preact.js";
 import htm from "./vendored/htm.js";
 
-export { h, render };
+export { h, options, render };
 export { signal, computed, effect, batch, useSignal, useComputed, useSignalEffect } from "./vendored/signals.js";
 export { useEffect, useLayoutEffect, useMemo, useRef } from "./vendored/hooks.js";
 export const html = htm.bind(h);
