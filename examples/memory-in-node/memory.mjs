@@ -15,7 +15,7 @@ const methods = {
     protocol: 1,
     name: "memory-in-node",
     packages: { node: process.versions.node },
-    capabilities: { dates: "native", provenance: "message", unit: "session", persist: "directory", list: true, signals: ["words"], telemetry: "off", models: "none" },
+    capabilities: { dates: "native", provenance: "message", unit: "session", persist: "directory", list: true, delete: true, signals: ["words"], telemetry: "off", models: "none" },
   }),
   open({ scope, directory, mode, configuration }) {
     const file = `${directory}/memory.json`;
@@ -41,9 +41,14 @@ const methods = {
       .sort((a, b) => b.score - a.score); // Stable: ties stay in the order they were added.
     return { items: items.slice(0, limit), truncated: items.length > limit };
   },
+  delete({ scope, subject }) {
+    const kept = open(scope).stored.filter((hit) => !hit.text.toLowerCase().includes(subject.toLowerCase()));
+    Object.assign(open(scope), { stored: kept });
+    save(scope); // At once: after a kill it must not come back.
+    return {};
+  },
   snapshot({ scope }) {
-    const { file, mode, batches, stored } = open(scope);
-    if (mode === "prepare") writeFileSync(file, JSON.stringify({ batches, stored }));
+    save(scope);
     scopes.delete(scope);
     return {};
   },
@@ -55,6 +60,11 @@ const methods = {
   },
   shutdown: () => ({}),
 };
+
+function save(scope) {
+  const { file, mode, batches, stored } = open(scope);
+  if (mode === "prepare") writeFileSync(file, JSON.stringify({ batches, stored }));
+}
 
 function open(scope) {
   if (!scopes.has(scope)) throw Object.assign(new Error("this scope is not open"), { code: "not_open" });

@@ -21,7 +21,7 @@ NaiveDate = Annotated[
         extra_json_schema={"pattern": r"^\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?$"},
     ),
 ]
-Method = Literal["hello", "open", "add", "ready", "search", "snapshot", "list", "reset", "shutdown"]
+Method = Literal["hello", "open", "add", "ready", "search", "delete", "snapshot", "list", "reset", "shutdown"]
 
 
 class _Sent(Struct, frozen=True, forbid_unknown_fields=True):
@@ -53,6 +53,8 @@ class Capabilities(_Replied, frozen=True):
     """The number of scopes that can be worked on at once."""
     list: bool = False
     """If set, the service has the method `list`."""
+    delete: bool = False
+    """If set, the service has the method `delete`."""
     signals: tuple[str, ...] = ()
     """The active signals of a search, such as `vectors`, `words`, `graph`."""
     telemetry: Literal["off", "on", "unknown"] = "unknown"
@@ -205,6 +207,18 @@ class SearchResult(_Replied, frozen=True):
     usage: ReportedUsage | None = None
 
 
+class Delete(_Sent, frozen=True):
+    """Delete everything that was said about a subject, for good."""
+
+    scope: str
+    subject: str
+    """A name of it, in the words in which people speak of it."""
+
+
+class DeleteResult(_Replied, frozen=True):
+    """Nothing about the subject can be found any more."""
+
+
 class Snapshot(_Sent, frozen=True):
     """Write everything to the directory and close the scope."""
 
@@ -294,6 +308,7 @@ PARAMETERS: dict[str, type[Struct]] = {
     "add": Add,
     "ready": Ready,
     "search": Search,
+    "delete": Delete,
     "snapshot": Snapshot,
     "list": List,
     "reset": Reset,
@@ -305,6 +320,7 @@ RESULTS: dict[str, type[Struct]] = {
     "add": AddResult,
     "ready": ReadyResult,
     "search": SearchResult,
+    "delete": DeleteResult,
     "snapshot": SnapshotResult,
     "list": ListResult,
     "reset": ResetResult,

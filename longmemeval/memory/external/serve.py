@@ -79,7 +79,7 @@ class MemoryServer:
         self._class, self._name = memory_class, name
         self._persist = "directory" if self._all("save", "load") else "service" if self._all("reference") else "none"
         self._scopes: dict[str, Scope] = {}
-        names = ["hello", "open", "add", "ready", "search", "snapshot", "list", "reset", "shutdown"]
+        names = ["hello", "open", "add", "ready", "search", "delete", "snapshot", "list", "reset", "shutdown"]
         self._methods = {name: getattr(self, f"_{name}") for name in names}
 
     def _all(self, *methods: str) -> bool:
@@ -117,7 +117,7 @@ class MemoryServer:
             "protocol": PROTOCOL,
             "name": self._name,
             "packages": {"python": sys.version.split()[0], **packages},
-            "capabilities": {**usual, "list": self._all("list"), **told},
+            "capabilities": {**usual, "list": self._all("list"), "delete": self._all("delete"), **told},
         }
 
     async def _open(self, params: Mapping[str, Any]) -> dict[str, Any]:
@@ -182,6 +182,14 @@ class MemoryServer:
         hits = await scope.run(search, params["query"], date=date, limit=limit, **budget)
         found = items("search", hits)
         return {"items": found[:limit], "truncated": len(found) > limit, **await scope.usage()}
+
+    async def _delete(self, params: Mapping[str, Any]) -> dict[str, Any]:
+        scope = self._scope(params)
+        if not scope.has("delete"):
+            raise Fault("unknown_method", f"{self._name} has no method 'delete'")
+        async with scope.lock:
+            await scope.delete(params["subject"])
+        return {}
 
     async def _snapshot(self, params: Mapping[str, Any]) -> dict[str, Any]:
         scope = self._scope(params)

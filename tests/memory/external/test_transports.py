@@ -114,6 +114,25 @@ def test_scopes_are_apart_and_a_batch_counts_once(transport: str, folder: Path) 
 
 
 @pytest.mark.parametrize("transport", CARRIERS)
+def test_what_was_deleted_does_not_come_back(transport: str, folder: Path) -> None:
+    async def work(service: MemoryService, directory: Path) -> list[str]:
+        there = await service.open(Open("h_1", str(directory), "prepare"))
+        for batch in batches("h_1", MESSAGES, IDS, "session"):
+            await service.add(batch)  # Those that are there change nothing.
+        if not there.batch_ids:
+            await service.snapshot("h_1")
+            await service.open(Open("h_1", str(directory), "prepare"))
+            await service.delete("h_1", "beagle")
+        return [item.text for item in await found(service, "beagle Pixel")]
+
+    (folder / "kept").mkdir()
+    for _ in range(2):  # The second is another process, which ended without a snapshot after deleting.
+        with memory_service(transport, folder) as (service, _):
+            assert (asyncio.run(service.hello())).capabilities.delete
+            assert asyncio.run(work(service, folder / "kept")) == ["Pixel and I walk a lot."]
+
+
+@pytest.mark.parametrize("transport", CARRIERS)
 def test_the_schema_has_every_message_of_every_carrier(transport: str, folder: Path) -> None:
     """All methods, results and a fault; the lines of a child process and the bodies over HTTP as they are sent."""
     lines: list[tuple[str, bytes]] = []
@@ -123,6 +142,7 @@ def test_the_schema_has_every_message_of_every_carrier(transport: str, folder: P
         await service.open(Open("h_1", str(folder / "kept"), "read"))
         assert len(await found(service, "beagle")) == 1
         assert len((await service.list("h_1")).items) == 7
+        await service.delete("h_1", "beagle")
         await service.reset("h_1")
         with pytest.raises(ServiceError, match="this scope is not open"):
             await found(service, "beagle", scope="h_9")

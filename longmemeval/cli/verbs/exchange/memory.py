@@ -32,7 +32,7 @@ _MEGABYTES_A_MINUTE = 150
 def init(
     file: Annotated[Path, Flag(metavar="FILE", help="The Python file to write, such as mymem.py.", argument=True)],
 ) -> None:
-    """Write a working memory of twenty lines, to be changed.
+    """Write a working memory of thirty lines, to be changed.
 
     It is a class with two methods, add and search.
     """

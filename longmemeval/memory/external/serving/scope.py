@@ -66,6 +66,12 @@ class Scope:
         if self._persist == "directory" and monotonic() - self.saved_at > CHECKPOINT_S:
             await self.save()
 
+    async def delete(self, subject: str) -> None:
+        """Delete what was said about a subject; what was saved before is replaced at once, so that it cannot return."""
+        await self.run(self.memory.delete, subject)
+        if self._persist == "directory":
+            await self.save()
+
     async def keep(self) -> str:
         """Save everything; return the reference if a service keeps it."""
         if self._persist == "directory":

@@ -18,6 +18,8 @@ from longmemeval.memory.external.messages import (
     PROTOCOL,
     Add,
     AddResult,
+    Delete,
+    DeleteResult,
     Hello,
     HelloResult,
     List,
@@ -130,6 +132,10 @@ class MemoryService:
             if self._warm_in != self.beginnings:
                 await self._search(Search(scope, "hello", date, 1))
                 self._warm_in = self.beginnings
+
+    async def delete(self, scope: str, subject: str) -> None:
+        """Delete what was said about a subject, and return when it can no longer be found."""
+        await self._ask("delete", Delete(scope, subject), DeleteResult)
 
     async def snapshot(self, scope: str) -> SnapshotResult:
         """Write everything and close the scope."""

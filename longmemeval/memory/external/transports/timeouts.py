@@ -18,6 +18,7 @@ class Timeouts(Struct, frozen=True):
     add: float = 600.0
     ready: float = 60.0
     search: float = 60.0
+    delete: float = 600.0
     snapshot: float = 600.0
     list: float = 60.0
     reset: float = 60.0
