@@ -47,18 +47,24 @@ class LivesDataset(InMemoryDataset):
 
     def __init__(self, path: Path, name: str = "") -> None:
         wanted = _read(path)
-        lives = {
+        self.lives = {
             f"{sessions}-{number}": make_life(f"{wanted.lives_seed}/{sessions}/{number}", sessions)
             for sessions in wanted.sessions
             for number in range(wanted.lives)
         }
+        """The lives by haystack id."""
         super().__init__(
             "lives",
             path,
             name,
-            [_haystack(haystack_id, life) for haystack_id, life in lives.items()],
-            [pair for haystack_id, life in lives.items() for pair in _questions(haystack_id, life)],
+            [_haystack(haystack_id, life) for haystack_id, life in self.lives.items()],
+            [pair for haystack_id, life in self.lives.items() for pair in _questions(haystack_id, life)],
         )
+
+    def lives_of(self, sessions: int) -> dict[str, tuple[Haystack, Life]]:
+        """Return the lives of one length, each as a history and with its truth, by haystack id."""
+        long = {name: life for name, life in self.lives.items() if len(life.sessions) == sessions}
+        return {name: (self.haystack(name), life) for name, life in long.items()}
 
 
 def _read(path: Path) -> LivesFile:

@@ -15,12 +15,14 @@ from msgspec import Struct
 
 from longmemeval.core.text.calendar_names import MONTHS
 
-VERSION = 1
+VERSION = 2
 """Increased when the same seed would make other lives."""
 UPDATE, AS_OF, PEOPLE, HOSTILE, PLAIN = "update", "as of a day", "two people", "hostile text", "in the noise"
 PROBES = (UPDATE, AS_OF, PEOPLE, HOSTILE, PLAIN)
 LEAST_SESSIONS = 10
 
+_MOST_TURNS = 10
+"""Most turns of a session that statements were added to: whoever recalls it whole has each of them near the top."""
 _FIRST_DAY = datetime(2021, 1, 4)
 
 
@@ -34,6 +36,10 @@ class Asked(Struct, frozen=True):
     """Session and turn of the statement that answers it."""
     wrong: tuple[tuple[int, int], ...] = ()
     """Session and turn of each statement that must not be above it."""
+    subject: str = ""
+    """What it is about, as somebody would name it who wants it forgotten; empty: nobody does."""
+    again: str = ""
+    """A later message about that subject, which repeats nothing of the statement."""
 
 
 class Life(Struct, frozen=True):
@@ -74,8 +80,9 @@ class _Writer:
         return session, len(self.turns[session]) - 2
 
     def places(self, number: int) -> list[int]:
-        """Return different sessions in time order."""
-        return sorted(self.random.sample(range(len(self.turns)), number))
+        """Return different sessions in time order, none of them full."""
+        free = [place for place, turns in enumerate(self.turns) if len(turns) + 2 <= _MOST_TURNS]
+        return sorted(self.random.sample(free, number))
 
 
 def make_life(seed: str, sessions: int) -> Life:
@@ -147,4 +154,4 @@ def _plain(writer: _Writer) -> None:
     for fact in _words()["plain"].values():
         number = str(writer.random.randrange(100, 9_999))
         place = writer.say(writer.places(1)[0], fact["said"].format(number))
-        writer.asked.append(Asked(PLAIN, fact["now"], number, place))
+        writer.asked.append(Asked(PLAIN, fact["now"], number, place, (), fact["subject"], fact["again"]))

@@ -1,15 +1,15 @@
 """Try memories on made-up lives: updates, days gone by, two people, hostile text, noise, and the same question twice.
 
-Lives, truth and measure are those of the benchmark `lives`; they are prepared and ranked as any data.
+Lives, truth and measure are those of the benchmark `lives`; they are prepared and ranked as any data. `lifecycle` tries
+the memories that are added to with deleting, and reading after writing.
 """
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Literal
 
 from msgspec import Struct
 
-from longmemeval.benchmarks.registry import load_dataset
+from longmemeval.benchmarks.lives.loader import LivesDataset, write_lives
 from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.errors import HarnessError
 from longmemeval.llm.options import ModelOptions, SpendingLimit
@@ -17,6 +17,9 @@ from longmemeval.measures.aggregate import Mean
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, definition_of
 from longmemeval.memory.definition import MEMORIES
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.probe.controls import lifecycle_of_control
+from longmemeval.pipeline.probe.lifecycle import Lifecycle
+from longmemeval.pipeline.probe.through_the_door import lifecycle_of
 from longmemeval.pipeline.retrieval.ranking_run import RetrievalRun
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
 from longmemeval.settings import Folders, folders
@@ -41,13 +44,15 @@ class Probed(Struct, frozen=True):
     """The same by probe."""
     same_twice: float | None
     """Share of the questions whose second recall was that of the first; None: not asked twice."""
+    lifecycle: Lifecycle = Lifecycle()
+    """What adding and deleting showed; that of a control is of memories made for it (`controls`)."""
     notes: tuple[str, ...] = ()
 
 
 class ProbeReport(Struct, frozen=True):
     """The report of `probe`."""
 
-    dataset: Path
+    dataset: str
     """File of the lives; other verbs take it as any data set."""
     seed: int
     lives: int
@@ -103,12 +108,10 @@ def probe(
     Raises:
         HarnessError: bad input, or a memory that cannot be prepared or asked.
     """
-    from longmemeval.benchmarks.lives.loader import write_lives
-
     where = where or folders()
     named = "-".join(map(str, (seed, lives, *sessions)))
     path = write_lives(where.data_dir / "probes" / f"lives-{named}.json", seed, lives, sessions)
-    dataset = load_dataset(path)
+    dataset = LivesDataset(path)
     configurations = _with_controls([as_configuration(memory) for memory in memories])
     report = prepare(dataset, configurations, options=options, where=where)
     if report.failed:
@@ -130,9 +133,18 @@ def probe(
         where=where,
     )
     order = benchmark_of(dataset).types.order
-    found = [_probed(configuration, run, order) for configuration, run in zip(configurations, ranked.runs, strict=True)]
+    shortest = dataset.lives_of(min(sessions))
+    found = []
+    for configuration, run in zip(configurations, ranked.runs, strict=True):
+        control = _control(configuration)
+        tried = (
+            lifecycle_of_control(control, shortest)
+            if control
+            else lifecycle_of(configuration, shortest, options=options, spending=spending, where=where)
+        )
+        found.append(_probed(configuration, run, order, tried))
     return ProbeReport(
-        path, seed, lives, sessions, len(dataset), tuple(sorted(found, key=lambda one: one.control is not None))
+        str(path), seed, lives, sessions, len(dataset), tuple(sorted(found, key=lambda one: one.control is not None))
     )
 
 
@@ -150,7 +162,7 @@ def _control(configuration: MemoryConfiguration) -> Control | None:
     return "floor" if definition.control == "floor" else None
 
 
-def _probed(configuration: MemoryConfiguration, run: RetrievalRun, order: Sequence[str]) -> Probed:
+def _probed(configuration: MemoryConfiguration, run: RetrievalRun, order: Sequence[str], tried: Lifecycle) -> Probed:
     result = run.results[0]
     again = run.asked_twice
     return Probed(
@@ -160,5 +172,6 @@ def _probed(configuration: MemoryConfiguration, run: RetrievalRun, order: Sequen
         overall=result.measures[MEASURE],
         probes={name: result.by_type[name][MEASURE] for name in order if name in result.by_type},
         same_twice=1 - again.changed / again.n if again and again.n else None,
-        notes=result.notes,
+        lifecycle=tried,
+        notes=(*result.notes, *tried.notes),
     )

@@ -1,8 +1,9 @@
 """What `probe` shows: a row per memory, a column per probe."""
 
 from longmemeval.core.tables.table import Column, Table, tabulate
-from longmemeval.core.text.figures import UNKNOWN, bounds, in_percent
+from longmemeval.core.text.figures import UNKNOWN, bounds, count_of, in_percent, ms
 from longmemeval.measures.aggregate import Mean
+from longmemeval.pipeline.probe.lifecycle import Lifecycle
 from longmemeval.pipeline.probe.probe import Probed, ProbeReport
 
 _CONTROLS = {"floor": " (floor)", "ceiling": " (ceiling)"}
@@ -16,6 +17,9 @@ def probe_table(report: ProbeReport) -> Table:
         Column("passed,\n%", lambda one: in_percent(one.overall.mean)),
         Column("95 % interval", lambda one: bounds(one.overall.interval), drop=1),
         *map(_probe, probes),
+        Column("dele-\ntion", lambda one: _passed(one.lifecycle.deletion)),
+        Column("read after\nwrite", lambda one: _passed(one.lifecycle.read_after_write)),
+        Column("until\nfound", lambda one: until_found(one.lifecycle), drop=3),
         Column("same\ntwice, %", lambda one: in_percent(one.same_twice), drop=2),
     ]
     memories = sum(one.control is None for one in report.memories)
@@ -30,6 +34,17 @@ def _name(one: Probed) -> str:
 def _probe(name: str) -> Column[Probed]:
     # In two lines: all probes fit into 80 columns.
     return Column(name.replace(" ", "\n", 1), lambda one: _passed(one.probes.get(name)))
+
+
+def until_found(one: Lifecycle) -> str:
+    """Return how long a statement takes to be found: time, or the messages that must follow it."""
+    if not one.read_after_write:
+        return UNKNOWN
+    if one.further_messages is None:
+        return "never"
+    if one.further_messages:
+        return count_of(one.further_messages, "message")
+    return f"{ms(one.found_after_ms)} ms"
 
 
 def _passed(mean: Mean | None) -> str:

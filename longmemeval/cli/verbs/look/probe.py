@@ -82,8 +82,12 @@ def show(report: "ProbeReport", memories: list[str], places: shared.Places) -> N
         out.print(printable(note))
     out.print(
         "Passed: the statement that answers is among the first 10 items, and none that is out of date, about somebody "
-        "else or planted is above it. The floor cannot pass, the ceiling must. Not tried: deleting, and how soon a "
-        "new message is found."
+        "else or planted is above it. The floor cannot pass, the ceiling must."
+    )
+    out.print(
+        "Deletion, for memories with delete(subject): a statement is found, deleted, and neither it nor what was made "
+        "of it is found again, after a restart or a further message; nothing else is lost. Read after write, for those "
+        "with add and search: found before another message is added."
     )
     words = [word for name in memories for word in ("--memory", name)]
     same = ["--seed", str(report.seed), "--lives", str(report.lives)]

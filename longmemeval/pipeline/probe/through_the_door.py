@@ -1,0 +1,61 @@
+"""Find the door of a memory that is added to, and try it there."""
+
+from collections.abc import Mapping
+
+from longmemeval.benchmarks.lives.making import Life
+from longmemeval.core.event_loop import complete
+from longmemeval.llm.access import ModelAccess
+from longmemeval.llm.costs.spending import SPENDING, Account
+from longmemeval.llm.model_calls import CALLS
+from longmemeval.llm.options import ModelOptions, SpendingLimit
+from longmemeval.memory.configuration import MemoryConfiguration, parts_of
+from longmemeval.memory.external.connect import connect
+from longmemeval.memory.external.part import ServicePart
+from longmemeval.pipeline.prepare.options import PrepareOptions
+from longmemeval.pipeline.probe.lifecycle import Door, Lifecycle, lifecycle
+from longmemeval.records import Haystack
+from longmemeval.settings import Folders
+
+
+def lifecycle_of(
+    configuration: MemoryConfiguration,
+    lives: Mapping[str, tuple[Haystack, Life]],
+    *,
+    options: PrepareOptions,
+    spending: SpendingLimit | None,
+    where: Folders,
+) -> Lifecycle:
+    """Add lives to a memory, look for what was said, and delete some; unknown for one that makes its own parts.
+
+    Args:
+        configuration: the memory.
+        lives: histories with their truth, by id.
+        options: which models it may call.
+        spending: the most that these calls may cost.
+        where: the folders.
+
+    Raises:
+        HarnessError: no model can be called any more.
+    """
+    part = next((one for one in parts_of(configuration) if isinstance(one, ServicePart)), None)
+    if part is None:
+        return Lifecycle()
+    folder = (where.data_dir / "probes" / part.name).absolute()
+    access = ModelAccess(
+        chat_model=options.memory_model,
+        embedder=options.embedder,
+        options=ModelOptions(api_base=options.api_base, rates=options.rates),
+        cache_dir=where.cache_dir.absolute(),
+        account=Account(folder / SPENDING, spending),
+    )
+    service = connect(part.spec, keys=access.chat_model is None)
+    door = Door(
+        service,
+        part.searched,
+        lambda scope: part.offered(scope, "prepare", access, folder / CALLS),
+        str(folder),
+    )
+    try:
+        return lifecycle(door, lives)
+    finally:
+        complete(service.close())
