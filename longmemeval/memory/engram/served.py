@@ -4,12 +4,14 @@ import json
 import shutil
 from collections.abc import Mapping
 from datetime import datetime
+from math import inf
 from pathlib import Path
 from typing import Any, ClassVar
 
 from longmemeval.memory.engram.records import Episode
 from longmemeval.memory.engram.standalone import Engram
 from longmemeval.memory.external.serve import Session
+from longmemeval.records import RecalledItem
 
 _FILE, _IDS = "engram.json", "ids.json"
 
@@ -52,7 +54,7 @@ class ServedEngram:
                 "speaker": item.speaker,
                 "message_ids": [self._ids[name] for name in item.message_ids],
             }
-            for item in sorted(found, key=lambda item: item.rank)[:limit]
+            for item in sorted(found, key=_place)[:limit]
         ]
 
     def delete(self, subject: str) -> None:
@@ -70,3 +72,8 @@ class ServedEngram:
         shutil.copy(Path(folder) / _FILE, self._file)
         self._ids = json.loads((Path(folder) / _IDS).read_text())
         self._engine = Engram(self._file)
+
+
+def _place(item: RecalledItem) -> float:
+    """Return the rank of an item; what only stands beside others comes last."""
+    return inf if item.rank is None else item.rank
