@@ -8,9 +8,9 @@ from longmemeval.llm.access import ModelAccess
 from longmemeval.llm.costs.spending import SPENDING, Account
 from longmemeval.llm.model_calls import CALLS
 from longmemeval.llm.options import ModelOptions, SpendingLimit
-from longmemeval.memory.configuration import MemoryConfiguration, parts_of
+from longmemeval.memory.configuration import MemoryConfiguration
 from longmemeval.memory.external.connect import connect
-from longmemeval.memory.external.part import ServicePart
+from longmemeval.memory.external.contract_check.named import part_behind_a_door
 from longmemeval.pipeline.prepare.options import PrepareOptions
 from longmemeval.pipeline.probe.lifecycle import Door, Lifecycle, lifecycle
 from longmemeval.records import Haystack
@@ -37,7 +37,7 @@ def lifecycle_of(
     Raises:
         HarnessError: no model can be called any more.
     """
-    part = next((one for one in parts_of(configuration) if isinstance(one, ServicePart)), None)
+    part = part_behind_a_door(configuration)
     if part is None:
         return Lifecycle()
     folder = (where.data_dir / "probes" / part.name).absolute()
