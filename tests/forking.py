@@ -183,6 +183,7 @@ def start_forked(
     """Begin `longmemeval` with `arguments` in the folder `cwd`, with exactly this environment.
 
     Args:
+        arguments: of the command; those of `python` if the first is a Python file.
         of: the process to fork; None: the one of this test session.
         quickly: whether it leaves what was imported as it is when it ends, which takes longer to take apart than a
             short command takes. How a command ends that is interrupted only an end in full can show.
@@ -227,7 +228,7 @@ def _tell(connection: Connection, *said: object) -> None:
 
 
 def _become(request: Request) -> NoReturn:
-    """Be the command that was asked for."""
+    """Be the command or the script that was asked for."""
     arguments, folder, environment, quickly, *streams = request
     os.setsid()
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # A session under nohup has it ignored.
@@ -242,9 +243,13 @@ def _become(request: Request) -> NoReturn:
     os.environ.update(environment)
     # As `python -m` has them.
     sys.path[0] = folder
-    sys.argv = ["longmemeval", *arguments]
+    script = bool(arguments) and arguments[0].endswith(".py")
+    sys.argv = arguments if script else ["longmemeval", *arguments]
     try:
-        runpy.run_module("longmemeval", run_name="__main__", alter_sys=True)
+        if script:
+            runpy.run_path(arguments[0], run_name="__main__")
+        else:
+            runpy.run_module("longmemeval", run_name="__main__", alter_sys=True)
     except SystemExit as end:
         if quickly and isinstance(end.code, int | None):
             _end(end.code or 0)

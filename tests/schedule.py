@@ -1,9 +1,9 @@
 """Which worker runs which test, where there are several.
 
 The tests of a module that prepares something for all of them stay on one worker, so that it is prepared once, and so do
-those of modules that name one `xdist_group`; they come first, the other tests that begin something after them, then
-the thorough ones, and quick ones last, so that no worker ends long after the others. (The groups are read from the
-files: pytest-xdist 3.8 writes them where pytest 9.2 no longer looks.)
+those of modules that name one `xdist_group`. First come tests that may take longer than others, by a `timeout` of their
+own, then the others that begin something, then the thorough ones, and quick ones last, so that no worker ends long
+after the others. (The groups are read from the files: pytest-xdist 3.8 writes them where pytest 9.2 no longer looks.)
 """
 
 import re
@@ -51,6 +51,9 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 def _turn(item: pytest.Item) -> int:
     """Return when a test has its turn: claims of speed come when types and docs beside the tests are done."""
+    patience = item.get_closest_marker("timeout")
+    if patience and patience.args[0] > float(item.config.getini("timeout")):
+        return -1
     if item.get_closest_marker("thorough"):
         return 1
     return 0 if item.get_closest_marker("slow") else 2

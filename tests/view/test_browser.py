@@ -29,8 +29,15 @@ def rows(page: Page) -> list[str]:
     return page.locator(".grid tbody th").all_inner_texts()
 
 
-@pytest.mark.parametrize("scheme", ["light", "dark"])
-@pytest.mark.parametrize("width", [390, 1920])
+@pytest.mark.parametrize(
+    ("width", "scheme"),
+    [
+        (390, "dark"),
+        (1920, "light"),
+        pytest.param(390, "light", marks=pytest.mark.thorough),
+        pytest.param(1920, "dark", marks=pytest.mark.thorough),
+    ],
+)
 def test_pages_fit_and_nothing_is_serious_to_axe(where: Folders, visit: Visit, width: int, scheme: Scheme) -> None:
     for path in PAGES:
         page = visit(where, path, width=width, scheme=scheme)

@@ -1,10 +1,8 @@
 """A memory that asks models: what it costs is counted on the wire, paid once, limited, and attributed."""
 
 import json
-import os
 import re
 import signal
-import subprocess
 import threading
 import time
 from collections.abc import Iterator
@@ -18,8 +16,9 @@ from longmemeval.llm.model_calls import ModelCall, read_calls
 from longmemeval.results.preparation.journal import PrepareRecord
 from longmemeval.storage.fixture import read_meta
 from tests.memory.external.transported import SERVE
+from tests.pipeline.helpers import start
 from tests.server import ModelServer, nobody
-from tests.support import COMMAND, clean_environment, longmemeval, record, write_dataset
+from tests.support import longmemeval, record, write_dataset
 
 KEY = "sk-harness-secret-0123456789"
 MEMORY = f"process:{SERVE} extracts:Extracts"
@@ -289,16 +288,14 @@ def test_a_killed_prepare_pays_nothing_twice(folder: Path, server: ModelServer) 
         return fact(body)
 
     server.responder = reply
-    environment = clean_environment(OPENAI_API_KEY=KEY)
-    with subprocess.Popen(
-        [*COMMAND, *prepare(server)], cwd=folder, env=environment, stderr=subprocess.DEVNULL, start_new_session=True
-    ) as command:
-        deadline = time.monotonic() + 120
-        while "Name three rivers" not in json.dumps([request.body for request in server.requests]):
-            assert time.monotonic() < deadline
-            assert command.poll() is None
-            time.sleep(0.02)
-        os.killpg(command.pid, signal.SIGKILL)
+    command = start(*prepare(server), cwd=folder, OPENAI_API_KEY=KEY)
+    deadline = time.monotonic() + 120
+    while "Name three rivers" not in json.dumps([request.body for request in server.requests]):
+        assert time.monotonic() < deadline
+        assert command.poll() is None
+        time.sleep(0.02)
+    command.send_signal(signal.SIGKILL, group=True)
+    command.communicate()
     going_on.set()
     asked_before = len(server.chat_requests)
     done = longmemeval(*prepare(server), cwd=folder, OPENAI_API_KEY=KEY)

@@ -326,17 +326,17 @@ def test_of_two_processes_that_ask_the_same_one_pays(server: ModelServer, tmp_pa
     environment = clean_environment(OPENAI_API_KEY=KEY)
     workers = [
         subprocess.Popen([sys.executable, "-c", _ASKER, tmp_path, name, server.url, kind], env=environment, cwd=ROOT)
-        for name in "abc"
+        for name in "ab"
     ]
-    while not all((tmp_path / f"{name}.ready").exists() for name in "abc"):
+    while not all((tmp_path / f"{name}.ready").exists() for name in "ab"):
         assert all(worker.poll() is None for worker in workers)
         time.sleep(0.005)
     (tmp_path / "go").touch()
-    assert [worker.wait(timeout=60) for worker in workers] == [0, 0, 0]
+    assert [worker.wait(timeout=60) for worker in workers] == [0, 0]
     sent = [json.dumps(request.body, sort_keys=True) for request in server.requests]
     assert sorted(sent.count(one) for one in set(sent)) == [1] * 8
-    counted = [call for name in "abc" for call in read_calls(tmp_path / f"{name}.jsonl")]
-    assert (len(counted), sum(not call.cached for call in counted)) == (24, 8)
+    counted = [call for name in "ab" for call in read_calls(tmp_path / f"{name}.jsonl")]
+    assert (len(counted), sum(not call.cached for call in counted)) == (16, 8)
     assert not list(tmp_path.glob("*.lock"))
 
 

@@ -1,7 +1,6 @@
 """Classes of a notebook or script: changed code is another memory, and what cannot be hashed is not used again."""
 
 import asyncio
-import os
 import re
 import signal
 import subprocess
@@ -15,7 +14,7 @@ import pytest
 
 import longmemeval as lme
 from longmemeval.memory.live.code_hash import code_hash
-from tests.pipeline.helpers import MODEL, colours, folders_in
+from tests.pipeline.helpers import MODEL, colours, folders_in, start
 from tests.server import ModelServer
 from tests.support import ROOT, clean_environment, json_lines
 
@@ -143,21 +142,20 @@ def test_stopped_in_the_middle_and_rerun_it_goes_on(tmp_path: Path, number: int)
     colours(tmp_path / "d.json", 6)
     with ModelServer(lambda body: "red") as server:
         (tmp_path / "try.py").write_text(SCRIPT.format(cell=CELL, url=server.url))
-        environment = clean_environment(OPENAI_API_KEY="sk-test")
-        server.faults.extend(["slow:0"] * 3 + ["slow:60"])
-        begun = subprocess.Popen([sys.executable, "try.py"], cwd=tmp_path, env=environment, stderr=subprocess.PIPE)
+        server.faults.extend(["slow:0"] * 3 + ["hang"])
+        begun = start("try.py", cwd=tmp_path, OPENAI_API_KEY="sk-test")
         deadline = time.monotonic() + 60
         while not (answers := list(tmp_path.glob("results/*/answers.jsonl"))) or len(json_lines(answers[0])) < 3:
             assert begun.poll() is None, begun.communicate()
             assert time.monotonic() < deadline
             time.sleep(0.02)
-        os.kill(begun.pid, number)
+        begun.send_signal(number)
         begun.communicate()
         server.faults.clear()
-        done = subprocess.run(
-            [sys.executable, "try.py"], cwd=tmp_path, env=environment, capture_output=True, text=True, check=True
-        )
-    assert re.fullmatch(r"d_Notes_openai-gpt-x_\w{8} completed 3\n", done.stdout)
+        again = start("try.py", cwd=tmp_path, OPENAI_API_KEY="sk-test")
+        printed, told = again.communicate()
+    assert again.returncode == 0, told
+    assert re.fullmatch(r"d_Notes_openai-gpt-x_\w{8} completed 3\n", printed)
     assert len(json_lines(answers[0])) == 6
 
 
@@ -207,6 +205,7 @@ print(next(iter(Run.open("x").answers.values())).hypothesis.upper())
 """
 
 
+@pytest.mark.thorough
 def test_a_users_script_passes_mypy_strict(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text(USER_SCRIPT)
     (tmp_path / "wrong.py").write_text("import longmemeval\nlongmemeval.runn\nlongmemeval.run(model=3)\n")
