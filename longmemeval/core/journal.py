@@ -102,6 +102,16 @@ def _ends_half_way(file: BinaryIO) -> bool:
     return True
 
 
+def _beginnings(path: Path) -> Iterator[str]:
+    """Yield the hash of each beginning of a file that ends with a line, the empty one first."""
+    found = hashlib.sha256()
+    yield found.hexdigest()
+    if path.exists():
+        for line in path.read_bytes().splitlines(keepends=True):
+            found.update(line)
+            yield found.hexdigest()
+
+
 class StoredJournal(Generic[R]):
     """Content of a journal when it was read, and lines appended by its writer since.
 
@@ -122,9 +132,10 @@ class StoredJournal(Generic[R]):
         self._records: list[R] = []
         self._damage: IntegrityError | None = None
         self._hash = hashlib.sha256()
-        self._beginnings = {self._hash.hexdigest()}
         self._unfinished = b""
         self._keeps = each is None
+        if each is None and self._read_whole():
+            return
         keep = each or self._records.append
         for line, record in _lines(path, kind):
             if not line.endswith(b"\n"):
@@ -135,6 +146,20 @@ class StoredJournal(Generic[R]):
                 self._damage = self._damage or record
             elif self._damage is None:
                 keep(record)
+
+    def _read_whole(self) -> bool:
+        """Decode all lines at once, several times as fast as one by one; return False if one of them is damaged."""
+        data = self.path.read_bytes() if self.exists else b""
+        whole, lines = data[: data.rfind(b"\n") + 1], data.count(b"\n")
+        try:
+            records = msgspec.json.Decoder(self.kind).decode_lines(whole)
+        except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+            return False
+        if len(records) != lines:
+            return False
+        self._hash.update(whole)
+        self._records, self._unfinished, self.lines, self.size = records, data[len(whole) :], lines, len(whole)
+        return True
 
     @property
     def records(self) -> list[R]:
@@ -156,7 +181,7 @@ class StoredJournal(Generic[R]):
 
     def began_as(self, digest: str) -> bool:
         """Return whether the file starts with content whose sha256 is `digest`, followed by more lines."""
-        return digest in self._beginnings and digest != self.sha256
+        return digest != self.sha256 and digest in _beginnings(self.path)
 
     def is_as_read(self) -> bool:
         """Return whether the file still has the same size: a journal only ever grows."""
@@ -176,7 +201,6 @@ class StoredJournal(Generic[R]):
 
     def _count(self, line: bytes) -> None:
         self._hash.update(line)
-        self._beginnings.add(self._hash.hexdigest())
         self.lines += 1
         # Last: an earlier interrupt shows in the file being longer.
         self.size += len(line)

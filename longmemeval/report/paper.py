@@ -10,11 +10,12 @@ from longmemeval.errors import HarnessError, nearest
 from longmemeval.judges.official_status import judge_name
 from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
 from longmemeval.report.page.data import against_table, figure_columns, notes
-from longmemeval.report.page.summary import main_notes, pair_matrix, shown_in
+from longmemeval.report.page.summary import pair_matrix, shown_in
 from longmemeval.report.plain import NEEDS_BOOKTABS, other_tables
 from longmemeval.report.published import PublishedFigure
 from longmemeval.report.tables.cells import controls_apart
 from longmemeval.report.tables.comparison import question_count
+from longmemeval.report.tables.footnotes import short_notes
 from longmemeval.results.graded.graded_run import Evaluation
 
 SIGNIFICANT = "†"
@@ -39,7 +40,7 @@ def latex(comparison: Comparison, published: Sequence[PublishedFigure] = (), *, 
     if any(run.marks for run in comparison.runs):
         said.append(_DAGGER.format(shown_in(comparison)[0].name))
     said += [f"The same for all: {listed(constant, len(constant))}."] if constant else []
-    said += main_notes(comparison)
+    said += short_notes(comparison, [one.name for one in shown_in(comparison)])
     comments = [f"% {render.escape_latex(note)}" for note in notes(comparison) if note not in said]
     tables = [("runs", runs), ("pairs", against_table(comparison)), ("matrix", pair_matrix(comparison))]
     tables += [(f"more-{place}", one) for place, one in enumerate(other_tables(comparison, published), start=1)]

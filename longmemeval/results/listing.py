@@ -63,6 +63,18 @@ class RunFilter(Struct, frozen=True):
     """A date, or a date and a time: 2026-11-22, 2026-11-22T09:30."""
     sweep: str | None = None
 
+    def fits(self, run: ListedRun) -> bool:
+        """Return whether a run is wanted, whenever it began."""
+        pairs = (
+            (run.dataset, self.dataset),
+            (run.memory, self.memory),
+            (run.model, self.model),
+            (run.status, self.status),
+        )
+        return all(pattern is None or fnmatchcase(value, pattern) for value, pattern in pairs) and (
+            self.sweep is None or run.sweep == self.sweep
+        )
+
 
 class _Listed(Struct):
     """The part of `run.json` that a list needs."""
@@ -91,7 +103,7 @@ def list_runs(results_dir: Path, wanted: RunFilter | None = None) -> list[Listed
     since = _moment(wanted.since) if wanted.since else None
     scores = _scores(read_index(results_dir))
     found = [_listed(results_dir, run_id, scores) for run_id in run_ids(results_dir)]
-    chosen = [run for run in found if _matches(run, wanted) and (since is None or _started(run) >= since)]
+    chosen = [run for run in found if wanted.fits(run) and (since is None or _started(run) >= since)]
     return sorted(chosen, key=lambda run: (run.started_at, run.run), reverse=True)
 
 
@@ -227,18 +239,6 @@ def _scores(entries: Iterable[IndexEntry]) -> dict[str, tuple[ListedScore, ...]]
 
 def _official_first(entries: list[IndexEntry]) -> Iterator[IndexEntry]:
     yield from sorted(entries, key=lambda entry: not entry.official)
-
-
-def _matches(run: ListedRun, wanted: RunFilter) -> bool:
-    pairs = (
-        (run.dataset, wanted.dataset),
-        (run.memory, wanted.memory),
-        (run.model, wanted.model),
-        (run.status, wanted.status),
-    )
-    return all(pattern is None or fnmatchcase(value, pattern) for value, pattern in pairs) and (
-        wanted.sweep is None or run.sweep == wanted.sweep
-    )
 
 
 def _started(run: ListedRun) -> datetime:

@@ -106,6 +106,14 @@ class RunFiles:
             self._other_hashes[name] = self._hash_of(name)
         return self._other_hashes[name]
 
+    @property
+    def content_sha256(self) -> str:
+        """Hash of all that figures follow from: manifest, answers, prompts, judgements and scores, as read."""
+        journals = {ANSWERS, PROMPTS, RANKINGS, *self.manifest.files}
+        hashes = {name: self.sha256(name) for name in sorted(journals)}
+        judged = {judge_id: self.judged(judge_id).sha256 for judge_id in self.judge_ids}
+        return sha256_bytes(msgspec.json.encode((self.folder.name, self.manifest, hashes, judged, self.metrics)))
+
     def prompts_to(self, question_id: str) -> list[SentPrompt]:
         """Return the prompts of one question, read from their file; of a run under way, those that are whole."""
         path, wanted = self.folder / PROMPTS, msgspec.json.encode(question_id)

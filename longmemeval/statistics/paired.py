@@ -1,7 +1,9 @@
 """Paired comparison of two runs over the same questions: the difference, and whether it is more than noise."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import fsum
+from operator import sub
 from typing import Literal
 
 from msgspec import Struct
@@ -63,12 +65,12 @@ def compare_pairs(
             fix="Compare runs of the same data set and the same selection of questions",
         )
     questions = sorted(a)
-    scores = [(float(a[one] or 0), float(b[one] or 0)) for one in questions]
+    scores_a, scores_b = ([float(one[name] or 0) for name in questions] for one in (a, b))
     clusters = [haystacks.get(one, one) for one in questions]
-    differences = [score_a - score_b for score_a, score_b in scores]
-    right = [(score_a == 1, score_b == 1) for score_a, score_b in scores]
-    a_only, b_only = right.count((True, False)), right.count((False, True))
-    labels_only = all(score in (0, 1) for pair in scores for score in pair)
+    differences = list(map(sub, scores_a, scores_b))
+    right = Counter(zip([one == 1 for one in scores_a], [one == 1 for one in scores_b], strict=True))
+    a_only, b_only = right[True, False], right[False, True]
+    labels_only = {*scores_a, *scores_b} <= {0.0, 1.0}
     mcnemar_p = mcnemar(a_only, b_only) if labels_only else None
     shared = share_haystacks(clusters)
     test: PairedTest
@@ -81,10 +83,10 @@ def compare_pairs(
         n=len(questions),
         difference=fsum(differences) / len(questions) if questions else 0.0,
         interval=paired_bootstrap(differences, clusters, resamples=resamples, seed=seed, confidence=confidence),
-        both=right.count((True, True)),
+        both=right[True, True],
         a_only=a_only,
         b_only=b_only,
-        neither=right.count((False, False)),
+        neither=right[False, False],
         mcnemar_p=mcnemar_p,
         test=test,
         p=p,

@@ -11,13 +11,13 @@ from longmemeval.pipeline.compare.compare import compare_runs
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.results.graded.controls import controls_last
 from longmemeval.results.graded.graded_run import Evaluation, load_graded
+from longmemeval.results.scores.remembered import Remembered
 from longmemeval.settings import Folders
 from longmemeval.view.choice import Choice
 
 Stat = tuple[tuple[str, int, int], ...]
 """Name, time of change and size of each file that a run's figures depend on."""
 V = TypeVar("V")
-T = TypeVar("T")
 M = TypeVar("M")
 _RUNS, _COMPARISONS = 48, 12
 """How many are kept; who has not been looked at longest goes first."""
@@ -77,7 +77,9 @@ class OpenRuns:
         self._lock = RLock()
         self._runs: Kept[Evaluation] = Kept(_RUNS)
         self._comparisons: Kept[Comparison] = Kept(_COMPARISONS)
-        self._made: Kept[object] = Kept(_COMPARISONS)
+        self._made: Kept[tuple[Comparison, object]] = Kept(2 * _COMPARISONS)
+        # What was never prepared here has no caches either.
+        self._remembered = Remembered(where.cache_dir / "view.sqlite" if where.prepared_dir.is_dir() else None)
 
     def stats(self, choice: Choice) -> tuple[Stat, ...]:
         """Return what the figures of these runs depend on, checks of judges included."""
@@ -92,18 +94,22 @@ class OpenRuns:
             HarnessError: as `load_graded`.
         """
         with self._lock:
-            checks, *stats = self.stats(choice)
-            keys = [(run, choice.judge) for run in choice.runs]
-            found = [self._runs.get(key, (checks, stat)) for key, stat in zip(keys, stats, strict=True)]
-            missing = [run for run, one in zip(choice.runs, found, strict=True) if one is None]
-            loaded = {one.id: one for one in load_graded(missing, self.where, judge=choice.judge or None)}
-            runs = []
-            for run, key, stat, one in zip(choice.runs, keys, stats, found, strict=True):
-                runs.append(one or self._runs.put(key, (checks, stat), loaded[run]))
+            return self._evaluations(choice, self.stats(choice))
+
+    def _evaluations(self, choice: Choice, stats: tuple[Stat, ...]) -> list[Evaluation]:
+        checks, *of_runs = stats
+        keys = [(run, choice.judge) for run in choice.runs]
+        found = [self._runs.get(key, (checks, stat)) for key, stat in zip(keys, of_runs, strict=True)]
+        missing = [run for run, one in zip(choice.runs, found, strict=True) if one is None]
+        judge, remembered = choice.judge or None, self._remembered
+        loaded = {one.id: one for one in load_graded(missing, self.where, judge=judge, remembered=remembered)}
+        runs = []
+        for run, key, stat, one in zip(choice.runs, keys, of_runs, found, strict=True):
+            runs.append(one or self._runs.put(key, (checks, stat), loaded[run]))
         return _in_order(runs)
 
     def comparison(self, choice: Choice) -> Comparison:
-        """Return the comparison of these runs, as `longmemeval compare` makes it.
+        """Return the comparison of these runs, as `longmemeval compare --common` makes it.
 
         Raises:
             HarnessError: as `load_graded` and `compare_runs`.
@@ -112,22 +118,27 @@ class OpenRuns:
             stats = self.stats(choice)
             if (kept := self._comparisons.get(choice, stats)) is not None:
                 return kept
-            return self._comparisons.put(choice, stats, compare_runs(self.evaluations(choice), self.where))
+            runs = self._evaluations(choice, stats)
+            # Of the same data, those that all runs answered; what is left out, the comparison says.
+            common = len({run.manifest.dataset["content_sha256"] for run in runs}) == 1
+            found = compare_runs(runs, self.where, common=common, remembered=self._remembered)
+            return self._comparisons.put(choice, stats, found)
 
-    def of(self, made_of: T, choice: Choice, make: Callable[[T], M], name: str) -> M:
-        """Return what a function makes of opened runs, made once while their files stay as they are.
+    def of(self, comparison: Comparison, make: Callable[[Comparison], M]) -> M:
+        """Return what a function makes of a comparison, made once while that is kept.
 
         Args:
-            made_of: the argument of `make`, as opened for this choice.
-            choice: the runs.
-            make: slow, and the same for the same files.
-            name: of what is made; another for each `make`.
+            comparison: as it was opened.
+            make: slow, and the same for the same comparison; a function of a module, by which it is known.
         """
         with self._lock:
-            stats, key = self.stats(choice), (choice, name)
-            kept = self._made.get(key, stats)
-            # Under this name is what this very function made.
-            return cast("M", kept if kept is not None else self._made.put(key, stats, make(made_of)))
+            key = (id(comparison), make)
+            # The comparison is kept beside it: no other can have its id.
+            kept = self._made.get(key, None)
+            if kept is None:
+                kept = self._made.put(key, None, (comparison, make(comparison)))
+            # Under this key is what this very function made.
+            return cast("M", kept[1])
 
 
 def _in_order(runs: Sequence[Evaluation]) -> list[Evaluation]:

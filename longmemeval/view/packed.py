@@ -1,14 +1,13 @@
 """The questions of several runs in little space: a row per question, a column per run, one character per cell."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from msgspec import Struct
 
-from longmemeval.pipeline.compare.repeats import pool_repeats
-from longmemeval.report.charts.palette import shown_runs
+from longmemeval.pipeline.compare.comparison import Comparison
+from longmemeval.report.page.summary import shown_in
 from longmemeval.results.graded.graded_run import Evaluation
-from longmemeval.results.graded.losses import StoredSessions, disputed, losses
-from longmemeval.settings import Folders
+from longmemeval.results.graded.losses import disputed
 
 RIGHT, WRONG, PART, NONE = "1", "0", "p", "-"
 """Full credit, none, some of it, and not evaluated."""
@@ -54,23 +53,15 @@ class Matrix(Struct, frozen=True):
     """Places of runs that repeat one configuration."""
 
 
-def matrix_of(graded: Sequence[Evaluation], where: Folders) -> Matrix:
-    """Return the questions of runs over the same questions.
-
-    Args:
-        graded: the baseline first.
-        where: the folders; fixtures tell what was stored.
-    """
+def matrix_of(comparison: Comparison) -> Matrix:
+    """Return the questions of a comparison, its baseline first."""
+    graded, rows = comparison.evaluations, comparison.questions
     asked = graded[0].asked
-    ids = list(asked.questions)
-    stored = StoredSessions(where)
-    stages = [losses(run, stored).stages for run in graded]
-    stage_names = list(dict.fromkeys(stage for one in stages for stage in one.values() if stage))
-    types = [asked.question_type(one) for one in ids]
-    type_names = list(dict.fromkeys(types))
+    stage_names = list(dict.fromkeys(stage for row in rows for stage in row.stages if stage))
+    type_names = list(dict.fromkeys(row.question_type for row in rows))
     columns = []
-    for run, shown, lost in zip(graded, shown_runs([one.summary for one in graded]), stages, strict=True):
-        credits, contested = run.credits, disputed(run)
+    for place, (run, shown) in enumerate(zip(graded, shown_in(comparison), strict=True)):
+        contested = disputed(run)
         columns.append(
             Column(
                 id=run.id,
@@ -78,22 +69,22 @@ def matrix_of(graded: Sequence[Evaluation], where: Folders) -> Matrix:
                 colour=shown.look.colour,
                 path=shown.look.path,
                 hatched=shown.look.hatched,
-                labels="".join(_label(credits.get(one)) for one in ids),
-                stages="".join(_letter(lost.get(one), stage_names) for one in ids),
-                disputed="".join("1" if one in contested else "0" for one in ids),
+                labels="".join(_label(row.credits[place]) for row in rows),
+                stages="".join(_letter(row.stages[place], stage_names) for row in rows),
+                disputed="".join("1" if row.question_id in contested else "0" for row in rows),
             )
         )
-    pools = [tuple(graded.index(run) for run in pool) for pool in pool_repeats(graded)]
+    places = {run.id: place for place, run in enumerate(graded)}
     return Matrix(
         runs=tuple(columns),
-        ids=tuple(ids),
-        texts=tuple(asked.questions[one].text for one in ids),
-        types=tuple(map(type_names.index, types)),
+        ids=tuple(row.question_id for row in rows),
+        texts=tuple(asked.questions[row.question_id].text for row in rows),
+        types=tuple(type_names.index(row.question_type) for row in rows),
         type_names=tuple(type_names),
         stage_names=tuple(stage_names),
         found="".join(_letter(one, stage_names) for one in stage_names if one in EVIDENCE_FOUND),
-        tokens=tuple(_mean_tokens(graded, one) for one in ids),
-        repeats=tuple(pool for pool in pools if len(pool) > 1),
+        tokens=tuple(_mean_tokens(graded, row.question_id) for row in rows),
+        repeats=tuple(tuple(places[one] for one in group.run_ids) for group in comparison.repeats),
     )
 
 
@@ -110,24 +101,3 @@ def _letter(stage: str | None, names: Sequence[str]) -> str:
 def _mean_tokens(graded: Sequence[Evaluation], question_id: str) -> int:
     sent = [answer.prompt_tokens for run in graded if (answer := run.answers.get(question_id)) and answer.prompt_tokens]
     return round(sum(sent) / len(sent)) if sent else 0
-
-
-def patterns(matrix: Matrix) -> list[tuple[str, int]]:
-    """Return how many questions all runs get right, none does, only one does, and over how many they differ."""
-    rows = ["".join(cells) for cells in zip(*(one.labels for one in matrix.runs), strict=True)]
-    counts: dict[str, int] = {}
-    for row in rows:
-        counts[row] = counts.get(row, 0) + 1
-    n = len(matrix.runs)
-    found: Mapping[str, int] = {
-        "all right": counts.get(RIGHT * n, 0),
-        "none right": sum(number for row, number in counts.items() if RIGHT not in row),
-        "differ": sum(number for row, number in counts.items() if len(set(row)) > 1),
-        **{
-            f"only {run.name}": sum(
-                number for row, number in counts.items() if row.count(RIGHT) == 1 and row[place] == RIGHT
-            )
-            for place, run in enumerate(matrix.runs if n > 1 else ())
-        },
-    }
-    return [(words, number) for words, number in found.items() if number or not words.startswith("only")]

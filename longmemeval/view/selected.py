@@ -33,7 +33,7 @@ class Selection(Struct, frozen=True):
     sort: str = ""
     text: str = ""
     within: str = ""
-    """`answers`: the text is looked for in answers too."""
+    """`answers` or `recalled`: the text is looked for there too; `pattern`: it is one, on questions and answers."""
 
     def address(self, text: str = "find") -> dict[str, str]:
         """Return it as the part of an address that it came from.
@@ -52,7 +52,7 @@ class Selection(Struct, frozen=True):
         said += [self.type] if self.type in matrix.type_names else []
         said += [f"only right in {names[self.only]}"] if self.only in names else []
         said += [f"lost: {self.stage}"] if self.stage in matrix.stage_names else []
-        said += [f"with “{self.text}”"] if self.text else []
+        said += [f"with “{self.text}”" if self.within != "pattern" else f"like “{self.text}”"] if self.text else []
         return ", ".join(
             [*said, *([f"by {self.sort}"] if self.sort in ("regression", "disagreement", "tokens") else [])]
         )
@@ -75,7 +75,7 @@ def selected(matrix: Matrix, wanted: Selection, answers: str = "") -> list[int]:
     Args:
         matrix: all questions.
         wanted: unknown names choose nothing in particular, as in a browser.
-        answers: `1` for each question in whose answers the text is.
+        answers: `1` for each question that the text was found at where it was looked for beside the questions.
     """
     runs, baseline = matrix.runs, matrix.runs[0].labels
     ids = [run.id for run in runs]
@@ -107,7 +107,7 @@ def selected(matrix: Matrix, wanted: Selection, answers: str = "") -> list[int]:
         if at_stage and not any(runs[run].stages[row] == at_stage for run in [*chosen, 0]):
             return False
         in_words = text in matrix.texts[row].lower() or wanted.text in matrix.ids[row]
-        return in_words or answers[row : row + 1] == "1"
+        return (in_words and (wanted.within != "pattern" or not text)) or answers[row : row + 1] == "1"
 
     def agreement(row: int) -> float:
         right = sum(_WORTH[run.labels[row]] for run in runs) / len(runs)

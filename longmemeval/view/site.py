@@ -10,6 +10,7 @@ from longmemeval.settings import Folders
 from longmemeval.view.choice import Choice, choice_of, comparable_with_newest
 from longmemeval.view.explorer.recall import Recallers
 from longmemeval.view.opened import OpenRuns
+from longmemeval.view.search.literal import RecalledTexts
 
 
 class Site:
@@ -25,6 +26,7 @@ class Site:
         self.named = named
         self.opened = OpenRuns(where)
         self.recallers = Recallers(where)
+        self.recalled = RecalledTexts()
 
     def choice(self, request: Request) -> Choice:
         """Return which runs, baseline and judge the address asks for."""

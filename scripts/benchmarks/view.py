@@ -1,11 +1,13 @@
 """The pages of `view` over 20 runs of 2,000 questions: seconds until each opens, bytes of every answer, filters.
 
-Run `scripts/benchmarks/view.py`; `--runs` and `--questions` make a smaller set. What is opened first is read, checked
-and recomputed from the files; what is opened again comes from memory.
+Run `scripts/benchmarks/view.py`; `--runs` and `--questions` make a smaller set, `--folder` takes runs that are there.
+What is opened first is read, checked and recomputed from the files; after a restart what was computed of the same bytes
+comes from a file, what is opened again from memory.
 """
 
 import argparse
 import gzip
+import json
 import random
 import shutil
 import tempfile
@@ -16,6 +18,8 @@ from pathlib import Path
 from starlette.testclient import TestClient
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
+from longmemeval.memory.definition import MEMORIES
+from longmemeval.results.listing import list_runs
 from longmemeval.settings import Folders
 from longmemeval.view.app import make_app
 from tests.pipeline.helpers import colour_record, folders_in
@@ -49,9 +53,10 @@ def make(folder: Path, runs: int, questions: int) -> Folders:
 
 def timed(what: str, work: Callable[[], int]) -> None:
     """Print how long one answer takes, and its bytes on the wire."""
-    started = time.perf_counter()
+    started, busy = time.perf_counter(), time.process_time()
     size = work()
-    print(f"| {what} | {time.perf_counter() - started:.2f} s | {size / 1000:,.0f} kB |", flush=True)
+    busy, took = time.process_time() - busy, time.perf_counter() - started
+    print(f"| {what} | {took:.2f} s | {busy:.2f} s | {size / 1000:,.0f} kB |", flush=True)
 
 
 def opened(client: TestClient, path: str) -> Callable[[], int]:
@@ -87,7 +92,7 @@ def in_browser(where: Folders, query: str) -> None:
         started = time.perf_counter()
         page.reload()
         page.wait_for_selector("html[data-ready=matrix]")
-        print(f"| matrix drawn in Chromium, runs opened before | {time.perf_counter() - started:.2f} s | |")
+        print(f"| matrix drawn in Chromium, runs opened before | {time.perf_counter() - started:.2f} s | | |")
         for key in "dlwagf":
             took = page.evaluate(
                 """async (key) => { const press = (key) => new Promise((done) => { const from = performance.now();
@@ -98,34 +103,54 @@ def in_browser(where: Folders, query: str) -> None:
                 return Math.min(...taken); }""",
                 key,
             )
-            print(f"| filter `{key}`, until it is drawn, least of 7 | {took:.0f} ms | |")
+            print(f"| filter `{key}`, until it is drawn, least of 7 | {took:.0f} ms | | |")
         browser.close()
 
 
+def measure(where: Folders, query: str, question: str) -> None:
+    """Print what every answer takes: of a server that knows nothing, of one begun again, and asked again."""
+    print("| | seconds | of a processor | bytes, compressed |\n|---|---:|---:|---:|")
+    for when in ("first time ever", "first time after a restart"):
+        client = TestClient(make_app(where, token="bench"), base_url="http://127.0.0.1")
+        client.get("/runs?token=bench")
+        timed(f"comparison, {when}", opened(client, f"/compare?{query}"))
+    for what, path in (
+        ("comparison, again", f"/compare?{query}"),
+        ("list of runs", "/runs"),
+        ("matrix, first time", f"/questions?{query}"),
+        ("matrix, again", f"/questions?{query}"),
+        ("its data", f"/data/questions?{query}"),
+        ("one question", f"/question?{query}&q={question}"),
+        ("text in answers", f"/data/search?q=nowhere&{query}"),
+        ("text in what was recalled, first time", f"/data/search?q=nowhere&in=recalled&{query}"),
+        ("text in what was recalled, again", f"/data/search?q=nowhere&in=recalled&{query}"),
+        ("a pattern in questions and answers", f"/data/search?q=no(w|t)here&in=pattern&{query}"),
+        ("pictures, first time", f"/compare/pictures?{query}"),
+        ("pictures, again", f"/compare/pictures?{query}"),
+    ):
+        timed(what, opened(client, path))
+
+
 def main() -> None:
-    """Make the set and open every page."""
+    """Make the set, or take the runs that are given, and open every page."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--runs", type=int, default=20)
     parser.add_argument("--questions", type=int, default=2000)
+    parser.add_argument("--folder", type=Path, help="with results/ and prepared-data/: their runs instead of made ones")
     given = parser.parse_args()
+    # What every command loads first is not what opening takes.
+    MEMORIES.get("bm25")
     with tempfile.TemporaryDirectory() as folder:
-        where = make(Path(folder), given.runs, given.questions)
-        query = "&".join(f"run=run-{number:02d}" for number in range(given.runs))
-        client = TestClient(make_app(where, token="bench"), base_url="http://127.0.0.1")
-        client.get("/runs?token=bench")
-        print("| | seconds | bytes, compressed |\n|---|---:|---:|")
-        for what, path in (
-            ("list of runs", "/runs"),
-            ("matrix, first time", f"/questions?{query}"),
-            ("matrix, again", f"/questions?{query}"),
-            ("its data", f"/data/questions?{query}"),
-            ("text in answers", f"/data/search?q=nowhere&{query}"),
-            ("comparison, first time", f"/compare?{query}"),
-            ("comparison, again", f"/compare?{query}"),
-            ("pictures, first time", f"/compare/pictures?{query}"),
-            ("pictures, again", f"/compare/pictures?{query}"),
-        ):
-            timed(what, opened(client, path))
+        if given.folder:
+            where = folders_in(given.folder.absolute())
+            (where.cache_dir / "view.sqlite").unlink(missing_ok=True)
+        else:
+            where = make(Path(folder), given.runs, given.questions)
+        where.prepared_dir.mkdir(exist_ok=True)
+        runs = sorted(one.run for one in list_runs(where.results_dir))
+        query = "&".join(f"run={one}" for one in runs)
+        question = json.loads((where.results_dir / runs[0] / "run.json").read_bytes())["question_ids"][7]
+        measure(where, query, question)
         in_browser(where, query)
 
 

@@ -1,18 +1,32 @@
 """What the pages say, without a browser: the terminal's own sentence, counts that can be checked by hand."""
 
 import json
+import os
 import re
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
 
-from longmemeval.pipeline.compare.compare import compare
+from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
+from longmemeval.errors import HarnessError
+from longmemeval.pipeline.compare.compare import compare, compare_runs
+from longmemeval.results.graded import graded_run as opening
+from longmemeval.results.graded.graded_run import load_graded
+from longmemeval.results.planned import RecordedRun, SweepRecord, record_plan
 from longmemeval.settings import Folders
+from longmemeval.statistics import paired
+from longmemeval.storage.messages import haystack_messages
+from longmemeval.view import opened
 from longmemeval.view.choice import Choice
-from longmemeval.view.opened import OpenRuns
-from tests.pipeline.graded_runs import LENIENT
+from longmemeval.view.opened import OpenRuns, Stat, stat_of
+from longmemeval.view.search.literal import RecalledTexts
+from longmemeval.view.search.patterns import matching
+from tests.pipeline.graded_runs import LENIENT, graded_run
+from tests.pipeline.helpers import colour_record
 from tests.report.report_runs import HOSTILE, hostile_run, three_runs
+from tests.support import write_dataset
 from tests.view.client import visitor
 
 THREE = "run=good&run=good-again&run=bad&judge=strict"
@@ -90,6 +104,42 @@ def test_what_cannot_be_compared_says_why_and_how(where: Folders) -> None:
     assert client.get("/data/questions?run=goof").json()["error"]["fix"]
 
 
+def test_runs_of_other_questions_are_compared_on_those_they_share(where: Folders, tmp_path: Path) -> None:
+    graded_run(LongMemEvalDataset(tmp_path / "colours.json"), where, "part", [True] * 6)
+    client = visitor(where)
+    shown = words(client.get("/compare?run=good&run=part&judge=strict").text)
+    assert "Common questions only: the 6 that all runs share are compared; left out: 6 of good." in shown
+    assert len(client.get("/data/questions?run=good&run=part&judge=strict").json()["ids"]) == 6
+    found = client.get("/data/search?run=good&run=part&judge=strict&q=answer").json()["found"]
+    assert found == "111111"
+
+
+def test_runs_of_other_data_stand_side_by_side_below_what_differs(where: Folders, tmp_path: Path) -> None:
+    other = LongMemEvalDataset(write_dataset(tmp_path / "other.json", *(colour_record(one) for one in range(4))))
+    reading = {"reading": {"method": "con", "history_format": "nl"}}
+    graded_run(other, where, "elsewhere", [True, True, True, False], settings=reading)
+    answer = visitor(where).get("/compare?run=good&run=elsewhere&judge=strict")
+    assert answer.status_code == 200
+    shown = words(answer.text)
+    assert "The runs answered different data: good: colours with content" in shown
+    assert "reading.method differs: direct in good; con in elsewhere." in shown
+    assert "Side by side, nothing compared" in shown
+    assert "75.0 % [30.1, 95.4] n 4" in shown
+    assert "no difference between them is tested" in shown
+
+
+def test_what_a_sweep_has_yet_to_begin_is_listed_as_planned(where: Folders) -> None:
+    runs = (RecordedRun("good", "semantic", "m"), RecordedRun("night_bm25", "bm25", "offline/extractive"))
+    record_plan(where.results_dir, SweepRecord(sweep="night", dataset="colours", questions=12, runs=runs))
+    client = visitor(where)
+    assert "4 runs" in words(client.get("/runs").text)
+    only = client.get("/runs?status=planned").text
+    assert "night_bm25 bm25 offline/extractive colours 12 planned" in words(only)
+    assert "Choose night_bm25" not in only
+    (where.results_dir / "night_plan.json").write_text("{")
+    assert "3 runs" in words(client.get("/runs").text)
+
+
 def test_the_matrix_is_packed_and_counted_by_hand(where: Folders) -> None:
     client = visitor(where)
     matrix = client.get(f"/data/questions?{THREE}").json()
@@ -98,7 +148,7 @@ def test_the_matrix_is_packed_and_counted_by_hand(where: Folders) -> None:
     assert matrix["runs"][0]["disputed"] == "1" + "0" * 11  # The lenient judge differs on the first question.
     assert len(matrix["ids"]) == len(matrix["texts"]) == len(matrix["tokens"]) == 12
     page = words(client.get(f"/questions?{THREE}").text)
-    assert "none right 1 · differ 11" in page
+    assert "they differ 11 · all right 0 · none right 1" in page
 
 
 def test_literal_search_in_answers(where: Folders) -> None:
@@ -111,6 +161,51 @@ def test_literal_search_in_answers(where: Folders) -> None:
     assert set(nothing["found"]) == {"0"}
 
 
+def test_literal_search_in_what_was_recalled(where: Folders) -> None:
+    client = visitor(where)
+
+    def found(text: str, run: str) -> str:
+        asked = {"run": run, "judge": "strict", "q": text, "in": "recalled"}
+        return str(client.get("/data/search", params=asked).json()["found"])
+
+    asked = OpenRuns(where).evaluations(Choice(("good", "bad"), "strict"))[0].asked
+    places = list(asked.questions)
+    history = {one.message_id: one.content for one in haystack_messages(asked.dataset.haystack(places[3]))}
+    # `good` recalled the evidence and `bad` did not; each history has its own colour.
+    assert found(history["answer_1:0"].upper(), "good")[3] == "1"
+    assert set(found(history["answer_1:0"], "bad")) == {"0"}
+    assert set(found(history["filler_2:0"], "good")) == {"0"}, "cut before the prompt"
+    assert set(found("filler_1:0", "good")) == {"0"}, "an id"
+
+
+def test_a_search_that_nobody_waits_for_reads_no_further(where: Folders) -> None:
+    comparison = OpenRuns(where).comparison(Choice(("good",), "strict"))
+    assert RecalledTexts().found(comparison, "e", lambda: True) == set()
+    looks = iter([False, False, True])
+    assert len(RecalledTexts().found(comparison, "e", lambda: next(looks))) == 2
+
+
+def test_a_pattern_is_searched_in_questions_and_answers(where: Folders) -> None:
+    client = visitor(where)
+
+    def answer(pattern: str) -> dict[str, Any]:
+        asked = {"run": "bad", "judge": "strict", "q": pattern, "in": "pattern"}
+        return dict(client.get("/data/search", params=asked).json())
+
+    assert answer(r"^ANSWER (3|7) of")["found"] == "000100010000"
+    assert set(answer(r"no such \d{9}")["found"]) == {"0"}
+    assert answer("(")["error"]["what"].startswith("This is no regular expression: missing )")
+
+
+def test_a_hostile_pattern_is_ended_and_the_server_goes_on() -> None:
+    with pytest.raises(HarnessError, match="took longer than 1 s and was ended"):
+        matching(r"^(a+)+$", ["a" * 40 + "b"], lambda: False, limit_s=1)
+    assert matching(r"^(a+)+$", ["a" * 40 + "b"], lambda: True, limit_s=60) == []
+    assert matching("B", ["b", "c"], lambda: False) == [0]
+    many = [f"answer {number}" for number in range(50_000)]
+    assert matching("r 4999[89]$", many, lambda: False) == [49_998, 49_999]
+
+
 def test_opened_runs_are_read_again_when_a_file_has_changed(where: Folders) -> None:
     opened, choice = OpenRuns(where), Choice(("good", "bad"), "strict")
     first, runs = opened.comparison(choice), opened.evaluations(choice)
@@ -120,6 +215,61 @@ def test_opened_runs_are_read_again_when_a_file_has_changed(where: Folders) -> N
     again = opened.comparison(choice)
     assert again is not first
     assert [one is other for one, other in zip(opened.evaluations(choice), runs, strict=True)] == [True, False]
+
+
+def test_what_was_checked_before_is_not_computed_again_and_says_the_same(
+    where: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    where.prepared_dir.mkdir(exist_ok=True)
+    choice = Choice(("good", "good-again", "bad"), "strict")
+    first = OpenRuns(where).comparison(choice)
+    with monkeypatch.context() as patched:
+        patched.setattr(opening, "recompute_scores", _never)
+        patched.setattr(paired, "mcnemar", _never)
+        again = OpenRuns(where).comparison(choice)
+    assert again == first == compare_runs(load_graded(choice.runs, where, judge="strict"), where)
+    (where.cache_dir / "view.sqlite").write_bytes(b"no database")
+    assert OpenRuns(where).comparison(choice) == first
+
+
+def _never(*given: object, **named: object) -> None:
+    raise AssertionError("this was known")
+
+
+@pytest.mark.parametrize("name", ["answers.jsonl", "judgements/{judge}.jsonl", "metrics/{judge}.json"])
+def test_a_file_changed_behind_the_clock_is_refused_though_its_figures_are_remembered(
+    where: Folders, name: str
+) -> None:
+    where.prepared_dir.mkdir(exist_ok=True)
+    choice = Choice(("bad",), "strict")
+    judge = OpenRuns(where).comparison(choice).runs[0].summary.metrics.judge.id
+    path = where.results_dir / "bad" / name.format(judge=judge)
+    stat, before = path.stat(), path.read_bytes()
+    # A digit of a figure, a hash or an answer, so that size and time stay as they were.
+    digit = re.search(rb'"(?:hypothesis|answer_sha256|n|answered)":\s*"?[^0-9]*?([0-9])', before)
+    assert digit
+    place = digit.start(1)
+    path.write_bytes(before[:place] + (b"7" if digit[1] != b"7" else b"3") + before[place + 1 :])
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+    with pytest.raises(HarnessError, match="bad"):
+        OpenRuns(where).comparison(choice)
+    path.write_bytes(before)
+    assert OpenRuns(where).comparison(choice).runs
+
+
+def test_a_page_looks_at_the_files_of_a_run_once(where: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = visitor(where)
+    asked: list[Path] = []
+
+    def noted(folder: Path) -> Stat:
+        asked.append(folder)
+        return stat_of(folder)
+
+    monkeypatch.setattr(opened, "stat_of", noted)
+    for path in (f"/compare?{THREE}", f"/questions?{THREE}", f"/data/questions?{THREE}", f"/compare/pictures?{THREE}"):
+        asked.clear()
+        assert client.get(path).status_code == 200
+        assert len(asked) == 3, path
 
 
 def test_hostile_texts_are_shown_as_text(tmp_path: Path) -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from longmemeval.settings import Folders
 from longmemeval.view.choice import Choice
-from longmemeval.view.pages.questions import matrix_in, rows_in
+from longmemeval.view.pages.questions import rows_in
 from longmemeval.view.selected import selection_of
 from longmemeval.view.site import Site
 from tests.report.report_runs import three_runs
@@ -26,6 +26,8 @@ ASKED = (
     "q=BICYCLE7",
     "q=answer+3+of+bad",
     "q=answer+3+of+bad&in=answers",
+    "q=painted+my+BICYCLE7&in=recalled",
+    "q=%5Eanswer+[37]+of+bad&in=pattern",
     "show=nothing&of=nobody&type=none&sort=any",
 )
 
@@ -37,12 +39,13 @@ def where(tmp_path_factory: pytest.TempPathFactory) -> Folders:
 
 def test_the_browser_chooses_as_the_server_does(where: Folders, visit: Visit) -> None:
     site = Site(where)
-    ids = matrix_in(site, CHOICE).ids
+    comparison = site.opened.comparison(CHOICE)
+    ids = [row.question_id for row in comparison.questions]
     for asked in ASKED:
-        chosen = [ids[row] for row in rows_in(site, CHOICE, selection_of(dict(parse_qsl(asked)), "q"))]
+        chosen = [ids[row] for row in rows_in(site, comparison, selection_of(dict(parse_qsl(asked)), "q"))]
         page = visit(where, f"/questions?{THREE}&{asked}")
         page.wait_for_selector("html[data-ready=matrix]")
-        if "in=answers" in asked:
+        if "&in=" in asked:
             page.locator(".grid tbody a").first.wait_for()
         links = page.eval_on_selector_all(".grid tbody a", "all => all.map(one => one.href)")
         assert [parse_qs(urlsplit(one).query)["q"][0] for one in links] == chosen, asked

@@ -1,10 +1,13 @@
 """Compare graded runs side by side, question by question, with significance tests."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from itertools import combinations
 
+import msgspec
 from msgspec import Struct, structs
 
+from longmemeval.core.files import sha256_bytes
 from longmemeval.core.text.figures import signed, signed_bounds
 from longmemeval.errors import HarnessError
 from longmemeval.llm.controls import CONTROL_MODELS
@@ -35,6 +38,7 @@ from longmemeval.pipeline.compare.verdict import MARGIN, verdict_of
 from longmemeval.results.graded.graded_run import Evaluation, load_graded
 from longmemeval.results.graded.losses import Losses, StoredSessions, losses
 from longmemeval.results.index import settings_sha256
+from longmemeval.results.scores.remembered import Remembered
 from longmemeval.results.settings import AnswerSettings
 from longmemeval.settings import Folders, folders
 from longmemeval.statistics.misclassification import NotCorrectable, corrected_difference
@@ -75,7 +79,13 @@ def compare(
 
 
 def compare_runs(
-    graded: Sequence[Evaluation], where: Folders, *, seed: int = 0, common: bool = False, margin: float = MARGIN
+    graded: Sequence[Evaluation],
+    where: Folders,
+    *,
+    seed: int = 0,
+    common: bool = False,
+    margin: float = MARGIN,
+    remembered: Remembered | None = None,
 ) -> Comparison:
     """Compare runs that have been loaded.
 
@@ -85,6 +95,7 @@ def compare_runs(
         seed: of the resampling.
         common: compare on the questions all runs share.
         margin: of the verdict.
+        remembered: pairs of the same credits are taken from there; None: all are made anew.
 
     Raises:
         HarnessError: there is no run, or they are of different data, questions, judges or metrics.
@@ -98,7 +109,7 @@ def compare_runs(
     graded = with_token_warnings(graded)
     credits = [run.credits for run in graded]
     asked = graded[0].asked
-    pairs, repeats = pairs_of(graded, seed), tuple(_repeats(graded))
+    pairs, repeats = _pairs(graded, credits, seed, remembered or Remembered()), tuple(_repeats(graded))
     stored = StoredSessions(where)
     lost = [losses(run, stored) for run in graded]
     corrected, first = list(_corrected(graded, pairs)), graded[0].manifest.run_id
@@ -143,6 +154,15 @@ def _detectable(first: Evaluation, pairs: Sequence[PairResult]) -> float | None:
     if not pairs:
         return planned_difference(first.haystacks, labels=first.metrics.judge.metric == "accuracy")
     return max((pair.detectable for pair in pairs if pair.detectable is not None), default=None)
+
+
+def _pairs(
+    graded: Sequence[Evaluation], credits: Sequence[Mapping[str, float | None]], seed: int, remembered: Remembered
+) -> list[PairResult]:
+    """Return the pairs, as they are remembered of the same credits where they are."""
+    made_of = [run.id for run in graded], credits, graded[0].haystacks, graded[0].metrics.judge.metric, seed
+    key = ("pairs", sha256_bytes(msgspec.json.encode(made_of)))
+    return remembered.of(list[PairResult], key, partial(pairs_of, graded, seed))
 
 
 def pairs_of(graded: Sequence[Evaluation], seed: int = 0) -> list[PairResult]:

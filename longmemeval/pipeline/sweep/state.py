@@ -22,6 +22,7 @@ from longmemeval.records import Answer, Question
 from longmemeval.results.index import IndexEntry, read_index
 from longmemeval.results.lines import ANSWERS
 from longmemeval.results.manifest import RunManifest, differences, planned_manifest
+from longmemeval.results.planned import RecordedRun, SweepRecord
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import RunQuestions
 from longmemeval.results.selection import select
@@ -69,6 +70,12 @@ class SweepState:
             options=planned.grading.model_options,
             data_dir=self.where.data_dir,
         )
+
+    @property
+    def record(self) -> SweepRecord:
+        """What the sweep is going to run, for those who look at its runs."""
+        runs = tuple(RecordedRun(one.run_id, one.configuration.name, one.model.spec) for one in self.plan.runs)
+        return SweepRecord(sweep=self.plan.name, dataset=self.dataset.name, questions=len(self.questions), runs=runs)
 
     def folder(self, run: PlannedRun) -> Path:
         """Return the folder of a run, which need not exist yet."""

@@ -24,6 +24,7 @@ from longmemeval.pipeline.sweep.holdout import Holdout, held_out, split
 from longmemeval.pipeline.sweep.plan import PlannedRun, SweepPlan, plan
 from longmemeval.pipeline.sweep.state import SweepState
 from longmemeval.results.graded.graded_run import load_graded
+from longmemeval.results.planned import record_plan
 from longmemeval.settings import Folders, folders
 
 
@@ -116,6 +117,7 @@ def sweep(
     state.check_models(limited=dollars is not None)
     if estimate.runs:
         tell(totals_line(estimate))
+    record_plan(where.results_dir, state.record)
     preparation = _prepare(state, estimate, dollars, tell)
     if dollars is not None and estimate.preparation.prepared:
         # With the fixtures prepared, more of it is known.

@@ -29,11 +29,12 @@ from longmemeval.report.page.data import (
 )
 from longmemeval.report.page.question_data import details, rows
 from longmemeval.report.page.question_records import Row
-from longmemeval.report.page.summary import Pattern, among, main_notes, pair_matrix, patterns_of, scores_of, shown_in
+from longmemeval.report.page.summary import Pattern, among, pair_matrix, patterns_of, scores_of, shown_in
 from longmemeval.report.page.templates import environment, page_file, page_style, policy
 from longmemeval.report.published import PublishedFigure
 from longmemeval.report.tables.comparison import digest_table, published_table, question_count
 from longmemeval.report.tables.effort import cost_table, latency_table
+from longmemeval.report.tables.footnotes import short_notes
 from longmemeval.report.tables.memory_models import memory_model_table
 from longmemeval.results.graded.graded_run import Evaluation
 
@@ -105,7 +106,7 @@ def html_page(
         among(comparison),
         patterns_of(comparison),
     )
-    main = main_notes(comparison)
+    main = short_notes(comparison, [one.name for one in shown])
     script, style = page_file("page.js"), page_style()
     text = (
         environment()

@@ -1,16 +1,25 @@
 """The first screen of a report and of the live page: scores on their intervals, pairs as a matrix, patterns."""
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from math import ceil, floor
 
 from msgspec import Struct
 
 from longmemeval.core.tables.table import Column, Table, tabulate
-from longmemeval.core.text.figures import bounds, count, milliseconds, percent, signed, signed_bounds
+from longmemeval.core.text.figures import (
+    bounds,
+    count,
+    milliseconds,
+    p_value,
+    percent,
+    signed,
+    signed_bounds,
+)
 from longmemeval.pipeline.compare.comparison import Comparison, PairResult, QuestionRow
 from longmemeval.report.charts.palette import Shown, shown_runs
-from longmemeval.report.tables.cells import cost_text
-from longmemeval.report.tables.footnotes import deviation_lines, warning_codes
+from longmemeval.report.tables.cells import cost_text, remarks
+from longmemeval.report.tables.comparison import outcome, shown_recall
 
 _STEP = 0.1
 """A scale of scores begins and ends at a multiple of this."""
@@ -23,7 +32,8 @@ class ScoreRow(Struct, frozen=True):
     """Of the run in the comparison; the baseline is at 0."""
     run: Shown
     run_id: str
-    control: bool
+    remarks: str
+    """What makes it another kind of figure, and how many questions were not evaluated; mostly empty."""
     baseline: bool
     warned: bool
     score: str
@@ -33,8 +43,10 @@ class ScoreRow(Struct, frozen=True):
     high: float
     finding: str
     """`better` or `worse` than the baseline, or empty."""
+    difference: str
+    """From the baseline, in points; empty for itself."""
     against: str
-    """The difference from the baseline in points, with its interval."""
+    """Its interval."""
     won: int
     lost: int
     same: int
@@ -43,11 +55,15 @@ class ScoreRow(Struct, frozen=True):
     tokens_share: float
     """Of the largest among the runs, in percent."""
     cost: str
+    preparing: str
+    """The part of the cost that preparing is."""
     latency: str
+    recall: str
+    """Of the evidence."""
 
 
 class Scores(Struct, frozen=True):
-    """All runs, the best first, on one scale."""
+    """All runs, the best first and controls last, on one scale."""
 
     metric: str
     rows: tuple[ScoreRow, ...]
@@ -63,7 +79,7 @@ def shown_in(comparison: Comparison) -> list[Shown]:
 
 
 def scores_of(comparison: Comparison) -> Scores:
-    """Return the runs by their scores; ties keep the order of the comparison."""
+    """Return the runs by their scores, controls last; ties keep the order of the comparison."""
     scores = [one.summary.metrics.overall for one in comparison.runs]
     low = floor(min(one.interval[0] for one in scores) / _STEP + 1e-9) * _STEP
     high = max(ceil(max(one.interval[1] for one in scores) / _STEP - 1e-9) * _STEP, low + 2 * _STEP)
@@ -71,14 +87,16 @@ def scores_of(comparison: Comparison) -> Scores:
     def place(value: float) -> float:
         return round((value - low) / (high - low) * 100, 2)
 
+    def order(pair: tuple[int, Shown]) -> tuple[bool, float]:
+        return comparison.runs[pair[0]].summary.control is not None, -scores[pair[0]].accuracy
+
     shown = shown_in(comparison)
     steps = round((high - low) / _STEP)
     ticks = [low + _STEP * step for step in range(0, steps + 1, 2 if steps > 5 else 1)]
     most = max((one.summary.mean_prompt_tokens or 0 for one in comparison.runs), default=0) or 1
     against = comparison.from_baseline
     rows = [
-        _score_row(comparison, number, run, place, most, against)
-        for number, run in sorted(enumerate(shown), key=lambda pair: -scores[pair[0]].accuracy)
+        _score_row(comparison, number, run, place, most, against) for number, run in sorted(enumerate(shown), key=order)
     ]
     metric = comparison.runs[0].summary.metrics.judge.metric
     at = place(scores[0].accuracy)
@@ -96,13 +114,15 @@ def _score_row(
     figures = comparison.runs[number]
     summary, overall = figures.summary, figures.summary.metrics.overall
     pair = against.get(summary.run_id)
-    changes = [(row.credits[number] or 0.0) - (row.credits[0] or 0.0) for row in comparison.questions]
+    outcomes = [outcome(row, number) for row in comparison.questions]
+    won, lost = outcomes.count("won"), outcomes.count("lost")
     tokens = summary.mean_prompt_tokens
+    said = [*remarks(summary), *([f"{overall.not_evaluated:,} not evaluated"] if overall.not_evaluated else [])]
     return ScoreRow(
         place=number,
         run=run,
         run_id=summary.run_id,
-        control=summary.control is not None,
+        remarks=", ".join(said),
         baseline=number == 0,
         warned=bool(summary.warnings),
         score=percent(overall.accuracy),
@@ -111,35 +131,68 @@ def _score_row(
         low=place(overall.interval[0]),
         high=place(overall.interval[1]),
         finding="" if pair is None or not pair.significant else "better" if pair.is_better else "worse",
-        against="" if pair is None else f"{signed(pair.difference)} {signed_bounds(pair.interval)}",
-        won=sum(one > 0 for one in changes),
-        lost=sum(one < 0 for one in changes),
-        same=changes.count(0.0),
+        difference="" if pair is None else signed(pair.difference),
+        against="" if pair is None else signed_bounds(pair.interval),
+        won=won,
+        lost=lost,
+        same=len(outcomes) - won - lost,
         tokens=count(tokens),
         tokens_share=round((tokens or 0) / most * 100, 1),
         cost=cost_text(summary.costs.total),
+        preparing=cost_text(summary.costs.prepare),
         latency=milliseconds(summary.latency.total.p50),
+        recall=shown_recall(figures),
     )
+
+
+class PairCell(Struct, frozen=True):
+    """One run minus another."""
+
+    text: str = ""
+    """In points, with a mark where the difference is significant; empty for a run and itself."""
+    words: str = ""
+    kind: str = "self"
+    """`ahead`, `behind`, `noise` or `self`."""
+
+
+class PairRow(Struct, frozen=True):
+    """One run minus every run."""
+
+    run: Shown
+    cells: tuple[PairCell, ...]
+
+
+def pair_rows(comparison: Comparison) -> list[PairRow]:
+    """Return every run minus every other, the best first; none where the baseline's column says it all."""
+    if len(comparison.runs) < 3:
+        return []
+    pairs, rows = comparison.both_ways, scores_of(comparison).rows
+    return [
+        PairRow(row.run, tuple(_pair_cell(pairs.get((row.run_id, other.run_id)), row, other) for other in rows))
+        for row in rows
+    ]
+
+
+def _pair_cell(pair: PairResult | None, row: ScoreRow, other: ScoreRow) -> PairCell:
+    if pair is None:
+        return PairCell()
+    words = f"{row.run.name} against {other.run.name}: {signed(pair.difference)} points {signed_bounds(pair.interval)}"
+    kind = ("ahead" if pair.difference > 0 else "behind") if pair.significant else "noise"
+    return PairCell(difference_text(pair), f"{words}, p after Holm {p_value(pair.p_holm)}, {pair.verdict}", kind)
 
 
 def pair_matrix(comparison: Comparison) -> Table | None:
     """Return every run minus every other in points, the best first; None where the baseline's column says it all."""
-    if len(comparison.runs) < 3:
-        return None
-    pairs = comparison.both_ways
-    rows = [(number, row) for number, row in enumerate(scores_of(comparison).rows, start=1)]
-
-    def column(number: int, other: ScoreRow) -> Column[tuple[int, ScoreRow]]:
-        return Column(
-            str(number),
-            lambda row: difference_text(pairs[one]) if (one := (row[1].run_id, other.run_id)) in pairs else "",
-        )
-
-    columns: list[Column[tuple[int, ScoreRow]]] = [
+    rows = list(enumerate(pair_rows(comparison), start=1))
+    columns: list[Column[tuple[int, PairRow]]] = [
         Column("row minus column, points", lambda row: f"{row[0]} {row[1].run.name}", "text"),
-        *(column(number, other) for number, other in rows),
+        *(Column(str(number), partial(_cell_text, number - 1)) for number, _ in rows),
     ]
-    return tabulate("", columns, rows)
+    return tabulate("", columns, rows) if rows else None
+
+
+def _cell_text(place: int, row: tuple[int, PairRow]) -> str:
+    return row[1].cells[place].text
 
 
 def difference_text(pair: PairResult) -> str:
@@ -182,13 +235,3 @@ def patterns_of(comparison: Comparison) -> list[Pattern]:
         ].count(True)
         patterns += [Pattern(f"only-{place}", f"only {shown[place].name}", only)] if only else []
     return patterns
-
-
-def main_notes(comparison: Comparison) -> list[str]:
-    """Return the few lines that stand under the scores: codes of warnings, what speaks against them, what differs."""
-    runs = zip(shown_in(comparison), comparison.runs, strict=True)
-    lines = [warning_codes([(one.name, run.summary.warnings) for one, run in runs]), *comparison.cautions[:1]]
-    lines += deviation_lines(comparison)
-    if comparison.differing:
-        lines.append(f"What differs beside the memories: {', '.join(comparison.differing)}.")
-    return [line for line in lines if line]

@@ -9,6 +9,7 @@ from longmemeval.core.text.figures import UNKNOWN, bounds, percent
 from longmemeval.judges.official_status import judge_name
 from longmemeval.judges.question_types import ABILITIES, OTHER
 from longmemeval.measures.metrics import Metrics, Score
+from longmemeval.report.tables.cells import remarks
 from longmemeval.report.tables.footnotes import footnotes
 from longmemeval.results.graded.graded_run import Evaluation
 
@@ -51,8 +52,7 @@ def ability_legend(graded: Sequence[Evaluation]) -> list[str]:
     abilities: dict[str, dict[str, list[str]]] = {}
     for place, run in enumerate(graded):
         one, judge = run.summary, run.metrics.judge
-        remarks = [word for word, so in (("control", one.control), ("reads gold", one.reads_gold)) if so]
-        what = ", ".join([f"{one.memory}, {one.model}", *remarks])
+        what = ", ".join([f"{one.memory}, {one.model}", *remarks(one)])
         lines.append(f"{letter_of(place)}: {one.run_id} ({what}; judge: {judge_name(judge)})")
         asked = abilities.setdefault(run.asked.benchmark.title, {})
         for ability, types in run.asked.types_by_ability().items():

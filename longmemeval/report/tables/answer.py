@@ -45,7 +45,7 @@ def comparison_answer(
     first, *others = made.comparison_tables(comparison, width, details=tables, pairs=pairs)
     yield first
     yield from filter(None, [*legend(letters), marks_line(comparison, letters)])
-    yield from short_notes(comparison)
+    yield from short_notes(comparison, option="--notes")
     yield from others
     if questions:
         for heading, ids in made.question_lists(comparison):

@@ -114,6 +114,15 @@ def controls_apart(summaries: Sequence[RunSummary]) -> list[int]:
     return [len(summaries) - last] if 0 < last < len(summaries) else []
 
 
+def remarks(summary: RunSummary) -> list[str]:
+    """Return what makes the figures of a run another kind of figures, in a word or two each."""
+    return [
+        *(["control"] if summary.control else []),
+        *(["reads gold"] if summary.reads_gold else []),
+        *([summary.status] if summary.status != "completed" else []),
+    ]
+
+
 def row_name(summary: RunSummary) -> str:
     """Return the name of a row: the memory, or the model of a control that has one."""
     return summary.model if summary.model in CONTROL_MODELS else summary.memory

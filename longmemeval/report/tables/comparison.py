@@ -31,7 +31,7 @@ from longmemeval.pipeline.compare.comparison import (
 )
 from longmemeval.report.published import PublishedFigure
 from longmemeval.report.tables.budgets import budget_table
-from longmemeval.report.tables.cells import controls_apart, corrected_cell, cost_text, warned
+from longmemeval.report.tables.cells import controls_apart, corrected_cell, cost_text, remarks, warned
 from longmemeval.report.tables.effort import Named, cost_table, effort_notes, latency_table
 from longmemeval.report.tables.footnotes import ORACLE_NOTE, footnotes
 from longmemeval.report.tables.memory_models import memory_model_table
@@ -85,10 +85,8 @@ def _metric(comparison: Comparison) -> str:
 def _name(run: RunFigures, called: Mapping[str, str]) -> str:
     """Return the run's id or letter, with what makes it another kind of figure below."""
     summary = run.summary
-    remarks = ["control"] if summary.control else []
-    remarks += ["reads gold"] if summary.reads_gold else []
-    remarks += [summary.status] if summary.status != "completed" else []
-    return called.get(summary.run_id, summary.run_id) + (f"\n({', '.join(remarks)})" if remarks else "")
+    said = ", ".join(remarks(summary))
+    return called.get(summary.run_id, summary.run_id) + (f"\n({said})" if said else "")
 
 
 def _runs(comparison: Comparison, names: Sequence[str]) -> Table:

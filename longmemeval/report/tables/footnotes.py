@@ -128,13 +128,21 @@ def marks_line(comparison: Comparison, called: Mapping[str, str]) -> str:
     return f"▲ ▼: significantly better or worse than the baseline, {first}; the others are {INSIDE_THE_NOISE}."
 
 
-def short_notes(comparison: Comparison) -> list[str]:
-    """Return the lines that stand under the table: codes of warnings, what speaks against the table, what differs."""
-    lines = list(filter(None, [warning_codes([(run.summary.run_id, run.summary.warnings) for run in comparison.runs])]))
+def short_notes(comparison: Comparison, names: Sequence[str] = (), *, option: str = "") -> list[str]:
+    """Return the lines that stand under the table: codes of warnings, what speaks against the table, what differs.
+
+    Args:
+        comparison: the runs.
+        names: what these are called; none: their ids.
+        option: that shows what else speaks against the table; empty: it is shown anyway.
+    """
+    names = names or [run.summary.run_id for run in comparison.runs]
+    warnings = [(name, run.summary.warnings) for name, run in zip(names, comparison.runs, strict=True)]
+    lines = list(filter(None, [warning_codes(warnings)]))
     first, *others = comparison.cautions or ("",)
     if first:
-        more = f" ({len(others)} more such {'note' if len(others) == 1 else 'notes'}: --notes)" if others else ""
-        lines.append(first + more)
+        more = f" ({len(others)} more such {'note' if len(others) == 1 else 'notes'}: {option})"
+        lines.append(first + (more if others and option else ""))
     lines += deviation_lines(comparison)
     if comparison.differing:
         lines.append(f"What differs beside the memories: {', '.join(comparison.differing)}.")

@@ -1,6 +1,7 @@
 """Graded runs, read back from their files: the input of comparisons, reports and exports."""
 
 from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -25,6 +26,7 @@ from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import RunQuestions, dataset_of
 from longmemeval.results.scores.checked import read_run, recompute_scores
 from longmemeval.results.scores.gradings import Gradings, gradings
+from longmemeval.results.scores.remembered import Remembered
 from longmemeval.results.scores.warnings import ScoreWarning, judge_warnings, question_warnings, recall_warnings
 from longmemeval.results.settings import ImportedSettings
 from longmemeval.results.totals import memory_calls
@@ -309,6 +311,7 @@ def load_graded(
     judge: str | None = None,
     dataset: str | None = None,
     look_into_prompts: bool = False,
+    remembered: Remembered | None = None,
 ) -> list[Evaluation]:
     """Read runs with their scores by one judge; each data set is opened once.
 
@@ -319,6 +322,7 @@ def load_graded(
             first.
         dataset: path or name of the data, if it has moved.
         look_into_prompts: see `RunFiles`.
+        remembered: checks and scores of files as they are now are taken from there; None: all are made anew.
 
     Raises:
         HarnessError: no such run, it is not graded (by this judge) or holds rankings, or its data set is
@@ -326,6 +330,7 @@ def load_graded(
         IntegrityError: its files have been changed since the run, or do not give the stored scores.
     """
     asked_of: dict[tuple[str, ...], RunQuestions] = {}
+    remembered = remembered or Remembered()
     graded = []
     checks = StoredChecks(where.results_dir)
     for run_id in run_ids:
@@ -338,17 +343,32 @@ def load_graded(
                 where=str(folder),
                 fix="`longmemeval retrieval --memory A --memory B` shows rankings side by side",
             )
-        chosen = _chosen_metrics(folder, read_run(files).metrics, judge)
+        remembered.of(bool, ("files", files.content_sha256), partial(_is_intact, files))
+        chosen = _chosen_metrics(folder, files.metrics, judge)
         protocol = manifest.settings.official_protocol
         key = (manifest.dataset["content_sha256"], str(protocol), *manifest.question_ids)
         if key not in asked_of:
             asked_of[key] = RunQuestions(manifest, dataset_of(manifest, dataset, where))
         asked = asked_of[key].of(manifest)
-        # The labels of other judges, and of later gradings by this one, are shown with the score.
-        scores = {one.judge.id: recompute_scores(files, asked, one, grown=one is not chosen) for one in files.metrics}
-        metrics = scores[chosen.judge.id]
+        made_of = ("scores", files.content_sha256, asked.dataset.sha256, chosen.judge.id)
+        metrics = remembered.of(Metrics, made_of, partial(_recomputed, files, asked, chosen))
         graded.append(graded_run(files, asked, metrics, where, checks))
     return [graded[place] for place in controls_last([run.summary.control for run in graded])]
+
+
+def _is_intact(files: RunFiles) -> bool:
+    """Return True.
+
+    Raises:
+        IntegrityError: as `read_run`.
+    """
+    return bool(read_run(files))
+
+
+def _recomputed(files: RunFiles, asked: RunQuestions, chosen: Metrics) -> Metrics:
+    """Return the scores of the chosen judge; the labels of others, and later gradings, are shown with it."""
+    found = {one.judge.id: recompute_scores(files, asked, one, grown=one is not chosen) for one in files.metrics}
+    return found[chosen.judge.id]
 
 
 def _chosen_metrics(folder: Path, found: Sequence[Metrics], judge: str | None) -> Metrics:

@@ -16,7 +16,8 @@ from longmemeval.report.page.summary import shown_in
 from longmemeval.view.answers import page, problem
 from longmemeval.view.choice import Choice
 from longmemeval.view.labels.people import labels_of_people
-from longmemeval.view.pages.questions import matrix_in, rows_in
+from longmemeval.view.packed import matrix_of
+from longmemeval.view.pages.questions import rows_in
 from longmemeval.view.question.gather import question_page
 from longmemeval.view.question.prompt import prompt_view
 from longmemeval.view.question.records import QuestionPage
@@ -39,8 +40,8 @@ def show(request: Request) -> Response:
         return RedirectResponse(choice.address("/question", {"q": question_id}), status_code=303)
     wanted, walked, words = selection_of(query), list[str](), ""
     if wanted != Selection():
-        matrix = matrix_in(site, choice)
-        walked = [matrix.ids[row] for row in rows_in(site, choice, wanted)]
+        matrix = site.opened.of(comparison, matrix_of)
+        walked = [matrix.ids[row] for row in rows_in(site, comparison, wanted)]
         words = wanted.words(matrix) if question_id in walked else ""
     found, runs = question_page(comparison, question_id, walked), shown_in(comparison)
     shown = _shown(query.get("shown", ""), comparison, found)

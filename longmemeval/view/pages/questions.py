@@ -2,27 +2,33 @@
 
 `show` is `differ`, `lost`, `won`, `unchanged`, `wrong`, `disagree`, `found` or `all`; the first three against the
 baseline, of the run `of` or of any. `sort` is `data`, `regression`, `disagreement` or `tokens`. `q` is looked for in
-questions, with `in=answers` in answers too. Where nothing is said, those that differ are shown. The data are under
-`/data/questions?…`, what a search finds in answers under `/data/search?q=TEXT&…`.
+questions, with `in=answers` in answers too, with `in=recalled` in the messages that were recalled too; with
+`in=pattern` it is a regular expression on questions and answers. Where nothing is said, those that differ are shown.
+The data are under `/data/questions?…`, what a search finds beyond the questions under `/data/search?q=TEXT&in=…&…`.
 """
 
-from functools import partial
+import asyncio
+from threading import Event
 
 from msgspec.structs import replace
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from longmemeval.pipeline.compare.comparable import check_comparable
-from longmemeval.results.graded.graded_run import Evaluation
+from longmemeval.pipeline.compare.comparison import Comparison
+from longmemeval.report.page.summary import patterns_of
 from longmemeval.view.answers import data, page, problem
-from longmemeval.view.choice import Choice
-from longmemeval.view.packed import Matrix, matrix_of, patterns
+from longmemeval.view.packed import matrix_of
+from longmemeval.view.search.literal import Stopped, in_answers
+from longmemeval.view.search.patterns import matching
 from longmemeval.view.selected import FILTERS, Selection, selected, selection_of
 from longmemeval.view.site import Site, site_of
 
 _FIRST = 100
 """Rows that are there without scripts."""
+_LOOK_S = 0.1
+"""Seconds between looks whether who asked is still there."""
 
 
 def show(request: Request) -> Response:
@@ -31,17 +37,18 @@ def show(request: Request) -> Response:
     choice = site.choice(request)
     if not choice.runs:
         return problem(request, 404, "No run is graded yet", "`longmemeval evaluate RUN` grades one")
-    matrix = matrix_in(site, choice)
+    comparison = site.opened.comparison(choice)
+    matrix = site.opened.of(comparison, matrix_of)
     wanted = selection_of(request.query_params, "q")
     if len(matrix.runs) > 1 and not (wanted.show or wanted.text or wanted.only or wanted.stage):
         wanted = replace(wanted, show="differ")
-    rows = rows_in(site, choice, wanted)
+    rows = rows_in(site, comparison, wanted)
     return page(
         request,
         "questions.html.j2",
         choice,
         matrix=matrix,
-        patterns=patterns(matrix),
+        patterns=patterns_of(comparison),
         wanted=wanted,
         rows=rows[:_FIRST],
         number=len(rows),
@@ -52,46 +59,54 @@ def show(request: Request) -> Response:
     )
 
 
-def matrix_in(site: Site, choice: Choice) -> Matrix:
-    """Return all questions of these runs.
+def rows_in(site: Site, comparison: Comparison, wanted: Selection) -> list[int]:
+    """Return the rows of the matrix of a comparison that an address chooses, in its order.
 
     Raises:
-        HarnessError: they cannot be opened, or are not over the same questions.
+        HarnessError: its pattern cannot be used.
     """
-    graded = site.opened.evaluations(choice)
-    check_comparable(graded)
-    return site.opened.of(graded, choice, partial(matrix_of, where=site.where), "matrix")
-
-
-def rows_in(site: Site, choice: Choice, wanted: Selection) -> list[int]:
-    """Return the rows of the matrix that an address chooses, in its order."""
-    in_answers = wanted.text and wanted.within == "answers"
-    found = _found(site.opened.evaluations(choice), wanted.text) if in_answers else ""
-    return selected(matrix_in(site, choice), wanted, found)
+    found = _found(site, comparison, wanted.text, wanted.within) if wanted.text and wanted.within else ""
+    return selected(site.opened.of(comparison, matrix_of), wanted, found)
 
 
 def questions(request: Request) -> Response:
     """Answer with all questions, packed."""
     site = site_of(request)
-    return data(matrix_in(site, site.choice(request)))
+    return data(site.opened.of(site.opened.comparison(site.choice(request)), matrix_of))
 
 
-def search(request: Request) -> Response:
-    """Answer with a string of `1` for each question in whose answers the text is, whatever its case, else `0`."""
-    site = site_of(request)
-    graded = site.opened.evaluations(site.choice(request))
-    return data({"q": request.query_params.get("q", ""), "found": _found(graded, request.query_params.get("q", ""))})
+async def search(request: Request) -> Response:
+    """Answer with a string of `1` for each question that is found, else `0`; end where nobody waits any more."""
+    gone = Event()
+    work = asyncio.ensure_future(run_in_threadpool(_search, request, gone.is_set))
+    while not (await asyncio.wait({work}, timeout=_LOOK_S))[0]:
+        if await request.is_disconnected():
+            gone.set()
+    return await work
 
 
-def _found(graded: list[Evaluation], text: str) -> str:
-    wanted = text.casefold()
-    hits = {
-        question_id
-        for run in graded
-        for question_id, answer in run.answers.items()
-        if wanted in answer.hypothesis.casefold()
-    }
-    return "".join("1" if one in hits else "0" for one in graded[0].asked.questions)
+def _search(request: Request, stopped: Stopped) -> Response:
+    site, text, place = site_of(request), request.query_params.get("q", ""), request.query_params.get("in", "answers")
+    comparison = site.opened.comparison(site.choice(request))
+    return data({"q": text, "in": place, "found": _found(site, comparison, text, place, stopped)})
+
+
+def _found(site: Site, comparison: Comparison, text: str, place: str, stopped: Stopped = lambda: False) -> str:
+    """Return `1` for each question where a text, or a pattern, is in what `place` names beside the questions."""
+    if place == "pattern":
+        hits = _by_pattern(comparison, text, stopped)
+    else:
+        hits = in_answers(comparison, text)
+        if place == "recalled":
+            hits |= site.recalled.found(comparison, text, stopped)
+    return "".join("01"[row.question_id in hits] for row in comparison.questions)
+
+
+def _by_pattern(comparison: Comparison, pattern: str, stopped: Stopped) -> set[str]:
+    asked = comparison.evaluations[0].asked.questions
+    texts = [(question_id, question.text) for question_id, question in asked.items()]
+    texts += [(name, answer.hypothesis) for run in comparison.evaluations for name, answer in run.answers.items()]
+    return {texts[place][0] for place in matching(pattern, [text for _, text in texts], stopped)}
 
 
 routes: list[BaseRoute] = [

@@ -12,6 +12,7 @@ from longmemeval.core.text.figures import UNKNOWN, bounds, count, in_dollars, in
 from longmemeval.pipeline.status.runs import RunWatch, is_unfinished
 from longmemeval.report.tables.status import progress
 from longmemeval.results.listing import DAMAGED, ListedRun, RunFilter, list_runs
+from longmemeval.results.planned import PLANNED, planned_runs
 from longmemeval.view.answers import page
 from longmemeval.view.choice import Choice, choice_of
 from longmemeval.view.site import Site, site_of
@@ -43,9 +44,9 @@ def show(request: Request) -> Response:
     """Answer with the list of runs."""
     site, query = site_of(request), request.query_params
     given = {name: query.get(name, "") for name in _FILTERS}
-    listed = list_runs(site.where.results_dir)
+    listed = [*planned_runs(site.where.results_dir), *list_runs(site.where.results_dir)]
     wanted = RunFilter(**{name: value or None for name, value in given.items()})
-    found = [one for one in list_runs(site.where.results_dir, wanted) if _has(one, query.get("q", ""))]
+    found = [one for one in listed if wanted.fits(one) and _has(one, query.get("q", ""))]
     chosen = choice_of(query, site.named)
     return page(
         request,
@@ -71,7 +72,7 @@ def _offered(listed: list[ListedRun]) -> dict[str, list[str]]:
 
 def _line(one: ListedRun, site: Site) -> RunLine:
     folder = site.where.results_dir / one.run
-    state = RunWatch(folder).look() if one.status != DAMAGED and is_unfinished(folder) else None
+    state = RunWatch(folder).look() if one.status not in (DAMAGED, PLANNED) and is_unfinished(folder) else None
     score = one.scores[0] if one.scores else None
     return RunLine(
         run=one.run,
@@ -86,7 +87,7 @@ def _line(one: ListedRun, site: Site) -> RunLine:
         judge=score.judge if score else "",
         official=bool(score and score.official),
         cost=in_dollars(one.cost_usd),
-        started=one.started_at[:16].replace("T", " "),
+        started=one.started_at[:16].replace("T", " ") or UNKNOWN,
         sweep=one.sweep or "",
         can_compare=score is not None and one.kind != "retrieval",
     )

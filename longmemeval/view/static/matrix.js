@@ -9,6 +9,7 @@ const FILTERS = [
   ["found", "f", "evidence found, answered wrong"],
 ];
 const SORTS = [["data", "order of the data"], ["regression", "regression"], ["disagreement", "disagreement"], ["tokens", "tokens"]];
+const PLACES = [["answers", "and answers"], ["recalled", "and recalled text"], ["pattern", "by a pattern (regex)"]];
 const CELLS = { 1: ["right", "✓", "right"], 0: ["wrong", "✗", "wrong"], p: ["part", "◐", "in part"], "-": ["none", "–", "not evaluated"] };
 
 let all;
@@ -38,13 +39,14 @@ addEventListener("popstate", () => batch(() => NAMES.forEach((name) => { state[n
 let timer;
 effect(() => {
   const text = state.q.value;
-  const wanted = text && state.in.value === "answers";
+  const where = state.in.value;
+  const wanted = text && where;
   clearTimeout(timer);
   inAnswers.value = null;
   if (wanted) timer = setTimeout(async () => {
     try {
-      const reply = await get(`${place.dataset.source.replace("/data/questions", "/data/search")}&q=${encodeURIComponent(text)}`, "search");
-      if (reply && reply.q === state.q.value) inAnswers.value = reply.found;
+      const reply = await get(`${place.dataset.source.replace("/data/questions", "/data/search")}&in=${where}&q=${encodeURIComponent(text)}`, "search");
+      if (reply && reply.q === state.q.value && reply.in === state.in.value) inAnswers.value = reply.found;
     } catch (error) { tell(error.message); }
   }, 150);
 });
@@ -82,13 +84,14 @@ const split = Array.from({ length: N }, (_, row) => {
 const chosen = computed(() => {
   const test = tests[shownFilter.value] ?? tests.all;
   const text = state.q.value.toLowerCase();
+  const pattern = state.in.value === "pattern";
   const type = all.type_names.indexOf(state.type.value);
   const only = runs.findIndex((run) => run.id === state.only.value);
   const stage = state.stage.value && String.fromCharCode(97 + stages.indexOf(state.stage.value));
   const rows = [];
   for (let row = 0; row < N; row++) {
     if (!test(row) || (type >= 0 && types[row] !== type)) continue;
-    if (text && !lower[row].includes(text) && !ids[row].includes(state.q.value) && inAnswers.value?.[row] !== "1") continue;
+    if (text && inAnswers.value?.[row] !== "1" && (pattern || (!lower[row].includes(text) && !ids[row].includes(state.q.value)))) continue;
     if (only >= 0 && !labels.every((one, run) => (one[row] === "1") === (run === only))) continue;
     if (stage && !chosenRuns.value.concat(0).some((run) => runs[run].stages[row] === stage)) continue;
     rows.push(row);
@@ -172,7 +175,7 @@ function Tools() {
       html`<button type="button" aria-pressed=${shownFilter.value === name} aria-keyshortcuts=${letter} onClick=${() => { state.show.value = name; }}>${words} ${counts.value[name]}</button>`)}
     </div><div class="bar">
     <label class="field">search <input id="search" type="search" value=${state.q.value} onInput=${(event) => { state.q.value = event.target.value; }} /></label>
-    <label class="field"><input type="checkbox" checked=${state.in.value === "answers"} onChange=${(event) => { state.in.value = event.target.checked ? "answers" : ""; }} /> in answers too</label>
+    <${Pick} name="in" title="in" values=${PLACES} none="questions" />
     <${Pick} name="type" title="type" values=${all.type_names.map((one) => [one, one])} none="all" />
     ${others.length > 1 && html`<${Pick} name="of" title="run" values=${others.map((at) => [runs[at].id, runs[at].name])} none="any" />`}
     ${runs.length > 1 && html`<${Pick} name="only" title="only right in" values=${runs.map((run) => [run.id, run.name])} none="–" />`}

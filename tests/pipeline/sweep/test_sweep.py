@@ -13,6 +13,7 @@ from longmemeval.pipeline.estimate.calls import CallEstimate
 from longmemeval.pipeline.sweep.sweep import SweepReport
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.results.listing import named_runs
+from longmemeval.results.planned import planned_runs
 from tests.benchmarks.locomo.test_loader import make_conversation
 from tests.benchmarks.longmemeval.test_loader import write
 from tests.pipeline.helpers import colours, folders_in, manifest
@@ -49,6 +50,18 @@ def test_everything_is_run_graded_and_compared(tmp_path: Path) -> None:
     assert len(json_lines(where.prepared_dir / "colours" / "default" / "prepare.jsonl")) == 4
 
 
+def test_what_is_yet_to_run_is_on_record(tmp_path: Path) -> None:
+    results = folders_in(tmp_path).results_dir
+    estimated(tmp_path)
+    assert planned_runs(results) == []
+    swept(tmp_path)
+    assert planned_runs(results) == []
+    shutil.rmtree(results / "s_last-k_m_direct")
+    (one,) = planned_runs(results)
+    assert (one.run, one.memory, one.model, one.questions) == ("s_last-k_m_direct", "last-k", OFFLINE, 4)
+    assert (one.status, one.sweep, one.dataset) == ("planned", "s", "colours")
+
+
 def test_runs_record_their_sweep(tmp_path: Path) -> None:
     """`s_none`, the other sweep's name, is how the ids of this sweep begin."""
     mine = swept(tmp_path).runs
@@ -72,7 +85,7 @@ def test_second_time_no_byte_changes(tmp_path: Path) -> None:
 
 def test_only_what_an_added_entry_asks_for_is_done(tmp_path: Path) -> None:
     swept(tmp_path)
-    before = tree(tmp_path / "results", without=("index.jsonl",))
+    before = tree(tmp_path / "results", without=("index.jsonl", "s_plan.json"))
     report = swept(tmp_path, memories=["bm25", "none", "last-k", "combined"], judges=[LEXICAL], repeat=2)
     assert len(report.runs) == 8
     assert report.newly_answered == 4 * 6

@@ -1,0 +1,31 @@
+"""The process that tries a pattern: reads `[pattern, texts, seconds]`, writes the places it is in, or an error."""
+
+import json
+import re
+import sys
+import warnings
+from contextlib import suppress
+
+_MEMORY = 1 << 30
+"""Bytes that it may take, where the system can hold it to that."""
+
+
+def main() -> None:
+    """Read, search, write."""
+    warnings.simplefilter("ignore")
+    pattern, texts, seconds = json.load(sys.stdin)
+    with suppress(ImportError, ValueError, OSError):
+        import resource
+
+        resource.setrlimit(resource.RLIMIT_AS, (_MEMORY, _MEMORY))
+        resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds))
+    try:
+        search = re.compile(pattern, re.IGNORECASE).search
+    except (re.error, OverflowError, RecursionError) as error:
+        json.dump(str(error), sys.stdout)
+        return
+    json.dump([place for place, text in enumerate(texts) if search(text)], sys.stdout)
+
+
+if __name__ == "__main__":
+    main()
