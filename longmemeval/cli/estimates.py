@@ -78,17 +78,20 @@ def show_run(estimate: "RunEstimate", *, runs: int = 1) -> None:
         runs: how many there would be (--repeat).
     """
     times = f", {runs} times" if runs > 1 else ""
+    does = "answer" if estimate.stages else "rank what is found for"
     out.print(
-        f"Would answer {estimate.left:,} of {count_of(estimate.questions, 'question')}{times}. Nothing was called."
+        f"Would {does} {estimate.left:,} of {count_of(estimate.questions, 'question')}{times}. Nothing was called."
     )
     if report := estimate.preparation:
         out.print(
             printable(f"First `longmemeval prepare`: {report.prepared:,} of {count_of(report.haystacks, 'haystack')}")
         )
         show_preparation(report)
-    show_stages(estimate.stages)
-    disk = UNKNOWN if estimate.disk_bytes is None else f"about {shown_bytes(estimate.disk_bytes)}"
-    print_lines([f"Disk of the run: {disk}.", *(f"Note: {note}." for note in estimate.notes)])
+    if estimate.stages:
+        show_stages(estimate.stages)
+        disk = UNKNOWN if estimate.disk_bytes is None else f"about {shown_bytes(estimate.disk_bytes)}"
+        out.print(f"Disk of the run: {disk}.")
+    print_lines(f"Note: {note}." for note in estimate.notes)
 
 
 def show_sample_size(size: "SampleSize") -> None:

@@ -51,6 +51,8 @@ class EmbedderSettings(Struct, frozen=True):
     """Seconds of failures without a success after which the endpoint counts as dead."""
     rates: RateLimits = RateLimits()
     """Requests and tokens per minute that the endpoint accepts."""
+    keyless: bool = False
+    """If set, a key may be missing: nothing is called, costs are only estimated."""
 
 
 class EmbedderKind(Struct, frozen=True):

@@ -33,6 +33,7 @@ def load_embedder(
     account: Account | None = None,
     give_up_after_s: float = GIVE_UP_AFTER_S,
     rates: RateLimits = RateLimits(),
+    keyless: bool = False,
 ) -> CachedEmbedder:
     """Return the embedder that `spec` names. Models and servers are used only once a text is missing.
 
@@ -44,6 +45,7 @@ def load_embedder(
         account: records and limits the calls of such an embedder.
         give_up_after_s: seconds of failures without a success after which its endpoint counts as dead.
         rates: requests and tokens per minute that the endpoint accepts.
+        keyless: a key may be missing, as nothing will be called.
 
     Raises:
         HarnessError: the spec is unknown, a model folder lacks files, a library is not installed, or the cache is
@@ -56,7 +58,7 @@ def load_embedder(
         raise HarnessError(f"The embedder '{name}' needs a model", where=spec, fix=f"Write it like {kind.example}")
     if spec.endswith(":"):
         raise HarnessError("Nothing follows the colon of the embedder", where=spec, fix=f"Write {spec.rstrip(':')}")
-    settings = EmbedderSettings(api_base, account, give_up_after_s, rates)
+    settings = EmbedderSettings(api_base, account, give_up_after_s, rates, keyless)
     return CachedEmbedder(kind.make(argument, settings), cache_path)
 
 

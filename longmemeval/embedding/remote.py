@@ -58,6 +58,7 @@ class RemoteEmbedder:
         account: records and limits attempts.
         give_up_after_s: seconds of failures after which no more requests are sent.
         rates: requests and tokens per minute; waiting for them is not a failure.
+        keyless: a key may be missing, as nothing will be called.
 
     Attributes:
         usage: cost of this object's calls so far; failed calls are not counted.
@@ -76,6 +77,7 @@ class RemoteEmbedder:
         account: Account | None = None,
         give_up_after_s: float = GIVE_UP_AFTER_S,
         rates: RateLimits = RateLimits(),
+        keyless: bool = False,
     ) -> None:
         from openai import OpenAI
 
@@ -86,7 +88,7 @@ class RemoteEmbedder:
             raise HarnessError(f"The address of the embedding endpoint {fault.what}", where=self.spec, fix=fault.fix)
         address = split_address(base) if base else None
         self._key = os.environ.get("OPENAI_API_KEY", "").strip()
-        if not (self._key or base):
+        if not (self._key or base or keyless):
             raise FatalModelError(
                 "There is no key for the embedding endpoint",
                 where=self.spec,
@@ -334,6 +336,7 @@ def _remote(model: str, settings: EmbedderSettings) -> RemoteEmbedder:
         account=settings.account,
         give_up_after_s=settings.give_up_after_s,
         rates=settings.rates,
+        keyless=settings.keyless,
     )
 
 

@@ -7,7 +7,8 @@ from msgspec import Struct
 from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.records import Gold
 
-ABILITIES = ("fact-recall", "multi-hop", "temporal", "inference", "preference", "knowledge-update", "abstention")
+ABSTENTION = "abstention"
+ABILITIES = ("fact-recall", "multi-hop", "temporal", "inference", "preference", "knowledge-update", ABSTENTION)
 """The vocabulary of abilities that all benchmarks share, in the order of tables."""
 OTHER = "other"
 
@@ -58,7 +59,7 @@ class QuestionTypes(Struct, frozen=True):
         An unanswerable question asks for abstention, whatever its type.
         """
         if gold.abstention:
-            return "abstention"
+            return ABSTENTION
         if gold.question_type in self.multi_hop_by_evidence and gold.facets.get("evidence", 1) > 1:
             return "multi-hop"
         return self.abilities.get(gold.question_type, OTHER)

@@ -15,19 +15,21 @@ from longmemeval.core.defaults import CONCURRENCY
 from longmemeval.core.files import safe_name, sha256_bytes
 from longmemeval.core.secrets.redaction import public_url
 from longmemeval.errors import HarnessError
+from longmemeval.judges.question_types import ABSTENTION
 from longmemeval.llm.costs.spending import SPENDING, spent_in
 from longmemeval.llm.options import ModelOptions, SpendingLimit
+from longmemeval.measures.aggregate import Mean
 from longmemeval.pipeline.claims.catalogue import Claim, claim_named
 from longmemeval.pipeline.claims.schema import ClaimSettings
 from longmemeval.pipeline.claims.state import place_of, state_of
-from longmemeval.pipeline.claims.verdict import ClaimVerdict, Measured, verdict_on
+from longmemeval.pipeline.claims.verdict import ClaimVerdict, Measured, verdict_on, verdicts_on_groups
 from longmemeval.pipeline.evaluate.evaluate import evaluate
 from longmemeval.pipeline.evaluate.options import EvaluateOptions
 from longmemeval.pipeline.objects.data import Data
 from longmemeval.pipeline.objects.memory import Memory
 from longmemeval.pipeline.objects.running import PREPARED_FOR, run
 from longmemeval.pipeline.prepare.options import PrepareOptions
-from longmemeval.pipeline.prepare.prepare import prepare
+from longmemeval.pipeline.prepare.prepare import PrepareReport, prepare
 from longmemeval.pipeline.retrieval.options import RetrievalOptions
 from longmemeval.pipeline.retrieval.retrieve import retrieve
 from longmemeval.pipeline.run.estimate import RunEstimate, estimate_run
@@ -60,6 +62,18 @@ class Attempt(Struct, frozen=True):
     """Where the attempt differs from what the source did, a line each."""
     assumed: tuple[str, ...]
     """What the source leaves open, and what was taken, a line each."""
+    groups: dict[str, ClaimVerdict] = {}
+    """By group of questions, where the source has figures for them; all of them hold together."""
+    not_measured: tuple[str, ...] = ()
+    """Groups that the source has a figure for and no question here is of."""
+
+
+class _Found(Struct, frozen=True):
+    """What was measured."""
+
+    run: str
+    whole: Measured
+    groups: dict[str, Measured]
 
 
 class ClaimTrial:
@@ -96,22 +110,22 @@ class ClaimTrial:
         self.memory = Memory(self.settings.memory, **self.settings.parameters)
 
     def estimate(self) -> RunEstimate:
-        """Estimate what trying the claim costs; nothing is called or written.
-
-        Raises:
-            HarnessError: no model answers, so that there is nothing to pay.
-        """
-        if self.settings.measure:
-            raise HarnessError("A claim about what is found calls no answering model", where=self.claim.id)
-        return estimate_run(
-            self.data.dataset,
-            self.memory.configuration,
-            self.settings.model,
-            selection=self.data.selection,
-            options=self._run_options(),
-            where=self.where,
-            judge=self.settings.judge or None,
-        )
+        """Estimate what trying the claim costs; nothing is called or written. Rankings have no stage of answers."""
+        making = self._prepare_options()
+        if not self.settings.measure:
+            return estimate_run(
+                self.data.dataset,
+                self.memory.configuration,
+                self.settings.model,
+                selection=self.data.selection,
+                options=self._run_options(),
+                where=self.where,
+                judge=self.settings.judge or None,
+                prepare_options=making,
+            )
+        count, notes = len(self.data), ("nothing is answered or graded: the claim is about what is found",)
+        ranked = RunEstimate(questions=count, left=count, stages=(), replies="", disk_bytes=None, notes=notes)
+        return structs.replace(ranked, preparation=None if self._own_corpus else self._prepare(making, dry_run=True))
 
     def attempt(
         self,
@@ -130,15 +144,15 @@ class ClaimTrial:
         Raises:
             HarnessError: as of `run`, `evaluate` and `retrieve`.
         """
-        made, measured = (
-            self._ranked(max_cost, tell) if self.settings.measure else self._answered(max_cost, concurrency, tell)
-        )
+        found = self._ranked(max_cost, tell) if self.settings.measure else self._answered(max_cost, concurrency, tell)
         return Attempt(
             claim=self.claim.id,
-            run=made,
-            verdict=verdict_on(self.claim, measured),
-            deviations=(*self._differences(measured.n), *self.claim.deviations),
+            run=found.run,
+            verdict=verdict_on(self.claim, found.whole),
+            deviations=(*self._differences(found.whole.n), *self.claim.deviations),
             assumed=tuple(f"{what}: {taken}" for what, taken in self.claim.assumed.items()),
+            groups=verdicts_on_groups(self.claim, found.whole, found.groups),
+            not_measured=tuple(name for name in self.claim.by_group if name not in found.groups),
         )
 
     def _chosen(self, settings: ClaimSettings) -> Data:
@@ -153,9 +167,7 @@ class ClaimTrial:
         count = self._changes.sample
         return data if count is None else data.sample(count, seed=self._changes.seed)
 
-    def _answered(
-        self, max_cost: float | None, concurrency: int, tell: Callable[[str], None] | None
-    ) -> tuple[str, Measured]:
+    def _answered(self, max_cost: float | None, concurrency: int, tell: Callable[[str], None] | None) -> _Found:
         done = run(
             self.data,
             self.memory,
@@ -178,32 +190,25 @@ class ClaimTrial:
             ),
             where=self.where,
         )
-        return done.id, Measured(graded.score, graded.interval, graded.metrics.overall.n)
+        scores = {**graded.by_type, **({ABSTENTION: graded.metrics.abstention} if graded.metrics.abstention else {})}
+        groups = {name: Measured(one.accuracy, one.interval, one.n) for name, one in scores.items()}
+        return _Found(done.id, Measured(graded.score, graded.interval, graded.metrics.overall.n), groups)
 
-    def _ranked(self, max_cost: float | None, tell: Callable[[str], None] | None) -> tuple[str, Measured]:
-        settings, dataset = self.settings, self.data.dataset
-        official = benchmark_of(dataset).official_retrieval if settings.protocol == "official" else None
-        making = self._prepare_options()
+    def _ranked(self, max_cost: float | None, tell: Callable[[str], None] | None) -> _Found:
+        settings, making = self.settings, self._prepare_options()
         limit = None if max_cost is None else SpendingLimit(max_cost)
-        own_corpus = isinstance(official, OfficialRanking)
-        if not own_corpus:
-            prepare(
-                dataset,
-                [self.memory.configuration],
-                selection=self.data.selection,
-                options=making.replaced(spending=limit),
-                where=self.where,
-            )
+        if not self._own_corpus:
+            self._prepare(making, spending=limit)
         report = retrieve(
-            dataset,
+            self.data.dataset,
             [self.memory.configuration],
             selection=self.data.selection,
             options=RetrievalOptions(
                 protocol=settings.protocol,
                 granularity=settings.granularity,
-                measures=() if official else (settings.measure,),
+                measures=() if settings.protocol == "official" else (settings.measure,),
                 prepared=making.name,
-                embedder=making.embedder if own_corpus else None,
+                embedder=making.embedder if self._own_corpus else None,
                 run_id=self._run_id(),
                 model_options=self._reached,
                 spending=limit,
@@ -211,13 +216,30 @@ class ClaimTrial:
             ),
             where=self.where,
         )
-        means = [one.measures[settings.measure] for one in report.runs[0].results if settings.measure in one.measures]
+        made, name = report.runs[0], settings.measure
+        results = [one for one in made.results if name in one.measures]
         # An official protocol may score over several denominators: that of the claim, if it is among them.
-        means.sort(key=lambda one: one.n + one.undefined != self.claim.n)
-        if not means or means[0].mean is None:
-            raise HarnessError(f"The rankings have no {settings.measure}", where=report.runs[0].run_id)
-        found = means[0]
-        return report.runs[0].run_id, Measured(found.mean or 0.0, found.interval or (0.0, 1.0), found.n)
+        results.sort(key=lambda one: one.measures[name].n + one.measures[name].undefined != self.claim.n)
+        whole = _measured(results[0].measures[name]) if results else None
+        if whole is None:
+            raise HarnessError(f"The rankings have no {name}", where=made.run_id)
+        groups = {group: found for group, means in results[0].by_type.items() if (found := _measured(means[name]))}
+        return _Found(made.run_id, whole, groups)
+
+    @property
+    def _own_corpus(self) -> bool:
+        """Whether an official protocol ranks texts of its own, for which nothing is prepared."""
+        official = benchmark_of(self.data.dataset).official_retrieval
+        return self.settings.protocol == "official" and isinstance(official, OfficialRanking)
+
+    def _prepare(self, making: PrepareOptions, **changes: object) -> PrepareReport:
+        return prepare(
+            self.data.dataset,
+            [self.memory.configuration],
+            selection=self.data.selection,
+            options=making.replaced(**changes),
+            where=self.where,
+        )
 
     def _run_id(self) -> str:
         """Return the id of the rankings: readable, with a hash of all that decides them; measures share a run."""
@@ -258,6 +280,10 @@ class ClaimTrial:
         if known and self.data.name not in known:
             claimed, here = claimed | {"data": " or ".join(known)}, here | {"data": self.data.name}
         return differences(claimed, here, template="claimed {old}, here {new}")
+
+
+def _measured(found: Mean) -> Measured | None:
+    return None if found.mean is None else Measured(found.mean, found.interval or (0.0, 1.0), found.n)
 
 
 def _decisive(settings: ClaimSettings, n: int | None, address: str | None) -> dict[str, Any]:

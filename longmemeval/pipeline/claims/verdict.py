@@ -1,5 +1,6 @@
 """What trying a claim says of it, in words: consistent, not reproduced, or too few questions to tell."""
 
+from collections.abc import Mapping
 from statistics import NormalDist
 from typing import Literal
 
@@ -7,8 +8,8 @@ from msgspec import Struct
 
 from longmemeval.core.text.figures import bounds, count_of, in_percent, percent, signed_bounds
 from longmemeval.pipeline.claims.catalogue import Claim
-from longmemeval.statistics.intervals import shifted_interval
-from longmemeval.statistics.power import questions_to_tell
+from longmemeval.statistics.intervals import joint_interval, shifted_interval
+from longmemeval.statistics.power import ALPHA, questions_to_tell
 from longmemeval.statistics.spread import wilson_interval
 
 TELLING = 0.1
@@ -60,14 +61,41 @@ def verdict_on(claim: Claim, measured: Measured) -> ClaimVerdict:
     a difference of `TELLING` with 80 % power (`questions_to_tell`, from the width of the interval measured here).
     `consistent`: otherwise, and where as many questions give the same figure to a tenth of a percent.
     """
-    value = claim.value or 0.0
-    others = claim.n is not None and claim.n != measured.n
-    own = wilson_interval(round(value * claim.n), claim.n) if others and claim.n else None
-    low, high = shifted_interval(measured.value, measured.interval, value, own)
+    return _verdict(claim.value or 0.0, claim.n, measured)
+
+
+def verdicts_on_groups(claim: Claim, whole: Measured, groups: Mapping[str, Measured]) -> dict[str, ClaimVerdict]:
+    """Return the verdict on each group that the claim gives a figure for and that was measured.
+
+    As of `verdict_on`, with intervals and needed questions by which all groups hold together (`joint_interval`). The
+    claim's questions are taken to fall into groups as those here do.
+    """
+    named = [name for name in claim.by_group if name in groups]
+    return {
+        name: _verdict(
+            claim.by_group[name],
+            round(claim.n * groups[name].n / whole.n) if claim.n else None,
+            groups[name],
+            together=len(named),
+        )
+        for name in named
+    }
+
+
+def _verdict(value: float, n: int | None, measured: Measured, *, together: int = 1) -> ClaimVerdict:
+    others = n is not None and n != measured.n
+    own = wilson_interval(round(value * n), n) if others and n else None
+    low, high = shifted_interval(
+        measured.value,
+        joint_interval(measured.value, measured.interval, together),
+        value,
+        joint_interval(value, own, together) if own else None,
+    )
     width = (measured.interval[1] - measured.interval[0]) / 2
-    needed = _needed(measured.n * (width / _Z) ** 2, (own[1] - own[0]) / 2 / _Z if own else 0.0, claim.n)
+    error = (own[1] - own[0]) / 2 / _Z if own else 0.0
+    needed = _needed(measured.n * (width / _Z) ** 2, error, n, ALPHA / together)
     difference = measured.value - value
-    same = abs(difference) <= _ROUNDED and claim.n == measured.n
+    same = abs(difference) <= _ROUNDED and n == measured.n
     finding: ClaimFinding = "consistent"
     if not same and not low <= 0 <= high:
         finding = "not reproduced"
@@ -77,7 +105,7 @@ def verdict_on(claim: Claim, measured: Measured) -> ClaimVerdict:
         finding=finding,
         text=_text(finding, difference, (low, high), measured.n, needed, same=same),
         claimed=value,
-        claimed_n=claim.n,
+        claimed_n=n,
         measured=measured,
         difference=difference,
         interval=(low, high),
@@ -95,10 +123,10 @@ def figures(verdict: ClaimVerdict) -> str:
     )
 
 
-def _needed(variance: float, error: float, n: int | None) -> int | None:
+def _needed(variance: float, error: float, n: int | None, alpha: float) -> int | None:
     """Return how many questions would tell: those of the claim, whose luck is shared, where no other number does."""
-    needed = questions_to_tell(TELLING, variance, other_error=error)
-    alone = questions_to_tell(TELLING, variance)
+    needed = questions_to_tell(TELLING, variance, other_error=error, alpha=alpha)
+    alone = questions_to_tell(TELLING, variance, alpha=alpha)
     if n and alone and alone <= n and (needed is None or needed > n):
         return n
     return needed

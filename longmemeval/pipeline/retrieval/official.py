@@ -13,6 +13,7 @@ from longmemeval.measures.rankings import Granularity, Ranking
 from longmemeval.memory.configuration import MemoryConfiguration
 from longmemeval.pipeline.prepare.access import PreparedFixtures
 from longmemeval.pipeline.progress import progress
+from longmemeval.pipeline.retrieval.options import RetrievalOptions
 from longmemeval.pipeline.retrieval.ranking_run import RetrievalJob, RetrievalRun, ranking_run
 from longmemeval.results.settings import retrieval_settings
 
@@ -22,11 +23,7 @@ def plan_official(
     protocol: OfficialRanking,
     configuration: MemoryConfiguration,
     run_id: str,
-    *,
-    embedder: str | None,
-    log: Path | None,
-    prepared: str = "default",
-    expansion_cache: Path | None = None,
+    options: RetrievalOptions,
 ) -> Callable[[], RetrievalRun]:
     """Check that the protocol can be followed, and return the function that follows it.
 
@@ -35,18 +32,24 @@ def plan_official(
         protocol: the benchmark's.
         configuration: the memory that names the retriever.
         run_id: of its run.
-        embedder: spec of the embedder for a dense retriever; None: the default of `prepare`.
-        log: the file for the official log; None: no log.
-        prepared: the preparation with the parts that the protocol needs.
-        expansion_cache: a file in the official format to read expansions from instead.
+        options: embedder of a dense retriever and how it is reached, the file for the official log, the preparation
+            with the parts that the protocol needs, or a file in the official format to read expansions from instead.
 
     Raises:
         HarnessError: the protocol cannot be followed with this data, memory or preparation.
     """
+    reached, prepared, log = options.model_options, options.prepared, options.log
 
     def load() -> Embedder:
         cache = job.where.cache_dir / "embeddings.sqlite"
-        return load_embedder(embedder or DEFAULT_EMBEDDER, cache_path=cache, account=job.account(run_id))
+        return load_embedder(
+            options.embedder or DEFAULT_EMBEDDER,
+            cache_path=cache,
+            api_base=reached.api_base,
+            account=job.account(run_id),
+            give_up_after_s=reached.give_up_after_s,
+            rates=reached.rates,
+        )
 
     ranker = protocol.ranker(
         RankingRequest(
@@ -57,7 +60,7 @@ def plan_official(
             embedder=load,
             fixtures=lambda reader: PreparedFixtures(job.dataset, prepared, job.where, reader),
             prepared=prepared,
-            expansion_cache=expansion_cache,
+            expansion_cache=options.expansion_cache,
         )
     )
     settings = retrieval_settings(

@@ -112,19 +112,7 @@ def _from_fixtures(
 def _official(
     job: RetrievalJob, protocol: OfficialRanking, memories: _Named, options: RetrievalOptions
 ) -> tuple[RetrievalRun, ...]:
-    plans = [
-        plan_official(
-            job,
-            protocol,
-            configuration,
-            run_id,
-            embedder=options.embedder,
-            log=options.log,
-            prepared=options.prepared,
-            expansion_cache=options.expansion_cache,
-        )
-        for configuration, run_id in memories
-    ]
+    plans = [plan_official(job, protocol, configuration, run_id, options) for configuration, run_id in memories]
     return tuple(execute() for execute in plans)
 
 

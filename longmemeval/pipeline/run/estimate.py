@@ -103,11 +103,13 @@ def estimate_run(
     options: RunOptions,
     where: Folders,
     judge: str | None = None,
+    prepare_options: PrepareOptions | None = None,
 ) -> RunEstimate:
     """Estimate `run` and a judge after it; arguments as there. Nothing is called or written.
 
     Args:
         judge: its spec; None: the benchmark's own.
+        prepare_options: how what is missing would be prepared; None: as by default.
 
     Raises:
         HarnessError: anything that `run` would refuse before it reads fixtures.
@@ -124,7 +126,7 @@ def estimate_run(
         check_batches(model)
     stages = run_stages(setup, RunQuestions(manifest, dataset), answers, [_judge(setup, files, judge)])
     answering = next(one for one in stages if one.name == ANSWERS)
-    preparation, notes = _preparation(setup, chosen, selection)
+    preparation, notes = _preparation(setup, chosen, selection, prepare_options)
     left = sum(question.question_id not in answers for question in chosen)
     return RunEstimate(
         questions=len(chosen),
@@ -159,22 +161,23 @@ def _disk(answering: StageEstimate, left: int, options: RunOptions) -> float | N
 
 
 def _preparation(
-    setup: RunSetup, chosen: Sequence[Question], selection: Selection
+    setup: RunSetup, chosen: Sequence[Question], selection: Selection, making: PrepareOptions | None
 ) -> tuple[PrepareReport | None, tuple[str, ...]]:
     """Return the dry run of `prepare` if fixtures are missing, and its notes."""
     options = setup.options
     try:
         setup.fixtures.hashes(chosen)
     except FixtureError:
-        given: dict[str, Any] = {"name": options.prepared, "dry_run": True, "api_base": options.model_options.api_base}
+        given: dict[str, Any] = {"name": options.prepared, "api_base": options.model_options.api_base}
         if options.embedder:
             given["embedder"] = options.embedder
+        making = making or PrepareOptions(**given)
         try:
             report = prepare(
                 setup.dataset,
                 [setup.configuration],
                 selection=selection,
-                options=PrepareOptions(**given),
+                options=making.replaced(dry_run=True),
                 where=setup.where,
             )
         except HarnessError as error:

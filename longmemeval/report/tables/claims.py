@@ -1,18 +1,19 @@
 """Published figures as claims: the list, one claim line by line, and the document of `--json`."""
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from typing import Any, get_args
 
 import msgspec
 
 from longmemeval.core.tables.table import Column, Table, tabulate
-from longmemeval.core.text.figures import UNKNOWN, count, count_of, in_dollars, in_percent, percent, span
+from longmemeval.core.text.figures import UNKNOWN, bounds, count, count_of, in_dollars, in_percent, percent, span
 from longmemeval.pipeline.claims.attempt import Attempt
 from longmemeval.pipeline.claims.catalogue import Claim
 from longmemeval.pipeline.claims.cost import answering_cost
 from longmemeval.pipeline.claims.schema import ClaimSettings
 from longmemeval.pipeline.claims.state import State
-from longmemeval.pipeline.claims.verdict import figures
+from longmemeval.pipeline.claims.verdict import ClaimFinding, ClaimVerdict, figures
 
 _Row = tuple[Claim, State]
 _UNSHOWN = ("get", "prompt_tokens")
@@ -58,14 +59,32 @@ def claim_lines(claim: Claim, state: State) -> Iterator[str | Table]:
     yield from (f"  {need.fix}." for need in state.needs)
 
 
-def attempt_lines(done: Attempt) -> Iterator[str]:
-    """Yield what comes of trying a claim, the verdict first, then every deviation."""
+def attempt_lines(done: Attempt) -> Iterator[str | Table]:
+    """Yield what comes of trying a claim, the verdict first, then those on its groups, then every deviation."""
     text = done.verdict.text
     yield f"{text[0].upper()}{text[1:]}."
     yield figures(done.verdict)
+    if done.groups:
+        number, found = len(done.groups), Counter(one.finding for one in done.groups.values())
+        told = ", ".join(f"{found[finding]:,} {finding}" for finding in get_args(ClaimFinding) if found[finding])
+        corrected = f" (corrected for {number} comparisons)" if number > 1 else ""
+        yield f"Of {count_of(number, 'group')} of questions: {told}{corrected}."
+        yield _groups(done.groups)
+    yield from (f"Not measured: {name}, as no question here is of it." for name in done.not_measured)
     yield from (f"Deviates: {line}." for line in done.deviations)
     yield from (f"Assumed: {line}." for line in done.assumed)
     yield f"Run: {done.run}."
+
+
+def _groups(groups: Mapping[str, ClaimVerdict]) -> Table:
+    columns: list[Column[tuple[str, ClaimVerdict]]] = [
+        Column("group", lambda row: row[0], "text"),
+        Column("claimed", lambda row: in_percent(row[1].claimed)),
+        Column("measured", lambda row: f"{in_percent(row[1].measured.value)} {bounds(row[1].measured.interval)}"),
+        Column("n", lambda row: row[1].measured.n),
+        Column("verdict", lambda row: row[1].text, "prose"),
+    ]
+    return tabulate("", columns, groups.items())
 
 
 def claimed(claim: Claim) -> str:

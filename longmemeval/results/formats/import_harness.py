@@ -4,7 +4,7 @@ Answers and labels are taken over as they are. Of recalls, prompts, costs and ti
 say so. A question that the file leaves out counts as not evaluated, as everywhere.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 
 import msgspec
@@ -25,6 +25,7 @@ from longmemeval.results.scores.checked import write_metrics
 from longmemeval.results.settings import HypothesesSettings, ImportedSettings, MemorySettings, ModelSettings
 from longmemeval.settings import Folders, folders
 
+_ASKED_TWICE = "The data set asks every question of this file more than once, and no id says which is meant"
 _UNNAMED = "unnamed model"
 """The judge of a file that does not name its model."""
 
@@ -39,7 +40,9 @@ class HarnessImport(Struct, frozen=True):
     claimed: float | None
     """The score that the file itself gives, between 0 and 1, over the questions that it has."""
     unknown: tuple[str, ...]
-    """Ids in the file whose question is not in the data set, or is there more than once."""
+    """Ids in the file whose question is not in the data set."""
+    ambiguous: tuple[str, ...]
+    """Ids in the file whose question the data set asks more than once, and that do not say which is meant."""
     missing: tuple[str, ...]
     """Questions of the data set that the file does not answer: they count as not evaluated."""
     unlabelled: tuple[str, ...]
@@ -75,20 +78,18 @@ def import_harness(
     """
     where = where or folders()
     results = read_results(file, format, cutoff=cutoff)
-    placed, strangers = _placed(results.answers, dataset.questions())
+    placed, strangers, ambiguous = _placed(results.answers, dataset.questions())
     if not placed:
-        raise HarnessError(
-            f"No question of this file is in the data set '{dataset.name}' (first: '{strangers[0]}')",
-            where=str(file),
-            fix="Name the data set of the file with --dataset",
-        )
+        what = f"No question of this file is in the data set '{dataset.name}'" if strangers else _ASKED_TWICE
+        first, fix = (*strangers, *ambiguous)[0], "Name the data set of the file with --dataset"
+        raise HarnessError(f"{what} (first: '{first}')", where=str(file), fix=fix)
     _check_once(placed, file)
     lines = [HypothesisLine(name, answer.hypothesis) for name, answer in placed]
     memory = MemorySettings(results.memory, format, {}) if results.memory else None
     digest = sha256_file(file)
     settings = ImportedSettings(
         hypotheses=HypothesesSettings(file.name, digest, format),
-        unknown_questions=tuple(strangers),
+        unknown_questions=(*strangers, *ambiguous),
         memory=memory,
         model=ModelSettings(results.model) if results.model else None,
     )
@@ -109,7 +110,8 @@ def import_harness(
         memory=results.memory,
         model=results.model,
         claimed=results.claimed,
-        unknown=adopted.unknown,
+        unknown=tuple(strangers),
+        ambiguous=tuple(ambiguous),
         missing=adopted.missing,
         unlabelled=tuple(one.question_id for one in judgements if one.label is None),
         metrics=write_metrics(where.results_dir, files, RunQuestions(files.manifest, dataset), judge),
@@ -118,21 +120,26 @@ def import_harness(
 
 def _placed(
     answers: Iterable[HarnessAnswer], questions: Iterable[Question]
-) -> tuple[list[tuple[str, HarnessAnswer]], list[str]]:
-    """Return the answers with the ids of their questions in the data set, and the file's ids of the others."""
-    by_text: dict[str, list[Question]] = {}
-    texts: dict[str, str] = {}
+) -> tuple[list[tuple[str, HarnessAnswer]], list[str], list[str]]:
+    """Return the answers with the ids of their questions in the data set, and the file's ids of the others.
+
+    Of these first those whose question is not in the data set, then those that could be one of several.
+    """
+    by_text: dict[str, list[str]] = {}
     for question in questions:
-        texts[question.question_id] = text = _same(question.text)
-        by_text.setdefault(text, []).append(question)
-    placed, strangers = [], []
+        by_text.setdefault(_same(question.text), []).append(question.question_id)
+    placed, strangers, ambiguous = [], [], []
     for answer in answers:
-        name = _question_of(answer, texts, by_text)
-        if name is None:
-            strangers.append(answer.question_id)
+        fitting = by_text.get(_same(answer.question), [])
+        if len(fitting) > 1:
+            # A text that is asked more than once: harnesses number alike, and join the parts of an id by other signs.
+            alike = [name for name in fitting if _letters(name) == _letters(answer.question_id)]
+            fitting = [answer.question_id] if answer.question_id in fitting else alike or fitting
+        if len(fitting) == 1:
+            placed.append((fitting[0], answer))
         else:
-            placed.append((name, answer))
-    return placed, strangers
+            (ambiguous if fitting else strangers).append(answer.question_id)
+    return placed, strangers, ambiguous
 
 
 def _check_once(placed: Iterable[tuple[str, HarnessAnswer]], file: Path) -> None:
@@ -145,17 +152,6 @@ def _check_once(placed: Iterable[tuple[str, HarnessAnswer]], file: Path) -> None
                 where=str(file),
                 fix="Keep the first attempt only: it is the one that counts",
             )
-
-
-def _question_of(answer: HarnessAnswer, texts: Mapping[str, str], by_text: Mapping[str, list[Question]]) -> str | None:
-    text = _same(answer.question)
-    if texts.get(answer.question_id) == text:
-        return answer.question_id
-    fitting = by_text.get(text, [])
-    if len(fitting) > 1:
-        # A text that is asked more than once: harnesses number alike, and join the parts of an id by other signs.
-        fitting = [one for one in fitting if _letters(one.question_id) == _letters(answer.question_id)]
-    return fitting[0].question_id if len(fitting) == 1 else None
 
 
 def _letters(identifier: str) -> str:

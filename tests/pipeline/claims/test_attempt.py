@@ -1,18 +1,19 @@
-"""Trying claims: offline, over HTTP with a kill between, about rankings; deviations, and what is refused."""
+"""Trying claims offline: of answers, rankings and groups; deviations, and what is refused."""
 
 import json
-import signal
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from longmemeval.errors import HarnessError
 from longmemeval.pipeline.claims.attempt import Changes, ClaimTrial, try_claim
 from longmemeval.pipeline.claims.catalogue import Claim, claims_of
+from longmemeval.report.tables.claims import attempt_lines
 from tests.pipeline.claims.test_catalogue import ROW, write
-from tests.pipeline.helpers import answers, folders_in, lines_in, start, stop_when
-from tests.server import ModelServer
+from tests.pipeline.helpers import folders_in
 from tests.support import longmemeval
 
 SETTINGS = {"dataset": "sample", "memory": "bm25", "model": "offline/extractive", "judge": "offline/lexical"}
@@ -74,8 +75,29 @@ def test_a_claim_about_what_is_found_needs_no_model(tmp_path: Path) -> None:
     first = trial.attempt()
     assert first.verdict.measured.value > 0.5
     assert trial.attempt() == first
-    with pytest.raises(HarnessError, match="calls no answering model"):
-        trial.estimate()
+
+
+@pytest.mark.parametrize("of_rankings", [False, True])
+def test_groups_have_verdicts_of_their_own(of_rankings: bool, tmp_path: Path) -> None:
+    """The whole first; a planted wrong group is found, one that nobody asks is named."""
+    rankings: dict[str, Any] = {"measure": "recall_any@5", "granularity": "session", "model": "", "judge": ""}
+    groups = {"multi-session": 0.0, "temporal-reasoning": 0.5, "abstention": 0.5, "sports": 0.5}
+    where = folders_in(tmp_path)
+    tried = try_claim(
+        structs.replace(planted(tmp_path, 0.1, **(rankings if of_rankings else {})), by_group=groups), where=where
+    )
+    measured = {"multi-session", "temporal-reasoning"} if of_rankings else {*groups} - {"sports"}
+    assert tried.groups.keys() == measured
+    assert set(tried.not_measured) == {*groups} - measured
+    wrong = tried.groups["multi-session"]
+    assert (wrong.finding, wrong.claimed) == ("not reproduced", 0.0)
+    assert sum(one.measured.n for name, one in tried.groups.items() if name != "abstention") < tried.verdict.measured.n
+    lines = [line for line in attempt_lines(tried) if isinstance(line, str)]
+    assert lines[0].startswith("Not reproduced: ")
+    assert re.fullmatch(
+        rf"Of {len(measured)} groups of questions: .*[12] not reproduced.* \(corrected .*\)\.", lines[2]
+    )
+    assert "Not measured: sports, as no question here is of it." in lines
 
 
 def test_what_cannot_be_tried_says_why(tmp_path: Path) -> None:
@@ -84,35 +106,6 @@ def test_what_cannot_be_tried_says_why(tmp_path: Path) -> None:
         try_claim(claim, where=folders_in(tmp_path))
     with pytest.raises(HarnessError, match="no question type 'singlehop'"):
         ClaimTrial(planted(tmp_path, 0.5, types=["singlehop"]), Changes(), where=folders_in(tmp_path))
-
-
-def test_over_http_killed_and_resumed(tmp_path: Path) -> None:
-    """A provider that is not real: the claim's model and judge, each question asked once over both starts."""
-    settings = SETTINGS | {"model": "openai/gpt-4o-mini", "judge": "lenient@openai/gpt-4o-mini"}
-    path = write(tmp_path, benchmark="longmemeval", settings=settings, rows=[ROW | {"value": 0.99}], n=30)
-
-    def reply(body: dict[str, Any]) -> str:
-        return '{"label": "WRONG"} no' if "generous" in json.dumps(body) else "A blue one."
-
-    with ModelServer(reply) as server:
-        arguments = ("claims", "try", f"{path}/one", "--sample", "30", "--api-base", server.url, "--concurrency", "1")
-        results = tmp_path / "results"
-
-        def half() -> bool:
-            return any(lines_in(file) >= 10 for file in results.glob("*/answers.jsonl"))
-
-        stop_when(start(*arguments, cwd=tmp_path, OPENAI_API_KEY="sk-none"), half, signal.SIGKILL)
-        (run,) = [folder.name for folder in results.iterdir() if (folder / "run.json").exists()]
-        kept = answers(folders_in(tmp_path), run)
-        told = longmemeval(*arguments, "--json", cwd=tmp_path, OPENAI_API_KEY="sk-none").stdout
-        # One reply may have been on its way when the process died.
-        assert len(server.chat_requests) <= 2 * 30 + 1
-    done = json.loads(told)
-    assert answers(folders_in(tmp_path), run)[: len(kept)] == kept
-    assert done["run"] == run
-    assert done["verdict"]["measured"]["n"] == 30
-    assert done["verdict"]["finding"] == "not reproduced"
-    assert f"models served at: claimed their providers, here {server.url}" in done["deviations"]
 
 
 def test_the_command_says_the_verdict_first(tmp_path: Path) -> None:

@@ -7,6 +7,7 @@ import pytest
 import yaml
 
 from longmemeval.benchmarks.catalogue import catalogue
+from longmemeval.benchmarks.specs import BENCHMARK_SPECS
 from longmemeval.errors import DataError, HarnessError
 from longmemeval.memory.configuration import configuration_of
 from longmemeval.memory.definition import MEMORIES
@@ -36,6 +37,7 @@ def test_the_settings_of_a_claim_are_settings_of_this_harness(claim: Claim) -> N
     ReadingOptions(**settings.reading)
     MEMORIES.get(settings.memory).parameters.model_validate(settings.parameters)
     assert settings.measure or settings.model
+    assert claim.by_group.keys() <= {*BENCHMARK_SPECS.get(claim.benchmark).types.order, "abstention"}
 
 
 def test_a_claim_is_found_by_a_part_of_its_id() -> None:

@@ -6,8 +6,8 @@ import pytest
 from msgspec import structs
 
 from longmemeval.pipeline.claims.catalogue import Claim, claims_of
-from longmemeval.pipeline.claims.verdict import Measured, figures, verdict_on
-from longmemeval.statistics.intervals import shifted_interval
+from longmemeval.pipeline.claims.verdict import Measured, figures, verdict_on, verdicts_on_groups
+from longmemeval.statistics.intervals import joint_interval, shifted_interval
 from longmemeval.statistics.power import questions_to_tell
 from longmemeval.statistics.spread import wilson_interval
 from tests.pipeline.claims.test_catalogue import write
@@ -83,3 +83,45 @@ def test_other_questions_add_the_error_of_the_claim(claim: Claim) -> None:
     assert other[0] < same[0]
     assert same[1] < other[1]
     assert verdict_on(structs.replace(claim, n=None), measured(416, 500)).interval == same
+
+
+def grouped(claim: Claim, **figures: float) -> Claim:
+    return structs.replace(claim, by_group=figures)
+
+
+def test_intervals_of_several_groups_hold_together() -> None:
+    """Five at 99 % each: near Wilson's of that confidence, of which only the ends at 95 % are known here."""
+    assert joint_interval(0.6, wilson_interval(60, 100), 1) == pytest.approx(wilson_interval(60, 100))
+    near = joint_interval(0.6, wilson_interval(60, 100), 5)
+    assert near == pytest.approx(wilson_interval(60, 100, confidence=0.99), abs=0.005)
+    assert joint_interval(0.99, (0.9, 1.0), 5)[1] == 1.0
+
+
+def test_each_group_has_a_verdict_of_its_own(claim: Claim) -> None:
+    """One planted wrong, one right, one too small to tell; one that nothing was measured of."""
+    planted = grouped(claim, wrong=0.9, right=0.8, small=0.5, elsewhere=0.5)
+    groups = {"wrong": measured(120, 200), "right": measured(220, 280), "small": measured(11, 20)}
+    found = verdicts_on_groups(planted, measured(351, 500), groups)
+    assert {name: one.finding for name, one in found.items()} == {
+        "wrong": "not reproduced",
+        "right": "consistent",
+        "small": "cannot be told",
+    }
+    assert found["small"].needed is not None
+    assert found["small"].needed > 20
+    # The same questions, so that the claim has no error of its own.
+    assert [one.claimed_n for one in found.values()] == [200, 280, 20]
+    assert verdicts_on_groups(planted, measured(36, 50), {"right": measured(22, 28)})["right"].claimed_n == 280
+
+
+def test_of_many_groups_one_that_is_off_by_chance_is_no_finding(claim: Claim) -> None:
+    """Ten points off with 150 questions: enough for one group, and not for one of ten."""
+    names = [f"g{number}" for number in range(10)]
+    groups = {name: measured(75 if name == "g3" else 90, 150) for name in names}
+    whole, asked = measured(885, 1500), structs.replace(claim, n=1500)
+    alone = verdicts_on_groups(grouped(asked, g3=0.6), whole, groups)["g3"]
+    many = verdicts_on_groups(grouped(asked, **dict.fromkeys(names, 0.6)), whole, groups)["g3"]
+    assert (alone.finding, many.finding) == ("not reproduced", "cannot be told")
+    assert many.needed is not None
+    assert alone.needed is not None
+    assert many.needed > alone.needed

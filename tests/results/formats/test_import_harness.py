@@ -181,6 +181,21 @@ def test_questions_are_known_by_their_text_where_ids_differ(dataset: Dataset, tm
     assert said == {"q2": "It is blue.", "q0": "It is red."}
 
 
+def test_a_question_that_is_asked_twice_is_known_by_its_id_or_said_to_be_unclear(tmp_path: Path) -> None:
+    """Two people's conversations ask the same; a harness that numbers them on its own does not say whose it means."""
+    twice = colours(tmp_path / "d.json", 3, question="What colour is it?")
+    known = [("q0", "What colour is it?", "red", 1.0), ("q_1", "What colour is it?", "pink", 0.0)]
+    unclear = ("conv3_0", "What colour is it?", "green", 1.0)
+    file = stored(tmp_path, mem0_benchmarks(*known, unclear, ("q9", "Where?", "there", 1.0), cutoffs=("top_10",)))
+    imported = take(twice, file, "mem0-benchmarks")
+    assert (imported.ambiguous, imported.unknown, imported.missing) == (("conv3_0",), ("q9",), ("q2",))
+    command = ("import", file, "--dataset", twice.path, "--format", "mem0-benchmarks")
+    told = longmemeval(*command, cwd=tmp_path).stderr
+    assert "asks the question more than once, and the id does not say which is meant: conv3_0" in told
+    with pytest.raises(HarnessError, match="asks every question of this file more than once.*'conv3_0'"):
+        take(twice, stored(tmp_path, amb(unclear)), "amb")
+
+
 def test_fractions_stay_fractions_and_gzip_is_read(dataset: Dataset, tmp_path: Path) -> None:
     file = tmp_path / "100k.json.gz"
     file.write_bytes(gzip.compress(json.dumps(amb(FOUR[0], ("q1", asked(1), "pink", 0.25))).encode()))
