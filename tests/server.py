@@ -13,7 +13,7 @@ from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import uvicorn
@@ -176,7 +176,7 @@ class ModelServer:
         )
         self._thread = threading.Thread(target=self._server.run, kwargs={"sockets": [self._socket]}, daemon=True)
 
-    def __enter__(self) -> "ModelServer":
+    def __enter__(self) -> Self:
         self._thread.start()
         while not self._server.ready.wait(0.1):
             if not self._thread.is_alive():

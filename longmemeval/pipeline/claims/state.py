@@ -18,6 +18,9 @@ What = Literal["data", "a key", "the product"]
 _EMBEDDER = "openai:"
 """What the name of a remote embedder begins with; the rest is a model of that provider."""
 
+_ALSO = {"GEMINI_API_KEY": "GOOGLE_API_KEY"}
+"""Another name that a provider's key may have."""
+
 
 class Need(Struct, frozen=True):
     """One thing that is missing."""
@@ -107,5 +110,5 @@ def _keys(settings: ClaimSettings) -> Iterator[Need]:
     """Yield the keys that are not set, under the names that providers' keys have: asking LiteLLM takes seconds."""
     named = {f"{spec.partition('/')[0].upper().replace('-', '_')}_API_KEY": spec for spec in models_of(settings)}
     for variable, spec in named.items():
-        if not os.environ.get(variable):
+        if not any(map(os.environ.get, (variable, _ALSO.get(variable, "")))):
             yield Need("a key", variable, f"Set {variable} for {spec}")

@@ -38,26 +38,14 @@ def plan_official(
     Raises:
         HarnessError: the protocol cannot be followed with this data, memory or preparation.
     """
-    reached, prepared, log = options.model_options, options.prepared, options.log
-
-    def load() -> Embedder:
-        cache = job.where.cache_dir / "embeddings.sqlite"
-        return load_embedder(
-            options.embedder or DEFAULT_EMBEDDER,
-            cache_path=cache,
-            api_base=reached.api_base,
-            account=job.account(run_id),
-            give_up_after_s=reached.give_up_after_s,
-            rates=reached.rates,
-        )
-
+    prepared, log = options.prepared, options.log
     ranker = protocol.ranker(
         RankingRequest(
             dataset=job.dataset,
             questions=job.questions,
             level=job.level,
             configuration=configuration,
-            embedder=load,
+            embedder=partial(_embedder, job, run_id, options),
             fixtures=lambda reader: PreparedFixtures(job.dataset, prepared, job.where, reader),
             prepared=prepared,
             expansion_cache=options.expansion_cache,
@@ -90,6 +78,18 @@ def plan_official(
         return job.finish(run_id, settings, rankings, ranker.results(configuration.name))
 
     return execute
+
+
+def _embedder(job: RetrievalJob, run_id: str, options: RetrievalOptions) -> Embedder:
+    reached = options.model_options
+    return load_embedder(
+        options.embedder or DEFAULT_EMBEDDER,
+        cache_path=job.where.cache_dir / "embeddings.sqlite",
+        api_base=reached.api_base,
+        account=job.account(run_id),
+        give_up_after_s=reached.give_up_after_s,
+        rates=reached.rates,
+    )
 
 
 def _ranking(question: RankedQuestion, level: Granularity) -> Ranking:

@@ -181,6 +181,6 @@ def _preparation(
                 where=setup.where,
             )
         except HarnessError as error:
-            return None, (f"the fixtures are not as the run needs them: {error}",)
+            return None, (f"what preparing costs is not known: {error}",)
         return report, report.notes
     return None, ()

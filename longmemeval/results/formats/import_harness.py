@@ -128,7 +128,9 @@ def _placed(
     by_text: dict[str, list[str]] = {}
     for question in questions:
         by_text.setdefault(_same(question.text), []).append(question.question_id)
-    placed, strangers, ambiguous = [], [], []
+    placed: list[tuple[str, HarnessAnswer]] = []
+    strangers: list[str] = []
+    ambiguous: list[str] = []
     for answer in answers:
         fitting = by_text.get(_same(answer.question), [])
         if len(fitting) > 1:

@@ -15,7 +15,7 @@ from tests.pipeline.helpers import start, stop_when
 from tests.server import ModelServer, Responder, text_vector
 from tests.support import longmemeval
 
-KEY = {"OPENAI_API_KEY": "sk-none"}
+KEY = "sk-none"
 
 
 def answer_or_label(body: dict[str, Any]) -> str:
@@ -71,14 +71,14 @@ class Provider(ModelServer):
             What `--json` prints at the end.
         """
         command = ("claims", "try", claim, *arguments, "--api-base", self.url, "--concurrency", "1")
-        stop_when(start(*command, cwd=cwd, **KEY), self.hung.is_set, signal.SIGKILL)
+        stop_when(start(*command, cwd=cwd, OPENAI_API_KEY=KEY), self.hung.is_set, signal.SIGKILL)
         begun = self.paid.total()
-        done: dict[str, Any] = json.loads(longmemeval(*command, "--json", cwd=cwd, **KEY).stdout)
+        done: dict[str, Any] = json.loads(longmemeval(*command, "--json", cwd=cwd, OPENAI_API_KEY=KEY).stdout)
         assert 0 < begun < self.paid.total()
         twice = [one for one, times in self.paid.items() if times > 1]
         assert not twice, f"{len(twice)} paid twice, first: {twice[0]}"
         assert f"models served at: claimed their providers, here {self.url}" in done["deviations"]
         whole = self.paid.total()
-        assert json.loads(longmemeval(*command, "--json", cwd=cwd, **KEY).stdout) == done
+        assert json.loads(longmemeval(*command, "--json", cwd=cwd, OPENAI_API_KEY=KEY).stdout) == done
         assert self.paid.total() == whole, "tried once more, nothing is asked"
         return done

@@ -192,7 +192,7 @@ def test_a_question_that_is_asked_twice_is_known_by_its_id_or_said_to_be_unclear
     command = ("import", file, "--dataset", twice.path, "--format", "mem0-benchmarks")
     told = longmemeval(*command, cwd=tmp_path).stderr
     assert "asks the question more than once, and the id does not say which is meant: conv3_0" in told
-    with pytest.raises(HarnessError, match="asks every question of this file more than once.*'conv3_0'"):
+    with pytest.raises(HarnessError, match=r"asks every question of this file more than once.*'conv3_0'"):
         take(twice, stored(tmp_path, amb(unclear)), "amb")
 
 
