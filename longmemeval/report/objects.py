@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from longmemeval.core.tables import render
+from longmemeval.core.tables.latex import latex as latex_table
+from longmemeval.core.tables.latex import needs
 from longmemeval.core.tables.picture import Picture
 from longmemeval.core.tables.table import Table, frame
 from longmemeval.errors import HarnessError, nearest
@@ -18,7 +20,6 @@ from longmemeval.report.documents import comparison_document, evaluation_documen
 from longmemeval.report.options import ReportFormat, ReportOptions
 from longmemeval.report.page.templates import page_file
 from longmemeval.report.paper import latex as comparison_latex
-from longmemeval.report.plain import NEEDS_BOOKTABS
 from longmemeval.report.tables.answer import Answer, comparison_answer, evaluation_answer, run_answer
 from longmemeval.report.tables.run_frame import run_columns
 from longmemeval.report.write import write_report
@@ -77,8 +78,8 @@ def latex(held: Held) -> str:
     """Return the tables in the style of booktabs."""
     if isinstance(held, Comparison):
         return comparison_latex(held)
-    tables = [render.latex(one) for one in _answer(held, None) if isinstance(one, Table)]
-    return "\n\n".join([NEEDS_BOOKTABS, *tables]) + "\n"
+    tables = [latex_table(one) for one in _answer(held, None) if isinstance(one, Table)]
+    return "\n\n".join([needs(), *tables]) + "\n"
 
 
 def data_frame(held: Held) -> "DataFrame":

@@ -4,6 +4,7 @@ from typing import Annotated, Literal
 
 from longmemeval.core.arguments import Options
 from longmemeval.core.options import OUTPUT, WHAT, Flag
+from longmemeval.core.tables.latex import LatexStyle
 from longmemeval.results.options import JudgeId, MovedDataset
 
 ReportFormat = Literal["html", "md", "latex", "bibtex", "figures"]
@@ -16,6 +17,8 @@ class ReportOptions(Options, frozen=True):
     """html (one page), md or latex (tables), bibtex (what to cite), figures (a folder of SVG and PDF)."""
     columns: Annotated[tuple[str, ...], Flag(OUTPUT, "TITLE", name="--column")] = ()
     """LaTeX: a column of the table of runs; repeat it [default: all that differ]."""
+    latex_style: Annotated[LatexStyle, Flag(OUTPUT, "STYLE")] = "plain"
+    """LaTeX: plain, or siunitx, which aligns numbers at their points."""
     judge: JudgeId = None
     """Id of the judge, or a beginning of it; None: the official judge where it graded, else the newest."""
     dataset: MovedDataset = None

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 
 from longmemeval import __version__
-from longmemeval.core.tables import render
+from longmemeval.core.tables.latex import LatexStyle, escape_latex, needs
+from longmemeval.core.tables.latex import latex as latex_table
 from longmemeval.core.tables.table import Column, Table, tabulate
 from longmemeval.core.text.figures import listed
 from longmemeval.errors import HarnessError, nearest
@@ -11,7 +12,7 @@ from longmemeval.judges.official_status import judge_name
 from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
 from longmemeval.report.page.data import against_table, figure_columns, notes
 from longmemeval.report.page.summary import pair_matrix, shown_in
-from longmemeval.report.plain import NEEDS_BOOKTABS, other_tables
+from longmemeval.report.plain import other_tables
 from longmemeval.report.published import PublishedFigure
 from longmemeval.report.tables.cells import controls_apart
 from longmemeval.report.tables.comparison import question_count
@@ -22,7 +23,13 @@ SIGNIFICANT = "†"
 _DAGGER = "† significantly other than the baseline, {}: p after Holm below 0.05; what has none is inside the noise."
 
 
-def latex(comparison: Comparison, published: Sequence[PublishedFigure] = (), *, columns: Sequence[str] = ()) -> str:
+def latex(
+    comparison: Comparison,
+    published: Sequence[PublishedFigure] = (),
+    *,
+    columns: Sequence[str] = (),
+    style: LatexStyle = "plain",
+) -> str:
     """Return the tables in the style of booktabs: a short caption and a label each, notes below the first.
 
     All that the figures rest on follows as comments.
@@ -31,6 +38,7 @@ def latex(comparison: Comparison, published: Sequence[PublishedFigure] = (), *, 
         comparison: of the runs.
         published: figures of others, as a table of their own.
         columns: titles of those that the table of runs has; none: all but those with one value for all runs.
+        style: `siunitx` aligns numbers at their points.
 
     Raises:
         HarnessError: there is no such column.
@@ -41,15 +49,15 @@ def latex(comparison: Comparison, published: Sequence[PublishedFigure] = (), *, 
         said.append(_DAGGER.format(shown_in(comparison)[0].name))
     said += [f"The same for all: {listed(constant, len(constant))}."] if constant else []
     said += short_notes(comparison, [one.name for one in shown_in(comparison)])
-    comments = [f"% {render.escape_latex(note)}" for note in notes(comparison) if note not in said]
+    comments = [f"% {escape_latex(note)}" for note in notes(comparison) if note not in said]
     tables = [("runs", runs), ("pairs", against_table(comparison)), ("matrix", pair_matrix(comparison))]
     tables += [(f"more-{place}", one) for place, one in enumerate(other_tables(comparison, published), start=1)]
     parts = [
-        render.latex(_daggers(one), said if name == "runs" else (), f"tab:longmemeval-{name}")
+        latex_table(_daggers(one), said if name == "runs" else (), f"tab:longmemeval-{name}", style)
         for name, one in tables
         if one and one.rows
     ]
-    return "\n\n".join([NEEDS_BOOKTABS, *parts, "\n".join(comments)]).rstrip() + "\n"
+    return "\n\n".join([needs(style), *parts, "\n".join(comments)]).rstrip() + "\n"
 
 
 def _runs(comparison: Comparison, chosen: Sequence[str]) -> tuple[Table, list[str]]:
@@ -89,8 +97,8 @@ def bibtex(graded: Sequence[Evaluation]) -> str:
     entries = dict.fromkeys(one.asked.benchmark.citation for one in graded)
     judges = {one.metrics.judge.id: one.metrics.judge for one in graded if not one.metrics.judge.official}
     made = [
-        f"@misc{{judge-{place},\n  title = {{{render.escape_latex(judge_name(judge))}, a judge of longmemeval}},\n"
-        f"  note = {{Judge id {render.escape_latex(judge.id)}; not the benchmark's official judge}}\n}}"
+        f"@misc{{judge-{place},\n  title = {{{escape_latex(judge_name(judge))}, a judge of longmemeval}},\n"
+        f"  note = {{Judge id {escape_latex(judge.id)}; not the benchmark's official judge}}\n}}"
         for place, judge in enumerate(judges.values(), start=1)
     ]
     harness = (

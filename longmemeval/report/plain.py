@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from longmemeval.core.tables import render
+from longmemeval.core.tables.latex import LatexStyle, latex, needs
 from longmemeval.core.tables.table import Column, Table, tabulate
 from longmemeval.core.text.figures import bounds, percent
 from longmemeval.measures.metrics import Score
@@ -16,8 +17,6 @@ from longmemeval.report.tables.comparison import digest_table, published_table, 
 from longmemeval.report.tables.effort import cost_table, latency_table
 from longmemeval.report.tables.memory_models import memory_model_table
 from longmemeval.results.graded.graded_run import Evaluation, RunSummary
-
-NEEDS_BOOKTABS = "% Needs \\usepackage{booktabs}."
 
 
 def markdown(comparison: Comparison, published: Sequence[PublishedFigure] = ()) -> str:
@@ -38,10 +37,10 @@ def markdown_across(graded: Sequence[Evaluation]) -> str:
     return "\n\n".join([*parts, _bullets(ability_legend(graded)), _bullets(ability_notes(graded))]) + "\n"
 
 
-def latex_across(graded: Sequence[Evaluation]) -> str:
+def latex_across(graded: Sequence[Evaluation], style: LatexStyle = "plain") -> str:
     """Return the same in the style of booktabs, all notes below it."""
     said = [". ".join(ability_legend(graded)) + ".", *ability_notes(graded)]
-    return f"{NEEDS_BOOKTABS}\n\n{render.latex(ability_table(graded), said, 'tab:longmemeval-across')}\n"
+    return f"{needs(style)}\n\n{latex(ability_table(graded), said, 'tab:longmemeval-across', style)}\n"
 
 
 def _tables(comparison: Comparison, published: Sequence[PublishedFigure]) -> list[Table]:
@@ -78,8 +77,19 @@ def _types(names: Sequence[str], summaries: Sequence[RunSummary]) -> Table:
         return Column(name, lambda name: _score(one.metrics.by_type.get(name)))
 
     types = dict.fromkeys(name for one in summaries for name in one.metrics.by_type)
+    title = "By question type, with 95 % interval"
+    if len(names) > len(types):  # The fewer columns, the better it fits a page.
+        of_runs: list[Column[tuple[str, RunSummary]]] = [
+            Column("run", lambda one: one[0], "text"),
+            *map(_of_type, types),
+        ]
+        return tabulate(title, of_runs, zip(names, summaries, strict=True))
     columns: list[Column[str]] = [Column("question type", str, "text"), *map(column, names, summaries)]
-    return tabulate("By question type, with 95 % interval", columns, types)
+    return tabulate(title, columns, types)
+
+
+def _of_type(name: str) -> Column[tuple[str, RunSummary]]:
+    return Column(name, lambda one: _score(one[1].metrics.by_type.get(name)))
 
 
 def _score(score: Score | None) -> str | None:

@@ -130,7 +130,7 @@ def _rendered(run_ids: Sequence[str], options: ReportOptions, where: Folders) ->
     elif options.format == "md":
         text = markdown(comparison, figures)
     else:
-        text = latex(comparison, figures, columns=options.columns)
+        text = latex(comparison, figures, columns=options.columns, style=options.latex_style)
     return text, len(graded), len(comparison.questions)
 
 
@@ -139,4 +139,4 @@ def _across(graded: Sequence[Evaluation], options: ReportOptions) -> str:
         from longmemeval.report.page.across import across_page
 
         return across_page(graded)
-    return (markdown_across if options.format == "md" else latex_across)(graded)
+    return markdown_across(graded) if options.format == "md" else latex_across(graded, options.latex_style)

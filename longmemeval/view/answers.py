@@ -7,7 +7,6 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
-from longmemeval import __version__
 from longmemeval.errors import HarnessError
 from longmemeval.report.page.templates import environment
 from longmemeval.view.choice import Choice
@@ -56,7 +55,7 @@ def _frame(request: Request, choice: Choice) -> dict[str, Any]:
     """Return what `base.html.j2` needs."""
     path = request.url.path
     links = [(title, choice.address(at), is_below(path, at)) for title, at in NAVIGATION]
-    return {"links": links, "choice": choice, "version": __version__, "path": path}
+    return {"links": links, "choice": choice}
 
 
 @cache

@@ -108,6 +108,17 @@ def three_runs(path: Path) -> Folders:
     return where
 
 
+def many_runs(path: Path, number: int) -> Folders:
+    """Runs of as many memories over 12 questions, each right on some more of them than the one before."""
+    dataset, where = _dataset(path / "colours.json"), folders_in(path)
+    ids = [question.question_id for question in dataset.questions()]
+    for place in range(number):
+        credits: dict[str, Credit] = {one: at < place % 12 for at, one in enumerate(ids)}
+        name = f"semantic-memory-{place:02}"
+        full_run(dataset, where, f"run-{place:02}", credits, tokens=100 * (place + 1), settings=memory(name))
+    return where
+
+
 def _dataset(path: Path) -> Dataset:
     types = ("single-session-user", "multi-session", "temporal-reasoning")
     records = [colour_record(number, question_type=types[number % 3]) for number in range(11)]

@@ -15,7 +15,7 @@ from longmemeval.report.board import write_board
 from longmemeval.report.write import ReportOptions, write_report
 from tests.browser import chromium as system_chromium
 from tests.pipeline.graded_runs import LENIENT
-from tests.report.report_runs import HOSTILE, hostile_run, large_run, three_runs
+from tests.report.report_runs import HOSTILE, hostile_run, large_run, many_runs, three_runs
 
 
 @pytest.fixture(scope="module")
@@ -126,6 +126,28 @@ def test_the_summary_says_what_the_files_say(reader: Reader, report: Path) -> No
         ["-66.7 ▼", "", "+25.0"],
         ["-91.7 ▼", "-25.0", ""],
     ]
+
+
+@pytest.mark.slow
+def test_fifteen_runs_begin_with_the_verdict_and_fit_a_screen_a_phone_and_paper(reader: Reader, tmp_path: Path) -> None:
+    runs = [f"run-{place:02}" for place in range(15)]
+    write_report(runs, tmp_path / "report.html", where=many_runs(tmp_path, 15))
+    page = reader.open(tmp_path / "report.html", width=1280)
+    assert "the best of 14 runs" in page.locator("h1").inner_text()
+    scores = page.locator(".box:has(> .scores)")
+    assert scores.locator("tbody tr").count() == 15
+    assert "baseline" in scores.locator("tr.is-baseline").inner_text()
+    assert scores.evaluate("one => one.scrollWidth - one.clientWidth") <= 0
+    notes = page.locator(".all-notes li").first
+    assert not notes.is_visible()
+    page.set_viewport_size({"width": 390, "height": 844})
+    box = scores.locator("tbody td.plot").first.bounding_box()
+    assert box is not None
+    assert box["x"] + box["width"] <= 390  # The interval is seen without scrolling.
+    page.set_viewport_size({"width": 688, "height": 1000})
+    page.emulate_media(media="print")
+    assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0
+    assert notes.is_visible()
 
 
 def test_the_address_keeps_filters_and_what_is_open(reader: Reader, report: Path) -> None:

@@ -9,11 +9,13 @@ from typing import Literal
 import pytest
 from msgspec import structs
 
-from longmemeval.core.tables.render import escape_latex, escape_markdown
+from longmemeval.core.tables.latex import LatexStyle, escape_latex, latex
+from longmemeval.core.tables.render import escape_markdown
+from longmemeval.core.tables.table import Column, tabulate
 from longmemeval.errors import HarnessError
 from longmemeval.report.write import ReportOptions, render_report, write_report
 from longmemeval.settings import Folders
-from tests.report.report_runs import hostile_run, three_runs
+from tests.report.report_runs import hostile_run, many_runs, three_runs
 from tests.support import longmemeval
 
 
@@ -47,7 +49,7 @@ def test_latex_has_labels_short_captions_notes_and_daggers(where: Folders) -> No
     # What is the same for all is said and no column.
     assert "model" not in first.partition(r"\midrule")[0]
     assert "The same for all: model offline/extractive" in first
-    assert first.index(r"\end{tabular}") < first.index(r"\footnotesize")
+    assert first.index(r"\end{tabular}") < first.index(r"\parbox")
     assert r"last-k & -91.7\textsuperscript{\dag} & [" in pairs
     assert "% Judge: test/strict, prompts: by hand. NOT the official judge" in text
     chosen = structs.replace(options, columns=("prompt tokens", "cost"))
@@ -65,29 +67,71 @@ def test_bibtex_names_data_judge_and_harness(where: Folders) -> None:
     ]
 
 
-def test_a_tex_engine_takes_tables_and_bibliography(where: Folders, tmp_path: Path) -> None:
+def typeset(tables: str, folder: Path) -> str:
+    """Return what pdflatex says of a paper with these tables and no other packages than they name."""
     if shutil.which("pdflatex") is None:
-        pytest.skip("not run: no TeX engine (apt-get install texlive-latex-base texlive-latex-recommended)")
-    made = (
-        render_report(
-            ["good", "good-again", "bad"], options=ReportOptions(format="latex", judge="strict"), where=where
-        ),
-        render_report(["one", "two"], options=ReportOptions(format="latex"), where=hostile_run(tmp_path)),
+        pytest.skip("not run: no TeX engine (apt-get install texlive-latex-recommended texlive-science)")
+    folder.mkdir()
+    named = re.search(r"% Needs (\\usepackage\{.*\})", tables)
+    assert named is not None
+    document = f"\\documentclass{{article}}\n\\usepackage[T1]{{fontenc}}\n{named[1]}\n\\begin{{document}}\n"
+    document += "Table~\\ref{tab:longmemeval-runs}.\n" + tables + "\\end{document}\n"
+    (folder / "paper.tex").write_text(document)
+    line = ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "-no-shell-escape", "paper.tex"]
+    logs = [
+        subprocess.run(line, cwd=folder, capture_output=True, text=True, errors="replace", timeout=120, check=False)
+        for _ in range(2)
+    ]
+    assert [one.returncode for one in logs] == [0, 0], logs[0].stdout[-2000:]
+    assert (folder / "paper.pdf").stat().st_size > 5_000
+    return logs[1].stdout
+
+
+def overfull(log: str) -> list[str]:
+    return [one for one in log.splitlines() if one.startswith("Overfull")]
+
+
+@pytest.mark.parametrize("style", ["plain", "siunitx"])
+def test_a_tex_engine_takes_tables_that_fit_the_page(where: Folders, tmp_path: Path, style: LatexStyle) -> None:
+    options = ReportOptions(format="latex", judge="strict", latex_style=style)
+    log = typeset(render_report(["good", "good-again", "bad"], options=options, where=where), tmp_path / "three")
+    assert "undefined references" not in log
+    assert overfull(log) == []
+    hostile = render_report(["one", "two"], options=structs.replace(options, judge=None), where=hostile_run(tmp_path))
+    typeset(hostile, tmp_path / "hostile")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("style", ["plain", "siunitx"])
+def test_fifteen_runs_fit_the_page(tmp_path: Path, style: LatexStyle) -> None:
+    """Wide tables are turned, set smaller or split, and say so."""
+    fifteen = many_runs(tmp_path, 15)
+    runs = [f"run-{place:02}" for place in range(15)]
+    tables = render_report(runs, options=ReportOptions(format="latex", latex_style=style), where=fifteen)
+    log = typeset(tables, tmp_path / "paper")
+    assert overfull(log) == []
+    assert "undefined references" not in log
+    assert r"Further columns: Table~\ref{tab:longmemeval-matrix-2}" in tables
+    types = next(one for one in tables.split(r"\begin{table}") if "By question type" in one)
+    assert "run & " in types.replace("{", "").replace("}", "")  # Turned: a row per run.
+
+
+def test_numbers_are_aligned_with_their_unit_said_once() -> None:
+    columns: list[Column[tuple[str, str, str | None]]] = [
+        Column("run", lambda row: row[0], "text"),
+        Column("score", lambda row: row[1]),
+        Column("n", lambda row: row[2]),
+    ]
+    table = tabulate("Scores", columns, [("a", "91.7 % !", "1,200"), ("b", "-3.0 %†", None), ("c", "7.25 %", "3")])
+    text = latex(table, style="siunitx")
+    assert (
+        r"\begin{tabular}{lS[table-format=+2.2,table-space-text-post={\textsuperscript{\dag}}]S[table-format=4]}"
+        in text
     )
-    for number, tables in enumerate(made):
-        document = "\\documentclass{article}\n\\usepackage[T1]{fontenc}\n\\usepackage{booktabs}\n\\begin{document}\n"
-        document += "Table~\\ref{tab:longmemeval-runs}.\n" + tables + "\\end{document}\n"
-        (tmp_path / f"paper{number}.tex").write_text(document)
-        line = ["pdflatex", "-halt-on-error", "-interaction=nonstopmode", "-no-shell-escape", f"paper{number}.tex"]
-        logs = [
-            subprocess.run(
-                line, cwd=tmp_path, capture_output=True, text=True, errors="replace", timeout=120, check=False
-            )
-            for _ in range(2)
-        ]
-        assert [one.returncode for one in logs] == [0, 0], logs[0].stdout[-2000:]
-        assert (tmp_path / f"paper{number}.pdf").stat().st_size > 5_000
-        assert "undefined references" not in logs[1].stdout
+    assert r"run & {score (\%)} & {n} \\" in text
+    assert "a & 91.7{!} & 1200" in text
+    assert r"b & -3.0{\textsuperscript{\dag}} & {--} \\" in text
+    assert "91.7 \\% ! & 1,200" in latex(table)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""Tables written out: as text for a terminal, HTML, Markdown and LaTeX; and rows of data as CSV."""
+"""Tables written out: as text for a terminal, HTML and Markdown; and rows of data as CSV."""
 
 import csv as csv_writer
 import io
@@ -12,31 +12,12 @@ from msgspec.structs import replace
 
 from longmemeval.core.tables.layout import Block, fit, one_line
 from longmemeval.core.tables.table import Link, Table, Value
-from longmemeval.core.text.figures import UNKNOWN
 from longmemeval.core.text.visible import escaped, visible
 
 if TYPE_CHECKING:
     from rich.table import Table as RichTable
 
 _MARKDOWN = re.compile(r"([\\`*_{}\[\]<>|#~&])")
-_LATEX = {
-    "\\": r"\textbackslash{}",
-    **{sign: f"\\{sign}" for sign in "{}$&#_%"},
-    "~": r"\textasciitilde{}",
-    "^": r"\textasciicircum{}",
-    "<": r"\textless{}",
-    ">": r"\textgreater{}",
-    "≥": r"$\geq$",
-    "▲": r"$\uparrow$",
-    "▼": r"$\downarrow$",
-    "†": r"\textsuperscript{\dag}",
-    "…": r"\ldots{}",
-    # Around what `visible` writes out: LaTeX's usual fonts have neither.
-    "⟨": r"$\langle$",
-    "⟩": r"$\rangle$",
-    UNKNOWN: "--",
-}
-_LATEX_SIGNS = re.compile("[" + re.escape("".join(_LATEX)) + "]")
 _FORMULA_SIGNS = ("=", "+", "-", "@", "\t", "\r")
 _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
@@ -136,52 +117,12 @@ def escape_markdown(plain: str) -> str:
     return _MARKDOWN.sub(r"\\\1", one_line(visible(plain)))
 
 
-def escape_latex(plain: str) -> str:
-    """Text as LaTeX shows it word for word."""
-    return _LATEX_SIGNS.sub(lambda match: _LATEX[match[0]], one_line(visible(plain)))
-
-
 def markdown(table: Table) -> str:
     """Return the table in Markdown, its title in bold above it."""
     rule = ["---:" if column.kind == "figure" else "---" for column in table.columns]
     headings, *rows = ([escape_markdown(cell) for cell in row] for row in (table.headings, *table.rows))
     lines = "\n".join(f"| {' | '.join(line)} |" for line in (headings, rule, *rows))
     return f"**{escape_markdown(table.title)}**\n\n{lines}" if table.title else lines
-
-
-def latex(table: Table, notes: Sequence[str] = (), label: str = "") -> str:
-    """Return the table in the style of booktabs: its title is the caption, notes stand below it."""
-    columns = "".join("r" if column.kind == "figure" else "l" for column in table.columns)
-    rows = [
-        line
-        for place, row in enumerate(table.rows)
-        for line in ((r"\midrule", _latex_row(row)) if place in table.breaks else (_latex_row(row),))
-    ]
-    below = [rf"\par\smallskip\parbox{{\linewidth}}{{\footnotesize {escape_latex(' '.join(notes))}}}"] if notes else []
-    caption = [rf"\caption{{{escape_latex(table.title)}}}"] if table.title else []
-    return "\n".join(
-        [
-            r"\begin{table}",
-            r"\centering",
-            *caption,
-            *([rf"\label{{{label}}}"] if label else []),
-            rf"\begin{{tabular}}{{{columns}}}",
-            r"\toprule",
-            _latex_row(table.headings),
-            r"\midrule",
-            *rows,
-            r"\bottomrule",
-            r"\end{tabular}",
-            *below,
-            r"\end{table}",
-        ]
-    )
-
-
-def _latex_row(row: Sequence[str]) -> str:
-    """Return one line; a bracket at its beginning would be an argument of the line end before it."""
-    line = " & ".join(map(escape_latex, row))
-    return ("{}" if line.startswith("[") else "") + line + r" \\"
 
 
 def csv(rows: Iterable[Mapping[str, Value]], titles: Sequence[str]) -> str:

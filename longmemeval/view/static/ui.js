@@ -3,8 +3,8 @@ import { h, options, render } from "./vendored/preact.js";
 import htm from "./vendored/htm.js";
 
 export { h, options, render };
-export { signal, computed, effect, batch, useSignal, useComputed, useSignalEffect } from "./vendored/signals.js";
-export { useEffect, useLayoutEffect, useMemo, useRef } from "./vendored/hooks.js";
+export { signal, computed, effect, batch } from "./vendored/signals.js";
+export { useEffect } from "./vendored/hooks.js";
 export const html = htm.bind(h);
 
 // ---- the address: what is seen is what it says ----
@@ -40,16 +40,6 @@ export async function get(address, name = address) {
   } finally {
     if (underWay.get(name) === control) underWay.delete(name);
   }
-}
-
-/** Post JSON; the server refuses what does not come from its own pages. */
-export async function post(address, body) {
-  const reply = await fetch(address, {
-    method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body),
-  });
-  const found = await reply.json();
-  if (!reply.ok) throw Object.assign(new Error(found.error?.what ?? reply.statusText), found.error);
-  return found;
 }
 
 // ---- words, keys, copying ----

@@ -3,6 +3,7 @@
 from msgspec import Struct
 
 from longmemeval.core.tables import render
+from longmemeval.core.tables.latex import latex
 from longmemeval.core.tables.layout import one_line
 from longmemeval.core.tables.table import Column, Link, Table, frame, tabulate
 
@@ -61,9 +62,9 @@ def test_markdown_and_latex_disarm_their_own_signs() -> None:
         "| apple | 1,234 | 0.5 | yes |",
         r"| \<b\>kiwi\_⟨U+001B⟩\[31m \& co | 2 | " + "\u2013 | no |",
     ]
-    made = render.latex(table(1), ["Said", "of it"], "tab:fruit")
+    made = latex(table(1), ["Said", "of it"], "tab:fruit")
     assert "\\caption{Fruit | 100 \\%}\n\\label{tab:fruit}" in made
-    assert r"{\footnotesize Said of it}" in made
+    assert r"{\footnotesize\sloppy Said of it}" in made
     assert r"\begin{tabular}{lrrr}" in made
     assert made.count(r"\midrule") == 2
     assert r"kiwi\_$\langle$U+001B$\rangle$[31m \& co & 2 & -- & no \\" in made
