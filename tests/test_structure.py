@@ -299,14 +299,14 @@ def test_help_loads_no_heavy_library(argument: str) -> None:
         text=True,
         check=True,
         env=clean_environment(),
-        timeout=60,
+        timeout=200,
     )
     assert "LOADED []" in done.stdout
 
 
 def test_import_loads_no_heavy_library() -> None:
     code = f"import sys, longmemeval; print(sorted({HEAVY!r} & set(sys.modules)))"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, timeout=200)
     assert done.stdout.strip() == "[]"
 
 
@@ -335,7 +335,7 @@ def run_code(code: str, *arguments: str) -> str:
         text=True,
         check=True,
         env=clean_environment(),
-        timeout=60,
+        timeout=200,
     ).stdout
 
 

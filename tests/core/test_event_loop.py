@@ -122,7 +122,7 @@ asyncio.new_event_loop().run_until_complete(notebook())
 
 def test_an_interrupt_inside_a_loop_cancels_the_work_and_leaves_no_thread() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", INTERRUPTED], env=clean_environment(), capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", INTERRUPTED], env=clean_environment(), capture_output=True, text=True, timeout=200
     )
     assert done.stdout.splitlines() == ["wound up", "interrupted 1"]
     assert (done.returncode, done.stderr) == (0, "")

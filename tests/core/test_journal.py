@@ -113,7 +113,7 @@ def test_writer_that_died_leaves_no_lock(tmp_path: Path) -> None:
         "from longmemeval.records import DatasetIdentity as Entry\n"
         "Journal(Path(sys.argv[1]), Entry).append(Entry('one', '1')); os.kill(os.getpid(), 9)"
     )
-    done = subprocess.run([sys.executable, "-c", code, str(path)], env=clean_environment(), check=False, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code, str(path)], env=clean_environment(), check=False, timeout=200)
     assert done.returncode == -signal.SIGKILL
     assert read_journal(written(path, TWO), Entry) == [ONE, TWO]
 

@@ -49,7 +49,7 @@ def test_what_another_process_holds_is_refused_and_free_once_that_is_killed(tmp_
         with pytest.raises(LockedError), locked(path, wait=False):
             pass
         process.send_signal(signal.SIGKILL)
-        process.wait(60)
+        process.wait(200)
         # The dead process left its file behind, which holds nobody up.
         assert os.listdir(tmp_path) == ["j.jsonl.lock"]
         with locked(path, wait=False):

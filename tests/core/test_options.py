@@ -117,7 +117,12 @@ print(found)
 
 def test_the_defaults_of_calls_are_one_line_of_one_file() -> None:
     done = subprocess.run(
-        [sys.executable, "-c", FOLLOWS], capture_output=True, text=True, check=True, env=clean_environment(), timeout=60
+        [sys.executable, "-c", FOLLOWS],
+        capture_output=True,
+        text=True,
+        check=True,
+        env=clean_environment(),
+        timeout=200,
     )
     places = ("run", "evaluate", "judge check", "Python", "sweep")
     expected = {(place, name): value for place in places for name, value in (("max_attempts", 9), ("concurrency", 3))}

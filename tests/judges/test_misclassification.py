@@ -1,6 +1,6 @@
 """Scores corrected for a judge's errors: known answers, and the truth is inside the interval as often as it says."""
 
-from time import perf_counter
+from time import process_time
 
 import numpy as np
 import pytest
@@ -238,7 +238,7 @@ def test_many_runs_take_no_time_to_speak_of() -> None:
     plants = [PlantCredit(f"q{place // 6}", place % 2 == 0, (place * 37 % 101) / 101) for place in range(12_000)]
     rates = MeasuredRates([*plants, *(PlantCredit(f"r{place}", True, 1.0) for place in range(2000))])
     assert rates.unlike
-    began = perf_counter()
+    began = process_time()
     for right in range(100):
         corrected_accuracy(0.4 + right / 1000, 1000, wilson_interval(400 + right, 1000), rates)
-    assert perf_counter() - began < 2
+    assert process_time() - began < 2

@@ -156,7 +156,7 @@ def test_votes_are_asked_for_at_the_same_time(server: ModelServer) -> None:
 
     def answer(body: object) -> str:
         # Breaks, and so fails the call, unless three requests are under way together.
-        return json.dumps({"label": "CORRECT", "place": everybody.wait(timeout=60)})
+        return json.dumps({"label": "CORRECT", "place": everybody.wait(timeout=200)})
 
     server.responder = answer
     model = load_chat_model("openai/judge", ModelOptions(server.url, timeout_s=120.0, max_attempts=1))

@@ -139,5 +139,5 @@ assert asyncio.run(model.complete(request)).text == "Ann did move to Rome."
 token_counter(model.spec).count("text"), context_window(model.spec), model_warning(model.spec)
 print([name for name in ("litellm", "openai", "tiktoken", "httpx", "tenacity") if name in sys.modules])
 """
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=200, check=True)
     assert done.stdout == "[]\n"

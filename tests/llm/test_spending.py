@@ -215,7 +215,7 @@ def test_what_was_under_way_when_a_process_was_killed_counts_in_full(tmp_path: P
 
 def test_processes_share_an_account(tmp_path: Path) -> None:
     processes = [spender(tmp_path / "a", "finish") for _ in range(3)]
-    made = [int(process.communicate("\n", timeout=60)[0]) for process in processes]
+    made = [int(process.communicate("\n", timeout=200)[0]) for process in processes]
     # After ten calls nine dollars are spent, and there is room for one more.
     assert sum(made) == 11
     assert spent_in(tmp_path / "a") == pytest.approx(9.9)
@@ -249,7 +249,7 @@ def test_processes_without_a_limit_lose_no_line_of_each_other(tmp_path: Path) ->
     path = tmp_path / "a"
     command = [sys.executable, "-c", _WRITES, str(path)]
     writers = [subprocess.Popen(command, env=clean_environment()) for _ in range(3)]
-    assert [one.wait(timeout=60) for one in writers] == [0, 0, 0]
+    assert [one.wait(timeout=200) for one in writers] == [0, 0, 0]
     assert len(json_lines(path)) == 3 * (1 + 200 * 3)
     assert spent_in(path) == pytest.approx(3 * 200 * 0.75)
     # Read in turn by one that has a limit.

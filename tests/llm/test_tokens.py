@@ -125,7 +125,12 @@ from longmemeval.llm.tokens import token_counter
 print(token_counter("openai/gpt-4o").count("hello world"), "litellm" in sys.modules)
 """
     done = subprocess.run(
-        [sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True, env={"HOME": "/nowhere"}
+        [sys.executable, "-c", script],
+        capture_output=True,
+        text=True,
+        timeout=200,
+        check=True,
+        env={"HOME": "/nowhere"},
     )
     assert done.stdout == "2 False\n"
 

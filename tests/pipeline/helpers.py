@@ -170,13 +170,13 @@ def stop_when(process: Forked, reached: Callable[[], bool], number: int) -> str:
 
     SIGINT goes to its whole group, as a terminal sends it; SIGKILL to the process alone.
     """
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 200
     while not reached():
         assert process.poll() is None, f"ended too early: {process.communicate()[1]}"
         assert time.monotonic() < deadline
         time.sleep(0.002)
     process.send_signal(number, group=number == signal.SIGINT)
-    return process.communicate(timeout=60)[1]
+    return process.communicate(timeout=200)[1]
 
 
 def checked(folder: Path, dataset: Dataset) -> list[str | None]:

@@ -162,7 +162,7 @@ def test_without_the_libraries_the_error_says_what_to_install(where: Folders, tm
             env=clean_environment(),
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=200,
             check=False,
         )
 

@@ -305,7 +305,7 @@ def deaths(before: Path, new: Parts, kept: Parts, work: Path) -> list[Path]:
     write_fixture(after, meta_of({**kept, **new}, "later"), {**kept, **new})
     arguments = [str(path) for path in (before, after, results)]
     results.mkdir()
-    subprocess.run([sys.executable, "-c", DEATHS, *arguments, *new], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", DEATHS, *arguments, *new], check=True, timeout=200)
     return sorted(results.iterdir())
 
 

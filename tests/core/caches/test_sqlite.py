@@ -72,7 +72,7 @@ def test_processes_that_open_and_write_at_once_lose_nothing(path: Path) -> None:
         assert writer.stdin is not None
         writer.stdin.write(b"!")
         writer.stdin.flush()
-    errors = [writer.communicate(timeout=60)[1].decode() for writer in writers]
+    errors = [writer.communicate(timeout=200)[1].decode() for writer in writers]
     assert errors == ["", "", ""]
     expected = {cache_key(name, str(i)): name.encode() for name in names for i in range(500)}
     expected |= {cache_key("shared", str(i)): b"the same" for i in range(500)}

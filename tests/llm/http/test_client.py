@@ -348,7 +348,7 @@ for _ in range(4):
         pass
 """
     server.faults.extend([400, "garbage"])
-    done = subprocess.run([sys.executable, "-W", "always", "-c", script], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-W", "always", "-c", script], capture_output=True, text=True, timeout=200)
     assert (done.returncode, done.stdout) == (0, "")
     # The interpreter shows every deprecation in every library here; ours are the traces of a loop left in disorder.
     disorder = re.compile("unclosed|never awaited|event loop|Traceback|LiteLLM:")

@@ -85,7 +85,7 @@ def test_processes_share_a_limit_evenly(tmp_path: Path) -> None:
         assert all(worker.poll() is None for worker in workers)
         time.sleep(0.005)
     (tmp_path / "go").touch()
-    assert [worker.wait(timeout=60) for worker in workers] == [0, 0]
+    assert [worker.wait(timeout=200) for worker in workers] == [0, 0]
     turns = [line.split() for line in (tmp_path / "turns").read_text().splitlines()]
     times = [float(at) for _, at in turns]
     assert len(turns) == 60

@@ -405,7 +405,7 @@ def test_prepare_that_prepared_nothing_is_no_success(broken: str, folder: Path) 
 STARTS_SLOWLY = """
 import time
 from mymem import MyMemory
-time.sleep(2)
+time.sleep(4)
 
 class StartsSlowly(MyMemory):
     \"\"\"Begun with every process, loaded with every history, and then quick.\"\"\"
@@ -414,7 +414,7 @@ class StartsSlowly(MyMemory):
         super().__init__()
 
     def load(self, folder):
-        time.sleep(0.5)
+        time.sleep(4)
         super().load(folder)
 """
 
@@ -429,7 +429,7 @@ def test_what_has_to_start_first_is_no_part_of_a_search(folder: Path, monkeypatc
     prepare(dataset, memory, where=where, options=PrepareOptions(jobs=1))
 
     async def get_ready(self: ProxiedScope) -> None:
-        await asyncio.sleep(2)
+        await asyncio.sleep(4)
 
     monkeypatch.setattr(ProxiedScope, "get_ready", get_ready)
     # As if the next process had to begin everything anew.
@@ -437,7 +437,7 @@ def test_what_has_to_start_first_is_no_part_of_a_search(folder: Path, monkeypatc
     run(dataset, memory, "offline/extractive", where=where, name="r")
     took = [answer["recall_ms"] for answer in json_lines(where.results_dir / "r" / "answers.jsonl")]
     assert len(took) == 2
-    assert max(took) < 1500
+    assert max(took) < 3500
 
 
 def test_a_local_embedder_is_loaded_before_the_first_search(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,25 +79,21 @@ async def _use(service: MemoryService, folder: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("transport", CARRIERS[:3])
-def test_it_is_an_error_of_the_memory_within_a_second(
-    transport: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_it_is_an_error_of_the_memory_at_once(transport: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
-    async def work(service: MemoryService) -> tuple[str, float]:
+    async def work(service: MemoryService) -> str:
         await service.hello()
-        began = time.monotonic()
         with pytest.raises(ServiceError) as told:
             await asyncio.wait_for(_use(service, tmp_path / "kept"), LIMIT_S)
-        return str(told.value), time.monotonic() - began
+        return str(told.value)
 
     # In one process of its own each; a few are enough there.
     chosen = cases() if transport == "in process" else [one for one in cases() if one[1] == "add"]
     for raised, method, asynchronous in chosen:
         target = written(tmp_path, raised, method, asynchronous=asynchronous)
         with memory_service(transport, tmp_path, target) as (service, _):
-            told, seconds = asyncio.run(work(service))
-        assert seconds < 1 or transport != "in process", (raised, method)
+            told = asyncio.run(work(service))
         expected = {"a task's SystemExit": ["SystemExit: 3"], "cancelled by itself": ["cancelled its own", "Cancelled"]}
         assert any(one in told for one in expected.get(raised, [raised])), (raised, method, told)
 

@@ -332,7 +332,7 @@ def test_of_two_processes_that_ask_the_same_one_pays(server: ModelServer, tmp_pa
         assert all(worker.poll() is None for worker in workers)
         time.sleep(0.005)
     (tmp_path / "go").touch()
-    assert [worker.wait(timeout=60) for worker in workers] == [0, 0]
+    assert [worker.wait(timeout=200) for worker in workers] == [0, 0]
     sent = [json.dumps(request.body, sort_keys=True) for request in server.requests]
     assert sorted(sent.count(one) for one in set(sent)) == [1] * 8
     counted = [call for name in "ab" for call in read_calls(tmp_path / f"{name}.jsonl")]

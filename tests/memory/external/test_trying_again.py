@@ -183,5 +183,5 @@ def test_the_progress_line_counts_batches_within_a_haystack(folder: Path) -> Non
                     os.read(ours, 65536)
             except OSError:
                 break
-        assert process.wait(30) == 0
+        assert process.wait(200) == 0
     os.close(ours)

@@ -380,7 +380,7 @@ def test_full_disk_is_one_paragraph_and_the_run_goes_on_afterwards(tmp_path: Pat
     command = ("run", "--dataset", dataset.path, "--memory", "last-k", "--model", MODEL, "--run-id", "r")
     process = start(*command, cwd=tmp_path)
     resource.prlimit(process.pid, resource.RLIMIT_FSIZE, (size // 2, size // 2))
-    _, told = process.communicate(timeout=60)
+    _, told = process.communicate(timeout=200)
     assert process.returncode == 2
     announced, paragraph = told.splitlines()
     assert announced.startswith("For planning: 12 questions have 80 % power")
