@@ -70,7 +70,8 @@ def attempt_lines(done: Attempt) -> Iterator[str | Table]:
         corrected = f" (corrected for {number} comparisons)" if number > 1 else ""
         yield f"Of {count_of(number, 'group')} of questions: {told}{corrected}."
         yield _groups(done.groups)
-    yield from (f"Not measured: {name}, as no question here is of it." for name in done.not_measured)
+    if done.not_measured:
+        yield f"Not measured, as no question here is of it: {', '.join(done.not_measured)}."
     yield from (f"Deviates: {line}." for line in done.deviations)
     yield from (f"Assumed: {line}." for line in done.assumed)
     yield f"Run: {done.run}."
