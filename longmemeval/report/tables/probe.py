@@ -13,12 +13,12 @@ def probe_table(report: ProbeReport) -> Table:
     """Return the table: questions passed of those put, by probe, or unknown."""
     probes = list(dict.fromkeys(name for one in report.memories for name in one.probes))
     columns = [
-        Column("memory", _name, "text"),
+        Column("memory", row_name, "text"),
         Column("passed,\n%", lambda one: in_percent(one.overall.mean)),
         Column("95 % interval", lambda one: bounds(one.overall.interval), drop=1),
         *map(_probe, probes),
-        Column("dele-\ntion", lambda one: _passed(one.lifecycle.deletion)),
-        Column("read after\nwrite", lambda one: _passed(one.lifecycle.read_after_write)),
+        Column("dele-\ntion", lambda one: passed(one.lifecycle.deletion)),
+        Column("read after\nwrite", lambda one: passed(one.lifecycle.read_after_write)),
         Column("until\nfound", lambda one: until_found(one.lifecycle), drop=3),
         Column("same\ntwice, %", lambda one: in_percent(one.same_twice), drop=2),
     ]
@@ -27,13 +27,14 @@ def probe_table(report: ProbeReport) -> Table:
     return tabulate(title, columns, report.memories, breaks=[memories])
 
 
-def _name(one: Probed) -> str:
+def row_name(one: Probed) -> str:
+    """Return the name of a memory, with what it is a control for."""
     return one.memory + (_CONTROLS[one.control] if one.control else "")
 
 
 def _probe(name: str) -> Column[Probed]:
     # In two lines: all probes fit into 80 columns.
-    return Column(name.replace(" ", "\n", 1), lambda one: _passed(one.probes.get(name)))
+    return Column(name.replace(" ", "\n", 1), lambda one: passed(one.probes.get(name)))
 
 
 def until_found(one: Lifecycle) -> str:
@@ -47,5 +48,6 @@ def until_found(one: Lifecycle) -> str:
     return f"{ms(one.found_after_ms)} ms"
 
 
-def _passed(mean: Mean | None) -> str:
+def passed(mean: Mean | None) -> str:
+    """Return questions passed, of how many."""
     return UNKNOWN if mean is None or mean.mean is None else f"{round(mean.mean * mean.n)}/{mean.n}"

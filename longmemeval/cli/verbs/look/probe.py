@@ -1,6 +1,7 @@
 """`longmemeval probe`."""
 
 import secrets
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -10,8 +11,9 @@ from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.progress import Shown
 from longmemeval.cli.output import err, out, print_json, print_table, printable
-from longmemeval.core.options import WHAT, Flag
+from longmemeval.core.options import OUTPUT, WHAT, Flag
 from longmemeval.core.part_options import PartOptions
+from longmemeval.errors import HarnessError
 from longmemeval.llm.options import ApiBase, MaxCost
 
 if TYPE_CHECKING:
@@ -44,6 +46,7 @@ def probe(
     ] = None,
     api_base: ApiBase = None,
     spending: MaxCost = None,
+    output: Annotated[Path | None, Flag(OUTPUT, "FILE.svg", "Draw the table here too.", name="--output -o")] = None,
     as_json: shared.Json = False,
 ) -> None:
     """Try memories on made-up lives: what changed, when, whose.
@@ -56,6 +59,8 @@ def probe(
     from longmemeval.pipeline.probe import probe as pipeline
 
     shown.apply()
+    if output:
+        _check(output)
     where = places.folders()
     report = pipeline.probe(
         [resolve_configuration(one, settings or []) for one in memory],
@@ -66,10 +71,33 @@ def probe(
         spending=spending,
         where=where,
     )
+    if output:
+        draw(report, output)
     if as_json:
         print_json(report)
     else:
         show(report, memory, places)
+
+
+def _check(output: Path) -> None:
+    """Refuse, before anything is paid for, what could not be drawn."""
+    from longmemeval.report.charts.svg import need_report_libraries
+
+    if output.suffix != ".svg":
+        raise HarnessError("The picture is an SVG", where=str(output), fix="Name a file that ends in .svg")
+    need_report_libraries("A picture")
+
+
+def draw(report: "ProbeReport", output: Path) -> None:
+    """Write the picture of the table."""
+    from longmemeval.core.files import write_atomic
+    from longmemeval.report.charts.probes import probe_chart
+    from longmemeval.report.charts.svg import alone
+    from longmemeval.report.page.templates import page_file
+
+    chart = probe_chart(report)
+    write_atomic(output, alone(chart.svg, chart.title, page_file("palette.css")).encode())
+    err.print(f"{printable(str(output))} is written.")
 
 
 def show(report: "ProbeReport", memories: list[str], places: shared.Places) -> None:

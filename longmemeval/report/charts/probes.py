@@ -1,0 +1,57 @@
+"""The picture of `probe`: a row for each memory, a bar for each probe."""
+
+from typing import TYPE_CHECKING
+
+from longmemeval.measures.aggregate import Mean
+from longmemeval.pipeline.probe.probe import Probed, ProbeReport
+from longmemeval.report.charts.charts import Chart
+from longmemeval.report.charts.palette import look_of
+from longmemeval.report.charts.svg import GRID, INK, drawn, run_colour
+from longmemeval.report.tables.probe import passed, probe_table, row_name
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+_BAR, _ROW_INCHES = 0.84, 0.34
+"""Width of a full bar where the next begins at 1; height of a row."""
+
+
+def probe_chart(report: ProbeReport) -> Chart:
+    """Return the table as bars: full is every question passed, no bar and a dash is unknown."""
+    rows = [(one, shares(one)) for one in report.memories]
+    names = list(dict.fromkeys(name for _, found in rows for name in found))
+
+    def draw(figure: "Figure") -> None:
+        axes = figure.add_subplot()
+        for place, (one, found) in enumerate(rows):
+            colour = run_colour(look_of(place, control=one.control is not None))
+            for column, share in enumerate(map(found.get, names)):
+                if share is not None and share.mean is not None:
+                    axes.barh(place, _BAR, left=column, height=0.62, color=GRID, linewidth=0)
+                    axes.barh(place, _BAR * share.mean, left=column, height=0.62, color=colour, linewidth=0)
+                axes.text(column + _BAR / 2, place, passed(share), ha="center", va="center", fontsize=7.5, color=INK)
+        axes.set_yticks(range(len(rows)), [row_name(one) for one, _ in rows])
+        axes.set_xticks([column + _BAR / 2 for column in range(len(names))], [_two_lines(name) for name in names])
+        axes.xaxis.tick_top()
+        axes.tick_params(length=0)
+        axes.set_xlim(-0.08, len(names))
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        for spine in axes.spines.values():
+            spine.set_visible(False)
+
+    description = (
+        "Questions about made-up lives that each memory passes, by probe: a full bar is all of them, a dash is not "
+        "known. The floor cannot pass, the ceiling must."
+    )
+    svg = drawn("probes", 7.6, 0.6 + _ROW_INCHES * len(rows), draw)
+    return Chart("probes", f"Probes, seed {report.seed}", description, svg, probe_table(report))
+
+
+def shares(one: Probed) -> dict[str, Mean | None]:
+    """Return the share that a memory passes of each probe."""
+    tried = one.lifecycle
+    return {**one.probes, "deletion": tried.deletion, "read after write": tried.read_after_write}
+
+
+def _two_lines(name: str) -> str:
+    return "\n".join(name.rsplit(" ", 1)) if name.count(" ") > 1 else name.replace(" ", "\n")
