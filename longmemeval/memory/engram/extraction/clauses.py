@@ -51,7 +51,8 @@ def _form(name: str) -> re.Pattern[str]:
 def read_besides() -> str:
     """Return a pattern of what a sentence is read for that has neither "I" nor a name that is known."""
     alone = rf"\b(?i:{'|'.join(_file().lists['alone'])})\b"
-    return "|".join([_form("dropped_I").pattern, _form("dropped_I_am").pattern, alone, r"^The\b"])
+    forms = (_form(name).pattern for name in ("dropped_I", "dropped_I_am"))
+    return "|".join([*forms, alone, r"^(?:The|Home)\b", r"\bhappen(?:ing)?\b"])
 
 
 def prepared(text: str) -> str:
@@ -90,6 +91,8 @@ def _plain(sentence: str, owner: str, known: Ledger) -> str:
     text = _form("title").sub("", text)
     text = _form("kin_alone").sub(lambda found: f"{found[1]}my {found[2].lower()}", text)
     text = _form("years").sub(r"from \1 to \2", text)
+    if _form("over_now").search(text):
+        text = re.sub(r"\bnow\b(?=[.,!]|$)", "these days", text)
     if _form("dropped_I").match(text):
         text = f"I {text[0].lower()}{text[1:]}"
     elif _form("dropped_I_am").match(text):

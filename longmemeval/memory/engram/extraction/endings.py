@@ -12,7 +12,7 @@ from typing import NamedTuple
 from longmemeval.core.text.words import content_words
 from longmemeval.memory.engram.extraction.claims import claim_of
 from longmemeval.memory.engram.extraction.dating import dated
-from longmemeval.memory.engram.extraction.patterns import Ending, patterns
+from longmemeval.memory.engram.extraction.patterns import Ending, groups_of, patterns
 from longmemeval.memory.engram.ledger import Ledger
 from longmemeval.memory.engram.predicates import predicates, slot_of
 from longmemeval.memory.engram.records import Claim, Episode, Fact
@@ -21,15 +21,16 @@ from longmemeval.memory.working_memory.statements import is_claimed
 _LIGHT = frozenset(content_words("go do get have make take be keep thing work start play learn study do practise"))
 """Stems that say too little to be all that names what ends: "I stopped going"."""
 _ADDED = frozenset(
-    content_words(
-        "old new former dear beloved job position school course club team lesson habit plan idea trip visit holiday"
-        " walk wedding move dream project thing allergy degree journey class band business adventure"
-    )
+    content_words("old new former dear beloved job position school course club team lesson habit class degree")
 )
 """Stems that may stand beside the value: "my old motorbike", "law school"."""
 
 
+_ADDED_TO_A_PLAN = _ADDED | frozenset(
+    content_words("plan idea trip visit holiday walk wedding move dream project thing journey business adventure")
+)
 _NAME = re.compile(r"\b[A-Z][a-z]+\b")
+_WHOM = {"relative", "animal", "called", "named"}
 _TOGETHER = ("married", "engaged", "in a relationship")
 
 
@@ -61,7 +62,7 @@ def ended(sentence: str, episode: Episode, known: Ledger, owner: str) -> Iterato
         for match in ending.search.finditer(sentence):
             if not is_claimed(sentence, match.start()):
                 continue
-            groups = {name.rstrip("1"): value.strip() for name, value in match.groupdict().items() if value}
+            groups = groups_of(match)
             over = _over(ending, groups, owner, known)
             yield from _claims(ending, groups, over, sentence, match.start(), episode, owner)
 
@@ -88,7 +89,9 @@ def _over(ending: Ending, groups: dict[str, str], owner: str, known: Ledger) -> 
         return named_by
     if ending.written.kind == "parts":
         together = [fact for fact in known.current(owner, "status") if fact.object in _TOGETHER]
-        partners = named_by or ([] if about.named_by else known.held(owner, ending.of) if "self" in groups else [])
+        partners = named_by or (
+            [] if about.named_by else known.held(owner, ending.of) if not groups.keys() & _WHOM else []
+        )
         return [*partners, *together] if partners or together else []
     facts = [fact for subject in about.subjects for fact in known.held(subject, ending.of)]
     meant = [fact for fact in [*facts, *named_by] if _is_meant(fact, groups.get("what"))]
@@ -101,8 +104,9 @@ def _is_meant(fact: Fact, what: str | None) -> bool:
         return True
     words, value = set(content_words(what)), set(content_words(fact.object)) or {fact.object.lower()}
     about = set(content_words(fact.predicate.partition(":")[2]))
-    core = words - _LIGHT - _ADDED - _stems(fact.predicate) - about or words - _LIGHT
-    return bool(core) and (core <= value or (value <= words and core - value <= _ADDED))
+    added = _ADDED_TO_A_PLAN if fact.predicate == "plan" else _ADDED
+    core = words - _LIGHT - added - _stems(fact.predicate) - about or words - _LIGHT
+    return bool(core) and (core <= value or (value <= words and core - value <= added))
 
 
 @cache
@@ -116,7 +120,7 @@ def _stems(predicate: str) -> frozenset[str]:
 
 def _about(groups: dict[str, str], owner: str, known: Ledger) -> _About:
     """Return whom the groups of a match name."""
-    if "self" in groups:
+    if "self" in groups or not groups.keys() & _WHOM:
         return _About((owner,), [])
     name = groups.get("called") or groups.get("named")
     kin, animal = groups.get("relative", "").lower(), groups.get("animal", "").lower()

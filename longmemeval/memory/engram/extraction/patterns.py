@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from collections import Counter
 from collections.abc import Mapping
 from functools import cache
 from importlib import resources
@@ -138,6 +139,8 @@ def patterns() -> Patterns:
 def compiled(pattern: str, flags: int = 0, blocks: Mapping[str, str] = MappingProxyType({})) -> re.Pattern[str]:
     """Return a pattern ready to search with: the names of blocks replaced by the blocks, recursively.
 
+    A named group may stand several times: `groups_of`.
+
     Args:
         pattern: as written in a file of the rules.
         flags: of the regular expression.
@@ -146,4 +149,15 @@ def compiled(pattern: str, flags: int = 0, blocks: Mapping[str, str] = MappingPr
     blocks = {**BLOCKS, **_OWN, **_file().blocks, **_ending_file().blocks, **blocks}
     while (wider := _BLOCK.sub(lambda found: blocks[found[1]], pattern)) != pattern:
         pattern = wider
-    return re.compile(pattern, flags)
+    seen = Counter[str]()
+
+    def numbered(group: re.Match[str]) -> str:
+        seen[group[1]] += 1
+        return group[0] if seen[group[1]] == 1 else f"(?P<{group[1]}_{seen[group[1]]}>"
+
+    return re.compile(re.sub(r"\(\?P<(\w+)>", numbered, pattern), flags)
+
+
+def groups_of(match: re.Match[str]) -> dict[str, str]:
+    """Return the groups that matched something, stripped; a group that stands twice in a pattern has one name."""
+    return {re.sub(r"_\d+$", "", name): value.strip() for name, value in match.groupdict().items() if value}

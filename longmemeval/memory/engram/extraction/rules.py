@@ -11,7 +11,7 @@ from longmemeval.memory.engram.extraction.claims import claim_of, owner
 from longmemeval.memory.engram.extraction.clauses import Voiced, prepared, read_besides, relative_of, voices
 from longmemeval.memory.engram.extraction.dating import Dated, dated
 from longmemeval.memory.engram.extraction.endings import ended, names_in, overlaps
-from longmemeval.memory.engram.extraction.patterns import Pattern, patterns, source
+from longmemeval.memory.engram.extraction.patterns import Pattern, groups_of, patterns, source
 from longmemeval.memory.engram.ledger import Ledger
 from longmemeval.memory.engram.predicates import definition, normalised
 from longmemeval.memory.engram.records import Claim, ClaimKind, Episode, Force
@@ -126,12 +126,13 @@ def _claims(
     pattern: Pattern, match: re.Match[str], voiced: Voiced, episode: Episode, known: Ledger, corrected: bool
 ) -> Iterator[Claim]:
     written, sentence = pattern.written, voiced.text
-    groups = {name: value.strip() for name, value in match.groupdict().items() if value}
+    groups = groups_of(match)
     predicate = written.predicate.format_map({name: value.lower() for name, value in groups.items()})
     subject = voiced.owner
     if written.subject == "relative":
         subject = groups.get("called") or relative_of(subject, groups["relative"].lower(), known)
-    when = dated(sentence, match.start(), episode.event_at, written.date, predicate.startswith("former"))
+    rule = "stretch" if predicate.startswith("relative:") else written.date  # "my son Theo has lived here since 2021"
+    when = dated(sentence, match.start(), episode.event_at, rule, predicate.startswith("former"))
     if not when.named and written.date in ("lasting", "stretch"):
         return
     whole = written.object.format_map(groups)
