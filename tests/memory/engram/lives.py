@@ -2,6 +2,7 @@
 
 import sys
 from datetime import datetime, time
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -29,10 +30,15 @@ class Life(NamedTuple):
     checks: tuple[Check, ...]
 
     def lived(self, until: int | None = None) -> Engram:
-        engine = Engram()
-        for session in self.sessions[:until]:
-            engine.add(session)
-        return engine
+        return _lived(self.sessions[:until])
+
+
+@lru_cache(maxsize=2)
+def _lived(sessions: tuple[Session, ...]) -> Engram:
+    engine = Engram()
+    for session in sessions:
+        engine.add(session)
+    return engine
 
 
 class Verdict(NamedTuple):

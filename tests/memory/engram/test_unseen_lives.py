@@ -8,14 +8,14 @@ import pytest
 from tests.memory.engram.lives import shown
 
 HERE = Path(__file__).parent
-KNOWN = {"unseen_life.txt": 37, "unseen/a.txt": 37, "unseen/b.txt": 21, "unseen/c.txt": 20}
-"""Checks answered of 37: the files the rules were mended for, and those that were kept back until they were."""
+KNOWN = {"unseen_life.txt": 37, "unseen/a.txt": 37, "unseen/b.txt": 37, "unseen/c.txt": 36}
+"""Checks answered of 37. For c, which no rule was mended for, it is what the rules answered the first time."""
 
 
 @pytest.mark.parametrize("name", KNOWN)
 def test_a_life_is_known_from_what_was_told(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     verdicts = [one for told in shown(HERE / name).values() for one in told]
     printed = capsys.readouterr().out
-    sys.stdout.write(printed if name in ("unseen_life.txt", "unseen/a.txt") else printed[-120:])
+    sys.stdout.write(printed.splitlines()[-1] + "\n" if name == "unseen/c.txt" else printed)
     assert len(verdicts) == 37
     assert sum(one.right for one in verdicts) >= KNOWN[name]

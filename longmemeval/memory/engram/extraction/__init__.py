@@ -1,1 +1,1 @@
-"""Extract claims from episodes: by rules, whose patterns are data (`patterns.toml`), or by a chat model."""
+"""Extract claims from episodes: by rules, whose patterns are data (`*.toml`), or by a chat model."""

@@ -13,7 +13,9 @@ from longmemeval.core.text.dates_in_text.vocabulary import COUNT, count_of
 from longmemeval.memory.engram.extraction.patterns import DateRule
 
 _FOR = re.compile(
-    rf"\bfor (?:the (?:past|last) )?(?:about |over |almost |nearly |around )?(?P<count>{COUNT}) (?P<unit>years?|months?|weeks?)\b", re.I
+    r"\bfor (?:the (?:past|last) )?(?:about |over |almost |nearly |around )?"
+    rf"(?P<count>{COUNT}) (?P<unit>years?|months?|weeks?)\b",
+    re.I,
 )
 _BOTH_ENDS = re.compile(r"(?:from|between)\b", re.IGNORECASE)
 _SHORTEST_STRETCH = timedelta(weeks=4)
