@@ -11,19 +11,22 @@ import msgspec
 
 from longmemeval.benchmarks.faults import problem_of_id
 from longmemeval.core.files import sha256_file
+from longmemeval.core.tables.parquet import MAGIC, parquet_rows
 from longmemeval.core.text_files import UnreadableError, decode_json
 from longmemeval.errors import DataError, nearest
 from longmemeval.records import Gold, Haystack, Question
 
 
 def read_records(path: Path) -> list[dict[str, Any]]:
-    """Return the records of a JSON file that is an array of objects.
+    """Return the records of a JSON file that is an array of objects, or the rows of a Parquet file.
 
     Raises:
         DataError: it cannot be read, or is something else.
+        HarnessError: it is a Parquet file, and pyarrow is not installed.
     """
     try:
-        return decode_json(path.read_bytes(), list[dict[str, Any]])
+        data = path.read_bytes()
+        return parquet_rows(path) if data.startswith(MAGIC) else decode_json(data, list[dict[str, Any]])
     except OSError as error:
         raise DataError(f"The data set file cannot be read: {error.strerror}", where=str(path)) from error
     except UnreadableError as error:

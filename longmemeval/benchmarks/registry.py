@@ -23,6 +23,7 @@ from longmemeval.benchmarks.mapped_file import end_of_value
 from longmemeval.benchmarks.spec import Benchmark, Sniffed
 from longmemeval.benchmarks.specs import BENCHMARK_SPECS, benchmarks, broken_benchmarks
 from longmemeval.core.remote.places import anchored
+from longmemeval.core.tables.parquet import MAGIC, parquet_keys
 from longmemeval.dataset import Dataset
 from longmemeval.errors import DataError, HarnessError, nearest
 from longmemeval.settings import folders
@@ -109,12 +110,14 @@ def _keys_of_first_record(path: Path) -> frozenset[str]:
     """Return the keys of the first record of an array, or of an object, without reading the whole file.
 
     Of a record that is cut off, or longer than `_LONGEST_RECORD`, only the first key: a whole file can be one record.
-    Empty without a record.
+    Empty without a record. Of a Parquet file they are its columns.
     """
     data, size = b"", _FIRST_PIECE
     # The loader explains why a file cannot be read.
     with suppress(OSError, ValueError), path.open("rb") as handle:
         while len(data) < _LONGEST_RECORD and (piece := handle.read(size)):
+            if not data and piece.startswith(MAGIC):
+                return parquet_keys(path)
             if not data:
                 piece = piece.removeprefix(BOM_UTF8)
             data += piece

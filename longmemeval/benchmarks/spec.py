@@ -30,7 +30,7 @@ class Sniffed(Struct, frozen=True):
     path: Path
     is_folder: bool = False
     keys: frozenset[str] = frozenset()
-    """Keys of the first record of a JSON file, an array of records or a single one; empty without one."""
+    """Keys of the first record of a JSON file, an array of records or a single one; the columns of a Parquet file."""
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,7 @@
 from collections.abc import Mapping
+from typing import Any
 
+class ArrowException(Exception): ...
 class DataType: ...
 class Array: ...
 
@@ -10,7 +12,7 @@ class FixedSizeListArray(Array):
 class Table:
     schema: Schema
 
-    def to_pylist(self) -> list[dict[str, object]]: ...
+    def to_pylist(self) -> list[dict[str, Any]]: ...
 
 class Schema:
     names: list[str]

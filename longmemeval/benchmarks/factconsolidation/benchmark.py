@@ -39,7 +39,7 @@ FACTCONSOLIDATION = Benchmark(
     title="FactConsolidation",
     claims=lambda data: {"context", "questions", "answers", "metadata"} <= data.keys,
     load=on_demand("longmemeval.benchmarks.factconsolidation.loader:FactConsolidationDataset"),
-    shape="records with context, questions, answers and metadata, the rows of MemoryAgentBench as JSON",
+    shape="records with context, questions, answers and metadata, the rows of MemoryAgentBench as Parquet or JSON",
     options=frozenset({"chunk_tokens"}),
     licence="MIT",
     citation=CITATION,

@@ -31,7 +31,7 @@ class FactConsolidationDataset(InMemoryDataset):
     2000-01-01 + i days, at midnight, and every question the day after the last.
 
     Args:
-        path: a JSON file, the list of the rows.
+        path: the published Parquet file, or a JSON file, the list of its rows.
         name: the catalogue name; empty: the stem of the file.
         chunk_tokens: size of the authors' chunks, 512 or 4096: a session is then one turn with as many facts as fit.
             They are cut between facts, where the authors' cut often parts a fact from its serial number. 0: a turn is

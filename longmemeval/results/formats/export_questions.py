@@ -1,6 +1,5 @@
 """`export --format csv|jsonl|parquet`: one row per question, for spreadsheets, data frames and data set hubs."""
 
-import io
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
@@ -10,9 +9,9 @@ from msgspec import Struct
 
 from longmemeval.core.files import write_atomic
 from longmemeval.core.tables import render
-from longmemeval.core.tables.table import Column, Value, tabulate
+from longmemeval.core.tables.parquet import parquet_bytes
+from longmemeval.core.tables.table import Column, tabulate
 from longmemeval.core.text.figures import bounds, percent
-from longmemeval.errors import HarnessError
 from longmemeval.results.formats.question_frame import FrameColumn, question_columns, question_rows
 from longmemeval.results.graded.graded_run import Evaluation, load_graded
 from longmemeval.settings import Folders, folders
@@ -69,7 +68,7 @@ def export_questions(
     elif format == "jsonl":
         data = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
     else:
-        data = _parquet(columns, rows)
+        data = parquet_bytes({one.title: (one.form, [row[one.title] for row in rows]) for one in columns})
     write_atomic(file, data)
     card = folder / "README.md"
     if format != "csv":
@@ -77,30 +76,6 @@ def export_questions(
     judges = tuple(metrics.judge.id for metrics in run.files.metrics)
     shown = "" if format == "csv" else str(card)
     return TableExport(str(file), len(rows), judges, run.asked.part, run.summary.protocol_note, shown)
-
-
-def _parquet(columns: Sequence[FrameColumn], rows: Sequence[dict[str, Value]]) -> bytes:
-    """Return the rows as a Parquet file; a column has its type even where nothing in it is known."""
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise HarnessError(
-            "Parquet needs the pyarrow library, which is not installed",
-            fix="Run: pip install 'longmemeval[pandas]', or choose --format jsonl",
-        ) from error
-    types = {
-        "text": pyarrow.string(),
-        "integer": pyarrow.int64(),
-        "number": pyarrow.float64(),
-        "truth": pyarrow.bool_(),
-    }
-    arrays = {
-        column.title: pyarrow.array([row[column.title] for row in rows], types[column.form]) for column in columns
-    }
-    written = io.BytesIO()
-    parquet.write_table(pyarrow.table(arrays), written)
-    return written.getvalue()
 
 
 def _card(run: Evaluation, file: str, columns: Sequence[FrameColumn]) -> str:

@@ -3,6 +3,7 @@
 import json
 import math
 import re
+import sys
 from collections import Counter
 from collections.abc import Sequence
 from datetime import datetime
@@ -67,6 +68,30 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return write(
         tmp_path_factory.mktemp("data") / "fc.json", *(row for row in rows if row["metadata"]["source"].endswith("_6k"))
     )
+
+
+def test_the_published_parquet_file_loads_as_its_rows_in_json_do(
+    tmp_path: Path, real: FactConsolidationDataset, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    rows = json.loads(real.path.read_text())
+    published = tmp_path / "Conflict_Resolution-00000-of-00001.parquet"
+    parquet.write_table(pyarrow.table({key: [row[key] for row in rows] for key in rows[0]}), published)
+    found = load_dataset(published)
+    assert isinstance(found, FactConsolidationDataset)
+    assert found.lists == real.lists
+    ids = [question.question_id for question in real.questions()]
+    assert [question.question_id for question in found.questions()] == ids
+    assert [found.gold(one) for one in ids] == [real.gold(one) for one in ids]
+    damaged = tmp_path / "damaged.parquet"
+    damaged.write_bytes(published.read_bytes()[:5000])
+    with pytest.raises(DataError, match=r"The Parquet file cannot be read: .*damaged.parquet"):
+        load_dataset(damaged)
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(HarnessError, match=r"Parquet needs the pyarrow library.*longmemeval\[pandas\]"):
+        load_dataset(published)
 
 
 def test_the_real_file_has_four_lists_of_200_questions(real: FactConsolidationDataset) -> None:
