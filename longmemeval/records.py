@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from datetime import datetime
 from typing import Any, Literal
 
-from msgspec import Struct, field
+from msgspec import UNSET, Struct, UnsetType, field
 
 Role = Literal["user", "assistant"]
 
@@ -207,8 +207,13 @@ class Answer(Struct, frozen=True):
     loose_limits: tuple[str, ...] = ()
     """Parameters of the memory that are at least the size of this question's history, such as `top_k`; `recall` if the
     whole history was recalled."""
-    steps: tuple[ToolStep, ...] = ()
-    """What the model asked of tools, in order, where the reading has some."""
+    tool_steps: tuple[ToolStep, ...] | UnsetType = field(default=UNSET, name="steps")
+    """`steps` as in the file; absent where the reading has no tools."""
+
+    @property
+    def steps(self) -> tuple[ToolStep, ...]:
+        """What the model asked of tools, in order; empty where the reading has none."""
+        return self.tool_steps or ()
 
     @property
     def total_ms(self) -> float | None:
@@ -276,7 +281,7 @@ class PartInfo(Struct, frozen=True, omit_defaults=True):
     """Reason why it is empty; the next `prepare` tries again."""
     incomplete: str = ""
     """Missing content, and why; the next `prepare` tries that again."""
-    told: dict[str, Any] = {}
+    stats: dict[str, Any] = field(default_factory=dict, name="told")
     """Figures for manifests and tables."""
     stored_bytes: int = 0
     """Bytes of its file or object as written, compressed or not; 0: not known, as for a local directory."""

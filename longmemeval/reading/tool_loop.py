@@ -98,7 +98,7 @@ class ToolLoop:
             dropped=0,
             recall_ms=recall.milliseconds + talk.tool_ms,
             latency_ms=sum_latencies(reply.latency_ms for reply in replies),
-            steps=tuple(talk.steps),
+            tool_steps=tuple(talk.steps),
         )
         return Reading(answer, tuple(talk.prompts), failure)
 
@@ -167,11 +167,11 @@ class ToolLoop:
         for left, call in zip(reversed(range(len(calls))), calls, strict=True):
             found = _called(files, call)
             if not self._fits(talk, talk.tokens + self._size(found.text) + left * none + last):
-                found = Found(self._tools.withheld, told=f"withheld: {found.told}")
+                found = Found(self._tools.withheld, outcome=f"withheld: {found.outcome}")
             talk.messages.append(ChatMessage("tool", found.text, tool_call_id=call.id))
             talk.tokens += self._size(found.text)
             talk.read |= {id(item): item for item in found.items}
-            talk.steps.append(ToolStep(call.name, call.arguments, found.told, message_ids_of(found.items)))
+            talk.steps.append(ToolStep(call.name, call.arguments, found.outcome, message_ids_of(found.items)))
         talk.tool_ms += (time.perf_counter() - started) * 1000
 
     def _fits(self, talk: _Talk, tokens: int) -> bool:
@@ -201,12 +201,12 @@ _GIVEN = {"list_files": _List, "search_files": _Search, "read_file": _Read}
 
 
 def _called(files: Files, call: ToolCall) -> Found:
-    """Return what a tool gives; a mistake of the model is told to the model."""
+    """Return what a tool gives; a mistake of the model is outcome to the model."""
     if call.name not in _GIVEN:
-        return Found(f"There is no tool '{call.name}'.", told="no such tool")
+        return Found(f"There is no tool '{call.name}'.", outcome="no such tool")
     try:
         given = msgspec.json.decode(call.arguments or "{}", type=_GIVEN[call.name])
     except msgspec.DecodeError as error:
-        return Found(f"The arguments are not as described: {error}", told="wrong arguments")
+        return Found(f"The arguments are not as described: {error}", outcome="wrong arguments")
     tool: Callable[..., Found] = getattr(files, call.name)
     return tool(**structs.asdict(given))

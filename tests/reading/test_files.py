@@ -6,6 +6,7 @@ from collections.abc import Callable
 from datetime import datetime, timedelta
 from itertools import pairwise
 
+import msgspec
 import pytest
 
 from longmemeval.errors import HarnessError
@@ -17,7 +18,7 @@ from longmemeval.reading.configuration import ReadingConfiguration, reading_conf
 from longmemeval.reading.files import Files
 from longmemeval.reading.outcome import Reading
 from longmemeval.reading.reader import Reader
-from longmemeval.records import Haystack, Question, Recall, Session, Turn, Usage
+from longmemeval.records import Answer, Haystack, Question, Recall, Session, Turn, Usage
 from longmemeval.storage.messages import haystack_messages
 from tests.reading.test_reader import Characters
 
@@ -123,6 +124,17 @@ def test_a_long_file_is_read_in_parts_that_leave_nothing_out() -> None:
 
 
 # The loop
+
+
+def test_only_answers_read_by_tools_have_steps_in_the_file() -> None:
+    direct = msgspec.json.encode(Answer("q", "In the barn.", "ok"))
+    assert b"steps" not in direct
+    older = msgspec.json.decode(direct[:-1] + b',"steps":[]}', type=Answer)
+    assert (older.steps, older.hypothesis) == ((), "In the barn.")
+    answer = read(scripted([("search_files", {"query": "Rex"})], "In the barn.")).answer
+    line = msgspec.json.encode(answer)
+    assert b'"steps":[{"tool":"search_files"' in line
+    assert msgspec.json.decode(line, type=Answer) == answer
 
 
 def test_what_was_read_is_what_was_recalled() -> None:

@@ -55,7 +55,8 @@ class FactsPart(Part[FactsFile]):
     def recipe(self, tools: PartTools) -> dict[str, Any]:
         """Return extractor and versions."""
         if tools.options.fact_model == "rules":
-            return {"version": _VERSION, **RuleExtractor().recipe}
+            # The first version stands for itself: the "version" of the recipe is that of the rules.
+            return {**RuleExtractor().recipe, **({"engine": _VERSION} if _VERSION > 1 else {})}
         return {"engine": _VERSION, **_consolidation(tools).recipe}
 
     def make(self, source: PartInput, tools: PartTools) -> PartOutput | Awaitable[PartOutput]:

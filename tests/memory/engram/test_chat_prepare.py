@@ -5,13 +5,17 @@ import signal
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from longmemeval.benchmarks.registry import load_dataset
+from longmemeval.core.part_options import PartOptions
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, SpendingLimitError
 from longmemeval.llm.options import SpendingLimit
+from longmemeval.memory.engram import part as engram_part
 from longmemeval.memory.engram.part import FACTS, FactsFile
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, PrepareReport, prepare
 from longmemeval.pipeline.verify.verify import verify
@@ -101,6 +105,14 @@ def test_what_cannot_be_read_at_all_is_a_failed_call_and_tried_again(
     server.faults.extend([b'{"choices": "\xff\xfe\xe9"}', json.dumps(half | {"model": "m", "id": "1"}).encode()])
     file, _ = made(dataset, where, server)
     assert len([one for one in file.facts if one.expired_at is None]) == 1
+
+
+def test_another_version_of_the_engine_is_another_recipe(monkeypatch: pytest.MonkeyPatch) -> None:
+    tools: Any = SimpleNamespace(options=PartOptions())
+    before = FACTS.recipe(tools)
+    assert set(before) == {"extractor", "version", "patterns_sha256"}
+    monkeypatch.setattr(engram_part, "_VERSION", 2)
+    assert FACTS.recipe(tools) == {**before, "engine": 2}
 
 
 def test_a_prompt_of_ones_own_is_another_recipe(
