@@ -25,7 +25,7 @@ def cache_folder() -> Path:
 def cached_copy(source: Source) -> Path | None:
     """Return a file of the cache with the size and hash of the source, from whichever data set; None without one."""
     # A file that cannot be read is none: the download says what is wrong, if anything is.
-    for candidate in _of_size(cache_folder(), source):
+    for candidate in _files_of_source_size(cache_folder(), source):
         try:
             if sha256_file(candidate) == source.sha256:
                 return candidate
@@ -34,7 +34,7 @@ def cached_copy(source: Source) -> Path | None:
     return None
 
 
-def _of_size(cache: Path, source: Source) -> Iterator[Path]:
+def _files_of_source_size(cache: Path, source: Source) -> Iterator[Path]:
     seen = set()
     for pattern in (f"datasets--*/blobs/{source.sha256}", "datasets--*/blobs/*", "datasets--*/snapshots/**/*"):
         for path in sorted(cache.glob(pattern)):

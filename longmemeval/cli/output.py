@@ -107,13 +107,13 @@ class _HidingStream(TextIOWrapper):
 
     def write(self, text: str) -> int:
         _printed.set()
-        with _told_apart():
+        with _as_output_error():
             super().write(as_addresses(hide(text)))
         return len(text)
 
     def flush(self) -> None:
         """Write out what is held back."""
-        with _told_apart():
+        with _as_output_error():
             super().flush()
 
     def close(self) -> None:
@@ -123,7 +123,7 @@ class _HidingStream(TextIOWrapper):
 
 
 @contextmanager
-def _told_apart() -> Iterator[None]:
+def _as_output_error() -> Iterator[None]:
     try:
         yield
     except BrokenPipeError:

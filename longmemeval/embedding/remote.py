@@ -138,11 +138,11 @@ class RemoteEmbedder:
         """Return unit rows in the order of `texts`, with as many requests as needed."""
         from openai import OpenAIError
 
-        begun, attempts = time.monotonic(), 0
+        started, attempts = time.monotonic(), 0
         while True:
             turn = self._gate.turn_blocking(TokenEstimate(sum(map(len, texts)) // _CHARACTERS_OF_TOKEN))
-            begun += turn.held_back_s
-            left = begun + self._give_up_after_s - time.monotonic()
+            started += turn.held_back_s
+            left = started + self._give_up_after_s - time.monotonic()
             attempts += 1
             try:
                 return self._attempt(texts, turn, min(_SECONDS, max(left, self._give_up_after_s / 10)))
@@ -151,7 +151,7 @@ class RemoteEmbedder:
                 explained, requested = self._explain(error, texts), _requested_pause(error)
                 if getattr(error, "status_code", None) == 429:
                     turn.refused(requested)
-            gone = time.monotonic() - begun
+            gone = time.monotonic() - started
             if not isinstance(explained, TransientModelError):
                 raise explained
             if gone >= self._give_up_after_s:

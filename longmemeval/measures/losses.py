@@ -19,6 +19,14 @@ Stage = Literal[
 ]
 
 
+_CAUSES: dict[str, str] = {"not retrieved": "not recalled", "retrieved but cut": "cut"}
+
+
+def cause_of(stage: str) -> str:
+    """Return what people read for a stage; files and `--json` have the stages as they are."""
+    return _CAUSES.get(stage, stage)
+
+
 def stage_of(gold: Gold, answer: Answer | None, *, stored: Callable[[str], bool], disputed: bool) -> Stage:
     """Name the first stage at which evidence of a wrongly answered question is missing.
 

@@ -115,8 +115,10 @@ def reading_configuration(
 
 def _load_tools(steps: int, prompt_budget: int | None) -> Tools:
     text = (resources.files("longmemeval.reading") / "templates" / "files_tools.json").read_text(encoding="utf-8")
-    told = msgspec.json.decode(text)
-    return Tools(steps, prompt_budget, sha256_text(text), tuple(told["tools"]), told["answer_now"], told["withheld"])
+    content = msgspec.json.decode(text)
+    return Tools(
+        steps, prompt_budget, sha256_text(text), tuple(content["tools"]), content["answer_now"], content["withheld"]
+    )
 
 
 def check_fitting(

@@ -34,7 +34,7 @@ class Found(Struct, frozen=True):
     text: str
     items: tuple[RecalledItem, ...] = ()
     """Messages that the text shows whole."""
-    told: str = ""
+    outcome: str = ""
     """The outcome in a few words, for the record."""
 
 
@@ -71,7 +71,7 @@ class Files:
         files = list(self._files.values())
         lines = [f"{file.name}: {count_of(len(file.items), 'message')}" for file in _page(files, page, _LISTED)]
         shown = "\n".join([*lines, *_more(len(files), page, _LISTED)]) or "There are no files."
-        return Found(shown, told=count_of(len(lines), "file"))
+        return Found(shown, outcome=count_of(len(lines), "file"))
 
     def search_files(self, query: str, page: int = 1) -> Found:
         """Return the messages that share most words with a query, rare words first."""
@@ -92,7 +92,7 @@ class Files:
         """Return the messages of a file, as many as fit a part."""
         file = self._files.get(name)
         if file is None:
-            return Found(f"There is no file '{name}'. {nearest(name, self._files)}", told="no such file")
+            return Found(f"There is no file '{name}'. {nearest(name, self._files)}", outcome="no such file")
         first = max(from_message, 1)
         shown = list(file.items[first - 1 : first])
         for item in file.items[first:]:
@@ -100,7 +100,7 @@ class Files:
                 break
             shown.append(item)
         if not shown:
-            return Found(f"{name} has {count_of(len(file.items), 'message')}.", told="no such message")
+            return Found(f"{name} has {count_of(len(file.items), 'message')}.", outcome="no such message")
         last = first + len(shown) - 1
         text = render_chunk(Chunk(shown[0].date, tuple(shown)), self._format)
         if last < len(file.items):

@@ -9,7 +9,7 @@ from longmemeval.core.text.figures import bounds, percent
 from longmemeval.measures.metrics import Score
 from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
 from longmemeval.report.page.data import against_table, figure_columns, notes, pairs_line, repeats_table
-from longmemeval.report.page.summary import pair_matrix, shown_in
+from longmemeval.report.page.summary import pair_matrix, shown_in, verdict_line
 from longmemeval.report.published import PublishedFigure
 from longmemeval.report.tables.abilities import ability_legend, ability_notes, ability_table
 from longmemeval.report.tables.cells import controls_apart
@@ -21,7 +21,7 @@ from longmemeval.results.graded.graded_run import Evaluation, RunSummary
 
 def markdown(comparison: Comparison, published: Sequence[PublishedFigure] = ()) -> str:
     """Return the tables, the notes under them, and the differences between runs."""
-    parts = [f"# {render.escape_markdown(comparison.dataset)}", render.escape_markdown(comparison.verdict.text)]
+    parts = [f"# {render.escape_markdown(comparison.dataset)}", render.escape_markdown(verdict_line(comparison))]
     parts += [render.markdown(table) for table in _tables(comparison, published)]
     parts += [_bullets(notes(comparison))]
     if comparison.pairs:

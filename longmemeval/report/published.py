@@ -40,7 +40,7 @@ def published_for(dataset: Dataset, judge: JudgeIdentity | None = None) -> tuple
         dataset: what one's own runs are about.
         judge: only figures that this judge, with its metric, could have given. None: all.
     """
-    claims = [one for one in all_claims() if one.benchmark == dataset.benchmark and not one.of_rankings]
+    claims = [one for one in all_claims() if one.benchmark == dataset.benchmark and not one.is_about_retrieval]
     if judge is not None:
         claims = [one for one in claims if _grades_alike(judge, one)]
     shown = [one for one in claims if dataset.name in one.catalogue] or claims
@@ -69,7 +69,7 @@ def _figures(claims: Iterable[Claim]) -> tuple[PublishedFigure, ...]:
             n=one.n,
             judge=one.judge,
             reader=one.reader,
-            source=one.source.told,
+            source=one.source.cited,
             by_group=one.by_group,
             note=one.note,
         )

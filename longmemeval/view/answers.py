@@ -46,7 +46,7 @@ def problem(request: Request, status: int, what: str, fix: str = "", where: str 
     return page(request, "problem.html.j2", status=status, what=what, where=where, fix=fix)
 
 
-def told(request: Request, error: HarnessError, status: int = 409) -> Response:
+def refusal(request: Request, error: HarnessError, status: int = 409) -> Response:
     """Return a user's error in its own words."""
     return problem(request, status, error.what, error.fix, error.where)
 

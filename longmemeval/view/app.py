@@ -31,7 +31,7 @@ from starlette.staticfiles import StaticFiles
 from longmemeval.errors import HarnessError
 from longmemeval.report.page.templates import page_file
 from longmemeval.settings import Folders
-from longmemeval.view.answers import problem, told
+from longmemeval.view.answers import problem, refusal
 from longmemeval.view.pages import compare, explore, labels, live, question, questions, runs
 from longmemeval.view.security import Guard
 from longmemeval.view.site import Site, site_of
@@ -75,7 +75,7 @@ def make_app(
             Mount("/static", StaticFiles(packages=[("longmemeval.view", "static")])),
         ],
         middleware=[Middleware(GZipMiddleware, minimum_size=1000, compresslevel=6)],
-        exception_handlers={HarnessError: _told, HTTPException: _refused, Exception: _broken},
+        exception_handlers={HarnessError: _error_page, HTTPException: _refused, Exception: _broken},
     )
     app.state.site = Site(where, tuple(run_ids))
     if ahead:
@@ -94,8 +94,8 @@ def _home(request: Request) -> Response:
     return RedirectResponse("/compare" if named else "/runs", status_code=303)
 
 
-def _told(request: Request, error: Exception) -> Response:
-    return told(request, error) if isinstance(error, HarnessError) else _broken(request, error)
+def _error_page(request: Request, error: Exception) -> Response:
+    return refusal(request, error) if isinstance(error, HarnessError) else _broken(request, error)
 
 
 def _refused(request: Request, error: Exception) -> Response:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
+from longmemeval.measures.losses import cause_of
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.report.page.summary import shown_in
 from longmemeval.results.graded.graded_run import Evaluation
@@ -81,7 +82,7 @@ def matrix_of(comparison: Comparison) -> Matrix:
         texts=tuple(asked.questions[row.question_id].text for row in rows),
         types=tuple(type_names.index(row.question_type) for row in rows),
         type_names=tuple(type_names),
-        stage_names=tuple(stage_names),
+        stage_names=tuple(map(cause_of, stage_names)),
         found="".join(_letter(one, stage_names) for one in stage_names if one in EVIDENCE_FOUND),
         tokens=tuple(_mean_tokens(graded, row.question_id) for row in rows),
         repeats=tuple(tuple(places[one] for one in group.run_ids) for group in comparison.repeats),

@@ -61,7 +61,7 @@ def test_runs_of_labels(dataset: Dataset, where: Folders) -> None:
     assert pairs.rows[0][:3] == ["a", "b", "-50.0"]
     assert pairs.rows[0][4:] == ["0", "20", "< 0.001", "< 0.001", "30.4", "b is better by 50.0 points"]
     assert (lost.headings, lost.rows) == (
-        ["run", "not retrieved"],
+        ["run", "not recalled"],
         [["a", "30"], ["b\n(reads gold, interrupted)", "10"]],
     )
     assert latencies.rows[1] == ["b\n(reads gold, interrupted)", *["0.0"] * 6]

@@ -157,10 +157,10 @@ def _claude(record: object, path: Path, place: str, left_out: Counter[str]) -> I
 
 def _openai(record: object, path: Path, place: str, left_out: Counter[str]) -> Iterator[Said]:
     whole = converted(record, dict[str, Any], path, place)
-    begun = whole.get("date") or whole.get("created_at")
+    start = whole.get("date") or whole.get("created_at")
     for number, one in enumerate(converted(whole["messages"], list[Any], path, f"{place}, messages"), start=1):
         sent = converted(
-            {"date": begun, **one} if isinstance(one, dict) else one, _Sent, path, f"{place}, message {number}"
+            {"date": start, **one} if isinstance(one, dict) else one, _Sent, path, f"{place}, message {number}"
         )
         text = sent.content if isinstance(sent.content, str) else _joined(sent.content or [])
         when = moment(sent.created_at or sent.date, f"{path}, {place}, message {number}, date")

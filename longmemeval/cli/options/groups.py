@@ -105,9 +105,9 @@ def _parameter(option: Option, name: str = "") -> inspect.Parameter:
         default = False
     completion = COMPLETIONS.get(flag.metavar or "")
     if flag.argument:
-        told = typer.Argument(metavar=flag.metavar, help=option.help, autocompletion=completion)
+        parameter = typer.Argument(metavar=flag.metavar, help=option.help, autocompletion=completion)
     else:
-        told = typer.Option(
+        parameter = typer.Option(
             *option.names,
             metavar=flag.metavar,
             rich_help_panel=flag.panel,
@@ -122,7 +122,7 @@ def _parameter(option: Option, name: str = "") -> inspect.Parameter:
         name or option.key,
         inspect.Parameter.KEYWORD_ONLY,
         default=inspect.Parameter.empty if default is NODEFAULT else default,
-        annotation=_ANNOTATED[hint, told],
+        annotation=_ANNOTATED[hint, parameter],
     )
 
 

@@ -257,12 +257,12 @@ class Store:
         while True:
             if self._down:
                 raise self._down
-            begun = time.monotonic()
+            started = time.monotonic()
             try:
                 with self._translated_errors(key):
                     found = work()
             except _PassingError as error:
-                self._failed(begun, pause, error)
+                self._failed(started, pause, error)
             except HarnessError:
                 self._answered()
                 raise
@@ -276,14 +276,14 @@ class Store:
         with self._lock:
             self._answered_at, self._failing_since, self._attempts = time.monotonic(), None, 0
 
-    def _failed(self, begun: float, pause: float, error: _PassingError) -> None:
+    def _failed(self, started: float, pause: float, error: _PassingError) -> None:
         """Count a failure; raise if no attempt is to follow after `pause`."""
         with self._lock:
             if self._answered_at is None and not error.answered:
                 raise error
             self._attempts += 1
             if self._failing_since is None:
-                self._failing_since = max(begun, self._answered_at or begun)
+                self._failing_since = max(started, self._answered_at or started)
             gone = time.monotonic() - self._failing_since
             if gone + pause >= self._give_up_after_s:
                 self._down = StoreDownError(

@@ -120,11 +120,11 @@ class Breaker:
         """
         seconds = await self._turn(call)
         self._moved(sent=1)
-        begun = time.monotonic()
+        started = time.monotonic()
         try:
             yield seconds
         except TransientModelError as error:
-            if down := self._failed(call, begun, error):
+            if down := self._failed(call, started, error):
                 raise down from None
             raise
         except ModelError:
@@ -178,11 +178,11 @@ class Breaker:
             self._waited_enough = False
             self._failing_calls.clear()
 
-    def _failed(self, call: object, begun: float, error: TransientModelError) -> EndpointDownError | None:
+    def _failed(self, call: object, started: float, error: TransientModelError) -> EndpointDownError | None:
         """Count a failure; return the error to raise if it was one too many."""
         with self._lock:
             self._failed_at = now = time.monotonic()
-            self._failing_since = min(self._failing_since, max(begun, self._succeeded_at))
+            self._failing_since = min(self._failing_since, max(started, self._succeeded_at))
             self._failures += 1
             self._failing_calls.add(call)
             self._is_known |= not error.unreachable

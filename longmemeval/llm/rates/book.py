@@ -36,7 +36,7 @@ class RateState(Struct):
 
     requests: Meter = field(default_factory=Meter)
     tokens: Meter = field(default_factory=Meter)
-    told: dict[str, float] = field(default_factory=dict)
+    from_headers: dict[str, float] = field(default_factory=dict, name="told")
     """Limits per minute from the provider's headers."""
     paused_until: float = 0.0
     """End of the pause requested by `Retry-After`."""
@@ -53,7 +53,7 @@ class RateState(Struct):
     def allowance(self, kind: str, rate: Rate) -> Allowance | None:
         """Return the limit in force; None if none is known."""
         given = rate.rpm if kind == "requests" else rate.tpm
-        known = [limit for limit in (given, self.told.get(kind) if rate.headers else None) if limit]
+        known = [limit for limit in (given, self.from_headers.get(kind) if rate.headers else None) if limit]
         return Allowance(min(known), rate.window, self.factor) if known else None
 
     def is_limited(self, rate: Rate, now: float) -> bool:
@@ -95,7 +95,7 @@ class RateState(Struct):
 
     def merge(self, other: "RateState") -> None:
         """Add the usage from before this state was shared."""
-        self.told = other.told | self.told
+        self.from_headers = other.from_headers | self.from_headers
         self.paused_until = max(self.paused_until, other.paused_until)
         for kind, meter in self._meters().items():
             meter.merge(other._meters()[kind])
@@ -117,8 +117,11 @@ class RateState(Struct):
         """Update the limits from the headers of a reply to a call sent at `then`."""
         for kind, header in found.items() if rate.headers else ():
             if header.limit:
-                self.told[kind] = header.limit * 60.0 / rate.window
-            allowance, limit = self.allowance(kind, rate), header.limit or self.told.get(kind, 0.0) * rate.window / 60.0
+                self.from_headers[kind] = header.limit * 60.0 / rate.window
+            allowance, limit = (
+                self.allowance(kind, rate),
+                header.limit or self.from_headers.get(kind, 0.0) * rate.window / 60.0,
+            )
             if allowance and limit and header.remaining is not None:
                 spare = max(0.0, limit - allowance.in_window)
                 self._meters()[kind].record_reported(now, then, limit - header.remaining, spare, allowance)

@@ -64,8 +64,8 @@ class Meter(Struct):
 
     def use(self, now: float, amount: float, allowance: Allowance) -> None:
         """Record a use."""
-        begun = max(self.paid_until, now - allowance.slack_s)
-        self.paid_until = begun + amount * allowance.each_s
+        start = max(self.paid_until, now - allowance.slack_s)
+        self.paid_until = start + amount * allowance.each_s
         self._add(self.used, now, amount, allowance)
 
     def correct(self, then: float, difference: float, allowance: Allowance) -> None:

@@ -26,7 +26,7 @@ class BackgroundLoop:
         self._beginning = Lock()
 
     @cached_property
-    def _begun(self) -> asyncio.AbstractEventLoop:
+    def _running_loop(self) -> asyncio.AbstractEventLoop:
         loop = asyncio.new_event_loop()
         Thread(target=_run, args=(loop,), name=self._name, daemon=True).start()
         return loop
@@ -34,7 +34,7 @@ class BackgroundLoop:
     @property
     def _loop(self) -> asyncio.AbstractEventLoop:
         with self._beginning:
-            return self._begun
+            return self._running_loop
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
         """Return the result of `work`; cancelling this call cancels it in the loop."""

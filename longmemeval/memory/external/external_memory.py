@@ -210,7 +210,7 @@ class ServiceMemory:
             scope = self._part.scope(name, haystack_id, messages, folder, stack.enter_context(offer), searched=True)
             service = shared_service(self._part.spec, keys=access.chat_model is None)
             # One that asks models of its own would be asked, and paid for, for nothing.
-            warms_up = adapter_of(self._part.spec) is not None and ingested.told.capabilities.models != "own"
+            warms_up = adapter_of(self._part.spec) is not None and ingested.hello.capabilities.models != "own"
             return OpenedHistory(service, scope, ingested, stack.pop_all(), warms_up=warms_up)
 
     def _access(self, ingested: Ingested) -> ModelAccess:

@@ -73,7 +73,7 @@ class OpenedHistory:
             self._scratch = TemporaryDirectory(prefix="longmemeval-", ignore_cleanup_errors=True)
             copy = Path(self._scratch.name) / "state"
             await asyncio.to_thread(shutil.copytree, self._scope.state, copy)
-            scope, persist = self._scope, self._ingested.told.capabilities.persist
+            scope, persist = self._scope, self._ingested.hello.capabilities.persist
             request = await asyncio.to_thread(scope.opened, copy, "read", self._ingested.reference)
             await self._service.open(request)
             if persist == "none":

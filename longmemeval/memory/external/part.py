@@ -175,7 +175,7 @@ class ServicePart(Part[Ingested]):
             name: the service's name for the history.
             ingested: the record of its ingestion; what the service keeps itself has its own name.
         """
-        if self.searched == self.configuration or ingested.told.capabilities.persist == "service":
+        if self.searched == self.configuration or ingested.hello.capabilities.persist == "service":
             return name
         return scope_id(name, msgspec.json.encode(self.searched, order="deterministic").decode())
 

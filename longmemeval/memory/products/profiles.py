@@ -75,6 +75,15 @@ def read_profiles(folder: Path) -> Profiles:
         raise HarnessError(f"The profiles of a memory adapter cannot be read: {error}", where=str(file)) from error
 
 
+_AMOUNTS = ("at most ", "the best ")
+"""Beginnings of what `deviations` says of how much was recalled."""
+
+
+def is_amount(deviation: str) -> bool:
+    """Return whether one of the `deviations` says no more than how much was recalled."""
+    return deviation.startswith(_AMOUNTS)
+
+
 def deviations(profiles: Profiles, parameters: Mapping[str, Any]) -> Iterator[str]:
     """Yield in a few words each how a product was measured otherwise than its maker does.
 
@@ -90,8 +99,8 @@ def deviations(profiles: Profiles, parameters: Mapping[str, Any]) -> Iterator[st
     yield from (f"{key}={value}" for key, value in parameters.items() if key not in known)
     yield from (f"{key}={parameters[key]}" for key in profile.settings if parameters.get(key) != profile.settings[key])
     if budget := parameters.get("budget"):
-        yield f"at most {budget:,} tokens"
+        yield f"{_AMOUNTS[0]}{budget:,} tokens"
     elif limit := parameters.get("limit"):
-        yield f"the best {limit}"
+        yield f"{_AMOUNTS[1]}{limit}"
     if profile.not_run:
         yield f"not run by us: {profile.not_run}"

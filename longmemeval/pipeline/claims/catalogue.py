@@ -49,7 +49,7 @@ class Claim(Struct, frozen=True):
     cannot: str
 
     @property
-    def of_rankings(self) -> bool:
+    def is_about_retrieval(self) -> bool:
         """True for a claim about what is found: no question is answered."""
         return bool(self.settings and self.settings.measure)
 

@@ -34,7 +34,7 @@ class Source(_Section):
     """What a third-hand figure was read in."""
 
     @property
-    def told(self) -> str:
+    def cited(self) -> str:
         """Title and table, and for a third-hand figure that it is one: the source as tables show it."""
         named = ", ".join(filter(None, (self.title, self.table)))
         if self.hand == "first":

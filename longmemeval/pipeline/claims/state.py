@@ -39,7 +39,7 @@ class State(Struct, frozen=True):
     """Why it cannot be tried whatever one has; empty if it can."""
 
     @property
-    def told(self) -> str:
+    def label(self) -> str:
         """`ready`, `needs data and a key`, or `cannot`."""
         if self.cannot:
             return "cannot"

@@ -2,12 +2,11 @@
 
 from collections.abc import Sequence
 
+from longmemeval.measures.losses import cause_of
 from longmemeval.pipeline.compare.comparison import Digest, LostGroup
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.graded.losses import Losses
 
-CAUSES = {"not retrieved": "not recalled", "retrieved but cut": "cut"}
-"""Stages whose cause has another name than in `measures/losses.py`."""
 _LIMITS = ("budget", "top_k", "limit", "last_messages")
 """Parameters of memories that let more of the history through, the first that is set to be tried."""
 _MORE = 2
@@ -28,7 +27,7 @@ def digest_of(run: Evaluation, lost: Losses, others: Sequence[Evaluation]) -> Di
         ids = [question_id for question_id, found in lost.stages.items() if found == stage]
         won = [question_id for question_id in ids if any((credits[question_id] or 0) == 1 for credits in rivals)]
         groups.append(
-            LostGroup(CAUSES.get(stage, stage), count, len(won), (won or ids)[0], _to_try(stage, run)),
+            LostGroup(cause_of(stage), count, len(won), (won or ids)[0], _to_try(stage, run)),
         )
     return Digest(run.manifest.run_id, sum(lost.counts.values()), len(lost.stages), tuple(groups))
 

@@ -33,8 +33,8 @@ def with_token_warnings(graded: Sequence[Evaluation]) -> list[Evaluation]:
     for run in graded:
         if run.summary.control is None and run.summary.mean_prompt_tokens:
             groups.setdefault(budgets[run.manifest.run_id] if within else None, []).append(run)
-    told = {run.manifest.run_id: text for group in groups.values() if (text := _unequal(group)) for run in group}
-    return [_warned(run, told[run.manifest.run_id]) if run.manifest.run_id in told else run for run in graded]
+    warning = {run.manifest.run_id: text for group in groups.values() if (text := _unequal(group)) for run in group}
+    return [_warned(run, warning[run.manifest.run_id]) if run.manifest.run_id in warning else run for run in graded]
 
 
 def _unequal(group: Sequence[Evaluation]) -> str:

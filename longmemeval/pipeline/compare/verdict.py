@@ -4,7 +4,7 @@ Better and worse need p below 0.05 after Holm's adjustment over all pairs; "as w
 paired difference inside the margin. Controls are never winners.
 """
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from longmemeval.core.text.figures import count_of, in_percent, listed, percent, points, signed
 from longmemeval.judges.official_status import judge_name
@@ -16,20 +16,21 @@ from longmemeval.statistics.resampling import smallest_p
 
 MARGIN = 0.03
 """Two runs do as well as each other where the interval of their difference lies inside this, unless said otherwise."""
+NOT_SURVIVING = "; corrected for the judge's errors, that difference is not shown"
 _SHARES = {50: "half", 33: "a third", 25: "a quarter", 20: "a fifth", 10: "a tenth"}
 """Rounded percentages that have a word."""
 _AS_MANY = 0.05
 """Mean numbers of tokens that differ by less are not called different."""
 
 
-def score_sentence(metrics: Metrics) -> str:
-    """Return the score of one run with its interval, in one sentence."""
+def score_sentence(metrics: Metrics, name: str = "") -> str:
+    """Return the score of one run with its interval, in one sentence that calls it `name`; empty: by its id."""
     overall, judge = metrics.overall, metrics.judge
     low, high = map(in_percent, overall.interval)
     missing = f" ({overall.not_evaluated:,} not evaluated)" if overall.not_evaluated else ""
     unofficial = "" if judge.official else ", not the official judge"
     return (
-        f"{metrics.run}: {percent(overall.accuracy)} {judge.metric} (95 % interval {low} to {high}) on "
+        f"{name or metrics.run}: {percent(overall.accuracy)} {judge.metric} (95 % interval {low} to {high}) on "
         f"{count_of(overall.n, 'question')}{missing}, by {judge_name(judge)}{unofficial}."
     )
 
@@ -41,6 +42,7 @@ def verdict_of(
     *,
     margin: float = MARGIN,
     not_surviving: Collection[tuple[str, str]] = (),
+    called: Mapping[str, str] = {},
 ) -> Verdict:
     """Return the verdict on runs.
 
@@ -50,10 +52,12 @@ def verdict_of(
         repeats: runs of one configuration, which are no rivals of each other.
         margin: a fraction between 0 and 1.
         not_surviving: ids of pairs whose difference is not shown when it is corrected for the judge's errors.
+        called: run id -> what the sentence calls the run, where that is another name.
     """
     baseline, *others = summaries
     if not others:
-        return Verdict(score_sentence(baseline.metrics), "score", baseline.run_id, None, None, margin)
+        text = score_sentence(baseline.metrics, called.get(baseline.run_id, ""))
+        return Verdict(text, "score", baseline.run_id, None, None, margin)
     against = {pair.b: pair.turned for pair in pairs if pair.a == baseline.run_id}
     systems = [one for one in others if not is_control(one)]
 
@@ -64,19 +68,21 @@ def verdict_of(
     pair = against[run.run_id]
     finding = _finding(pair, baseline.metrics, margin)
     winner = _winner([*systems, *([] if is_control(baseline) else [baseline])], baseline, pairs, repeats)
-    name = run.run_id
+    name, base = (called.get(one.run_id, one.run_id) for one in (run, baseline))
+    calls = name
     if len(systems) > 1:
         apart = "" if len(systems) == len(others) else ", controls apart"
-        name += f" (the best of {len(systems)} runs{apart})"
-    text = _sentence(name, pair, finding, _can_show(pair, baseline.metrics, len(pairs)), margin)
+        calls += f" (the best of {len(systems)} runs{apart})"
+    text = _sentence(calls, base, pair, finding, _can_show(pair, baseline.metrics, len(pairs)), margin)
     if (pair.b, pair.a) in not_surviving:
-        text += "; corrected for the judge's errors, that difference is not shown"
+        text += NOT_SURVIVING
     if winner is None and finding == "better":
         equals = [one.run_id for one in systems if one is not run and not _beats(run, one, pairs)]
-        text += f", but not shown to be better than {listed(equals, 2)}" if equals else ""
-    text += _tokens(run, baseline)
+        named = listed([called.get(one, one) for one in equals], 2)
+        text += f", but not shown to be better than {named}" if equals else ""
+    text += _tokens(name, run, baseline)
     if len(others) > 1 and systems:
-        text = f"{winner} wins: {text}" if winner else f"There is no winner: {text}"
+        text = f"{called.get(winner, winner)} wins: {text}" if winner else f"There is no winner: {text}"
     if text.startswith("no difference"):
         text = f"N{text[1:]}"
     return Verdict(f"{text}.", finding, run.run_id, baseline.run_id, winner, margin)
@@ -115,16 +121,16 @@ def _beats(run: RunSummary, other: RunSummary, pairs: Sequence[PairResult]) -> b
     return any(one.is_better for pair in pairs for one in (pair, pair.turned) if (one.a, one.b) == wanted)
 
 
-def _sentence(name: str, pair: PairResult, finding: Finding, can_show: str, margin: float) -> str:
+def _sentence(name: str, base: str, pair: PairResult, finding: Finding, can_show: str, margin: float) -> str:
     low, high = map(signed, pair.interval)
     if finding == "not shown":
-        return f"no difference between {name} and {pair.b} is shown ({can_show})"
+        return f"no difference between {name} and {base} is shown ({can_show})"
     if finding == "alike":
-        return f"{name} and {pair.b} score alike on every question"
+        return f"{name} and {base} score alike on every question"
     if finding == "as well as":
         inside = f"95 % interval {low} to {high}, inside a margin of {points(margin)}"
-        return f"{name} does as well as {pair.b} (difference {signed(pair.difference)} points, {inside})"
-    return f"{name} is {finding} than {pair.b} by {points(abs(pair.difference))} (95 % interval {low} to {high})"
+        return f"{name} does as well as {base} (difference {signed(pair.difference)} points, {inside})"
+    return f"{name} is {finding} than {base} by {points(abs(pair.difference))} (95 % interval {low} to {high})"
 
 
 def _can_show(pair: PairResult, metrics: Metrics, pairs: int) -> str:
@@ -138,7 +144,7 @@ def _can_show(pair: PairResult, metrics: Metrics, pairs: int) -> str:
     return f"{number} can show {points(pair.detectable)}{' between two runs alone' if pairs > 1 else ''}"
 
 
-def _tokens(run: RunSummary, baseline: RunSummary) -> str:
+def _tokens(name: str, run: RunSummary, baseline: RunSummary) -> str:
     """Return what the run sends to the model, beside the baseline; empty where that is about as much or not known."""
     if not run.mean_prompt_tokens or not baseline.mean_prompt_tokens:
         return ""
@@ -150,4 +156,4 @@ def _tokens(run: RunSummary, baseline: RunSummary) -> str:
         words = f"{share:.1f} times"
     else:
         words = _SHARES.get(hundredths, f"{hundredths} %" if hundredths else "less than 1 %") + " of"
-    return f"; {run.run_id} uses {words} the tokens"
+    return f"; {name} uses {words} the tokens"

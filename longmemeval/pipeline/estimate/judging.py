@@ -60,10 +60,10 @@ class AnswersToJudge:
         sampled = sampled_of(left)
 
         def work(missing: float) -> CallEstimate:
-            told = longest_reply(round(missing))
+            longest = longest_reply(round(missing))
             answers = [self.answers.get(question.question_id) for question in sampled]
             cases = [
-                (question, self.run_questions.gold(question.question_id), answer.hypothesis if answer else told)
+                (question, self.run_questions.gold(question.question_id), answer.hypothesis if answer else longest)
                 for question, answer in zip(sampled, answers, strict=True)
             ]
             return judge_calls(spec, load, cases, len(left), f"{share_of(sampled, left)} prompts")

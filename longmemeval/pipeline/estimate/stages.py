@@ -82,7 +82,7 @@ class Total(Struct, frozen=True):
     """Seconds, one stage after the other."""
     unknown: tuple[str, ...]
 
-    def told(self) -> str:
+    def phrase(self) -> str:
         """Return what is known in one phrase."""
         return (
             f"{count_of(self.calls, 'call')}, {self.prompt_tokens:,} prompt tokens, {self.reply_tokens:,} to "

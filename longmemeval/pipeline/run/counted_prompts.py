@@ -61,7 +61,7 @@ def answering_work(setup: RunSetup, left: Sequence[Question]) -> CallEstimate:
     if not left:
         return estimate_calls(spec, [], 0, "answered already")
     fixtures = setup.fixtures
-    prepared = fixtures.begun(left)
+    prepared = fixtures.prepared(left)
     with suppress(FixtureError):
         if sampled := sampled_of(prepared):
             calls, manner = _prompts(setup, sampled, fixtures)

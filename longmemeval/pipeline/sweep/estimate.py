@@ -81,7 +81,7 @@ def estimate_sweep(state: SweepState) -> SweepEstimate:
 def totals_line(estimate: SweepEstimate) -> str:
     """Return what is left in all, in one sentence or two."""
     lacking = f" Not in these sums, because not known: {'; '.join(estimate.unknown)}." if estimate.unknown else ""
-    return f"Left to do: {estimate.told()}; {in_dollars(estimate.spent)} are spent already.{lacking}"
+    return f"Left to do: {estimate.phrase()}; {in_dollars(estimate.spent)} are spent already.{lacking}"
 
 
 def _stages(state: SweepState, run: PlannedRun, asked_about: set[tuple[AnalysisMethod, str]]) -> list[StageEstimate]:

@@ -159,7 +159,7 @@ class SweepState:
         """
         return None if dollars is None else SpendingLimit(dollars, self.spent() - spent_in(account))
 
-    def check_begun(self) -> None:
+    def check_settings(self) -> None:
         """Raise if a planned run was started with other settings.
 
         Raises:

@@ -104,7 +104,7 @@ def sweep(
     where = where or folders()
     planned = file if isinstance(file, SweepPlan) else plan(file)
     state = SweepState(planned.under(rates) if rates else planned, where)
-    state.check_begun()
+    state.check_settings()
     held = split(state.asked.units, planned.holdout, planned.selection.seed) if planned.holdout else frozenset()
     estimate = estimate_sweep(state)
     dollars = planned.max_cost if max_cost is None else max_cost

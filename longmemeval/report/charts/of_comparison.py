@@ -9,7 +9,7 @@ from longmemeval.core.text.figures import in_dollars, milliseconds, percent
 from longmemeval.judges.imported import is_imported
 from longmemeval.judges.official_status import judge_name
 from longmemeval.measures.abstention import calibrate, declined
-from longmemeval.measures.losses import evidence_recall
+from longmemeval.measures.losses import cause_of, evidence_recall
 from longmemeval.measures.metrics import Metrics, Score, credit
 from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
 from longmemeval.pipeline.evaluate.agreement import JudgeAgreement, judge_agreements
@@ -81,7 +81,7 @@ def loss_chart(comparison: Comparison, shown: Sequence[Shown]) -> Chart | None:
     stages = list(dict.fromkeys(stage for one in comparison.runs for stage in one.lost))
     groups = [
         Group(
-            stage,
+            cause_of(stage),
             tuple(
                 Value(run, one.lost.get(stage, 0), f"{one.lost.get(stage, 0):,}")
                 for run, one in zip(shown, comparison.runs, strict=True)

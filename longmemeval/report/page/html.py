@@ -29,7 +29,7 @@ from longmemeval.report.page.data import (
 )
 from longmemeval.report.page.question_data import details, rows
 from longmemeval.report.page.question_records import Row
-from longmemeval.report.page.summary import Pattern, among, pair_matrix, patterns_of, scores_of, shown_in
+from longmemeval.report.page.summary import Pattern, among, pair_matrix, patterns_of, scores_of, shown_in, verdict_line
 from longmemeval.report.page.templates import environment, page_file, page_style, policy
 from longmemeval.report.published import PublishedFigure
 from longmemeval.report.tables.comparison import digest_table, published_table, question_count
@@ -114,7 +114,7 @@ def html_page(
         .render(
             policy=policy(script, style),
             title=f"{comparison.dataset}: {_named(runs)}",
-            verdict=comparison.verdict.text,
+            verdict=verdict_line(comparison),
             lead=_lead(comparison),
             scores=scores_of(comparison),
             all_figures=figures_table(comparison),

@@ -59,12 +59,12 @@
   // A column is narrow where there are several runs: the sign is seen, the words are heard and shown by the pointer.
   const outcomeSign = (credit, stage) => {
     const { sign, word } = OUTCOMES[outcomeOf(credit)];
-    const told = [word, stage].filter(Boolean).join(", ");
+    const words = [word, stage].filter(Boolean).join(", ");
     return element(
       "span",
-      { class: outcomeOf(credit), title: told },
+      { class: outcomeOf(credit), title: words },
       element("span", { "aria-hidden": "true" }, sign + share(credit)),
-      element("span", { class: "hidden-text" }, told + share(credit)),
+      element("span", { class: "hidden-text" }, words + share(credit)),
     );
   };
 

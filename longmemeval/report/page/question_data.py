@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from longmemeval.core.journal import iterate_journal
+from longmemeval.measures.losses import cause_of
 from longmemeval.measures.metrics import credit
 from longmemeval.pipeline.compare.comparison import QuestionRow
 from longmemeval.reading.prompts import SentPrompt
@@ -43,8 +44,12 @@ _CUT_SHOWN = 10
 
 def rows(questions: Iterable[QuestionRow], asked: RunQuestions) -> list[Row]:
     """Return the rows of the table, in the order of the questions."""
+
+    def causes(stages: Iterable[str | None]) -> tuple[str | None, ...]:
+        return tuple(stage and cause_of(stage) for stage in stages)
+
     return [
-        Row(one.question_id, one.question_type, asked.questions[one.question_id].text, one.credits, one.stages)
+        Row(one.question_id, one.question_type, asked.questions[one.question_id].text, one.credits, causes(one.stages))
         for one in questions
     ]
 

@@ -31,7 +31,7 @@ def claims_table(rows: Sequence[_Row]) -> Table:
         Column("judge", lambda row: row[0].judge, "prose", 6),
         Column("source", lambda row: row[0].source.title, "prose", 5),
         Column("read", lambda row: f"{row[0].source.hand}-hand", "text", 2),
-        Column("to try it", lambda row: row[1].told, "text"),
+        Column("to try it", lambda row: row[1].label, "text"),
     ]
     return tabulate("", columns, rows)
 
@@ -39,7 +39,7 @@ def claims_table(rows: Sequence[_Row]) -> Table:
 def claim_lines(claim: Claim, state: State) -> Iterator[str | Table]:
     """Yield a claim line by line, the figure first."""
     yield claimed(claim)
-    yield f"Source: {claim.source.told}{f', {claim.source.url}' if claim.source.url else ''}."
+    yield f"Source: {claim.source.cited}{f', {claim.source.url}' if claim.source.url else ''}."
     yield f"Data: {claim.variant}. Judge: {claim.judge}. Reader: {claim.reader or UNKNOWN}."
     if claim.note:
         yield f"The source's figure: {claim.note}."
@@ -47,7 +47,7 @@ def claim_lines(claim: Claim, state: State) -> Iterator[str | Table]:
         yield "Of which: " + ", ".join(f"{name} {in_percent(value)}" for name, value in claim.by_group.items()) + "."
     if claim.settings is not None:
         yield ""
-        yield _pairs("As settings of this harness", "setting", "value", settings_told(claim.settings))
+        yield _pairs("As settings of this harness", "setting", "value", settings_shown(claim.settings))
     if claim.assumed:
         yield _pairs("Where the source says nothing", "what", "assumed", claim.assumed)
     yield from (f"Deviates: {line}." for line in claim.deviations)
@@ -55,7 +55,7 @@ def claim_lines(claim: Claim, state: State) -> Iterator[str | Table]:
         dollars, tokens = span(cost.dollars, cost.work.dollars, in_dollars), cost.work.prompt_tokens or 0
         each = count(tokens / (cost.work.calls or 1))
         yield f"Cost of the answers: {dollars}, by prompts of {each} tokens; `claims try --dry-run` counts them."
-    yield f"To try it: {state.cannot}" if state.cannot else f"To try it: {state.told}."
+    yield f"To try it: {state.cannot}" if state.cannot else f"To try it: {state.label}."
     yield from (f"  {need.fix}." for need in state.needs)
 
 
@@ -95,16 +95,16 @@ def claimed(claim: Claim) -> str:
     return f"{claim.id}: {claim.system}{f', read by {claim.reader}' if claim.reader else ''}: {figure} {on}."
 
 
-def settings_told(settings: ClaimSettings) -> dict[str, str]:
+def settings_shown(settings: ClaimSettings) -> dict[str, str]:
     """Return the settings that a claim gives, by the names of this harness's options."""
     given: dict[str, str] = {}
     for name, value in settings.model_dump(exclude_defaults=True).items():
         if name in _UNSHOWN:
             continue
         if isinstance(value, dict):
-            given |= {key.replace("_", " "): _told(part) for key, part in value.items()}
+            given |= {key.replace("_", " "): _value(part) for key, part in value.items()}
         else:
-            given[name] = _told(value)
+            given[name] = _value(value)
     return given
 
 
@@ -115,13 +115,13 @@ def claims_document(claim: Claim, state: State) -> dict[str, Any]:
     return plain | {
         "source": claim.source.model_dump(),
         "settings": settings,
-        "state": state.told,
+        "state": state.label,
         "needs": [msgspec.structs.asdict(need) for need in state.needs],
         "cannot": state.cannot,
     }
 
 
-def _told(value: object) -> str:
+def _value(value: object) -> str:
     return ", ".join(map(str, value)) or "none" if isinstance(value, list) else str(value)
 
 

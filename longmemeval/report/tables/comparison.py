@@ -18,6 +18,7 @@ from longmemeval.core.text.figures import (
     signed_bounds,
 )
 from longmemeval.judges.official_status import judge_name
+from longmemeval.measures.losses import cause_of
 from longmemeval.measures.metrics import Score
 from longmemeval.pipeline.compare.baseline import AgainstBaseline
 from longmemeval.pipeline.compare.comparison import (
@@ -203,7 +204,7 @@ def _lost(comparison: Comparison, names: Sequence[str]) -> Table:
     stages = dict.fromkeys(stage for run in comparison.runs for stage in run.lost)
 
     def column(stage: str) -> Column[tuple[str, RunFigures]]:
-        return Column(stage, lambda row: row[1].lost.get(stage, 0))
+        return Column(cause_of(stage), lambda row: row[1].lost.get(stage, 0))
 
     columns: list[Column[tuple[str, RunFigures]]] = [Column("run", lambda row: row[0], "text"), *map(column, stages)]
     rows = zip(names, comparison.runs, strict=True) if stages else ()

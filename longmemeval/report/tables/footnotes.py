@@ -9,7 +9,8 @@ from longmemeval.judges.official_status import grading, judge_name
 from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.llm.controls import CONTROL_MODELS
 from longmemeval.measures.metrics import Metrics
-from longmemeval.pipeline.compare.comparison import INSIDE_THE_NOISE, Comparison
+from longmemeval.memory.products.profiles import is_amount
+from longmemeval.pipeline.compare.comparison import INSIDE_THE_NOISE, Comparison, RunFigures
 from longmemeval.report.tables.cells import WARNED
 from longmemeval.report.tables.memory_models import memory_model_notes
 from longmemeval.results.graded.graded_run import RunSummary
@@ -150,13 +151,17 @@ def short_notes(comparison: Comparison, names: Sequence[str] = (), *, option: st
 
 
 def deviation_lines(comparison: Comparison) -> Iterator[str]:
-    """Return a line per product: by which profile it was measured, and what that leaves out; runs alike share one."""
-    about: dict[tuple[str, ...], list[str]] = {}
+    """Return a line per product: by which profile it was measured, and what that leaves out.
+
+    Runs alike share one, at whatever budgets.
+    """
+    about: dict[tuple[str, ...], list[RunFigures]] = {}
     for run in comparison.runs:
         if run.deviations:
-            about.setdefault(run.deviations, []).append(run.summary.run_id)
-    for told, names in about.items():
-        yield f"{listed(names, _SHOWN)}: {', '.join(told)}."
+            about.setdefault(tuple("" if is_amount(one) else one for one in run.deviations), []).append(run)
+    for shared, runs in about.items():
+        amounts = " or ".join(dict.fromkeys(one for run in runs for one in run.deviations if is_amount(one)))
+        yield f"{listed([run.summary.run_id for run in runs], _SHOWN)}: {', '.join(one or amounts for one in shared)}."
 
 
 def _check_note(check: CheckedScore, metrics: Metrics) -> str:
@@ -189,26 +194,26 @@ def part_notes(memory: str, parts: Mapping[str, Mapping[str, Any]]) -> Iterator[
         memory: how tables call it.
         parts: what is said about them, by name: `parts` in the settings of a manifest.
     """
-    for told in parts.values():
-        if "service" in told:
-            yield _service_note(memory, told)
-            yield from memory_model_notes(memory, told)
-        if failed := told["failed_haystacks"]:
+    for stats in parts.values():
+        if "service" in stats:
+            yield _service_note(memory, stats)
+            yield from memory_model_notes(memory, stats)
+        if failed := stats["failed_haystacks"]:
             yield (
-                f"{memory}: {failed:,} of {told['haystacks']:,} haystacks could not be ingested; their questions "
+                f"{memory}: {failed:,} of {stats['haystacks']:,} haystacks could not be ingested; their questions "
                 "count, and have no answer."
             )
 
 
-def _service_note(memory: str, told: Mapping[str, Any]) -> str:
+def _service_note(memory: str, stats: Mapping[str, Any]) -> str:
     """Say by which versions, what is not as the tables assume, and what it lost; the whole is in run.json."""
-    packages = ", ".join(" ".join(pair) for pair in told["packages"][0].items()) or "versions not given"
-    differ = "" if len(told["packages"]) == 1 else " (VERSIONS DIFFER between haystacks)"
-    failed = told["failed_batches"]
-    lost = f"; {failed:,} of {told['batches']:,} batches failed" if failed else ""
-    can = told["capabilities"][0].items()
+    packages = ", ".join(" ".join(pair) for pair in stats["packages"][0].items()) or "versions not given"
+    differ = "" if len(stats["packages"]) == 1 else " (VERSIONS DIFFER between haystacks)"
+    failed = stats["failed_batches"]
+    lost = f"; {failed:,} of {stats['batches']:,} batches failed" if failed else ""
+    can = stats["capabilities"][0].items()
     amiss = "".join(f"; {text}" for key, value in can if (text := _AMISS.get(f"{key}: {value}")))
-    remark = "".join(f" {one[:1].upper()}{one[1:]}." for one in told.get("remark", ()))
+    remark = "".join(f" {one[:1].upper()}{one[1:]}." for one in stats.get("remark", ()))
     return f"{memory}: {packages}{differ}{amiss}{lost}.{remark}"
 
 

@@ -59,11 +59,11 @@ def check_notes(check: JudgeCheck, *, unlike: bool) -> Iterator[str]:
             f"{percent(wrong.credit)} (wrong answers passed)."
         )
     half = right.credit * 0.5 + wrong.credit * 0.5
-    told = f"A system that is right on half of the questions gets {percent(half)} from this judge"
+    effect = f"A system that is right on half of the questions gets {percent(half)} from this judge"
     if not unlike:
-        yield f"{told}; right and wrong answers are not shown to fare differently: its scores cannot be corrected."
+        yield f"{effect}; right and wrong answers are not shown to fare differently: its scores cannot be corrected."
     else:
-        yield f"{told}; a difference of two systems shrinks to {(right.credit - wrong.credit) * 100:.0f} % of itself."
+        yield f"{effect}; a difference of two systems shrinks to {(right.credit - wrong.credit) * 100:.0f} % of itself."
     if one_sided := [name for name, (right, wrong) in check.rates.by_type.items() if not (_any(right) and _any(wrong))]:
         yield (
             f"Right or wrong answers alone could be planted for {', '.join(one_sided)}: they are in the rows of their "

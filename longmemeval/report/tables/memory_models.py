@@ -22,38 +22,39 @@ def memory_model_table(summaries: Sequence[RunSummary], names: Sequence[str]) ->
         names: what they are called, in the same order.
     """
     found = [(name, one, service(one.parts_told)) for name, one in zip(names, summaries, strict=True)]
-    outside = [(name, summary, told) for name, summary, told in found if told]
-    asked = any(told.get("model_calls", 1) + told.get("embedding_calls", 0) for _, _, told in outside)
+    outside = [(name, summary, stats) for name, summary, stats in found if stats]
+    asked = any(stats.get("model_calls", 1) + stats.get("embedding_calls", 0) for _, _, stats in outside)
     return tabulate(_TITLE, _COLUMNS, [_asked(*one) for one in outside] if asked else [])
 
 
 def service(parts: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
     """Return what is said about the part that a memory from outside made; empty where a run reads none."""
-    return next((told for told in parts.values() if "service" in told), {})
+    return next((stats for stats in parts.values() if "service" in stats), {})
 
 
-def memory_model_notes(memory: str, told: Mapping[str, Any]) -> Iterator[str]:
+def memory_model_notes(memory: str, stats: Mapping[str, Any]) -> Iterator[str]:
     """Return the notes on the models that a memory asked.
 
     Args:
         memory: how tables call it.
-        told: of its part, added up over the haystacks.
+        stats: of its part, added up over the haystacks.
     """
-    if "model_calls" not in told:
+    if "model_calls" not in stats:
         return
-    asked = {f"{kind} by {model}": None for one in told["models"] for kind, model in one.items()}
+    asked = {f"{kind} by {model}": None for one in stats["models"] for kind, model in one.items()}
     if asked:
         yield f"{memory}: models asked at ingestion: {', '.join(asked)}."
-    if failed := told["failed_model_calls"]:
+    if failed := stats["failed_model_calls"]:
         yield f"{memory}: {failed:,} model calls failed at ingestion; what they would have given is missing."
-    if "reported_calls" in told:
-        said = [told[f"reported_{kind}"] for kind in ("calls", "prompt_tokens", "completion_tokens")]
-        counted = [told[kind] for kind in ("model_calls", "prompt_tokens", "completion_tokens")]
+    if "reported_calls" in stats:
+        said = [stats[f"reported_{kind}"] for kind in ("calls", "prompt_tokens", "completion_tokens")]
+        counted = [stats[kind] for kind in ("model_calls", "prompt_tokens", "completion_tokens")]
         if said != counted:
-            yield f"{memory} says of itself {_told(said)}; shown is what was counted on the wire: {_told(counted)}."
+            wire = f"shown is what was counted on the wire: {_figures(counted)}"
+            yield f"{memory} says of itself {_figures(said)}; {wire}."
 
 
-def _told(figures: Sequence[int]) -> str:
+def _figures(figures: Sequence[int]) -> str:
     calls, prompt, completion = figures
     return f"{calls:,} calls, {prompt:,} prompt and {completion:,} reply tokens"
 
@@ -76,22 +77,22 @@ class _Asked(Struct, frozen=True):
     search_ms: float = 0
 
 
-def _asked(name: str, summary: RunSummary, told: Mapping[str, Any]) -> _Asked:
-    haystacks = told["haystacks"] - told["failed_haystacks"]
-    thousands = told.get("messages", 0) / 1000
-    if "model_calls" not in told or not haystacks or not thousands:
+def _asked(name: str, summary: RunSummary, stats: Mapping[str, Any]) -> _Asked:
+    haystacks = stats["haystacks"] - stats["failed_haystacks"]
+    thousands = stats.get("messages", 0) / 1000
+    if "model_calls" not in stats or not haystacks or not thousands:
         return _Asked(name, summary.costs.prepare)
     searched = summary.memory_calls
     # As in the cost beside them, and in what `prepare` says: texts that a server embeds are paid for too.
-    paid = any(is_remote(one.get("embeddings", "")) for one in told["models"])
+    paid = any(is_remote(one.get("embeddings", "")) for one in stats["models"])
     return _Asked(
         name,
         summary.costs.prepare,
         haystacks,
         thousands,
-        told["model_calls"],
-        told["prompt_tokens"] + told["completion_tokens"] + (told["embedding_tokens"] if paid else 0),
-        told["embedding_texts"],
+        stats["model_calls"],
+        stats["prompt_tokens"] + stats["completion_tokens"] + (stats["embedding_tokens"] if paid else 0),
+        stats["embedding_texts"],
         summary.metrics.overall.n or 1,
         searched.calls,
         searched.prompt_tokens + searched.completion_tokens + (searched.embedding_tokens if paid else 0),

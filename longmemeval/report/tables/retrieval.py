@@ -108,8 +108,8 @@ def retrieval_footnotes(report: RetrievalReport) -> list[str]:
             "Ties: in the order of the history. What a memory recalls without ranking it follows, newest first."
         )
     notes.extend(dict.fromkeys(note for run in report.runs for result in run.results for note in result.notes))
-    told = ((run.settings.memory_name, run.settings.parts) for run in report.runs)
-    notes.extend(note for memory, parts in told for note in part_notes(memory, parts))
+    ranked = ((run.settings.memory_name, run.settings.parts) for run in report.runs)
+    notes.extend(note for memory, parts in ranked for note in part_notes(memory, parts))
     if any(run.settings.reads_gold for run in report.runs):
         notes.append(ORACLE_NOTE)
     if any(spec and is_offline_fallback(spec) for spec in (run.settings.embedder_spec for run in report.runs)):

@@ -34,7 +34,7 @@ class _Row(Struct, frozen=True):
 
 
 def _of_run(one: RunState) -> _Row:
-    score = _told(one.scores[-1]) if one.scores else None
+    score = _score_so_far(one.scores[-1]) if one.scores else None
     return _Row(one.run, one.state, one.at_work, _spent(one), score)
 
 
@@ -76,7 +76,7 @@ def sentences(one: RunState | PreparationState) -> Iterator[str]:
         yield f"  spent: {spent}"
     if isinstance(one, RunState):
         for score in one.scores:
-            yield f"  {_told(score)}, judged by {score.judge}"
+            yield f"  {_score_so_far(score)}, judged by {score.judge}"
 
 
 def _what(one: RunState | PreparationState) -> str:
@@ -108,7 +108,7 @@ def _spent(one: RunState | PreparationState) -> str | None:
     return f"{in_dollars(one.spent_usd)}{of}"
 
 
-def _told(score: ScoreSoFar) -> str:
+def _score_so_far(score: ScoreSoFar) -> str:
     named = "interim " if score.interim else ""
     if score.value is None or score.interval is None:
         return f"{named}{score.metric}: nothing is judged yet"

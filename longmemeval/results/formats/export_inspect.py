@@ -102,8 +102,8 @@ def _scores(runs: Sequence[Evaluation]) -> dict[str, log.LogScores]:
     for run in runs:
         for metrics in sorted(run.files.metrics, key=lambda one: one.judge.id != run.metrics.judge.id):
             low, high = metrics.overall.interval
-            told = {"interval": [low, high], "not_evaluated": metrics.overall.not_evaluated, "n": metrics.overall.n}
-            shown = log.LogMetric(metrics.judge.metric, metrics.overall.accuracy, told)
+            metadata = {"interval": [low, high], "not_evaluated": metrics.overall.not_evaluated, "n": metrics.overall.n}
+            shown = log.LogMetric(metrics.judge.metric, metrics.overall.accuracy, metadata)
             mine = of_judge.setdefault(metrics.judge.id, {})
             mine[run.id] = shown
             before = figures.get(metrics.judge.id)

@@ -102,7 +102,7 @@ class RunSummary(Struct, frozen=True):
     memory_calls: CallSums = CallSums()
     """The memory's own model calls while it was searched."""
     parts_told: dict[str, dict[str, Any]] = {}
-    """Statistics of the parts that are not reproducible, by part name; see `Made.told`."""
+    """Statistics of the parts that are not reproducible, by part name; see `PartInfo.stats`."""
     protocol_note: str = ""
     """The consequence of the benchmark's own protocol, if the run followed it, for these scores; empty without one."""
 

@@ -89,13 +89,13 @@ def next_item(runs: Sequence[Evaluation], code: str, name: str, begin: int) -> B
 def _item(place: int, run: Evaluation, question_id: str, done: int, total: int) -> BlindItem:
     question, evidence = run.asked.questions[question_id], evidence_of(run.asked, question_id)
     messages = haystack_messages(run.asked.dataset.haystack(question.haystack_id))
-    told = [one for one in messages if evidence.turns and evidence.holds(one.message_id)]
+    labelled = [one for one in messages if evidence.turns and evidence.holds(one.message_id)]
     return BlindItem(
         place,
         question.text,
         question.date_text,
         evidence.answer,
-        tuple(f"{one.created_at:%Y-%m-%d} {one.speaker or one.role}: {one.content}" for one in told),
+        tuple(f"{one.created_at:%Y-%m-%d} {one.speaker or one.role}: {one.content}" for one in labelled),
         run.answers[question_id].hypothesis,
         done,
         total,

@@ -7,9 +7,9 @@ from starlette.routing import BaseRoute, Route
 
 from longmemeval.core.tables.table import Link, Table
 from longmemeval.errors import HarnessError
+from longmemeval.measures.losses import cause_of
 from longmemeval.pipeline.compare.comparable import setting_differences, settings_side_by_side
 from longmemeval.pipeline.compare.comparison import Comparison
-from longmemeval.pipeline.compare.digest import CAUSES
 from longmemeval.report.charts import of_comparison as charts
 from longmemeval.report.charts.charts import Chart
 from longmemeval.report.charts.svg import need_report_libraries
@@ -87,11 +87,11 @@ def _digest(comparison: Comparison, choice: Choice) -> Table:
     example = table.headings.index("example")
     texts = comparison.evaluations[0].asked.questions
 
-    causes = {shown: WHY_LOST[stage] for stage, shown in CAUSES.items()}
+    causes = {cause_of(stage): words for stage, words in WHY_LOST.items()}
 
     def linked(row: list[str]) -> list[str]:
         cause, *row = row
-        row = [causes.get(cause, WHY_LOST.get(cause, cause)), *row]
+        row = [causes.get(cause, cause), *row]
         address = choice.address("/question", {"q": row[example], "shown": lost_by})
         return [*row[:example], Link(texts[row[example]].text, address), *row[example + 1 :]]
 

@@ -69,7 +69,7 @@ def events(request: Request) -> Response:
     """Answer with what is under way, again whenever it has changed, until the page is left."""
     watch = Watch(site_of(request).where)
 
-    async def told() -> AsyncIterator[bytes]:
+    async def stream() -> AsyncIterator[bytes]:
         before = b""
         while not await request.is_disconnected():
             now = msgspec.json.encode(await run_in_threadpool(watch.look))
@@ -77,7 +77,7 @@ def events(request: Request) -> Response:
             before = now
             await asyncio.sleep(_EVERY_S)
 
-    return StreamingResponse(told(), media_type="text/event-stream")
+    return StreamingResponse(stream(), media_type="text/event-stream")
 
 
 routes: list[BaseRoute] = [Route("/live", show), Route("/live/events", events)]

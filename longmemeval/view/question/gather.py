@@ -98,8 +98,8 @@ def _sessions(messages: Sequence[Message], threads: Sequence[str], evidence: Evi
     for message in messages:
         dates.setdefault(message.thread_id, f"{message.created_at:%Y-%m-%d}")
         counts[message.thread_id] += 1
-    told = {message.thread_id for message in messages if evidence.holds(message.message_id)}
-    return tuple(Asked(dates[thread], counts[thread], thread in told) for thread in threads)
+    labelled = {message.thread_id for message in messages if evidence.holds(message.message_id)}
+    return tuple(Asked(dates[thread], counts[thread], thread in labelled) for thread in threads)
 
 
 def _track(place: int, run: Evaluation, question_id: str, threads: Sequence[str], evidence: Evidence) -> Track:

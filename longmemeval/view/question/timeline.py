@@ -15,8 +15,8 @@ _MOST_DATES = 5
 
 def history_strip(sessions: Sequence[Asked]) -> str:
     """Return the strip of the history as an `svg` element that fills its place."""
-    told = sum(one.evidence for one in sessions)
-    label = f"The history: {count_of(len(sessions), 'session')}, {told} with evidence"
+    labelled = sum(one.evidence for one in sessions)
+    label = f"The history: {count_of(len(sessions), 'session')}, {labelled} with evidence"
     cells = {place: "evidence" if one.evidence else "session" for place, one in enumerate(sessions)}
     return _strip(cells, sessions, label, "history")
 
@@ -37,11 +37,11 @@ def in_words(track: Track, sessions: Sequence[Asked]) -> str:
     """Return what a strip shows, for those who do not see it; it goes on after the name of the run."""
     if not track.known:
         return "does not say what it recalled"
-    told = [place for place, one in enumerate(sessions) if one.evidence]
-    seen = sum(track.sessions.get(place) == "evidence" for place in told)
+    labelled = [place for place, one in enumerate(sessions) if one.evidence]
+    seen = sum(track.sessions.get(place) == "evidence" for place in labelled)
     recalled = sum(found != "cut" for found in track.sessions.values())
     words = f"recalled from {recalled} of {count_of(len(sessions), 'session')}"
-    return f"{words}, {seen} of {len(told)} with evidence" if told else words
+    return f"{words}, {seen} of {len(labelled)} with evidence" if labelled else words
 
 
 def dates_below(sessions: Sequence[Asked]) -> list[str]:

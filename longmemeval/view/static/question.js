@@ -3,14 +3,14 @@ import { key, tell } from "./ui.js";
 
 for (const one of document.querySelectorAll("[data-press]")) key(one.dataset.press, one.dataset.words, () => one.click());
 
-const told = [...document.querySelectorAll("tr.evidence")];
+const evidence = [...document.querySelectorAll("tr.evidence")];
 let at = -1;
 if (document.getElementById("prompt")) {
   key("e", "the next piece of evidence", () => {
-    if (!told.length) return tell("No evidence is in this prompt");
-    at = (at + 1) % told.length;
-    told[at].scrollIntoView({ block: "center" });
-    told[at].focus();
-    tell(`Evidence ${at + 1} of ${told.length}`);
+    if (!evidence.length) return tell("No evidence is in this prompt");
+    at = (at + 1) % evidence.length;
+    evidence[at].scrollIntoView({ block: "center" });
+    evidence[at].focus();
+    tell(`Evidence ${at + 1} of ${evidence.length}`);
   });
 }

@@ -86,12 +86,12 @@ export async function copyLink() {
 key("?", "all keys", () => {
   const list = document.getElementById("key-list");
   list.replaceChildren(...[...keys].flatMap(([name, { words }]) => {
-    const [shown, told] = [document.createElement("dt"), document.createElement("dd")];
+    const [shown, meaning] = [document.createElement("dt"), document.createElement("dd")];
     const cap = document.createElement("kbd");
     cap.textContent = name;
     shown.append(cap);
-    told.textContent = words;
-    return [shown, told];
+    meaning.textContent = words;
+    return [shown, meaning];
   }));
   document.getElementById("keys").showModal();
 });

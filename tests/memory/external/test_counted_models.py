@@ -169,7 +169,7 @@ def test_ingestion_is_counted_as_the_endpoint_saw_it_and_paid_once(folder: Path,
     assert sum(one.cost_usd for one in usage) == pytest.approx(sums[1] * 0.15e-6 + sums[2] * 0.6e-6)
     meta = read_meta(folder / "prepared-data/d/default/q1")
     assert meta is not None
-    (told,) = (info.told for info in meta.parts.values() if info.told)
+    (told,) = (info.stats for info in meta.parts.values() if info.stats)
     mine = [call for call in part_calls(folder)["q1"] if call.kind == "chat"]
     assert (told["model_calls"], told["messages"], told["embedding_texts"]) == (3, 6, 3)
     assert told["prompt_tokens"] == sum(call.prompt_tokens for call in mine)

@@ -25,7 +25,7 @@ def test_every_claim_says_where_it_is_from_and_how_it_is_tried_or_why_not() -> N
     for claim in CLAIMS:
         assert all((claim.system, claim.variant, claim.metric, claim.judge, claim.source.title)), claim.id
         assert bool(claim.cannot) is (claim.settings is None), claim.id
-        assert claim.source.hand == "first" or not claim.source.told.endswith(claim.source.title), claim.id
+        assert claim.source.hand == "first" or not claim.source.cited.endswith(claim.source.title), claim.id
 
 
 @pytest.mark.parametrize("claim", TRIED, ids=lambda claim: claim.id)
@@ -91,7 +91,7 @@ def write(folder: Path, name: str = "mine.yaml", **changes: object) -> Path:
 )
 def test_a_faulty_file_is_refused(tmp_path: Path, changes: dict[str, object], said: str) -> None:
     (claim,) = claims_of(write(tmp_path))
-    assert (claim.id, claim.value, claim.source.told) == ("mine/one", 0.5, "p")
+    assert (claim.id, claim.value, claim.source.cited) == ("mine/one", 0.5, "p")
     with pytest.raises(DataError, match=said):
         claims_of(write(tmp_path, "faulty.yaml", **changes))
 
@@ -124,15 +124,15 @@ def test_the_state_says_what_is_missing(tmp_path: Path, monkeypatch: pytest.Monk
     settings = {"dataset": "locomo10", "memory": "bm25", "model": "openai/gpt-4o", "judge": "lenient@openai/gpt-4o"}
     (claim,) = claims_of(write(tmp_path, settings=settings))
     state = state_of(claim, tmp_path)
-    assert state.told == "needs data and a key"
+    assert state.label == "needs data and a key"
     assert [need.name for need in state.needs] == ["locomo10", "OPENAI_API_KEY"]
     assert "datasets download locomo10" in state.needs[0].fix
     monkeypatch.setenv("OPENAI_API_KEY", "sk-none")
-    assert state_of(claim, tmp_path, dataset="elsewhere.json").told == "ready"
+    assert state_of(claim, tmp_path, dataset="elsewhere.json").label == "ready"
     (offline,) = claims_of(write(tmp_path, "b.yaml"))
-    assert state_of(offline, tmp_path, dataset="elsewhere.json").told == "ready"
+    assert state_of(offline, tmp_path, dataset="elsewhere.json").label == "ready"
     (parts,) = claims_of(write(tmp_path, "c.yaml", rows=[ROW | {"value": None, "by_group": {"x": 0.5}}]))
-    assert state_of(parts, tmp_path).told == "cannot"
+    assert state_of(parts, tmp_path).label == "cannot"
 
 
 def test_a_product_that_is_not_installed_is_named(tmp_path: Path) -> None:
@@ -140,4 +140,4 @@ def test_a_product_that_is_not_installed_is_named(tmp_path: Path) -> None:
     try:
         configuration_of("zep", {})
     except HarnessError:
-        assert "the product" in state_of(claim, tmp_path).told
+        assert "the product" in state_of(claim, tmp_path).label

@@ -7,6 +7,8 @@ import pytest
 from longmemeval.dataset import Dataset
 from longmemeval.pipeline.compare.compare import compare
 from longmemeval.pipeline.compare.comparison import Verdict
+from longmemeval.report.page.summary import verdict_line
+from longmemeval.report.tables.footnotes import deviation_lines
 from longmemeval.settings import Folders
 from tests.pipeline.graded_runs import graded_run, labels
 from tests.pipeline.helpers import colours, folders_in
@@ -102,3 +104,23 @@ def test_repeats_of_one_configuration_are_no_rivals(dataset: Dataset, where: Fol
     for number, right in ((1, 300), (2, 302)):
         graded_run(dataset, where, f"r{number}", labels(right, 400 - right), settings={"repeat": number})
     assert compare(["base", "r1", "r2"], where=where).verdict.winner is not None
+
+
+def test_pages_call_the_runs_as_their_tables_do(dataset: Dataset, where: Folders) -> None:
+    judged(dataset, where, a=100, control=390)
+    found = compare(["a", "control"], where=where)
+    assert found.verdict.text.startswith("control is better than a by 72.5 points")
+    assert verdict_line(found).startswith("full-history is better than last-k by 72.5 points")
+    assert verdict_line(compare(["a"], where=where)).startswith("last-k: 25.0 % accuracy")
+    # Two of one name go by their ids.
+    judged(dataset, where, b=200)
+    assert "b is better than a by 25.0 points" in verdict_line(compare(["a", "b"], where=where))
+
+
+def test_a_product_at_several_budgets_has_one_line_of_deviations(dataset: Dataset, where: Folders) -> None:
+    for run_id, budget in (("small", 500), ("large", 1000)):
+        memory = {"name": "graphiti", "preset": "graphiti", "parameters": {"limit": 10, "budget": budget}}
+        graded_run(dataset, where, run_id, labels(200), settings={"memory": memory})
+    (line,) = deviation_lines(compare(["small", "large"], where=where))
+    assert line.startswith("small, large: profile ours, no reranker, ")
+    assert "at most 500 tokens or at most 1,000 tokens" in line

@@ -154,8 +154,8 @@ def show(report: "PrepareReport", *, fresh: bool = False) -> None:
         out.print(f"Model use: {usage_line(report.usage)}")
         out.print(f"  {usage_share(report.usage, report.prepared, report.messages)}")
     for part, reasons in report.dropped.items():
-        told = ", ".join(f"{number:,} for {why}" for why, number in reasons.items())
-        out.print(f"Not kept of the replies for {part}: {told}")
+        counts = ", ".join(f"{number:,} for {why}" for why, number in reasons.items())
+        out.print(f"Not kept of the replies for {part}: {counts}")
     for one in report.failed[:5]:
         err.print(f"Failed: {printable(one)}")
     if report.failed:

@@ -54,7 +54,7 @@ class Which:
             raise typer.BadParameter(f"--{continued} continues one run; with --repeat give --run-id again")
         return next(iter(names.values()), None)
 
-    def begun(self, name: str, shard: str, *, by_batch: bool) -> str:
+    def resumable_id(self, name: str, shard: str, *, by_batch: bool) -> str:
         """Return the id of the run of a shard; an interrupt from here on tells how to go on with it."""
         from longmemeval.results.shards import sharded_id
 
@@ -136,7 +136,7 @@ def run(
         model_options=model_options,
         spending=options.spending,
         **rates.file.concurrency.of_run(options.concurrency),
-        run_id=which.begun(named or usual, asked.selection.shard, by_batch=asked.options.batch is not None),
+        run_id=which.resumable_id(named or usual, asked.selection.shard, by_batch=asked.options.batch is not None),
         must_exist=bool(which.resume or which.extend),
         extend=which.extend is not None,
         tell=_tell,

@@ -146,7 +146,7 @@ def _counts(found: "list[tuple[Claim, State]]", folder: "Path") -> str:
     """Return how many claims there are, from how many sources, and how many can be tried, in a sentence."""
     sources = {(claim.source.title, claim.source.table) for claim, _ in found}
     able = sum(not state.cannot for _, state in found)
-    ready = sum(state.told == "ready" for _, state in found)
+    ready = sum(state.label == "ready" for _, state in found)
     return (
         f"{count_of(len(found), 'published figure')} of {count_of(len(sources), 'table')}; {able:,} can be tried, "
         f"{ready:,} here and now."

@@ -63,7 +63,7 @@ def check(
             out.print(f"{plants}; no model is called.")
         return
     if estimate.work.calls:
-        err.print(f"{plants}: {total_of([estimate]).told()}.")
+        err.print(f"{plants}: {total_of([estimate]).phrase()}.")
     outcome = checking.check()
     if as_json:
         print_json({"check": outcome.check, "folder": str(outcome.folder), "usage": outcome.usage})

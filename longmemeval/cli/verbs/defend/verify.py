@@ -53,15 +53,15 @@ def verify(
     ]
     if as_json:
         print_json(found[0] if len(found) == 1 else {"subjects": found})
-    told = set[str]()
+    shown = set[str]()
     for one in found:
         if not one.problems and not as_json:
             signed = f", signed by the owner of {printable(public_key.name)}" if public_key else ""
             out.print(f"{printable(one.subject)}: all {one.checked} checks hold{signed}")
         for note in one.notes if not as_json else ():
-            if note not in told:
+            if note not in shown:
                 err.print(printable(note))
-                told.add(note)
+                shown.add(note)
         for problem in one.problems:
             err.print(f"{printable(problem)}")
         if one.problems:

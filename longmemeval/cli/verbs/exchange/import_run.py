@@ -98,8 +98,8 @@ def _official(
         out.print(f"The official script would stop at this log: {printable('; '.join(imported.script_stops))}.")
     elif figures is not None:
         shown = {"task-averaged": figures.task_averaged, "overall": figures.overall, "abstention": figures.abstention}
-        told = ", ".join(f"{name} {'nan' if value is None else value}" for name, value in shown.items())
-        out.print(f"The official script prints of this log: {told}")
+        line = ", ".join(f"{name} {'nan' if value is None else value}" for name, value in shown.items())
+        out.print(f"The official script prints of this log: {line}")
 
 
 def _show(run_id: str, metrics: "Metrics", title: str, dataset: str, where: "Folders") -> None:

@@ -72,11 +72,11 @@ def install(
     if place.installed and not python:
         out.print(f"{printable(name)} is installed already: {printable(_count(place.installed))}.")
     else:
-        told = place.adapter.description
-        minutes = 1 + told.megabytes // _MEGABYTES_A_MINUTE
+        description = place.adapter.description
+        minutes = 1 + description.megabytes // _MEGABYTES_A_MINUTE
         out.print(
-            f"Installing {printable(_pins(told))} into {printable(str(place.folder))}: about "
-            f"{told.megabytes} MB, within {minutes} {'minutes' if minutes > 1 else 'minute'} on most lines."
+            f"Installing {printable(_pins(description))} into {printable(str(place.folder))}: about "
+            f"{description.megabytes} MB, within {minutes} {'minutes' if minutes > 1 else 'minute'} on most lines."
         )
         began = monotonic()
         installed = put(place, python)
@@ -87,9 +87,9 @@ def install(
     out.next(command_line("memory", "check", f"{name}{file}"))
 
 
-def _pins(told: "Description") -> str:
+def _pins(description: "Description") -> str:
     """Return what is installed, without the conditions."""
-    return ", ".join(one.partition(";")[0].strip() for one in told.requirements)
+    return ", ".join(one.partition(";")[0].strip() for one in description.requirements)
 
 
 def _count(installed: "Installed") -> str:
@@ -174,8 +174,8 @@ def check(
     ):
         if not as_json:
             err.print(f"Trying {printable(spec)} on two made-up histories.")
-            if told := product_deviations(configuration.preset, configuration.parameters):
-                err.print(printable(f"{', '.join(told)}."))
+            if deviations := product_deviations(configuration.preset, configuration.parameters):
+                err.print(printable(f"{', '.join(deviations)}."))
         found = complete(work(Path(folder), models.fields if models else {}))
         if models:
             for why in dict.fromkeys(models.failures):
@@ -198,7 +198,7 @@ def check(
 
 def _show(finding: "Finding") -> None:
     widest = max(map(len, _SIGNS.values()))
-    print_row([(finding.what, _WIDEST_TRIAL), (_SIGNS[finding.state], widest), (finding.told, None)])
+    print_row([(finding.what, _WIDEST_TRIAL), (_SIGNS[finding.state], widest), (finding.details, None)])
 
 
 add_verb(app, "init", init, example="longmemeval memory init mymem.py", all_options=False)

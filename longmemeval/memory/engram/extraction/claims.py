@@ -18,7 +18,7 @@ def claim_of(
 ) -> Claim:
     """Return a claim of one episode: its value normalised for the predicate, its text a sentence with named days."""
     value = _number(value) if definition(predicate).exact or predicate == "age" else value
-    text = said(subject, predicate, _of_another(value)) + (
+    text = said(subject, predicate, _in_third_person(value)) + (
         f" ({when.words})" if when.words and kind == "assert" else ""
     )
     return Claim(
@@ -36,7 +36,7 @@ def claim_of(
     )
 
 
-def _of_another(value: str) -> str:
+def _in_third_person(value: str) -> str:
     """Turn a value in the first person into the third."""
     possessive = re.sub(r"\b(?:my|our|My|Our)\b", "their", value)
     return re.sub(r"^been\b", "has been", re.sub(r"\b(?:myself|ourselves)\b", "themselves", possessive))

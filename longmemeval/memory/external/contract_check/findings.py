@@ -16,7 +16,7 @@ class Finding(Struct, frozen=True):
 
     what: str
     state: Literal["works", "missing", "failed"]
-    told: str
+    details: str
 
 
 def begins(hello: HelloResult) -> Finding:

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 import msgspec
 from filelock import FileLock, Timeout
-from msgspec import Struct, structs
+from msgspec import Struct, field, structs
 
 from longmemeval.core.files import write_atomic
 from longmemeval.core.journal import append_shared, decode_shared
@@ -42,7 +42,7 @@ class OfferedModels(Struct, frozen=True):
 class Ingested(Struct, frozen=True):
     """`ingested.json`: the record of one history's ingestion by a memory service."""
 
-    told: HelloResult
+    hello: HelloResult = field(name="told")
     """Name, package versions and capabilities of the service at that time."""
     batches: int
     """Batches sent, failed ones included; 0 if the service keeps nothing."""

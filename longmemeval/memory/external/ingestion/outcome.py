@@ -70,7 +70,7 @@ def _missing(ingested: Ingested) -> str:
 
 def _service(ingested: Ingested) -> dict[str, Any]:
     """Return the facts about the service that are shown under tables."""
-    hello = ingested.told
+    hello = ingested.hello
     can = hello.capabilities
     return {
         "service": hello.name,
@@ -113,7 +113,7 @@ def _calls(ingested: Ingested, models: ProxiedScope, counted: CallSums) -> dict[
 
 def _is_counted(ingested: Ingested, counted: CallSums) -> bool:
     """Tell whether all model calls of the service are known to have been counted."""
-    models = ingested.told.capabilities.models
+    models = ingested.hello.capabilities.models
     return models in ("none", "offered") or (models == "unknown" and counted.calls + counted.embedding_calls > 0)
 
 
