@@ -38,8 +38,9 @@ BENCHMARKS = "longmemeval.benchmarks"
 JUDGES = "longmemeval.judges"
 EXECUTORS = "longmemeval.executors"
 EMBEDDERS = "longmemeval.embedders"
+STORES = "longmemeval.stores"
 CLAIMS = "longmemeval.claims"
-GROUPS = (MEMORY, BENCHMARKS, JUDGES, EXECUTORS, EMBEDDERS, CLAIMS)
+GROUPS = (MEMORY, BENCHMARKS, JUDGES, EXECUTORS, EMBEDDERS, STORES, CLAIMS)
 """Groups of entry points, one for each registry."""
 
 _REMEDY = "Fix or uninstall that package; other commands do not need it"

@@ -17,12 +17,12 @@ from contextlib import ExitStack, contextmanager
 from datetime import datetime, timedelta
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import get_args
 
 import numpy as np
 
 from longmemeval.memory.engram.records import Fact
-from longmemeval.memory.engram.stores.opening import FactStoreName, VectorStoreName, namespace, open_facts, open_vectors
+from longmemeval.memory.engram.stores.kinds import stores_of_side
+from longmemeval.memory.engram.stores.opening import namespace, open_facts, open_vectors
 from longmemeval.memory.engram.stores.places import Namespace
 from longmemeval.memory.engram.stores.protocol import When
 from longmemeval.memory.engram.stores.synced import fill_facts, fill_vectors
@@ -67,7 +67,7 @@ def typical(work: Callable[[int], object]) -> float:
     return statistics.median(timed(lambda number=number: work(number)) for number in range(QUESTIONS)) * 1000
 
 
-def of_facts(name: FactStoreName, place: Namespace, facts: list[Fact]) -> str:
+def of_facts(name: str, place: Namespace, facts: list[Fact]) -> str:
     store = open_facts(name, place)
     filled, again = timed(lambda: fill_facts(store, facts)), timed(lambda: fill_facts(store, facts))
     one = typical(lambda n: store.facts((f"person {n}",), when=When(DAY, DAY)))
@@ -76,7 +76,7 @@ def of_facts(name: FactStoreName, place: Namespace, facts: list[Fact]) -> str:
     return f"{name:12}   {filled:8.2f}  {again:8.2f}   {one:10.1f}   {whole:6.1f}   {near:11.1f}"
 
 
-def of_vectors(name: VectorStoreName, place: Namespace, facts: list[Fact]) -> str:
+def of_vectors(name: str, place: Namespace, facts: list[Fact]) -> str:
     rows = np.random.default_rng(0).normal(size=(len(facts), DIMENSION)).astype(np.float32)
     rows /= np.linalg.norm(rows, axis=1, keepdims=True)
     store = open_vectors(name, place)
@@ -99,10 +99,10 @@ def main() -> None:
         os.environ["LONGMEMEVAL_POSTGRES_URL"] = f"postgresql://postgres@/postgres?host={postgres}"
         place = namespace("benchmark", "", folder)
         print(f"{len(facts):,} facts    filled s   again s   subject ms   all ms   two hops ms")
-        for name in get_args(FactStoreName):
+        for name in stores_of_side("facts"):
             print(of_facts(name, place, facts))
         print(f"\n{len(facts):,} vectors  filled s   again s   nearest ms")
-        for name in get_args(VectorStoreName):
+        for name in stores_of_side("vectors"):
             print(of_vectors(name, place, facts))
 
 

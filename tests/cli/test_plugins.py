@@ -1,12 +1,13 @@
 """`longmemeval plugins` beside packages that cannot be imported, or whose entry points cannot even be read."""
 
 import json
+import os
 from pathlib import Path
 
 import pytest
 
 from longmemeval.plugins import GROUPS
-from tests.support import longmemeval
+from tests.support import ROOT, longmemeval
 
 
 def install(at: Path, package: str, body: str, entry_points: str) -> None:
@@ -25,7 +26,7 @@ def broken_packages(tmp_path: Path) -> str:
     everywhere = "".join(f"[{group}]\nraises = pack_raises:X\n" for group in GROUPS)
     install(site, "pack_raises", "raise RuntimeError('no licence found')", everywhere)
     install(site, "pack_leaves", "raise SystemExit('goodbye')", "[longmemeval.executors]\nleaves = pack_leaves:X\n")
-    return str(site)
+    return f"{site}{os.pathsep}{ROOT}"
 
 
 def test_what_is_wrong_with_plug_ins_is_told_and_breaks_no_other_command(broken_packages: str, tmp_path: Path) -> None:

@@ -92,7 +92,7 @@ class Engine:
         self._chat = chat
         self._decisions = Decisions({})
         self._decide: Decide = decide or self._decisions
-        self._followed = FollowedFacts(store) if store else None
+        self._followed = FollowedFacts(store) if store is not None else None
         self.changes = 0
         """A counter that increases with every addition and removal."""
         self._clear()
@@ -180,7 +180,8 @@ class Engine:
         Raises:
             RecallError: a database does not answer.
         """
-        return self._follow() or self.ledger.store
+        followed = self._follow()
+        return self.ledger.store if followed is None else followed
 
     def _follow(self) -> FactStore | None:
         return self._followed.now(self.ledger.store.versions()) if self._followed else None

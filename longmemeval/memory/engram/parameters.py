@@ -1,12 +1,34 @@
 """The parameters of the engine's presets."""
 
-from typing import Literal
+from typing import Annotated, Any, Literal
 
 from msgspec import Struct
 from pydantic import Field
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from longmemeval.memory.engram.stores.opening import FactStoreName, VectorStoreName
+from longmemeval.errors import HarnessError
+from longmemeval.memory.engram.stores.kinds import Side, store_kind, stores_of_side
 from longmemeval.memory.parameters import BEFORE, Parameters
+
+
+class _StoreOf:
+    """The name of a store that keeps facts, or their vectors."""
+
+    def __init__(self, side: Side) -> None:
+        self.side: Side = side
+
+    def __get_pydantic_core_schema__(self, source: object, handler: object) -> CoreSchema:
+        return core_schema.no_info_after_validator_function(self._known, core_schema.str_schema())
+
+    def __get_pydantic_json_schema__(self, core: object, handler: object) -> dict[str, Any]:
+        return {"type": "string", "enum": stores_of_side(self.side)}
+
+    def _known(self, name: str) -> str:
+        try:
+            store_kind(name, self.side)
+        except HarnessError as error:
+            raise PydanticCustomError("store", "{why}", {"why": f"{error.what}. {error.fix}"}) from error
+        return name
 
 
 class Weights(Struct, frozen=True):
@@ -46,11 +68,11 @@ class EngramParameters(Parameters):
     """Hops in the graph from the question's entities; 0: the graph is not used."""
     recency_days: float = Field(30.0, ge=0)
     """After so many days the recency of a fact has fallen to 1/e; 0: recency counts for nothing."""
-    store: FactStoreName = "embedded"
+    store: Annotated[str, _StoreOf("facts")] = "embedded"
     """The store of facts: in memory (networkx), or in a database that is filled from the part `engram`:
-    `falkordb` (LONGMEMEVAL_FALKORDB_URL), `postgres` (LONGMEMEVAL_POSTGRES_URL), `ladybug` (a file). The same is
-    recalled from each."""
-    vectors: VectorStoreName = "embedded"
+    `falkordb` (LONGMEMEVAL_FALKORDB_URL), `postgres` (LONGMEMEVAL_POSTGRES_URL), `ladybug` (a file), or one of another
+    package. The same is recalled from each."""
+    vectors: Annotated[str, _StoreOf("vectors")] = "embedded"
     """The store of their vectors: in memory, in `postgres` (pgvector), or in files: `qdrant`, `lancedb`."""
     as_of: bool = True
     """Leave out what was said, or believed, only after the question was asked."""

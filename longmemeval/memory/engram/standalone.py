@@ -23,14 +23,9 @@ from longmemeval.memory.engram.parameters import LeanParameters
 from longmemeval.memory.engram.part import FACTS, FactsFile, thread_of
 from longmemeval.memory.engram.recall.summaries import summaries
 from longmemeval.memory.engram.recall.view import OpenedParts
+from longmemeval.memory.engram.stores.kinds import store_kind
 from longmemeval.memory.engram.stores.of_fixture import stores_key
-from longmemeval.memory.engram.stores.opening import (
-    FactStoreName,
-    VectorStoreName,
-    namespace,
-    open_facts,
-    open_vectors,
-)
+from longmemeval.memory.engram.stores.opening import namespace, open_facts, open_vectors
 from longmemeval.memory.engram.stores.places import Namespace
 from longmemeval.memory.engram.stores.synced import Stores, fill_vectors
 from longmemeval.memory.engram.timeline import Decide
@@ -61,14 +56,14 @@ class Engram(Engine):
         chat_model: reads facts in place of the extractor at `consolidate`; may be given by name. None: rules read at
             once.
         fact_prompt: the instruction to the chat model in place of the shipped text.
-        store: where facts are looked up: `embedded`, `falkordb`, `ladybug` or `postgres`. A database is filled from the
-            file, follows additions and removals, and needs a path.
-        vectors: where their vectors are searched: `embedded`, `postgres`, `qdrant` or `lancedb`.
+        store: where facts are looked up: `embedded`, `falkordb`, `ladybug`, `postgres` or one of another package. A
+            database is filled from the file, follows additions and removals, and needs a path.
+        vectors: where their vectors are searched: `embedded`, `postgres`, `qdrant`, `lancedb` or another.
 
     Raises:
         FixtureError: the file is damaged or of a newer format.
         FatalModelError: the chat model cannot be called.
-        HarnessError: a store is not installed or not reachable, or has no path.
+        HarnessError: a store is unknown, not installed or not reachable, or has no path.
     """
 
     def __init__(
@@ -80,15 +75,15 @@ class Engram(Engine):
         *,
         chat_model: ChatModel | str | None = None,
         fact_prompt: str | None = None,
-        store: FactStoreName = "embedded",
-        vectors: VectorStoreName = "embedded",
+        store: str = "embedded",
+        vectors: str = "embedded",
     ) -> None:
         self.chat_model = load_chat_model(chat_model) if isinstance(chat_model, str) else chat_model
         chat = Consolidation(self.chat_model, fact_prompt) if self.chat_model else None
         self._names = (store, vectors)
         self.place = _place_of(path, self._names)
         """The namespace in a database."""
-        database = None if store == "embedded" else open_facts(store, self.place)
+        database = None if store_kind(store, "facts").in_memory else open_facts(store, self.place)
         super().__init__(path, extractor, decide, chat, database)
         self._embedder: Embedder = embedder or HashingEmbedder()
         self._vectors = open_vectors(vectors, self.place)
@@ -181,7 +176,7 @@ class Engram(Engine):
 def _place_of(path: Path | str | None, names: tuple[str, str]) -> Namespace:
     """Return the namespace of a file, unique on this machine; files of databases lie beside it."""
     if path is None:
-        if names != ("embedded", "embedded"):
+        if not (store_kind(names[0], "facts").in_memory and store_kind(names[1], "vectors").in_memory):
             raise HarnessError(
                 "A memory without a path cannot have a database", fix="Give it a path when you create it"
             )

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from longmemeval.errors import HarnessError, RecallError
-from longmemeval.memory.engram.stores.opening import FactStoreName, open_facts
+from longmemeval.memory.engram.stores.opening import open_facts
 from longmemeval.memory.engram.stores.synced import fill_facts
 from tests.memory.engram.databases import Begin, needed, running
 from tests.memory.engram.test_stores import FACT_STORES, place, some_facts
@@ -21,7 +21,7 @@ pytestmark = [pytest.mark.xdist_group("databases"), pytest.mark.slow]
 
 
 @pytest.mark.parametrize("store", FACT_STORES)
-def test_a_damaged_record_is_an_error_and_filling_mends_it(store: FactStoreName, tmp_path: Path, begin: Begin) -> None:
+def test_a_damaged_record_is_an_error_and_filling_mends_it(store: str, tmp_path: Path, begin: Begin) -> None:
     begin(store)
     facts = some_facts(10)
     there: Any = open_facts(store, place(tmp_path))

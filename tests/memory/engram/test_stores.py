@@ -18,13 +18,8 @@ from longmemeval.errors import HarnessError
 from longmemeval.memory.engram import Engram
 from longmemeval.memory.engram.records import Fact
 from longmemeval.memory.engram.stores.embedded import EmbeddedFacts, EmbeddedVectors
-from longmemeval.memory.engram.stores.opening import (
-    FactStoreName,
-    VectorStoreName,
-    namespace,
-    open_facts,
-    open_vectors,
-)
+from longmemeval.memory.engram.stores.kinds import stores_of_side
+from longmemeval.memory.engram.stores.opening import namespace, open_facts, open_vectors
 from longmemeval.memory.engram.stores.places import Namespace
 from longmemeval.memory.engram.stores.protocol import When
 from longmemeval.memory.engram.stores.synced import fill_facts, fill_vectors
@@ -39,8 +34,8 @@ pytestmark = [pytest.mark.xdist_group("databases"), pytest.mark.slow]
 START = datetime(2024, 1, 1)
 NAMES = ("user", "Ida", 'O\'Brien "x"', "back\\slash", "{a: $b}", "Zoë\nNew", "null\0byte", "user's sister")
 PREDICATES = ("home", "count:bikes", "count", "counts", "likes")
-FACT_STORES: tuple[FactStoreName, ...] = ("falkordb", "ladybug", "postgres")
-VECTOR_STORES: tuple[VectorStoreName, ...] = ("postgres", "qdrant", "lancedb")
+FACT_STORES = tuple(name for name in stores_of_side("facts") if name != "embedded")
+VECTOR_STORES = tuple(name for name in stores_of_side("vectors") if name != "embedded")
 
 
 def place(folder: Path, label: str = "History") -> Namespace:
@@ -94,7 +89,7 @@ def moments() -> Iterator[When]:
 
 
 @pytest.mark.parametrize("store", FACT_STORES)
-def test_facts_are_found_as_in_memory(store: FactStoreName, tmp_path: Path, begin: Begin) -> None:
+def test_facts_are_found_as_in_memory(store: str, tmp_path: Path, begin: Begin) -> None:
     begin(store)
     facts, embedded = some_facts(120), EmbeddedFacts()
     embedded.append(facts, 0)
@@ -120,7 +115,7 @@ def test_facts_are_found_as_in_memory(store: FactStoreName, tmp_path: Path, begi
 
 
 @pytest.mark.parametrize("store", VECTOR_STORES)
-def test_vectors_are_found_as_in_memory(store: VectorStoreName, tmp_path: Path, begin: Begin) -> None:
+def test_vectors_are_found_as_in_memory(store: str, tmp_path: Path, begin: Begin) -> None:
     begin(store)
     facts, embedded = some_facts(120), EmbeddedVectors()
     vectors = some_vectors(facts)
@@ -142,7 +137,7 @@ def test_vectors_are_found_as_in_memory(store: VectorStoreName, tmp_path: Path, 
 
 
 @pytest.mark.parametrize("store", FACT_STORES)
-def test_a_store_is_brought_to_what_the_record_says(store: FactStoreName, tmp_path: Path, begin: Begin) -> None:
+def test_a_store_is_brought_to_what_the_record_says(store: str, tmp_path: Path, begin: Begin) -> None:
     begin(store)
     facts = some_facts(30)
     there = open_facts(store, place(tmp_path))
@@ -156,7 +151,7 @@ def test_a_store_is_brought_to_what_the_record_says(store: FactStoreName, tmp_pa
 
 
 @pytest.mark.parametrize("store", VECTOR_STORES)
-def test_vectors_are_brought_to_what_the_record_says(store: VectorStoreName, tmp_path: Path, begin: Begin) -> None:
+def test_vectors_are_brought_to_what_the_record_says(store: str, tmp_path: Path, begin: Begin) -> None:
     begin(store)
     facts = some_facts(30)
     vectors = some_vectors(facts)
@@ -171,7 +166,7 @@ def test_vectors_are_brought_to_what_the_record_says(store: VectorStoreName, tmp
 
 
 @pytest.mark.parametrize("store", FACT_STORES)
-def test_a_life_is_answered_from_the_store(store: FactStoreName, tmp_path: Path, begin: Begin) -> None:
+def test_a_life_is_answered_from_the_store(store: str, tmp_path: Path, begin: Begin) -> None:
     begin(store)
     path = tmp_path / "life.json"
     engine = lived(Engram(path, store=store))
@@ -186,7 +181,7 @@ def test_a_life_is_answered_from_the_store(store: FactStoreName, tmp_path: Path,
         assert again.history("f1") == alone.history("f1")
 
 
-BOTH: tuple[tuple[FactStoreName, VectorStoreName], ...] = (
+BOTH: tuple[tuple[str, str], ...] = (
     ("falkordb", "lancedb"),
     ("ladybug", "qdrant"),
     ("postgres", "postgres"),
@@ -195,8 +190,8 @@ BOTH: tuple[tuple[FactStoreName, VectorStoreName], ...] = (
 
 @pytest.mark.parametrize(("store", "vectors"), BOTH)
 def test_what_is_forgotten_is_in_no_file(
-    store: FactStoreName,
-    vectors: VectorStoreName,
+    store: str,
+    vectors: str,
     tmp_path: Path,
     begin: Begin,
     request: pytest.FixtureRequest,
@@ -269,9 +264,7 @@ print(read())
 
 
 @pytest.mark.parametrize(("store", "vectors"), BOTH)
-def test_another_process_reads_the_same(
-    store: FactStoreName, vectors: VectorStoreName, tmp_path: Path, begin: Begin
-) -> None:
+def test_another_process_reads_the_same(store: str, vectors: str, tmp_path: Path, begin: Begin) -> None:
     begin(store)
     begin(vectors)
     path = tmp_path / "memory.json"
@@ -334,7 +327,7 @@ def test_what_is_missing_is_named_with_what_to_do(tmp_path: Path, monkeypatch: p
 
 @pytest.mark.parametrize("store", ["falkordb", "postgres"])
 def test_a_server_that_is_not_there_is_named_without_its_password(
-    store: FactStoreName, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     needed(store)
     scheme = "falkor" if store == "falkordb" else "postgresql"

@@ -26,7 +26,7 @@ def plugins(
 ) -> None:
     """List plug-ins, their packages, and what is wrong with them.
 
-    Plug-ins are memory systems, benchmarks, judges, executors, embedders and folders of claims.
+    Plug-ins are memory systems, benchmarks, judges, executors, embedders, stores of the engine and folders of claims.
     """
     from longmemeval.plugins import unreadable_packages
 
@@ -47,17 +47,21 @@ def doors() -> "list[Registry[Any]]":
     from longmemeval.embedding.registry import EMBEDDERS
     from longmemeval.judges.definition import JUDGE_DEFINITIONS
     from longmemeval.memory.definition import MEMORIES
+    from longmemeval.memory.engram.stores.kinds import STORES
     from longmemeval.pipeline.claims.catalogue import CLAIM_FOLDERS
 
-    return [MEMORIES, BENCHMARK_SPECS, JUDGE_DEFINITIONS, EXECUTORS, EMBEDDERS, CLAIM_FOLDERS]
+    return [MEMORIES, BENCHMARK_SPECS, JUDGE_DEFINITIONS, EXECUTORS, EMBEDDERS, STORES, CLAIM_FOLDERS]
 
 
 def _show(found: "list[Plugin]", problems: "list[Plugin]") -> None:
     from longmemeval.core.tables.table import Column, tabulate
+    from longmemeval.memory.engram.stores.kinds import STORES
     from longmemeval.memory.products.known import all_adapters
     from longmemeval.plugins import MEMORY
 
     remarks = {(MEMORY, one.name): one.description.remark for one in all_adapters()}
+    usable = [one.name for one in found if one.group == STORES.group and not one.problem]
+    remarks |= {(STORES.group, name): STORES.get(name).remark for name in usable}
     columns: list[Column[Plugin]] = [
         Column("group", lambda one: one.group, "text"),
         Column("name", lambda one: one.name, "text"),

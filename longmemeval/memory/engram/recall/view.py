@@ -18,7 +18,6 @@ from longmemeval.memory.engram.predicates import Slot, slot_of
 from longmemeval.memory.engram.records import Fact
 from longmemeval.memory.engram.stores.embedded import EmbeddedFacts, EmbeddedVectors
 from longmemeval.memory.engram.stores.of_fixture import stores_of
-from longmemeval.memory.engram.stores.opening import FactStoreName, VectorStoreName
 from longmemeval.memory.engram.stores.protocol import When
 from longmemeval.memory.engram.stores.synced import Stores
 from longmemeval.ranking.history import Scores
@@ -196,9 +195,7 @@ class FactView(OpenedParts):
         return named
 
 
-def believed(
-    fixture: Fixture, until: datetime | None, store: FactStoreName = "embedded", vectors: VectorStoreName = "embedded"
-) -> FactView:
+def believed(fixture: Fixture, until: datetime | None, store: str = "embedded", vectors: str = "embedded") -> FactView:
     """Return the facts of a fixture as believed at a moment; None: at the end. The last views are cached.
 
     Args:

@@ -3,13 +3,7 @@
 import numpy as np
 
 from longmemeval.memory.engram.part import FACT_VECTORS, FACTS
-from longmemeval.memory.engram.stores.opening import (
-    FactStoreName,
-    VectorStoreName,
-    namespace,
-    open_facts,
-    open_vectors,
-)
+from longmemeval.memory.engram.stores.opening import namespace, open_facts, open_vectors
 from longmemeval.memory.engram.stores.synced import Stores, fill_facts, fill_vectors
 from longmemeval.settings import folders
 from longmemeval.storage.fixture import Fixture
@@ -18,12 +12,12 @@ _PATIENCE_S = 30.0
 """Seconds to wait for another run over the same histories to go on to its next one, or to end."""
 
 
-def stores_key(store: FactStoreName, vectors: VectorStoreName) -> tuple[str, ...]:
+def stores_key(store: str, vectors: str) -> tuple[str, ...]:
     """Return the key under which the stores are cached with a fixture."""
     return ("engram-stores", store, vectors)
 
 
-def stores_of(fixture: Fixture, store: FactStoreName, vectors: VectorStoreName) -> Stores:
+def stores_of(fixture: Fixture, store: str, vectors: str) -> Stores:
     """Return the stores in which a fixture's facts are queried. Cached with the fixture.
 
     Their namespace is derived from the bytes of the parts: another state of the history has another namespace, so no
@@ -35,7 +29,7 @@ def stores_of(fixture: Fixture, store: FactStoreName, vectors: VectorStoreName) 
     return fixture.cached(stores_key(store, vectors), lambda: _filled(fixture, store, vectors))
 
 
-def _filled(fixture: Fixture, store: FactStoreName, vectors: VectorStoreName) -> Stores:
+def _filled(fixture: Fixture, store: str, vectors: str) -> Stores:
     versions = fixture.part(FACTS).facts
     items, rows = fixture.part(FACT_VECTORS).rows()
     places = {item.id: place for place, item in enumerate(items)}

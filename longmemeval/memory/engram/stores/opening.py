@@ -1,22 +1,16 @@
 """Open stores by name, and share open ones within the process."""
 
 import hashlib
-import importlib
 import re
 from pathlib import Path
 from threading import Lock
-from typing import Literal, cast
+from typing import cast
 from weakref import WeakValueDictionary
 
 from longmemeval.errors import HarnessError
-from longmemeval.memory.engram.stores.embedded import EmbeddedFacts, EmbeddedVectors
+from longmemeval.memory.engram.stores.kinds import STORES, Side, store_kind
 from longmemeval.memory.engram.stores.places import Namespace
 from longmemeval.memory.engram.stores.protocol import FactStore, FactVectors
-
-FactStoreName = Literal["embedded", "falkordb", "ladybug", "postgres"]
-VectorStoreName = Literal["embedded", "postgres", "qdrant", "lancedb"]
-
-_HERE = "longmemeval.memory.engram.stores"
 
 
 def namespace(label: str, identity: str, folder: Path, patience_s: float = 0.0) -> Namespace:
@@ -32,47 +26,45 @@ def namespace(label: str, identity: str, folder: Path, patience_s: float = 0.0) 
     return Namespace(f"engram_{readable}_{hashlib.sha256(identity.encode()).hexdigest()[:16]}", folder, patience_s)
 
 
-def open_facts(store: FactStoreName, place: Namespace) -> FactStore:
+def open_facts(store: str, place: Namespace) -> FactStore:
     """Open the fact store of one history, with its earlier contents.
 
     Raises:
-        HarnessError: its client is not installed, its server does not answer, or another process has it open.
+        HarnessError: there is no such store, its client is not installed, its server does not answer, or another
+            process has it open.
     """
-    if store == "embedded":
-        return EmbeddedFacts()
-    return cast(FactStore, _shared(store, "facts", place))
+    return cast(FactStore, _opened(store, "facts", place))
 
 
-def open_vectors(store: VectorStoreName, place: Namespace) -> FactVectors:
+def open_vectors(store: str, place: Namespace) -> FactVectors:
     """Open the vector store of one history as `open_facts` does."""
-    if store == "embedded":
-        return EmbeddedVectors()
-    return cast(FactVectors, _shared(store, "vectors", place))
+    return cast(FactVectors, _opened(store, "vectors", place))
 
 
-_CLASSES = {
-    ("falkordb", "facts"): "FalkorDBFacts",
-    ("ladybug", "facts"): "LadybugFacts",
-    ("postgres", "facts"): "PostgresFacts",
-    ("postgres", "vectors"): "PostgresVectors",
-    ("qdrant", "vectors"): "QdrantVectors",
-    ("lancedb", "vectors"): "LanceDBVectors",
-}
-_open: WeakValueDictionary[tuple[str, str, Namespace], object] = WeakValueDictionary()
+_open: WeakValueDictionary[tuple[str, Side, Namespace], FactStore | FactVectors] = WeakValueDictionary()
 _opening = Lock()
 
 
-def _shared(store: str, kind: str, place: Namespace) -> object:
+def _opened(store: str, side: Side, place: Namespace) -> FactStore | FactVectors:
     """Return one object for each history and process, so that a store that locks its files is opened once."""
+    kind = store_kind(store, side)
+    if kind.in_memory:
+        return _made(store, side, place)
+    with _opening:
+        found = _open.get((store, side, place))
+        if found is None:
+            found = _open[store, side, place] = _made(store, side, place)
+    return found
+
+
+def _made(store: str, side: Side, place: Namespace) -> FactStore | FactVectors:
+    kind = store_kind(store, side)
+    opens = kind.facts if side == "facts" else kind.vectors
+    assert opens
     try:
-        module = importlib.import_module(f"{_HERE}.{store}")
+        return opens(place)
     except ModuleNotFoundError as error:
         raise HarnessError(
             f"The store '{store}' needs a library that is not installed: {error.name}",
-            fix=f"Run `pip install 'longmemeval[{store}]'`",
+            fix=f"Run `pip install 'longmemeval[{store}]'`" if store in STORES.built_in else f"Install {error.name}",
         ) from error
-    with _opening:
-        found = _open.get((store, kind, place))
-        if found is None:
-            found = _open[store, kind, place] = getattr(module, _CLASSES[store, kind])(place)
-    return found
