@@ -11,12 +11,12 @@ from longmemeval.errors import HarnessError, nearest
 from longmemeval.judges.official_status import judge_name
 from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
 from longmemeval.report.page.data import against_table, figure_columns, notes
-from longmemeval.report.page.summary import pair_matrix, shown_in, verdict_line
+from longmemeval.report.page.summary import pair_matrix, shown_in
 from longmemeval.report.plain import other_tables
 from longmemeval.report.published import PublishedFigure
 from longmemeval.report.tables.cells import controls_apart
-from longmemeval.report.tables.comparison import question_count
-from longmemeval.report.tables.footnotes import short_notes
+from longmemeval.report.tables.comparison import question_count, run_names
+from longmemeval.report.tables.footnotes import short_notes, verdict_line
 from longmemeval.results.graded.graded_run import Evaluation
 
 SIGNIFICANT = "†"
@@ -44,7 +44,7 @@ def latex(
         HarnessError: there is no such column.
     """
     runs, constant = _runs(comparison, columns)
-    said = [verdict_line(comparison)]
+    said = [verdict_line(comparison, run_names(comparison))]
     if any(run.marks for run in comparison.runs):
         said.append(_DAGGER.format(shown_in(comparison)[0].name))
     said += [f"The same for all: {listed(constant, len(constant))}."] if constant else []

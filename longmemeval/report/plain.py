@@ -9,19 +9,23 @@ from longmemeval.core.text.figures import bounds, percent
 from longmemeval.measures.metrics import Score
 from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
 from longmemeval.report.page.data import against_table, figure_columns, notes, pairs_line, repeats_table
-from longmemeval.report.page.summary import pair_matrix, shown_in, verdict_line
+from longmemeval.report.page.summary import pair_matrix, shown_in
 from longmemeval.report.published import PublishedFigure
 from longmemeval.report.tables.abilities import ability_legend, ability_notes, ability_table
 from longmemeval.report.tables.cells import controls_apart
-from longmemeval.report.tables.comparison import digest_table, published_table, question_count
+from longmemeval.report.tables.comparison import digest_table, published_table, question_count, run_names
 from longmemeval.report.tables.effort import cost_table, latency_table
+from longmemeval.report.tables.footnotes import verdict_line
 from longmemeval.report.tables.memory_models import memory_model_table
 from longmemeval.results.graded.graded_run import Evaluation, RunSummary
 
 
 def markdown(comparison: Comparison, published: Sequence[PublishedFigure] = ()) -> str:
     """Return the tables, the notes under them, and the differences between runs."""
-    parts = [f"# {render.escape_markdown(comparison.dataset)}", render.escape_markdown(verdict_line(comparison))]
+    parts = [
+        f"# {render.escape_markdown(comparison.dataset)}",
+        render.escape_markdown(verdict_line(comparison, run_names(comparison))),
+    ]
     parts += [render.markdown(table) for table in _tables(comparison, published)]
     parts += [_bullets(notes(comparison))]
     if comparison.pairs:
@@ -68,7 +72,7 @@ def other_tables(comparison: Comparison, published: Sequence[PublishedFigure]) -
     effort = [table for table in tables if table.rows]
     repeats = repeats_table(comparison, names)
     others = published_table(published) if published else None
-    lost = digest_table(comparison.digest)
+    lost = digest_table(comparison.digest, run_names(comparison))
     return [table for table in (types, *effort, repeats, others, lost) if table and table.rows]
 
 

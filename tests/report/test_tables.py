@@ -19,6 +19,7 @@ from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.records import Gold, Judgement
 from longmemeval.report.documents import comparison_document
 from longmemeval.report.published import load_published
+from longmemeval.report.tables.answer import comparison_answer
 from longmemeval.report.tables.cells import abstention_lines, task_average_note
 from longmemeval.report.tables.comparison import (
     ALIKE,
@@ -265,6 +266,23 @@ def test_mcnemar_stands_beside_another_test(dataset: Dataset, where: Folders) ->
     pairs = tables(other)["Pairs (sign-flip over haystacks)"]
     assert pairs.headings[4:8] == ["only a", "only b", "McNemar\np", "p"]
     assert pairs.rows[0][4:8] == ["0", "20", "< 0.001", "0.250"]
+
+
+def test_long_run_ids_go_by_what_tells_them_apart(dataset: Dataset, where: Folders) -> None:
+    ids = [f"a-rather-long-name-for-a-run-number-{number}" for number in range(3)]
+    for run_id, top_k in zip(ids, (5, 10), strict=False):
+        memory = {"name": "bm25", "preset": "bm25", "parameters": {"top_k": top_k, "message_range": 2}}
+        graded_run(dataset, where, run_id, labels(4 * top_k - 20, 60 - 4 * top_k), settings={"memory": memory})
+    graded_run(dataset, where, ids[2], labels(30, 10))
+    found = compare(ids, where=where)
+    runs, _, pairs, *_ = tables(found).values()
+    assert [row[0] for row in runs.rows] == ["bm25 top_k=5", "bm25 top_k=10", "last-k"]
+    assert pairs.rows[0][:2] == ["bm25 top_k=5", "bm25 top_k=10"]
+    shown = "\n".join(line for line in comparison_answer(found, 80) if isinstance(line, str))
+    assert shown.startswith("last-k wins: last-k (the best of 2 runs) is better than bm25 top_k=5 by 75.0 points")
+    assert not [run_id for run_id in ids if run_id in shown]
+    with_notes = [line for line in comparison_answer(found, 80, notes=True) if isinstance(line, str)]
+    assert f"bm25 top_k=10: {ids[1]}" in with_notes
 
 
 def test_long_run_ids_go_by_letters(dataset: Dataset, where: Folders) -> None:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from longmemeval.report.tables.cells import row_name
+from longmemeval.report.tables.cells import row_names
 from longmemeval.results.graded.graded_run import RunSummary
 
 COLOURS = 12
@@ -74,12 +74,12 @@ class Shown(Struct, frozen=True):
 
 def shown_runs(summaries: Sequence[RunSummary]) -> list[Shown]:
     """Return how each run is shown, in their order; whichever of them is the baseline."""
-    names = [row_name(one) for one in summaries]
+    names = row_names(summaries)
     places = [0, 0]
     found = []
     for name, one in zip(names, summaries, strict=True):
         control = one.control is not None
         look = look_of(places[control], control=control, reads_gold=one.reads_gold)
-        found.append(Shown(name if names.count(name) == 1 else one.run_id, look))
+        found.append(Shown(name, look))
         places[control] += 1
     return found

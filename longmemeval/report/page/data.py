@@ -30,7 +30,7 @@ from longmemeval.report.tables.cells import (
     cost_text,
     warned,
 )
-from longmemeval.report.tables.comparison import FLIPS, detectable_line, shown_recall
+from longmemeval.report.tables.comparison import FLIPS, detectable_line, run_names, shown_recall
 from longmemeval.report.tables.effort import effort_notes, kinds, work_line
 from longmemeval.report.tables.footnotes import deviation_lines, footnotes
 from longmemeval.results.graded.graded_run import Evaluation
@@ -156,7 +156,12 @@ def pairs_line(comparison: Comparison) -> str:
 def notes(comparison: Comparison) -> list[str]:
     """Return all that the figures rest on, warnings first; each once."""
     summaries = [one.summary for one in comparison.runs]
-    said = [*deviation_lines(comparison), *comparison.warnings, *footnotes(summaries), *effort_notes(summaries)]
+    said = [
+        *deviation_lines(comparison, run_names(comparison)),
+        *comparison.warnings,
+        *footnotes(summaries),
+        *effort_notes(summaries),
+    ]
     return list(dict.fromkeys(said))
 
 

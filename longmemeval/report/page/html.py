@@ -29,12 +29,12 @@ from longmemeval.report.page.data import (
 )
 from longmemeval.report.page.question_data import details, rows
 from longmemeval.report.page.question_records import Row
-from longmemeval.report.page.summary import Pattern, among, pair_matrix, patterns_of, scores_of, shown_in, verdict_line
+from longmemeval.report.page.summary import Pattern, among, pair_matrix, patterns_of, scores_of, shown_in
 from longmemeval.report.page.templates import environment, page_file, page_style, policy
 from longmemeval.report.published import PublishedFigure
-from longmemeval.report.tables.comparison import digest_table, published_table, question_count
+from longmemeval.report.tables.comparison import digest_table, published_table, question_count, run_names
 from longmemeval.report.tables.effort import cost_table, latency_table
-from longmemeval.report.tables.footnotes import short_notes
+from longmemeval.report.tables.footnotes import short_notes, verdict_line
 from longmemeval.report.tables.memory_models import memory_model_table
 from longmemeval.results.graded.graded_run import Evaluation
 
@@ -114,7 +114,7 @@ def html_page(
         .render(
             policy=policy(script, style),
             title=f"{comparison.dataset}: {_named(runs)}",
-            verdict=verdict_line(comparison),
+            verdict=verdict_line(comparison, run_names(comparison)),
             lead=_lead(comparison),
             scores=scores_of(comparison),
             all_figures=figures_table(comparison),
@@ -194,7 +194,7 @@ def _sections(comparison: Comparison, graded: list[Evaluation], shown: list[Show
             "losses",
             "Where questions were lost",
             charts=_some(losses),
-            tables=tuple(table for table in [digest_table(comparison.digest)] if table.rows),
+            tables=tuple(table for table in [digest_table(comparison.digest, run_names(comparison))] if table.rows),
             short="Losses",
         ),
         Section("calibration", "Calibration", _CALIBRATION, calibration, narrow=True),

@@ -17,7 +17,6 @@ from longmemeval.core.text.figures import (
     signed_bounds,
 )
 from longmemeval.pipeline.compare.comparison import Comparison, PairResult, QuestionRow
-from longmemeval.pipeline.compare.verdict import NOT_SURVIVING, verdict_of
 from longmemeval.report.charts.palette import Shown, shown_runs
 from longmemeval.report.tables.cells import cost_text, remarks
 from longmemeval.report.tables.comparison import outcome, shown_recall
@@ -77,20 +76,6 @@ class Scores(Struct, frozen=True):
 def shown_in(comparison: Comparison) -> list[Shown]:
     """Return how each run is shown."""
     return shown_runs([one.summary for one in comparison.runs])
-
-
-def verdict_line(comparison: Comparison) -> str:
-    """Return the verdict with the names that the tables have in place of the ids of runs."""
-    verdict, summaries = comparison.verdict, [one.summary for one in comparison.runs]
-    not_surviving = [(verdict.baseline, verdict.run)] if verdict.baseline and NOT_SURVIVING in verdict.text else []
-    return verdict_of(
-        summaries,
-        comparison.pairs,
-        comparison.repeats,
-        margin=verdict.margin,
-        not_surviving=not_surviving,
-        called={one.run_id: run.name for one, run in zip(summaries, shown_in(comparison), strict=True)},
-    ).text
 
 
 def scores_of(comparison: Comparison) -> Scores:

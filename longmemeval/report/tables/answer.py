@@ -12,7 +12,7 @@ from longmemeval.pipeline.objects.run import Run
 from longmemeval.report.tables import comparison as made
 from longmemeval.report.tables.cells import abstention_lines, corrected_cell, score_table, task_average_note
 from longmemeval.report.tables.effort import both, effort_notes, latency_line, work_table
-from longmemeval.report.tables.footnotes import footnotes, marks_line, short_notes
+from longmemeval.report.tables.footnotes import footnotes, marks_line, short_notes, verdict_line
 from longmemeval.report.tables.memory_models import memory_model_table
 from longmemeval.results.graded.graded_run import Evaluation
 
@@ -40,21 +40,23 @@ def comparison_answer(
         questions: whether to list the questions won and lost.
     """
     letters = made.run_letters(comparison, width)
-    yield comparison.verdict.text
+    by_name = letters if letters == made.run_names(comparison) else {}
+    yield verdict_line(comparison, by_name)
     yield ""
     first, *others = made.comparison_tables(comparison, width, details=tables, pairs=pairs)
     yield first
-    yield from filter(None, [*legend(letters), marks_line(comparison, letters)])
-    yield from short_notes(comparison, option="--notes")
+    yield from filter(None, [*legend({} if by_name else letters), marks_line(comparison, letters)])
+    yield from short_notes(comparison, list(by_name.values()), option="--notes")
     yield from others
     if questions:
         for heading, ids in made.question_lists(comparison):
             yield f"{heading} ({len(ids)}): {', '.join(ids) or 'none'}"
-    lost = made.digest_table(comparison.digest)
+    lost = made.digest_table(comparison.digest, by_name)
     if lost.rows:
         yield ""
         yield lost
     if notes:
+        yield from legend(by_name)
         yield from made.comparison_notes(comparison)
 
 

@@ -19,6 +19,10 @@ WARNED = "!"
 """Beside a score that a warning is about."""
 
 
+_LONG_NAME = 28
+"""Longer names with parameters are not read at a glance."""
+
+
 def warned(summary: RunSummary) -> str:
     """Return the mark behind a score that warnings are about; empty where there are none."""
     return f" {WARNED}" if summary.warnings else ""
@@ -123,9 +127,29 @@ def remarks(summary: RunSummary) -> list[str]:
     ]
 
 
-def row_name(summary: RunSummary) -> str:
-    """Return the name of a row: the memory, or the model of a control that has one."""
+def row_names(summaries: Sequence[RunSummary]) -> list[str]:
+    """Return the name of each run's row: the memory, or the model of a control that has one.
+
+    Runs of one name have the parameters that they differ in after it. The id stands where that does not tell them
+    apart, or is long.
+    """
+    alike: dict[str, list[RunSummary]] = {}
+    for one in summaries:
+        alike.setdefault(_row_name(one), []).append(one)
+    names = [_with_parameters(_row_name(one), one, alike[_row_name(one)]) for one in summaries]
+    return [
+        name if names.count(name) == 1 and len(name) <= max(_LONG_NAME, len(one.memory)) else one.run_id
+        for name, one in zip(names, summaries, strict=True)
+    ]
+
+
+def _row_name(summary: RunSummary) -> str:
     return summary.model if summary.model in CONTROL_MODELS else summary.memory
+
+
+def _with_parameters(name: str, run: RunSummary, alike: Sequence[RunSummary]) -> str:
+    differing = [key for key, value in run.parameters.items() if any(one.parameters.get(key) != value for one in alike)]
+    return " ".join([name, *(f"{key}={run.parameters[key]}" for key in differing)])
 
 
 def corrected_cell(summary: RunSummary) -> str:

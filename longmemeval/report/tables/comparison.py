@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from longmemeval.core.tables.layout import letters
+from longmemeval.core.tables.layout import letter_of, letters
 from longmemeval.core.tables.table import Column, Kind, Table, tabulate
 from longmemeval.core.text.figures import (
     UNKNOWN,
@@ -32,7 +32,7 @@ from longmemeval.pipeline.compare.comparison import (
 )
 from longmemeval.report.published import PublishedFigure
 from longmemeval.report.tables.budgets import budget_table
-from longmemeval.report.tables.cells import controls_apart, corrected_cell, cost_text, remarks, warned
+from longmemeval.report.tables.cells import controls_apart, corrected_cell, cost_text, remarks, row_names, warned
 from longmemeval.report.tables.effort import Named, cost_table, effort_notes, latency_table
 from longmemeval.report.tables.footnotes import ORACLE_NOTE, footnotes
 from longmemeval.report.tables.memory_models import memory_model_table
@@ -73,10 +73,24 @@ def comparison_tables(
     return [table for table in tables if table.rows]
 
 
+def run_names(comparison: Comparison) -> dict[str, str]:
+    """Return run id to what tells the run from the others (`row_names`)."""
+    summaries = [run.summary for run in comparison.runs]
+    return {one.run_id: name for one, name in zip(summaries, row_names(summaries), strict=True)}
+
+
 def run_letters(comparison: Comparison, width: int | None) -> dict[str, str]:
-    """Return run id to letter; none where the columns that matter fit with the ids."""
-    ids = [run.summary.run_id for run in comparison.runs]
-    return letters(ids, [_runs(comparison, [_name(run, {}) for run in comparison.runs])], width)
+    """Return run id to name where ids are long, or to letter where names are too; none where the ids fit."""
+
+    def lettered(called: Mapping[str, str]) -> dict[str, str]:
+        ids = [called.get(run.summary.run_id, run.summary.run_id) for run in comparison.runs]
+        return letters(ids, [_runs(comparison, [_name(run, called) for run in comparison.runs])], width)
+
+    if not lettered({}):
+        return {}
+    names = run_names(comparison)
+    by_id = {run_id: letter_of(place) for place, run_id in enumerate(names)}
+    return by_id if any(name == run_id for run_id, name in names.items()) or lettered(names) else names
 
 
 def _metric(comparison: Comparison) -> str:
@@ -223,7 +237,7 @@ FLIPS_NOTE = (
 )
 
 
-def digest_table(digest: Digest) -> Table:
+def digest_table(digest: Digest, called: Mapping[str, str] = {}) -> Table:
     """Return why the run of the verdict lost its questions; without rows where it lost none, or nothing is known."""
     columns: list[Column[LostGroup]] = [
         Column("cause", lambda one: one.cause, "text"),
@@ -232,7 +246,8 @@ def digest_table(digest: Digest) -> Table:
         Column("example", lambda one: one.example, "text"),
         Column("to try", lambda one: one.to_try or None, "prose"),
     ]
-    return tabulate(f"{digest.run} lost {digest.lost:,} of {count_of(digest.of, 'question')}", columns, digest.groups)
+    name = called.get(digest.run, digest.run)
+    return tabulate(f"{name} lost {digest.lost:,} of {count_of(digest.of, 'question')}", columns, digest.groups)
 
 
 def _repeats(comparison: Comparison, called: Mapping[str, str]) -> Table:

@@ -11,6 +11,7 @@ from longmemeval.llm.controls import CONTROL_MODELS
 from longmemeval.measures.metrics import Metrics
 from longmemeval.memory.products.profiles import is_amount
 from longmemeval.pipeline.compare.comparison import INSIDE_THE_NOISE, Comparison, RunFigures
+from longmemeval.pipeline.compare.verdict import NOT_SURVIVING, verdict_of
 from longmemeval.report.tables.cells import WARNED
 from longmemeval.report.tables.memory_models import memory_model_notes
 from longmemeval.results.graded.graded_run import RunSummary
@@ -129,6 +130,20 @@ def marks_line(comparison: Comparison, called: Mapping[str, str]) -> str:
     return f"▲ ▼: significantly better or worse than the baseline, {first}; the others are {INSIDE_THE_NOISE}."
 
 
+def verdict_line(comparison: Comparison, called: Mapping[str, str]) -> str:
+    """Return the verdict with these names in place of the ids of runs."""
+    verdict = comparison.verdict
+    not_surviving = [(verdict.baseline, verdict.run)] if verdict.baseline and NOT_SURVIVING in verdict.text else []
+    return verdict_of(
+        [one.summary for one in comparison.runs],
+        comparison.pairs,
+        comparison.repeats,
+        margin=verdict.margin,
+        not_surviving=not_surviving,
+        called=called,
+    ).text
+
+
 def short_notes(comparison: Comparison, names: Sequence[str] = (), *, option: str = "") -> list[str]:
     """Return the lines that stand under the table: codes of warnings, what speaks against the table, what differs.
 
@@ -144,13 +159,14 @@ def short_notes(comparison: Comparison, names: Sequence[str] = (), *, option: st
     if first:
         more = f" ({len(others)} more such {'note' if len(others) == 1 else 'notes'}: {option})"
         lines.append(first + (more if others and option else ""))
-    lines += deviation_lines(comparison)
+    ids = [run.summary.run_id for run in comparison.runs]
+    lines += deviation_lines(comparison, dict(zip(ids, names, strict=True)))
     if comparison.differing:
         lines.append(f"What differs beside the memories: {', '.join(comparison.differing)}.")
     return lines
 
 
-def deviation_lines(comparison: Comparison) -> Iterator[str]:
+def deviation_lines(comparison: Comparison, called: Mapping[str, str] = {}) -> Iterator[str]:
     """Return a line per product: by which profile it was measured, and what that leaves out.
 
     Runs alike share one, at whatever budgets.
@@ -161,7 +177,8 @@ def deviation_lines(comparison: Comparison) -> Iterator[str]:
             about.setdefault(tuple("" if is_amount(one) else one for one in run.deviations), []).append(run)
     for shared, runs in about.items():
         amounts = " or ".join(dict.fromkeys(one for run in runs for one in run.deviations if is_amount(one)))
-        yield f"{listed([run.summary.run_id for run in runs], _SHOWN)}: {', '.join(one or amounts for one in shared)}."
+        names = [called.get(run.summary.run_id, run.summary.run_id) for run in runs]
+        yield f"{listed(names, _SHOWN)}: {', '.join(one or amounts for one in shared)}."
 
 
 def _check_note(check: CheckedScore, metrics: Metrics) -> str:

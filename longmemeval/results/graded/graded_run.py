@@ -99,6 +99,8 @@ class RunSummary(Struct, frozen=True):
     """Parts read that would differ if they were prepared again."""
     undated: int = 0
     """Number of answers that were given from items whose date the memory does not state."""
+    parameters: Mapping[str, Any] = {}
+    """Those of the memory."""
     memory_calls: CallSums = CallSums()
     """The memory's own model calls while it was searched."""
     parts_told: dict[str, dict[str, Any]] = {}
@@ -177,6 +179,7 @@ def summarise(
         not_reproducible=settings.not_reproducible,
         memory_calls=memory_calls(manifest.totals),
         parts_told=settings.parts,
+        parameters=settings.memory.parameters if settings.memory else {},
     )
 
 

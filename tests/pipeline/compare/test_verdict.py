@@ -7,8 +7,8 @@ import pytest
 from longmemeval.dataset import Dataset
 from longmemeval.pipeline.compare.compare import compare
 from longmemeval.pipeline.compare.comparison import Verdict
-from longmemeval.report.page.summary import verdict_line
-from longmemeval.report.tables.footnotes import deviation_lines
+from longmemeval.report.tables.comparison import run_names
+from longmemeval.report.tables.footnotes import deviation_lines, verdict_line
 from longmemeval.settings import Folders
 from tests.pipeline.graded_runs import graded_run, labels
 from tests.pipeline.helpers import colours, folders_in
@@ -110,17 +110,19 @@ def test_pages_call_the_runs_as_their_tables_do(dataset: Dataset, where: Folders
     judged(dataset, where, a=100, control=390)
     found = compare(["a", "control"], where=where)
     assert found.verdict.text.startswith("control is better than a by 72.5 points")
-    assert verdict_line(found).startswith("full-history is better than last-k by 72.5 points")
-    assert verdict_line(compare(["a"], where=where)).startswith("last-k: 25.0 % accuracy")
+    assert verdict_line(found, run_names(found)).startswith("full-history is better than last-k by 72.5 points")
+    one = compare(["a"], where=where)
+    assert verdict_line(one, run_names(one)).startswith("last-k: 25.0 % accuracy")
     # Two of one name go by their ids.
     judged(dataset, where, b=200)
-    assert "b is better than a by 25.0 points" in verdict_line(compare(["a", "b"], where=where))
+    alike = compare(["a", "b"], where=where)
+    assert "b is better than a by 25.0 points" in verdict_line(alike, run_names(alike))
 
 
 def test_a_product_at_several_budgets_has_one_line_of_deviations(dataset: Dataset, where: Folders) -> None:
     for run_id, budget in (("small", 500), ("large", 1000)):
         memory = {"name": "graphiti", "preset": "graphiti", "parameters": {"limit": 10, "budget": budget}}
         graded_run(dataset, where, run_id, labels(200), settings={"memory": memory})
-    (line,) = deviation_lines(compare(["small", "large"], where=where))
+    (line,) = deviation_lines(compare(["small", "large"], where=where), {})
     assert line.startswith("small, large: profile ours, no reranker, ")
     assert "at most 500 tokens or at most 1,000 tokens" in line

@@ -117,7 +117,7 @@ def _columns(warnings: "Mapping[str, Sequence[ScoreWarning]]") -> "list[Column[t
         Column("memory", lambda row: _memory(row[0]) or None, "text", drop=1),
         Column("model", lambda row: row[0].model or None, "text", drop=2),
         Column("data set", lambda row: row[0].dataset or None, "text", drop=4),
-        Column("status", lambda row: row[1].state if row[1] else row[0].status, "text"),
+        Column("status", lambda row: row[1].state if row[1] else row[0].status, "text", drop=6),
         Column("questions", lambda row: _questions(*row)),
         Column("score", lambda row: _score(row[0], f" {WARNED}" if warnings.get(row[0].run) else "")),
         Column("judge", lambda row: row[0].scores[0].judge if row[0].scores else None, "text", drop=3),
