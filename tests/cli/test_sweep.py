@@ -43,7 +43,8 @@ def test_one_command_runs_grades_and_compares_eight_runs(done: tuple[Path, str, 
     assert f"[8/8] {RUNS[7]}: answering {COUNT} questions" in err
     assert f"{8 * COUNT} questions answered and {8 * COUNT} answers graded" in err
     assert out.splitlines()[-1] == "Runs: results/sample_*"
-    assert sorted(path.name for path in (folder / "results").glob("sample_*")) == sorted(RUNS)
+    made = [path.name for path in (folder / "results").glob("sample_*")]
+    assert sorted(made) == sorted([*RUNS, "sample_plan.json"])
     where = folders_in(folder)
     assert [verify(run_id, where=where).problems for run_id in RUNS] == [()] * 8
 

@@ -22,13 +22,14 @@ ASKED = (
     "show=all&sort=disagreement",
     "show=all&sort=tokens&type=multi-session",
     "only=good",
-    "show=lost&stage=retrieved+but+cut",
+    "show=lost&stage=cut",
+    "show=lost&stage=not+recalled",
     "q=BICYCLE7",
     "q=answer+3+of+bad",
     "q=answer+3+of+bad&in=answers",
     "q=painted+my+BICYCLE7&in=recalled",
     "q=%5Eanswer+[37]+of+bad&in=pattern",
-    "show=nothing&of=nobody&type=none&sort=any",
+    "show=nothing&of=nobody&type=none&stage=nowhere&sort=any",
 )
 
 

@@ -14,14 +14,14 @@ from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.core.defaults import CONCURRENCY
 from longmemeval.core.files import safe_name, sha256_bytes
 from longmemeval.core.secrets.redaction import public_url
-from longmemeval.errors import HarnessError
+from longmemeval.errors import DataError, HarnessError
 from longmemeval.judges.question_types import ABSTENTION
 from longmemeval.llm.costs.spending import SPENDING, spent_in
 from longmemeval.llm.options import ModelOptions, SpendingLimit
 from longmemeval.measures.aggregate import Mean
 from longmemeval.pipeline.claims.catalogue import Claim, claim_named
 from longmemeval.pipeline.claims.schema import ClaimSettings
-from longmemeval.pipeline.claims.state import place_of, state_of
+from longmemeval.pipeline.claims.state import missing_data, place_of, state_of
 from longmemeval.pipeline.claims.verdict import ClaimVerdict, Measured, verdict_on, verdicts_on_groups
 from longmemeval.pipeline.evaluate.evaluate import evaluate
 from longmemeval.pipeline.evaluate.options import EvaluateOptions
@@ -157,6 +157,8 @@ class ClaimTrial:
 
     def _chosen(self, settings: ClaimSettings) -> Data:
         """Return the data with the claim's questions, or a sample of them."""
+        for need in () if self._changes.dataset else missing_data(settings, self.where.data_dir):
+            raise DataError(f"The data set '{need.name}' is not here", where=str(self.where.data_dir), fix=need.fix)
         place = self._changes.dataset or place_of(settings, self.where.data_dir)
         data = Data(load_dataset(place, self.where.data_dir))
         if settings.types:

@@ -66,7 +66,7 @@ def state_of(
     settings = claim.settings.model_copy(
         update={name: value for name, value in (("model", model), ("judge", judge)) if value}
     )
-    needs = [] if dataset else list(_data(settings, data_dir))
+    needs = [] if dataset else list(missing_data(settings, data_dir))
     return State((*needs, *_product(settings), *_keys(settings)))
 
 
@@ -75,17 +75,8 @@ def place_of(settings: ClaimSettings, data_dir: Path) -> str:
     return settings.dataset if settings.dataset in catalogue() else str(data_dir / settings.dataset)
 
 
-def models_of(settings: ClaimSettings) -> list[str]:
-    """Return the specs of all chat models and remote embedders that trying a claim calls."""
-    judge = "" if settings.judge in JUDGE_DEFINITIONS else settings.judge.rpartition("@")[2]
-    named = [settings.model, judge, *(str(value) for key, value in settings.prepare.items() if key.endswith("_model"))]
-    embedder = str(settings.prepare.get("embedder", ""))
-    if embedder.startswith(_EMBEDDER):
-        named.append(f"openai/{embedder.removeprefix(_EMBEDDER)}")
-    return [name for name in dict.fromkeys(named) if "/" in name and not name.startswith("offline/")]
-
-
-def _data(settings: ClaimSettings, data_dir: Path) -> Iterator[Need]:
+def missing_data(settings: ClaimSettings, data_dir: Path) -> Iterator[Need]:
+    """Yield the data set of a claim if it is not in the data folder."""
     name = settings.dataset
     entry = catalogue().get(name)
     if entry is None:
@@ -97,6 +88,16 @@ def _data(settings: ClaimSettings, data_dir: Path) -> Iterator[Need]:
     if not here:
         by_hand = entry.instructions.format(folder=path) if entry.instructions else ""
         yield Need("data", name, by_hand or f"Run `longmemeval datasets download {name}`")
+
+
+def models_of(settings: ClaimSettings) -> list[str]:
+    """Return the specs of all chat models and remote embedders that trying a claim calls."""
+    judge = "" if settings.judge in JUDGE_DEFINITIONS else settings.judge.rpartition("@")[2]
+    named = [settings.model, judge, *(str(value) for key, value in settings.prepare.items() if key.endswith("_model"))]
+    embedder = str(settings.prepare.get("embedder", ""))
+    if embedder.startswith(_EMBEDDER):
+        named.append(f"openai/{embedder.removeprefix(_EMBEDDER)}")
+    return [name for name in dict.fromkeys(named) if "/" in name and not name.startswith("offline/")]
 
 
 def _product(settings: ClaimSettings) -> Iterator[Need]:

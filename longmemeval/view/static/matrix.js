@@ -87,7 +87,7 @@ const chosen = computed(() => {
   const pattern = state.in.value === "pattern";
   const type = all.type_names.indexOf(state.type.value);
   const only = runs.findIndex((run) => run.id === state.only.value);
-  const stage = state.stage.value && String.fromCharCode(97 + stages.indexOf(state.stage.value));
+  const stage = stages.includes(state.stage.value) && String.fromCharCode(97 + stages.indexOf(state.stage.value));
   const rows = [];
   for (let row = 0; row < N; row++) {
     if (!test(row) || (type >= 0 && types[row] !== type)) continue;
