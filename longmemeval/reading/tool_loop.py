@@ -201,7 +201,7 @@ _GIVEN = {"list_files": _List, "search_files": _Search, "read_file": _Read}
 
 
 def _called(files: Files, call: ToolCall) -> Found:
-    """Return what a tool gives; a mistake of the model is outcome to the model."""
+    """Return what a tool gives; a mistake of the model is a reply to the model."""
     if call.name not in _GIVEN:
         return Found(f"There is no tool '{call.name}'.", outcome="no such tool")
     try:

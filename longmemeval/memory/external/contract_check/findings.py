@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Literal
 
-from msgspec import Struct
+from msgspec import Struct, field
 
 from longmemeval.memory.external.contract_check.histories import ANSWERED_BY, FIRST, OTHER, QUESTION, WORDS
 from longmemeval.memory.external.messages import HelloResult
@@ -16,7 +16,7 @@ class Finding(Struct, frozen=True):
 
     what: str
     state: Literal["works", "missing", "failed"]
-    details: str
+    details: str = field(name="told")
 
 
 def begins(hello: HelloResult) -> Finding:
