@@ -161,6 +161,8 @@ def _begun(python: Path | None, address: Path | None, environment: dict[str, str
         pass_fds=handed,
         cwd=root,
         env=os.environ | {"PYTHONPATH": root, "NO_COLOR": "1"} | environment,
+        # A pipe that this process writes to would stay open as long as the new one lives.
+        stdout=subprocess.DEVNULL,
         start_new_session=True,
     )
     _PROCESSES.append(process)

@@ -33,7 +33,7 @@ def made(folder: Path) -> dict[str, object]:
     return {
         name: one
         for name, one in timeless(folder).items()
-        if not name.endswith(("prepare.jsonl", "spending.jsonl", "run.json"))
+        if not name.endswith(("prepare.jsonl", "spending.jsonl", "run.json", ".pyc"))
     }
 
 

@@ -146,8 +146,8 @@ def test_what_left_its_session_is_named(tmp_path: Path) -> None:
         process.communicate(BEGIN_S)
         assert gone_within([child], LIMIT_S)
         deadline = time.monotonic() + BEGIN_S
-        while f"are still running: {stray} (sleep). End them with kill -9." not in process.communicate()[1]:
-            assert time.monotonic() < deadline
+        while f"are still running: {stray} (sleep). End them with kill -9." not in (said := process.communicate()[1]):
+            assert time.monotonic() < deadline, said
             time.sleep(0.05)
     finally:
         os.kill(stray, signal.SIGKILL)

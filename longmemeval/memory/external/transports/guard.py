@@ -28,13 +28,18 @@ _MARK = "LONGMEMEVAL_GUARD"
 """The environment variable by which the guard recognises processes that its children started, wherever they are now."""
 
 _lock = Lock()
-_own_mark = uuid.uuid4().hex
+_unique = uuid.uuid4().hex
 _guard: "subprocess.Popen[bytes] | None" = None
+
+
+def _own_mark() -> str:
+    """Return the mark of this process, which another that was forked from the same one does not have."""
+    return f"{_unique}-{os.getpid()}"
 
 
 def marked(environment: Mapping[str, str]) -> dict[str, str]:
     """Return the environment of a child, marked for the guard."""
-    return {**environment, _MARK: _own_mark}
+    return {**environment, _MARK: _own_mark()}
 
 
 def watch(pid: int, name: str) -> None:
@@ -56,7 +61,7 @@ def _send(line: str) -> None:
     global _guard
     with _lock, suppress(OSError):  # Without a guard everything else works.
         if _guard is None:
-            command = [sys.executable, "-I", "-S", str(Path(__file__)), _own_mark]
+            command = [sys.executable, "-I", "-S", str(Path(__file__)), _own_mark()]
             _guard = subprocess.Popen(
                 command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL, start_new_session=True, bufsize=0
             )
