@@ -64,7 +64,8 @@ def test_output_that_is_full_ends_with_a_sentence(tmp_path: Path, given: tuple[s
             check=False,
         )
     told = "Error: Standard output cannot be written: No space left on device. Finished work is kept.\n"
-    assert (done.returncode, done.stderr) == (1, told)
+    slow = "longmemeval runs is working; there is nothing to show yet.\n"  # After two seconds, on a busy machine.
+    assert (done.returncode, done.stderr.removeprefix(slow)) == (1, told)
 
 
 def test_a_run_whose_output_is_full_is_kept(tmp_path: Path) -> None:
