@@ -85,14 +85,14 @@ def _types(names: Sequence[str], summaries: Sequence[RunSummary]) -> Table:
     if len(names) > len(types):  # The fewer columns, the better it fits a page.
         of_runs: list[Column[tuple[str, RunSummary]]] = [
             Column("run", lambda one: one[0], "text"),
-            *map(_of_type, types),
+            *map(_type_column, types),
         ]
         return tabulate(title, of_runs, zip(names, summaries, strict=True))
     columns: list[Column[str]] = [Column("question type", str, "text"), *map(column, names, summaries)]
     return tabulate(title, columns, types)
 
 
-def _of_type(name: str) -> Column[tuple[str, RunSummary]]:
+def _type_column(name: str) -> Column[tuple[str, RunSummary]]:
     return Column(name, lambda one: _score(one[1].metrics.by_type.get(name)))
 
 

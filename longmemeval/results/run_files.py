@@ -114,6 +114,10 @@ class RunFiles:
         judged = {judge_id: self.judged(judge_id).sha256 for judge_id in self.judge_ids}
         return sha256_bytes(msgspec.json.encode((self.folder.name, self.manifest, hashes, judged, self.metrics)))
 
+    def key_of(self, what: str, *others: str) -> tuple[str, ...]:
+        """Return the name of something made of all these files, their hash, and what else it follows from."""
+        return (what, self.content_sha256, *others)
+
     def prompts_to(self, question_id: str) -> list[SentPrompt]:
         """Return the prompts of one question, read from their file; of a run under way, those that are whole."""
         path, wanted = self.folder / PROMPTS, msgspec.json.encode(question_id)

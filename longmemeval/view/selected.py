@@ -10,6 +10,8 @@ from msgspec import Struct
 from longmemeval.view.packed import NONE, PART, RIGHT, WRONG, Matrix
 
 _WORTH = {RIGHT: 1.0, PART: 0.5, WRONG: 0.0, NONE: 0.0}
+_NAMES = ("show", "of", "type", "stage", "only", "sort")
+"""What an address names alike everywhere."""
 FILTERS = {
     "all": "all",
     "differ": "on which the runs differ",
@@ -41,7 +43,7 @@ class Selection(Struct, frozen=True):
         Args:
             text: the name of the text there.
         """
-        given = {name: getattr(self, name) for name in ("show", "of", "type", "stage", "only", "sort")}
+        given = {name: getattr(self, name) for name in _NAMES}
         return given | {text: self.text, "in": self.within}
 
     def words(self, matrix: Matrix) -> str:
@@ -65,7 +67,7 @@ def selection_of(query: Mapping[str, str], text: str = "find") -> Selection:
         query: of the address.
         text: the name of the text in it.
     """
-    given = {name: query.get(name, "") for name in ("show", "of", "type", "stage", "only", "sort")}
+    given = {name: query.get(name, "") for name in _NAMES}
     return Selection(**given, text=query.get(text, ""), within=query.get("in", ""))
 
 

@@ -157,7 +157,7 @@ class ClaimTrial:
 
     def _chosen(self, settings: ClaimSettings) -> Data:
         """Return the data with the claim's questions, or a sample of them."""
-        for need in () if self._changes.dataset else missing_data(settings, self.where.data_dir):
+        if not self._changes.dataset and (need := next(missing_data(settings, self.where.data_dir), None)):
             raise DataError(f"The data set '{need.name}' is not here", where=str(self.where.data_dir), fix=need.fix)
         place = self._changes.dataset or place_of(settings, self.where.data_dir)
         data = Data(load_dataset(place, self.where.data_dir))

@@ -160,9 +160,12 @@ def _pairs(
     graded: Sequence[Evaluation], credits: Sequence[Mapping[str, float | None]], seed: int, remembered: Remembered
 ) -> list[PairResult]:
     """Return the pairs, as they are remembered of the same credits where they are."""
-    made_of = [run.id for run in graded], credits, graded[0].haystacks, graded[0].metrics.judge.metric, seed
-    key = ("pairs", sha256_bytes(msgspec.json.encode(made_of)))
-    return remembered.of(list[PairResult], key, partial(pairs_of, graded, seed))
+
+    def made_of() -> tuple[str, ...]:
+        all_of_it = [run.id for run in graded], credits, graded[0].haystacks, graded[0].metrics.judge.metric, seed
+        return "pairs", sha256_bytes(msgspec.json.encode(all_of_it))
+
+    return remembered.of(list[PairResult], made_of, partial(pairs_of, graded, seed))
 
 
 def pairs_of(graded: Sequence[Evaluation], seed: int = 0) -> list[PairResult]:

@@ -108,11 +108,11 @@ async def _all(door: Door, lives: Mapping[str, tuple[Haystack, Life]]) -> Lifecy
         told = (await door.service.hello()).capabilities
         places = asyncio.Semaphore(told.max_parallel)
 
-        async def one(number: int, name: str) -> "_Trial":
+        async def try_life(number: int, name: str) -> "_Trial":
             async with places:
                 return await _tried(door, number, name, *lives[name])
 
-        trials = await asyncio.gather(*(one(number, name) for number, name in enumerate(lives)))
+        trials = await asyncio.gather(*(try_life(number, name) for number, name in enumerate(lives)))
     except ServiceError as error:
         return Lifecycle(notes=(f"Adding and deleting could not be tried: {error}",))
     written = [(name, one) for name, trial in zip(lives, trials, strict=True) for one in trial.written]

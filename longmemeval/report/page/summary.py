@@ -78,8 +78,18 @@ def shown_in(comparison: Comparison) -> list[Shown]:
     return shown_runs([one.summary for one in comparison.runs])
 
 
+def best_first(comparison: Comparison) -> list[tuple[int, Shown]]:
+    """Return place and look of each run by their scores, controls last; ties keep the order of the comparison."""
+
+    def order(run: tuple[int, Shown]) -> tuple[bool, float]:
+        summary = comparison.runs[run[0]].summary
+        return summary.control is not None, -summary.metrics.overall.accuracy
+
+    return sorted(enumerate(shown_in(comparison)), key=order)
+
+
 def scores_of(comparison: Comparison) -> Scores:
-    """Return the runs by their scores, controls last; ties keep the order of the comparison."""
+    """Return the runs as `best_first` orders them."""
     scores = [one.summary.metrics.overall for one in comparison.runs]
     low = floor(min(one.interval[0] for one in scores) / _STEP + 1e-9) * _STEP
     high = max(ceil(max(one.interval[1] for one in scores) / _STEP - 1e-9) * _STEP, low + 2 * _STEP)
@@ -87,20 +97,15 @@ def scores_of(comparison: Comparison) -> Scores:
     def place(value: float) -> float:
         return round((value - low) / (high - low) * 100, 2)
 
-    def order(pair: tuple[int, Shown]) -> tuple[bool, float]:
-        return comparison.runs[pair[0]].summary.control is not None, -scores[pair[0]].accuracy
-
-    shown = shown_in(comparison)
     steps = round((high - low) / _STEP)
     ticks = [low + _STEP * step for step in range(0, steps + 1, 2 if steps > 5 else 1)]
     most = max((one.summary.mean_prompt_tokens or 0 for one in comparison.runs), default=0) or 1
     against = comparison.from_baseline
-    rows = [
-        _score_row(comparison, number, run, place, most, against) for number, run in sorted(enumerate(shown), key=order)
-    ]
+    shown = best_first(comparison)
+    rows = [_score_row(comparison, number, run, place, most, against) for number, run in shown]
     metric = comparison.runs[0].summary.metrics.judge.metric
     at = place(scores[0].accuracy)
-    return Scores(metric, tuple(rows), shown[0], at, tuple((place(one), f"{one * 100:.0f} %") for one in ticks))
+    return Scores(metric, tuple(rows), dict(shown)[0], at, tuple((place(one), f"{one * 100:.0f} %") for one in ticks))
 
 
 def _score_row(
@@ -166,17 +171,18 @@ def pair_rows(comparison: Comparison) -> list[PairRow]:
     """Return every run minus every other, the best first; none where the baseline's column says it all."""
     if len(comparison.runs) < 3:
         return []
-    pairs, rows = comparison.both_ways, scores_of(comparison).rows
+    pairs = comparison.both_ways
+    runs = [(comparison.runs[place].summary.run_id, run) for place, run in best_first(comparison)]
     return [
-        PairRow(row.run, tuple(_pair_cell(pairs.get((row.run_id, other.run_id)), row, other) for other in rows))
-        for row in rows
+        PairRow(run, tuple(_pair_cell(pairs.get((run_id, other_id)), run, other) for other_id, other in runs))
+        for run_id, run in runs
     ]
 
 
-def _pair_cell(pair: PairResult | None, row: ScoreRow, other: ScoreRow) -> PairCell:
+def _pair_cell(pair: PairResult | None, run: Shown, other: Shown) -> PairCell:
     if pair is None:
         return PairCell()
-    words = f"{row.run.name} against {other.run.name}: {signed(pair.difference)} points {signed_bounds(pair.interval)}"
+    words = f"{run.name} against {other.name}: {signed(pair.difference)} points {signed_bounds(pair.interval)}"
     kind = ("ahead" if pair.difference > 0 else "behind") if pair.significant else "noise"
     return PairCell(difference_text(pair), f"{words}, p after Holm {p_value(pair.p_holm)}, {pair.verdict}", kind)
 

@@ -24,7 +24,7 @@ def memory_model_table(summaries: Sequence[RunSummary], names: Sequence[str]) ->
     found = [(name, one, service(one.parts_told)) for name, one in zip(names, summaries, strict=True)]
     outside = [(name, summary, stats) for name, summary, stats in found if stats]
     asked = any(stats.get("model_calls", 1) + stats.get("embedding_calls", 0) for _, _, stats in outside)
-    return tabulate(_TITLE, _COLUMNS, [_asked(*one) for one in outside] if asked else [])
+    return tabulate(_TITLE, _COLUMNS, [_asked_by(*one) for one in outside] if asked else [])
 
 
 def service(parts: Mapping[str, Mapping[str, Any]]) -> Mapping[str, Any]:
@@ -77,7 +77,7 @@ class _Asked(Struct, frozen=True):
     search_ms: float = 0
 
 
-def _asked(name: str, summary: RunSummary, stats: Mapping[str, Any]) -> _Asked:
+def _asked_by(name: str, summary: RunSummary, stats: Mapping[str, Any]) -> _Asked:
     haystacks = stats["haystacks"] - stats["failed_haystacks"]
     thousands = stats.get("messages", 0) / 1000
     if "model_calls" not in stats or not haystacks or not thousands:

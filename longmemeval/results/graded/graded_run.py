@@ -346,14 +346,14 @@ def load_graded(
                 where=str(folder),
                 fix="`longmemeval retrieval --memory A --memory B` shows rankings side by side",
             )
-        remembered.of(bool, ("files", files.content_sha256), partial(_is_intact, files))
+        remembered.of(bool, partial(files.key_of, "files"), partial(_is_intact, files))
         chosen = _chosen_metrics(folder, files.metrics, judge)
         protocol = manifest.settings.official_protocol
         key = (manifest.dataset["content_sha256"], str(protocol), *manifest.question_ids)
         if key not in asked_of:
             asked_of[key] = RunQuestions(manifest, dataset_of(manifest, dataset, where))
         asked = asked_of[key].of(manifest)
-        made_of = ("scores", files.content_sha256, asked.dataset.sha256, chosen.judge.id)
+        made_of = partial(files.key_of, "scores", asked.dataset.sha256, chosen.judge.id)
         metrics = remembered.of(Metrics, made_of, partial(_recomputed, files, asked, chosen))
         graded.append(graded_run(files, asked, metrics, where, checks))
     return [graded[place] for place in controls_last([run.summary.control for run in graded])]

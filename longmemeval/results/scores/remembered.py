@@ -30,17 +30,17 @@ class Remembered:
             with suppress(HarnessError, OSError):
                 self._cache = SqliteCache(path)
 
-    def of(self, kind: type[V], made_of: tuple[str, ...], make: Callable[[], V]) -> V:
+    def of(self, kind: type[V], made_of: Callable[[], tuple[str, ...]], make: Callable[[], V]) -> V:
         """Return what `make` returns, from the file if it was made of the same before.
 
         Args:
             kind: type of the value; it must survive JSON.
-            made_of: a name of what is made, and hashes of everything that it follows from.
+            made_of: returns a name of what is made, and hashes of all it follows from; called where there is a file.
             make: called where it is not known; what it raises is not kept.
         """
         if self._cache is None:
             return make()
-        key = cache_key(_code(), *made_of)
+        key = cache_key(_code(), *made_of())
         with suppress(HarnessError):
             if (found := self._cache.get_record(key, kind)) is not None:
                 return found

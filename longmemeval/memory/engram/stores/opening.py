@@ -8,7 +8,7 @@ from typing import cast
 from weakref import WeakValueDictionary
 
 from longmemeval.errors import HarnessError
-from longmemeval.memory.engram.stores.kinds import STORES, Side, store_kind
+from longmemeval.memory.engram.stores.kinds import STORES, Side, StoreKind, store_kind
 from longmemeval.memory.engram.stores.places import Namespace
 from longmemeval.memory.engram.stores.protocol import FactStore, FactVectors
 
@@ -49,16 +49,15 @@ def _opened(store: str, side: Side, place: Namespace) -> FactStore | FactVectors
     """Return one object for each history and process, so that a store that locks its files is opened once."""
     kind = store_kind(store, side)
     if kind.in_memory:
-        return _made(store, side, place)
+        return _new_store(store, kind, side, place)
     with _opening:
         found = _open.get((store, side, place))
         if found is None:
-            found = _open[store, side, place] = _made(store, side, place)
+            found = _open[store, side, place] = _new_store(store, kind, side, place)
     return found
 
 
-def _made(store: str, side: Side, place: Namespace) -> FactStore | FactVectors:
-    kind = store_kind(store, side)
+def _new_store(store: str, kind: StoreKind, side: Side, place: Namespace) -> FactStore | FactVectors:
     opens = kind.facts if side == "facts" else kind.vectors
     assert opens
     try:
