@@ -5,9 +5,9 @@ from typing import Any
 
 import msgspec
 
+from longmemeval.pipeline.claims.catalogue import Claim
 from longmemeval.pipeline.compare.baseline import AgainstBaseline
 from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
-from longmemeval.report.published import PublishedFigure
 from longmemeval.report.tables.footnotes import footnotes
 from longmemeval.results.graded.graded_run import RunSummary
 
@@ -16,7 +16,7 @@ def comparison_document(
     comparison: Comparison,
     *,
     against: Sequence[AgainstBaseline] = (),
-    published: Sequence[PublishedFigure] = (),
+    published: Sequence[Claim] = (),
     questions: bool = False,
 ) -> dict[str, Any]:
     """Return the comparison as one document.
@@ -37,7 +37,11 @@ def comparison_document(
         "detectable": comparison.detectable,
         "warnings": comparison.warnings,
     }
-    extra = {"against": against, "published": published, "questions": comparison.questions if questions else ()}
+    extra = {
+        "against": against,
+        "published": [_figure(one) for one in published],
+        "questions": comparison.questions if questions else (),
+    }
     return document | {name: list(rows) for name, rows in extra.items() if rows}
 
 
@@ -56,6 +60,13 @@ def run_document(summary: RunSummary) -> dict[str, Any]:
     del document["run_id"]
     document["answers_latency_ms"] = document.pop("latency")
     return metrics | document
+
+
+def _figure(claim: Claim) -> dict[str, Any]:
+    """Return one published figure, without what is needed to try it."""
+    kept = {name: getattr(claim, name) for name in ("variant", "system", "value", "metric", "n", "judge", "reader")}
+    told = {"source": claim.source.cited, "by_group": claim.by_group, "note": claim.note}
+    return {"dataset": claim.benchmark, **kept, **told}
 
 
 def _run(run: RunFigures) -> dict[str, Any]:

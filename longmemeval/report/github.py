@@ -4,15 +4,15 @@ from collections.abc import Sequence
 
 from longmemeval.core.tables.render import escape_markdown
 from longmemeval.core.text.visible import visible
+from longmemeval.pipeline.claims.catalogue import Claim
 from longmemeval.pipeline.compare.baseline import AgainstBaseline, regression
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.report.plain import markdown
-from longmemeval.report.published import PublishedFigure
 from longmemeval.report.tables.comparison import against_line
 
 
 def job_summary(
-    comparison: Comparison, against: Sequence[AgainstBaseline] = (), published: Sequence[PublishedFigure] = ()
+    comparison: Comparison, against: Sequence[AgainstBaseline] = (), published: Sequence[Claim] = ()
 ) -> str:
     """Return the summary in Markdown: each run and its baseline in a sentence, then the report's tables and notes."""
     verdicts = [f"**{_heading(result)}.** {escape_markdown(against_line(result))}" for result in against]

@@ -9,11 +9,11 @@ from longmemeval.core.tables.table import Column, Table, tabulate
 from longmemeval.core.text.figures import listed
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.judges.official_status import judge_name
+from longmemeval.pipeline.claims.catalogue import Claim
 from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
 from longmemeval.report.page.data import against_table, figure_columns, notes
 from longmemeval.report.page.summary import pair_matrix, shown_in
 from longmemeval.report.plain import other_tables
-from longmemeval.report.published import PublishedFigure
 from longmemeval.report.tables.cells import controls_apart
 from longmemeval.report.tables.comparison import question_count, run_names
 from longmemeval.report.tables.footnotes import short_notes, verdict_line
@@ -25,7 +25,7 @@ _DAGGER = "† significantly other than the baseline, {}: p after Holm below 0.0
 
 def latex(
     comparison: Comparison,
-    published: Sequence[PublishedFigure] = (),
+    published: Sequence[Claim] = (),
     *,
     columns: Sequence[str] = (),
     style: LatexStyle = "plain",

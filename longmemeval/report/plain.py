@@ -7,10 +7,10 @@ from longmemeval.core.tables.latex import LatexStyle, latex, needs
 from longmemeval.core.tables.table import Column, Table, tabulate
 from longmemeval.core.text.figures import bounds, percent
 from longmemeval.measures.metrics import Score
+from longmemeval.pipeline.claims.catalogue import Claim
 from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
 from longmemeval.report.page.data import against_table, figure_columns, notes, pairs_line, repeats_table
 from longmemeval.report.page.summary import pair_matrix, shown_in
-from longmemeval.report.published import PublishedFigure
 from longmemeval.report.tables.abilities import ability_legend, ability_notes, ability_table
 from longmemeval.report.tables.cells import controls_apart
 from longmemeval.report.tables.comparison import digest_table, published_table, question_count, run_names
@@ -20,7 +20,7 @@ from longmemeval.report.tables.memory_models import memory_model_table
 from longmemeval.results.graded.graded_run import Evaluation, RunSummary
 
 
-def markdown(comparison: Comparison, published: Sequence[PublishedFigure] = ()) -> str:
+def markdown(comparison: Comparison, published: Sequence[Claim] = ()) -> str:
     """Return the tables, the notes under them, and the differences between runs."""
     parts = [
         f"# {render.escape_markdown(comparison.dataset)}",
@@ -47,7 +47,7 @@ def latex_across(graded: Sequence[Evaluation], style: LatexStyle = "plain") -> s
     return f"{needs(style)}\n\n{latex(ability_table(graded), said, 'tab:longmemeval-across', style)}\n"
 
 
-def _tables(comparison: Comparison, published: Sequence[PublishedFigure]) -> list[Table]:
+def _tables(comparison: Comparison, published: Sequence[Claim]) -> list[Table]:
     """Return the table of runs with their figures, then the others."""
     names = [one.name for one in shown_in(comparison)]
     called = {one.summary.run_id: name for one, name in zip(comparison.runs, names, strict=True)}
@@ -62,7 +62,7 @@ def _tables(comparison: Comparison, published: Sequence[PublishedFigure]) -> lis
     return [runs, *other_tables(comparison, published)]
 
 
-def other_tables(comparison: Comparison, published: Sequence[PublishedFigure]) -> list[Table]:
+def other_tables(comparison: Comparison, published: Sequence[Claim]) -> list[Table]:
     """Return the tables that have rows: types by runs, costs, latencies, repeats, published figures, what was lost."""
     names = [one.name for one in shown_in(comparison)]
     summaries = [one.summary for one in comparison.runs]

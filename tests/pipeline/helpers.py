@@ -4,7 +4,7 @@ import json
 import re
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,14 @@ from longmemeval.dataset import Dataset
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import MemoryConfiguration
 from longmemeval.memory.definition import MEMORIES, MemoryDefinition
+from longmemeval.pipeline.compare.compare import compare_runs
+from longmemeval.pipeline.compare.comparison import Comparison
+from longmemeval.pipeline.compare.verdict import MARGIN
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.run.answering import RunReport
 from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.pipeline.verify.retrieval import check_retrieval
+from longmemeval.results.graded.graded_run import load_graded
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.selection import Selection
 from longmemeval.results.settings import RetrievalSettings
@@ -184,3 +188,18 @@ def checked(folder: Path, dataset: Dataset) -> list[str | None]:
     files = RunFiles(folder)
     assert isinstance(files.manifest.settings, RetrievalSettings)
     return list(check_retrieval(files, files.manifest.settings, dataset))
+
+
+def compare(
+    run_ids: Sequence[str],
+    *,
+    judge: str | None = None,
+    dataset: str | None = None,
+    common: bool = False,
+    seed: int = 0,
+    margin: float = MARGIN,
+    where: Folders,
+) -> Comparison:
+    """Compare graded runs by their ids, the first as the baseline."""
+    graded = load_graded(run_ids, where, judge=judge, dataset=dataset)
+    return compare_runs(graded, where, seed=seed, common=common, margin=margin)

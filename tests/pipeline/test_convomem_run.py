@@ -8,13 +8,12 @@ from msgspec import structs
 
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.llm.options import ModelOptions
-from longmemeval.pipeline.compare.compare import compare
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.pipeline.verify.verify import verify
 from tests.benchmarks.convomem.files import write_folder
-from tests.pipeline.helpers import MODEL, folders_in
+from tests.pipeline.helpers import MODEL, compare, folders_in
 from tests.server import ModelServer
 from tests.support import longmemeval
 

@@ -7,24 +7,25 @@ from msgspec import structs
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.judges.protocol import JudgeIdentity
-from longmemeval.report.published import PublishedFigure, load_published, published_for
+from longmemeval.pipeline.claims.catalogue import Claim, all_claims
+from longmemeval.report.published import published_for
 from longmemeval.report.tables.comparison import published_table
 from tests.support import record, write_dataset
 
 LOCOMO_COUNTS = {"single-hop": 841, "multi-hop": 282, "temporal": 321, "open-domain": 96, "adversarial": 446}
 
 
-def mean_by_counts(figure: PublishedFigure) -> float:
+def mean_by_counts(figure: Claim) -> float:
     counts = {name: LOCOMO_COUNTS[name] for name in figure.by_group}
     return sum(figure.by_group[name] * count for name, count in counts.items()) / sum(counts.values())
 
 
 def test_every_figure_says_where_it_is_from() -> None:
-    figures = load_published()
-    assert {figure.dataset for figure in figures} >= {"longmemeval", "locomo", "convomem", "locomo-plus", "beam"}
+    figures = all_claims()
+    assert {figure.benchmark for figure in figures} >= {"longmemeval", "locomo", "convomem", "locomo-plus", "beam"}
     for figure in figures:
         assert all((figure.system, figure.variant, figure.metric, figure.judge, figure.source))
-        told = figure.n is not None or figure.dataset == "convomem"
+        told = figure.n is not None or figure.benchmark == "convomem"
         assert told or figure.variant.endswith("not said")
 
 
@@ -43,8 +44,8 @@ def test_every_figure_says_where_it_is_from() -> None:
 def test_known_figures(dataset: str, variant: str, system: str, reader: str, value: float) -> None:
     found = [
         figure.value
-        for figure in load_published()
-        if (figure.dataset, figure.variant, figure.system, figure.reader) == (dataset, variant, system, reader)
+        for figure in all_claims()
+        if (figure.benchmark, figure.variant, figure.system, figure.reader) == (dataset, variant, system, reader)
         and figure.value is not None
     ]
     assert found == [value]
@@ -62,20 +63,18 @@ def test_known_figures(dataset: str, variant: str, system: str, reader: str, val
 def test_figures_of_the_engines_are_context_for_no_judge_of_ours(
     dataset: str, system: str, reader: str, judge: str, value: float
 ) -> None:
-    (figure, *_) = [
-        one for one in load_published() if (one.dataset, one.system, one.reader) == (dataset, system, reader)
-    ]
+    (figure, *_) = [one for one in all_claims() if (one.benchmark, one.system, one.reader) == (dataset, system, reader)]
     assert (figure.value, judge in figure.judge) == (value, True)
     assert "not comparable" in figure.judge or "nothing was measured" in figure.judge
     shown = published_table([figure])
     assert shown.title is not None
     assert "not comparable unless judge and data are the same" in shown.title
-    assert figure.source in shown.rows[0]
+    assert figure.source.cited in shown.rows[0]
 
 
 def test_mem0_categories_are_the_true_ones() -> None:
     """Only under their true names do the categories, weighted by their counts, give the published overalls."""
-    judged = [figure for figure in load_published() if figure.metric == "J" and figure.by_group]
+    judged = [figure for figure in all_claims() if figure.metric == "J" and figure.by_group]
     assert len(judged) == 6
     for figure in judged:
         assert figure.value == pytest.approx(mean_by_counts(figure), abs=1.1e-4), figure.system
@@ -83,7 +82,7 @@ def test_mem0_categories_are_the_true_ones() -> None:
 
 def test_locomo_overalls_follow_from_the_categories() -> None:
     """All but that of people, which is printed otherwise; categories and overalls are rounded to a tenth of a point."""
-    printed = [figure for figure in load_published() if figure.dataset == "locomo" and figure.metric == "F1"]
+    printed = [figure for figure in all_claims() if figure.benchmark == "locomo" and figure.metric == "F1"]
     assert len(printed) == 22
     for figure in printed:
         if figure.system != "people":
@@ -95,7 +94,7 @@ def test_figures_of_a_known_variant_come_alone(tmp_path: Path) -> None:
     known = published_for(LongMemEvalDataset(path, "longmemeval_m"))
     assert {figure.variant for figure in known} == {"M, first release"}
     unknown = published_for(LongMemEvalDataset(path))
-    assert {figure.dataset for figure in unknown} == {"longmemeval"}
+    assert {figure.benchmark for figure in unknown} == {"longmemeval"}
     assert len(unknown) > len(known)
 
 

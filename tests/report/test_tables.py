@@ -14,11 +14,10 @@ from longmemeval.core.tables.layout import fit
 from longmemeval.core.tables.table import Table
 from longmemeval.dataset import Dataset
 from longmemeval.measures.metrics import compute_metrics
-from longmemeval.pipeline.compare.compare import compare
+from longmemeval.pipeline.claims.catalogue import all_claims
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.records import Gold, Judgement
 from longmemeval.report.documents import comparison_document
-from longmemeval.report.published import load_published
 from longmemeval.report.tables.answer import comparison_answer
 from longmemeval.report.tables.cells import abstention_lines, task_average_note
 from longmemeval.report.tables.comparison import (
@@ -33,7 +32,7 @@ from longmemeval.report.tables.comparison import (
 from longmemeval.report.tables.footnotes import marks_line, short_notes
 from longmemeval.settings import Folders
 from tests.pipeline.graded_runs import F1, STRICT, graded_run, labels
-from tests.pipeline.helpers import colours
+from tests.pipeline.helpers import colours, compare
 
 
 @pytest.fixture
@@ -226,7 +225,7 @@ def test_repeats(dataset: Dataset, where: Folders) -> None:
 
 
 def test_published_figures_stand_apart() -> None:
-    table = published_table([figure for figure in load_published() if figure.dataset == "locomo"])
+    table = published_table([figure for figure in all_claims() if figure.benchmark == "locomo"])
     assert table.title == "Published, graded by others, not comparable unless judge and data are the same"
     assert table.headings == ["system", "reader", "figure", "n", "data", "judge", "source"]
     place = next(place for place, row in enumerate(table.rows) if row[-1] == "LoCoMo paper, ACL 2024, Table 2")

@@ -11,7 +11,7 @@ import pytest
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.errors import HarnessError
-from longmemeval.pipeline.compare.compare import compare, compare_runs
+from longmemeval.pipeline.compare.compare import compare_runs
 from longmemeval.results.graded import graded_run as opening
 from longmemeval.results.graded.graded_run import load_graded
 from longmemeval.results.planned import RecordedRun, SweepRecord, record_plan
@@ -24,7 +24,7 @@ from longmemeval.view.opened import OpenRuns, Stat, stat_of
 from longmemeval.view.search.literal import RecalledTexts
 from longmemeval.view.search.patterns import matching
 from tests.pipeline.graded_runs import LENIENT, graded_run
-from tests.pipeline.helpers import colour_record
+from tests.pipeline.helpers import colour_record, compare
 from tests.report.report_runs import HOSTILE, hostile_run, three_runs
 from tests.support import write_dataset
 from tests.view.client import visitor

@@ -5,7 +5,6 @@ from pathlib import Path
 import pytest
 
 from longmemeval.errors import HarnessError
-from longmemeval.pipeline.compare.compare import compare
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.pipeline.inspect.recalling import Recaller
 from longmemeval.settings import Folders, folders
@@ -15,6 +14,7 @@ from longmemeval.view.question.prompt import prompt_view
 from longmemeval.view.question.records import Asked, Track
 from longmemeval.view.question.timeline import dates_below, history_strip, in_words, track_strip
 from tests.made_once import sample_demo
+from tests.pipeline.helpers import compare
 from tests.report.report_runs import HOSTILE, hostile_run, three_runs
 from tests.support import ROOT
 from tests.view.client import visitor

@@ -3,6 +3,7 @@
 import io
 from collections.abc import Mapping
 from pathlib import Path
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from longmemeval.errors import DataError, HarnessError
@@ -12,9 +13,6 @@ if TYPE_CHECKING:
 
 MAGIC = b"PAR1"
 """The first bytes of every Parquet file."""
-
-_NO_PYARROW = "Parquet needs the pyarrow library, which is not installed"
-_INSTALL = "Run: pip install 'longmemeval[pandas]', or "
 
 
 def parquet_keys(path: Path) -> frozenset[str]:
@@ -33,16 +31,13 @@ def parquet_rows(path: Path) -> list[dict[str, Any]]:
 
 
 def _read(path: Path) -> "pyarrow.Table":
+    library = _pyarrow("convert the file to JSON, a list of its rows", str(path))
     try:
-        from pyarrow import ArrowException, parquet
-    except ImportError as error:
-        fix = f"{_INSTALL}convert the file to JSON, a list of its rows"
-        raise HarnessError(_NO_PYARROW, where=str(path), fix=fix) from error
-    try:
-        return parquet.read_table(path)
-    except (OSError, ArrowException) as error:
+        table: pyarrow.Table = library.parquet.read_table(path)
+    except (OSError, library.ArrowException) as error:
         what = str(error).splitlines()[0].rstrip(".")
         raise DataError(f"The Parquet file cannot be read: {what}", where=str(path), fix="Fetch it again") from error
+    return table
 
 
 def parquet_bytes(columns: Mapping[str, tuple[str, list[object]]]) -> bytes:
@@ -54,18 +49,23 @@ def parquet_bytes(columns: Mapping[str, tuple[str, list[object]]]) -> bytes:
     Raises:
         HarnessError: pyarrow is not installed.
     """
-    try:
-        import pyarrow
-        from pyarrow import parquet
-    except ImportError as error:
-        raise HarnessError(_NO_PYARROW, fix=f"{_INSTALL}choose --format jsonl") from error
+    library = _pyarrow("choose --format jsonl")
     types = {
-        "text": pyarrow.string(),
-        "integer": pyarrow.int64(),
-        "number": pyarrow.float64(),
-        "truth": pyarrow.bool_(),
+        "text": library.string(),
+        "integer": library.int64(),
+        "number": library.float64(),
+        "truth": library.bool_(),
     }
     written = io.BytesIO()
-    arrays = {title: pyarrow.array(values, types[form]) for title, (form, values) in columns.items()}
-    parquet.write_table(pyarrow.table(arrays), written)
+    arrays = {title: library.array(values, types[form]) for title, (form, values) in columns.items()}
+    library.parquet.write_table(library.table(arrays), written)
     return written.getvalue()
+
+
+def _pyarrow(instead: str, where: str = "") -> ModuleType:
+    try:
+        import pyarrow.parquet
+    except ImportError as error:
+        fix = f"Run: pip install 'longmemeval[pandas]', or {instead}"
+        raise HarnessError("Parquet needs the pyarrow library, which is not installed", where=where, fix=fix) from error
+    return pyarrow

@@ -35,47 +35,17 @@ from longmemeval.pipeline.compare.floor import floor_note
 from longmemeval.pipeline.compare.repeats import pool_repeats
 from longmemeval.pipeline.compare.tokens import budget_of, with_token_warnings
 from longmemeval.pipeline.compare.verdict import MARGIN, verdict_of
-from longmemeval.results.graded.graded_run import Evaluation, load_graded
+from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.graded.losses import Losses, StoredSessions, losses
 from longmemeval.results.index import settings_sha256
 from longmemeval.results.scores.remembered import Remembered
 from longmemeval.results.settings import AnswerSettings
-from longmemeval.settings import Folders, folders
+from longmemeval.settings import Folders
 from longmemeval.statistics.misclassification import NotCorrectable, corrected_difference
 from longmemeval.statistics.paired import Paired, compare_pairs, holm
 from longmemeval.statistics.power import ALPHA, independent_units
 from longmemeval.statistics.resampling import smallest_p
 from longmemeval.statistics.spread import repeat_spread
-
-
-def compare(
-    run_ids: Sequence[str],
-    *,
-    judge: str | None = None,
-    common: bool = False,
-    dataset: str | None = None,
-    seed: int = 0,
-    margin: float = MARGIN,
-    where: Folders | None = None,
-) -> Comparison:
-    """Compare graded runs over the same questions.
-
-    Args:
-        run_ids: one or more, in the order of display; the first is the baseline of marks and verdict.
-        judge: id of the judge, a beginning of it or its model; None: the official judge's scores where there are some,
-            else the newest.
-        common: compare on the questions all runs share where they answered different ones.
-        dataset: where the data is now, if it has moved.
-        seed: of the resampling.
-        margin: of the verdict: a run does "as well as" the baseline where the interval of their difference is inside.
-        where: the folders; None: from the environment.
-
-    Raises:
-        HarnessError: no such run, it is not graded, or the runs are of different data, questions, judges or metrics.
-    """
-    where = where or folders()
-    graded = load_graded(run_ids, where, judge=judge, dataset=dataset)
-    return compare_runs(graded, where, seed=seed, common=common, margin=margin)
 
 
 def compare_runs(
@@ -115,13 +85,8 @@ def compare_runs(
     corrected, first = list(_corrected(graded, pairs)), graded[0].manifest.run_id
     answering = [run for run in graded if run.summary.model not in CONTROL_MODELS]
     differing = setting_differences(answering)
-    verdict = verdict_of(
-        [run.summary for run in graded],
-        pairs,
-        repeats,
-        margin=margin,
-        not_surviving=[one.pair for one in corrected if one.survives is False],
-    )
+    lost_pairs = tuple(one.pair for one in corrected if one.survives is False)
+    verdict = verdict_of([run.summary for run in graded], pairs, repeats, margin=margin, not_surviving=lost_pairs)
     subject = next(place for place, run in enumerate(graded) if run.manifest.run_id == verdict.run)
     notes = (
         *(Note(text, caution=True) for text in left_out),
@@ -145,6 +110,7 @@ def compare_runs(
         digest=digest_of(graded[subject], lost[subject], [*graded[:subject], *graded[subject + 1 :]]),
         cautions=tuple(note.text for note in notes if note.caution),
         differing=tuple(differing),
+        not_surviving=lost_pairs,
         evaluations=tuple(graded),
     )
 

@@ -195,6 +195,8 @@ class Comparison(Struct, Showing, frozen=True):
     """Names of the settings, beside those of the memories, that the runs differ in."""
     common: bool = False
     """True if questions were left out that not all runs answered."""
+    not_surviving: tuple[tuple[str, str], ...] = ()
+    """Ids of pairs whose difference is not shown when it is corrected for the judge's errors."""
     evaluations: tuple[Evaluation, ...] = ()
     """The runs as they were graded, in their order."""
 

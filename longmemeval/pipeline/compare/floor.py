@@ -4,7 +4,7 @@ They are a family of their own, apart from the table of all pairs: k runs agains
 comparisons (Holm 1979). Repeats of one configuration are one run, each question with its mean credit.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from itertools import count
 from math import ceil, fsum
 
@@ -17,7 +17,6 @@ from longmemeval.statistics.power import ALPHA, independent_units
 from longmemeval.statistics.resampling import share_haystacks, smallest_p
 
 Pool = Sequence[Evaluation]
-Credits = Mapping[str, float]
 
 
 def floor_note(graded: Sequence[Evaluation], seed: int = 0) -> Note | None:

@@ -16,7 +16,6 @@ from longmemeval.statistics.resampling import smallest_p
 
 MARGIN = 0.03
 """Two runs do as well as each other where the interval of their difference lies inside this, unless said otherwise."""
-NOT_SURVIVING = "; corrected for the judge's errors, that difference is not shown"
 _SHARES = {50: "half", 33: "a third", 25: "a quarter", 20: "a fifth", 10: "a tenth"}
 """Rounded percentages that have a word."""
 _AS_MANY = 0.05
@@ -75,7 +74,7 @@ def verdict_of(
         calls += f" (the best of {len(systems)} runs{apart})"
     text = _sentence(calls, base, pair, finding, _can_show(pair, baseline.metrics, len(pairs)), margin)
     if (pair.b, pair.a) in not_surviving:
-        text += NOT_SURVIVING
+        text += "; corrected for the judge's errors, that difference is not shown"
     if winner is None and finding == "better":
         equals = [one.run_id for one in systems if one is not run and not _beats(run, one, pairs)]
         named = listed([called.get(one, one) for one in equals], 2)

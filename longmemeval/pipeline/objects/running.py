@@ -1,12 +1,15 @@
 """Answer questions by a memory and a model in one call: what is missing is prepared, what is there is used again."""
 
 import warnings
+from collections.abc import Callable, Coroutine
+from functools import wraps
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import structs
 
-from longmemeval.core.arguments import checked
+from longmemeval.core.arguments import P, checked
 from longmemeval.core.defaults import CONCURRENCY
 from longmemeval.core.event_loop import from_loop
 from longmemeval.core.files import safe_name, sha256_bytes
@@ -99,35 +102,21 @@ def run(
     return Run(run_id, place, report)
 
 
-@checked()
-async def arun(
-    data: Data | Dataset | str | Path,
-    memory: Memory | type | str,
-    model: str,
-    *,
-    max_cost: float | None = None,
-    concurrency: int = CONCURRENCY,
-    name: str | None = None,
-    fresh: bool = False,
-    options: RunOptions = RunOptions(),
-    prepare_options: PrepareOptions | None = None,
-    where: Folders | None = None,
-) -> Run:
-    """Do what `run` does without blocking the event loop; cancelling it stops the work and keeps what is done."""
-    return await from_loop(
-        lambda: run(
-            data,
-            memory,
-            model,
-            max_cost=max_cost,
-            concurrency=concurrency,
-            name=name,
-            fresh=fresh,
-            options=options,
-            prepare_options=prepare_options,
-            where=where,
-        )
+def _awaited(work: Callable[P, Run]) -> Callable[P, Coroutine[Any, Any, Run]]:
+    """Return a function of the same arguments that does the work without blocking the event loop."""
+
+    @wraps(work)
+    async def call(*args: P.args, **kwargs: P.kwargs) -> Run:
+        return await from_loop(lambda: work(*args, **kwargs))
+
+    call.__name__ = call.__qualname__ = f"a{work.__name__}"
+    call.__doc__ = (
+        "Do what `run` does without blocking the event loop; cancelling it stops the work and keeps what is done."
     )
+    return call
+
+
+arun = checked()(_awaited(run))
 
 
 def in_process(options: PrepareOptions, memories: list[Memory]) -> PrepareOptions:

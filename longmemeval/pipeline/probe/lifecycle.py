@@ -17,11 +17,9 @@ from msgspec import Struct
 from longmemeval.benchmarks.lives.making import Asked, Life
 from longmemeval.core.event_loop import complete
 from longmemeval.measures.aggregate import Mean
-from longmemeval.memory.external.ids import OpaqueIds, scope_id
-from longmemeval.memory.external.ingestion.batches import batches
-from longmemeval.memory.external.messages import Add, Open, Search
+from longmemeval.memory.external.contract_check.scope import TriedScope
+from longmemeval.memory.external.messages import Add
 from longmemeval.memory.external.proxy.scope import ProxiedScope
-from longmemeval.memory.external.recalled import recalled_items
 from longmemeval.memory.external.transports.service import MemoryService
 from longmemeval.memory.external.transports.transport import ServiceError
 from longmemeval.records import Haystack, Message, RecalledItem, Session, Turn
@@ -162,10 +160,9 @@ class _Trial:
         self.stated = [asked for asked in life.asked if asked.subject]
         later = tuple(Turn("user", asked.again) for asked in self.stated)
         last = Session("later", life.asked_on, "", later)
-        self._messages = haystack_messages(Haystack(haystack.haystack_id, (*haystack.sessions, last)))
-        self._ids = OpaqueIds(name, self._messages)
-        self.scope = scope_id("probe", door.place, name)
-        self._refs: dict[str, tuple[str, ...]] = {}
+        history = haystack_messages(Haystack(haystack.haystack_id, (*haystack.sessions, last)))
+        self._at = TriedScope(door.service, name, history, "probe", door.place, name)
+        self._messages, self._ids, self.scope = self._at.messages, self._at.ids, self._at.id
         self._fields: dict[str, Any] = {}
         self.written: list[Written] = []
         self.deleted: list[Deleted] = []
@@ -179,7 +176,7 @@ class _Trial:
         if there or hello.capabilities.persist == "service":  # What an attempt that was killed left there.
             with suppress(ServiceError):
                 await self._service.reset(self.scope)
-        sent = list(batches(self.scope, self._messages, self._ids, hello.capabilities.unit))
+        sent = await self._at.batches()
         later = self._ids.sessions["later"]
         await self._write([batch for batch in sent if batch.session.id != later])
         if hello.capabilities.delete:
@@ -188,19 +185,14 @@ class _Trial:
             )
 
     async def _open(self, folder: Path, reference: str = "") -> tuple[str, ...]:
-        folder.mkdir(parents=True, exist_ok=True)
-        request = Open(self.scope, str(folder), "prepare", dict(self._door.configuration), reference, **self._fields)
-        return (await self._service.open(request)).batch_ids
-
-    async def _add(self, batch: Add) -> None:
-        self._refs |= (await self._service.add(batch)).refs
+        return await self._at.open(folder, self._door.configuration, self._fields, reference)
 
     async def _write(self, sent: Sequence[Add]) -> None:
         """Add a life, looking for each plain statement from the moment on at which it was added."""
         by_message = {self._ids.messages[_message_id(asked)]: asked for asked in self.stated}
         missing: list[tuple[Asked, int]] = []
         for batch in sent:
-            await self._add(batch)
+            await self._at.add(batch)
             missing = [(asked, since + len(batch.session.messages)) for asked, since in missing]
             fresh = [by_message[message.id] for message in batch.session.messages if message.id in by_message]
             for asked, since in list(missing):
@@ -243,7 +235,7 @@ class _Trial:
             await self._open(self._folder / "second", reference)
         for batch in later:
             away = [was and not await self._lingers(asked) for was, asked in zip(away, gone, strict=True)]
-            await self._add(batch)
+            await self._at.add(batch)
         await self._service.ready(self.scope)
         stay = stay and (await self._finds(kept) or not found[self.stated.index(kept)])
         for was, asked in zip(away, gone, strict=True):
@@ -259,20 +251,16 @@ class _Trial:
     async def _lingers(self, asked: Asked) -> bool:
         """Return whether anything of a statement is shown: its words, or an item that was made of it."""
         for query in self._queries(asked):
-            for item in await self._search(query, DEEPER):
+            for item in await self._at.search(query, self._asked_on, DEEPER):
                 if _says(item, asked) or _message_id(asked) in item.message_ids:
                     return True
         return False
 
     async def _shows(self, asked: Asked, queries: Sequence[str], limit: int) -> bool:
         for query in queries:
-            if any(_says(item, asked) for item in await self._search(query, limit)):
+            if any(_says(item, asked) for item in await self._at.search(query, self._asked_on, limit)):
                 return True
         return False
-
-    async def _search(self, query: str, limit: int) -> tuple[RecalledItem, ...]:
-        found = await self._service.search(Search(self.scope, query, self._asked_on, limit))
-        return recalled_items(found.items, self._ids, self._refs)
 
 
 def asked_text(asked: Asked, messages: Sequence[Message]) -> str:

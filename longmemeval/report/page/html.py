@@ -11,6 +11,7 @@ from longmemeval import __version__
 from longmemeval.core.tables.table import Table
 from longmemeval.core.text.figures import listed
 from longmemeval.judges.official_status import judge_name
+from longmemeval.pipeline.claims.catalogue import Claim
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.report.charts import of_comparison as charts
 from longmemeval.report.charts.budgets import budget_charts
@@ -31,7 +32,6 @@ from longmemeval.report.page.question_data import details, rows
 from longmemeval.report.page.question_records import Row
 from longmemeval.report.page.summary import Pattern, among, pair_matrix, patterns_of, scores_of, shown_in
 from longmemeval.report.page.templates import environment, page_file, page_style, policy
-from longmemeval.report.published import PublishedFigure
 from longmemeval.report.tables.comparison import digest_table, published_table, question_count, run_names
 from longmemeval.report.tables.effort import cost_table, latency_table
 from longmemeval.report.tables.footnotes import short_notes, verdict_line
@@ -80,7 +80,7 @@ def html_page(
     graded: list[Evaluation],
     *,
     full: bool = False,
-    published: Sequence[PublishedFigure] = (),
+    published: Sequence[Claim] = (),
 ) -> str:
     """Return the page: the same bytes for the same files.
 
@@ -222,7 +222,7 @@ def _sections(comparison: Comparison, graded: list[Evaluation], shown: list[Show
     return [section for section in sections if section.charts or section.tables]
 
 
-def _published(figures: Sequence[PublishedFigure]) -> list[Section]:
+def _published(figures: Sequence[Claim]) -> list[Section]:
     return [Section("published", "Published figures", tables=(published_table(figures),))] if figures else []
 
 

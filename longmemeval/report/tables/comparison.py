@@ -20,6 +20,7 @@ from longmemeval.core.text.figures import (
 from longmemeval.judges.official_status import judge_name
 from longmemeval.measures.losses import cause_of
 from longmemeval.measures.metrics import Score
+from longmemeval.pipeline.claims.catalogue import Claim
 from longmemeval.pipeline.compare.baseline import AgainstBaseline
 from longmemeval.pipeline.compare.comparison import (
     Comparison,
@@ -30,7 +31,6 @@ from longmemeval.pipeline.compare.comparison import (
     RepeatGroup,
     RunFigures,
 )
-from longmemeval.report.published import PublishedFigure
 from longmemeval.report.tables.budgets import budget_table
 from longmemeval.report.tables.cells import controls_apart, corrected_cell, cost_text, remarks, row_names, warned
 from longmemeval.report.tables.effort import Named, cost_table, effort_notes, latency_table
@@ -351,7 +351,7 @@ def against_line(result: AgainstBaseline) -> str:
     )
 
 
-def published_table(figures: Sequence[PublishedFigure]) -> Table:
+def published_table(figures: Sequence[Claim]) -> Table:
     """Return what others have published, apart from one's own figures; what repeats the row above is left empty."""
     repeated = [
         before is not None and _origin(before) == _origin(figure)
@@ -359,28 +359,28 @@ def published_table(figures: Sequence[PublishedFigure]) -> Table:
     ]
 
     def column(
-        title: str, value: Callable[[PublishedFigure], str | int | None], kind: Kind = "prose", drop: int = 0
-    ) -> Column[tuple[PublishedFigure, bool]]:
+        title: str, value: Callable[[Claim], str | int | None], kind: Kind = "prose", drop: int = 0
+    ) -> Column[tuple[Claim, bool]]:
         return Column(title, lambda row: "" if row[1] else value(row[0]), kind, drop)
 
-    columns: list[Column[tuple[PublishedFigure, bool]]] = [
+    columns: list[Column[tuple[Claim, bool]]] = [
         Column("system", lambda row: row[0].system + (f" ({row[0].note})" if row[0].note else ""), "prose"),
         Column("reader", lambda row: row[0].reader or None, "prose"),
         Column("figure", lambda row: _published_value(row[0]), "prose"),
         column("n", lambda figure: figure.n, "figure", drop=1),
         column("data", lambda figure: figure.variant),
         column("judge", lambda figure: figure.judge, drop=2),
-        column("source", lambda figure: figure.source),
+        column("source", lambda figure: figure.source.cited),
     ]
     title = "Published, graded by others, not comparable unless judge and data are the same"
     return tabulate(title, columns, zip(figures, repeated, strict=True))
 
 
-def _origin(figure: PublishedFigure) -> tuple[int | None, str, str, str]:
-    return figure.n, figure.variant, figure.judge, figure.source
+def _origin(figure: Claim) -> tuple[int | None, str, str, str]:
+    return figure.n, figure.variant, figure.judge, figure.source.cited
 
 
-def _published_value(figure: PublishedFigure) -> str:
+def _published_value(figure: Claim) -> str:
     whole = "" if figure.value is None else f"{figure.metric} {percent(figure.value)}"
     parts = ", ".join(f"{name} {in_percent(value)}" for name, value in figure.by_group.items())
     if not parts:

@@ -11,7 +11,7 @@ from longmemeval.llm.controls import CONTROL_MODELS
 from longmemeval.measures.metrics import Metrics
 from longmemeval.memory.products.profiles import is_amount
 from longmemeval.pipeline.compare.comparison import INSIDE_THE_NOISE, Comparison, RunFigures
-from longmemeval.pipeline.compare.verdict import NOT_SURVIVING, verdict_of
+from longmemeval.pipeline.compare.verdict import verdict_of
 from longmemeval.report.tables.cells import WARNED
 from longmemeval.report.tables.memory_models import memory_model_notes
 from longmemeval.results.graded.graded_run import RunSummary
@@ -132,14 +132,12 @@ def marks_line(comparison: Comparison, called: Mapping[str, str]) -> str:
 
 def verdict_line(comparison: Comparison, called: Mapping[str, str]) -> str:
     """Return the verdict with these names in place of the ids of runs."""
-    verdict = comparison.verdict
-    not_surviving = [(verdict.baseline, verdict.run)] if verdict.baseline and NOT_SURVIVING in verdict.text else []
     return verdict_of(
         [one.summary for one in comparison.runs],
         comparison.pairs,
         comparison.repeats,
-        margin=verdict.margin,
-        not_surviving=not_surviving,
+        margin=comparison.verdict.margin,
+        not_surviving=comparison.not_surviving,
         called=called,
     ).text
 

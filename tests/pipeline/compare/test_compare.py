@@ -21,7 +21,6 @@ from longmemeval.judges.official_status import grading_of
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.llm.call_counter import CallCounter
 from longmemeval.llm.http.endpoints import OWN_ENDPOINT
-from longmemeval.pipeline.compare.compare import compare
 from longmemeval.pipeline.compare.comparison import INSIDE_THE_NOISE, Comparison
 from longmemeval.pipeline.compare.flips import Flips
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
@@ -34,7 +33,7 @@ from longmemeval.statistics.power import minimum_detectable_difference
 from longmemeval.statistics.spread import wilson_interval
 from tests.benchmarks.locomo.test_loader import make_conversation
 from tests.pipeline.graded_runs import F1, LENIENT, STRICT, grade, graded_run, ids, labels
-from tests.pipeline.helpers import answer_all, colours, prepared_colours
+from tests.pipeline.helpers import answer_all, colours, compare, prepared_colours
 
 OFFLINE = EvaluateOptions(judge=LEXICAL_JUDGE)
 

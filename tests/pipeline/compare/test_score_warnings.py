@@ -11,7 +11,6 @@ from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import resolve_configuration
-from longmemeval.pipeline.compare.compare import compare
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.judge_check.check import JudgeChecking
 from longmemeval.pipeline.run.run import RunOptions, run
@@ -20,7 +19,7 @@ from longmemeval.results.graded.graded_run import load_graded
 from longmemeval.results.scores.warnings import history_fits
 from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
-from tests.pipeline.helpers import answer_all, patience, prepared_colours
+from tests.pipeline.helpers import answer_all, compare, patience, prepared_colours
 from tests.server import ModelServer
 from tests.support import longmemeval
 

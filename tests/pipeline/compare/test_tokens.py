@@ -6,14 +6,13 @@ import pytest
 
 from longmemeval.dataset import Dataset
 from longmemeval.memory.configuration import resolve_configuration
-from longmemeval.pipeline.compare.compare import compare
 from longmemeval.pipeline.compare.tokens import budget_curves
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.report.charts.budgets import budget_charts
 from longmemeval.report.page.summary import shown_in
 from longmemeval.report.tables.comparison import comparison_tables
 from longmemeval.settings import Folders
-from tests.pipeline.helpers import answer_all, prepared_colours
+from tests.pipeline.helpers import answer_all, compare, prepared_colours
 
 CODE = "unequal-tokens"
 

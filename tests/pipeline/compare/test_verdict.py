@@ -5,13 +5,12 @@ from collections.abc import Sequence
 import pytest
 
 from longmemeval.dataset import Dataset
-from longmemeval.pipeline.compare.compare import compare
 from longmemeval.pipeline.compare.comparison import Verdict
 from longmemeval.report.tables.comparison import run_names
 from longmemeval.report.tables.footnotes import deviation_lines, verdict_line
 from longmemeval.settings import Folders
 from tests.pipeline.graded_runs import graded_run, labels
-from tests.pipeline.helpers import colours, folders_in
+from tests.pipeline.helpers import colours, compare, folders_in
 
 NUMBER = 400
 

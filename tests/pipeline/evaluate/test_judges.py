@@ -15,7 +15,6 @@ from longmemeval.errors import HarnessError
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.llm.http import endpoints
 from longmemeval.llm.options import ModelOptions
-from longmemeval.pipeline.compare.compare import compare
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.results.formats.hypotheses import adopt_hypotheses
@@ -26,7 +25,7 @@ from longmemeval.results.scores.gradings import Gradings
 from longmemeval.settings import Folders
 from tests.benchmarks.locomo.test_loader import make_conversation
 from tests.benchmarks.longmemeval.test_loader import write
-from tests.pipeline.helpers import answer_all, folders_in, prepared_colours
+from tests.pipeline.helpers import answer_all, compare, folders_in, prepared_colours
 from tests.server import ModelServer
 from tests.support import json_lines, longmemeval, tree
 

@@ -9,7 +9,6 @@ import pytest
 from longmemeval.core.files import sha256_file
 from longmemeval.errors import HarnessError, IntegrityError
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
-from longmemeval.pipeline.compare.compare import compare
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import prepare
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
@@ -21,7 +20,7 @@ from longmemeval.results.formats.export_trec import export_trec
 from longmemeval.results.formats.official_logs import export_official
 from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
-from tests.pipeline.helpers import answer_all, manifest, prepared_colours
+from tests.pipeline.helpers import answer_all, compare, manifest, prepared_colours
 from tests.pipeline.verify.test_verify import changed, drop_last_line, only, remove, swap_labels
 from tests.support import json_lines, longmemeval
 

@@ -13,7 +13,6 @@ from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.llm.options import ModelOptions
 from longmemeval.measures.plant_rates import judge_rates
-from longmemeval.pipeline.compare.compare import compare
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.judge_check.check import CheckOutcome, JudgeChecking
 from longmemeval.pipeline.judge_check.options import CheckOptions
@@ -25,7 +24,7 @@ from longmemeval.statistics.misclassification import (
     corrected_accuracy,
 )
 from tests.conftest import real_file
-from tests.pipeline.helpers import ask, colours, folders_in, painted_keys, prepared_colours
+from tests.pipeline.helpers import ask, colours, compare, folders_in, painted_keys, prepared_colours
 from tests.server import ModelServer
 from tests.support import json_lines, longmemeval, tree
 

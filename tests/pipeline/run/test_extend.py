@@ -9,7 +9,6 @@ from msgspec import structs
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, IntegrityError
-from longmemeval.pipeline.compare.compare import compare
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.run.run import RunOptions, run
@@ -18,7 +17,7 @@ from longmemeval.reading.configuration import reading_configuration
 from longmemeval.results.manifest import read_manifest
 from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
-from tests.pipeline.helpers import MODEL, folders_in
+from tests.pipeline.helpers import MODEL, compare, folders_in
 from tests.support import longmemeval
 
 LEXICAL = EvaluateOptions(judge="offline/lexical")

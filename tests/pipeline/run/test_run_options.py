@@ -14,7 +14,6 @@ from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.llm.costs.prices import price
 from longmemeval.llm.costs.spending import spent_in
 from longmemeval.llm.options import ModelOptions, SpendingLimit
-from longmemeval.pipeline.compare.compare import compare
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.run.repeats import run_repeats
@@ -30,7 +29,7 @@ from longmemeval.settings import Folders
 from tests.benchmarks.locomo.test_loader import make_conversation
 from tests.benchmarks.locomo.test_texts import write as write_texts
 from tests.benchmarks.longmemeval.test_loader import write
-from tests.pipeline.helpers import MODEL, answers, colours, folders_in, manifest, prepared_colours
+from tests.pipeline.helpers import MODEL, answers, colours, compare, folders_in, manifest, prepared_colours
 from tests.server import ModelServer
 from tests.support import json_lines, longmemeval
 

@@ -12,7 +12,6 @@ from longmemeval.dataset import Dataset
 from longmemeval.errors import DataError, HarnessError
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.measures.metrics import Metrics
-from longmemeval.pipeline.compare.compare import compare
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.pipeline.verify.verify import verify
@@ -21,7 +20,7 @@ from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import RunQuestions
 from longmemeval.results.scores.checked import write_metrics
 from longmemeval.settings import Folders
-from tests.pipeline.helpers import answer_all, manifest, prepared_colours
+from tests.pipeline.helpers import answer_all, compare, manifest, prepared_colours
 from tests.support import longmemeval, tree
 
 PREPARATION = "colours/default"

@@ -11,14 +11,13 @@ from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
-from longmemeval.pipeline.compare.compare import compare
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.results.formats.harness_files import HarnessFormat
 from longmemeval.results.formats.import_harness import HarnessImport, import_harness
 from longmemeval.results.graded.graded_run import load_graded
 from tests.conftest import real_file
-from tests.pipeline.helpers import colours, folders_in
+from tests.pipeline.helpers import colours, compare, folders_in
 from tests.support import json_lines, longmemeval
 
 Answer = tuple[str, str, str, float | None]

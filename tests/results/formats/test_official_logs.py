@@ -14,11 +14,10 @@ from longmemeval.core.files import sha256_file
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
-from longmemeval.pipeline.compare.compare import compare
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.results.formats.official_logs import export_official, import_official
-from tests.pipeline.helpers import answer_all, folders_in, manifest, prepared_colours
+from tests.pipeline.helpers import answer_all, compare, folders_in, manifest, prepared_colours
 from tests.support import json_lines, longmemeval, record, tree, write_dataset
 
 COUNTS = {

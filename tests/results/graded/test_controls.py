@@ -8,14 +8,13 @@ import pytest
 
 from longmemeval.benchmarks.locomo.loader import LocomoDataset
 from longmemeval.dataset import Dataset
-from longmemeval.pipeline.compare.compare import compare
 from longmemeval.report.tables.comparison import comparison_tables
 from longmemeval.results.graded.controls import control_of, controls_last
 from longmemeval.results.settings import HypothesesSettings, ImportedSettings
 from longmemeval.settings import Folders
 from tests.benchmarks.locomo.test_loader import make_conversation
 from tests.pipeline.graded_runs import answer_settings, graded_run
-from tests.pipeline.helpers import colours
+from tests.pipeline.helpers import colours, compare
 
 N = 20
 

@@ -19,9 +19,9 @@ from longmemeval.results.options import JudgeId, MovedDataset
 
 if TYPE_CHECKING:
     from longmemeval.judges.protocol import JudgeIdentity
+    from longmemeval.pipeline.claims.catalogue import Claim
     from longmemeval.pipeline.compare.baseline import AgainstBaseline
     from longmemeval.pipeline.compare.comparison import Comparison
-    from longmemeval.report.published import PublishedFigure
     from longmemeval.results.graded.graded_run import Evaluation
 
 
@@ -131,9 +131,7 @@ def compare(
         err.print(f"Baseline of {printable(run_ids[0])}: {printable(str(save_baseline))}")
 
 
-def _write_github(
-    comparison: "Comparison", held: "Sequence[AgainstBaseline]", figures: "Sequence[PublishedFigure]"
-) -> None:
+def _write_github(comparison: "Comparison", held: "Sequence[AgainstBaseline]", figures: "Sequence[Claim]") -> None:
     """Add the job summary to the file that the runner names (elsewhere print it), and print the annotations."""
     from longmemeval.report.github import annotations, job_summary
 
@@ -146,7 +144,7 @@ def _write_github(
     out.file.write("".join(f"{line}\n" for line in annotations(comparison, held)))
 
 
-def _show_published(figures: "Sequence[PublishedFigure]", judge: "JudgeIdentity") -> None:
+def _show_published(figures: "Sequence[Claim]", judge: "JudgeIdentity") -> None:
     from longmemeval.report.tables.comparison import published_table
 
     if figures:

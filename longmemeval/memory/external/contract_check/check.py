@@ -18,10 +18,8 @@ from longmemeval.memory.external.contract_check.findings import (
     stray,
 )
 from longmemeval.memory.external.contract_check.histories import ASKED, FIRST, OTHER, QUESTION, SECOND
-from longmemeval.memory.external.ids import OpaqueIds, scope_id
-from longmemeval.memory.external.ingestion.batches import batches
-from longmemeval.memory.external.messages import Add, HelloResult, Open, Search
-from longmemeval.memory.external.recalled import recalled_items
+from longmemeval.memory.external.contract_check.scope import TriedScope
+from longmemeval.memory.external.messages import HelloResult
 from longmemeval.memory.external.transports.service import MemoryService
 from longmemeval.memory.external.transports.transport import ServiceError
 from longmemeval.records import Message, RecalledItem
@@ -78,11 +76,11 @@ class _Trial:
     ) -> None:
         self._service, self._configuration, self._folder, self._models = service, configuration, folder, models
         self._hello = HelloResult(0, "")
-        histories = {history.haystack_id: history for history in (FIRST, SECOND)}
-        self._histories = {name: haystack_messages(history) for name, history in histories.items()}
-        self._refs: dict[str, dict[str, tuple[str, ...]]] = {name: {} for name in self._histories}
-        # A service that keeps its scopes still has those of the last trial, so each trial uses its own.
-        self._scopes = {name: scope_id("check", name, str(folder)) for name in self._histories}
+        self._histories = {one.haystack_id: haystack_messages(one) for one in (FIRST, SECOND)}
+        self._scopes = {
+            name: TriedScope(service, name, messages, "check", name, str(folder))
+            for name, messages in self._histories.items()
+        }
         self._open_in: dict[str, int] = {}
         """The number of the service's start at which each scope was opened."""
         self._left = False
@@ -99,23 +97,16 @@ class _Trial:
             "reset": self._reset,
         }
 
-    def _ids(self, name: str) -> OpaqueIds:
-        return OpaqueIds(name, self._histories[name])
-
-    def _batches(self, name: str) -> list[Add]:
-        return list(batches(self._scopes[name], self._histories[name], self._ids(name), self._hello.capabilities.unit))
-
     async def _open(self, name: str, mode: Literal["prepare", "read"], folder: Path, reference: str = "") -> None:
-        folder.mkdir(parents=True, exist_ok=True)
-        request = Open(self._scopes[name], str(folder), mode, self._configuration, reference, **self._models)
-        await self._service.open(request)
+        await self._scopes[name].open(folder, self._configuration, self._models, reference, mode)
         self._open_in[name] = self._service.beginnings
 
     async def _add(self, name: str) -> None:
         self._left = True
-        for batch in self._batches(name):
-            self._refs[name] |= (await self._service.add(batch)).refs
-        ready = await self._service.ready(self._scopes[name])
+        scope = self._scopes[name]
+        for batch in await scope.batches():
+            await scope.add(batch)
+        ready = await self._service.ready(scope.id)
         if ready.state == "failed" or ready.failed:
             why = ready.failed[0].error if ready.failed else "it does not say why"
             raise ServiceError(f"The memory says that adding failed: {why}")
@@ -139,8 +130,7 @@ class _Trial:
         return Finding("add", "works", "two histories, one after the other")
 
     async def search(self, query: str = QUESTION, name: str = "first", limit: int = 5) -> tuple[RecalledItem, ...]:
-        found = await self._service.search(Search(self._scopes[name], query, ASKED, limit))
-        return recalled_items(found.items, self._ids(name), self._refs[name])
+        return await self._scopes[name].search(query, ASKED, limit)
 
     async def find_anything(self) -> Finding:
         """Search by the words of each message, after the question found nothing."""
@@ -150,13 +140,9 @@ class _Trial:
         why = "not even by the words of a message that was added; does `search` return its hits?"
         return Finding("search", "failed", f"nothing is ever found, {why}")
 
-    async def _list(self, name: str) -> tuple[RecalledItem, ...]:
-        held = await self._service.list(self._scopes[name])
-        return recalled_items(held.items, self._ids(name), self._refs[name])
-
     async def _found_or_held(self) -> list[tuple[str, tuple[str, ...]]]:
         """Return what the first history shows, sorted."""
-        held = await self._list("first") if self._hello.capabilities.list else ()
+        held = await self._scopes["first"].held() if self._hello.capabilities.list else ()
         return sorted(_shown([*held, *await self.search(limit=50)]))
 
     async def _repeat(self) -> Finding:
@@ -181,13 +167,13 @@ class _Trial:
     async def _holds(self) -> Finding:
         if not self._hello.capabilities.list:
             return Finding("what it holds", "missing", "no list: what is lost or stored twice cannot be seen")
-        shown = [holds(name, await self._list(name), messages) for name, messages in self._histories.items()]
+        shown = [holds(name, await self._scopes[name].held(), messages) for name, messages in self._histories.items()]
         return next((finding for finding in shown if finding.state != "works"), shown[0])
 
     async def _twice(self) -> Finding:
         before = await self._found_or_held()
-        await self._service.add(self._batches("first")[0])
-        await self._service.ready(self._scopes["first"])
+        await self._scopes["first"].add((await self._scopes["first"].batches())[0])
+        await self._service.ready(self._scopes["first"].id)
         if await self._found_or_held() == before:
             return Finding("same batch twice", "works", "a killed prepare can go on")
         return Finding("same batch twice", "failed", "a batch that comes again is stored again")
@@ -206,7 +192,7 @@ class _Trial:
         if persist == "none":
             return Finding("restart", "missing", "no save and load: every run adds all sessions again, and pays again")
         # Both: an unsaved scope could not be removed after the restart, if a memory keeps it in a database server.
-        references = {name: (await self._service.snapshot(self._scopes[name])).reference for name in self._histories}
+        references = {name: (await self._service.snapshot(self._scopes[name].id)).reference for name in self._histories}
         await self._service.close()
         copy = self._folder / "copy"
         await asyncio.to_thread(shutil.copytree, self._folder / "first", copy)
@@ -224,7 +210,7 @@ class _Trial:
                     raise
                 return Finding("reset", "missing", "no reset: what was added stays where it is")
             left = len(await self.search(name=name, limit=50))
-            left = left or (len(await self._list(name)) if self._hello.capabilities.list else 0)
+            left = left or (len(await self._scopes[name].held()) if self._hello.capabilities.list else 0)
             if left:
                 return Finding("reset", "failed", f"{left} items are still found after a reset")
         self._left = False
@@ -233,7 +219,7 @@ class _Trial:
     async def _empty(self, name: str) -> None:
         if self._open_in.get(name) != self._service.beginnings:
             await self._open(name, "prepare", self._folder / name)
-        await self._service.reset(self._scopes[name])
+        await self._service.reset(self._scopes[name].id)
 
     async def clean_up(self) -> None:
         """Empty the scopes at the service, however far the trial got."""
