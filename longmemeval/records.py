@@ -2,9 +2,12 @@
 
 from collections.abc import Iterable
 from datetime import datetime
-from typing import Any, Literal
+from math import ceil
+from operator import add, sub
+from typing import Any, Literal, Protocol
 
 from msgspec import UNSET, Struct, UnsetType, field
+from msgspec.structs import astuple
 
 Role = Literal["user", "assistant"]
 
@@ -123,7 +126,11 @@ class Recall(Struct, frozen=True):
 
 
 class Usage(Struct, frozen=True):
-    """Tokens and cost of model calls. Supports `+` (sum) and `-` (difference to an earlier total)."""
+    """Tokens and cost of model calls: what was paid, wherever it is recorded.
+
+    The line that holds it says what for: a question's answer or judgement, a haystack's parts, a receipt in a cache.
+    Supports `+` (sum) and `-` (difference to an earlier total).
+    """
 
     calls: int = 0
     cached_calls: int = 0
@@ -134,24 +141,41 @@ class Usage(Struct, frozen=True):
     """Calls whose price is not known: the true cost is higher than `cost_usd`."""
 
     def __add__(self, other: "Usage") -> "Usage":
-        return Usage(
-            self.calls + other.calls,
-            self.cached_calls + other.cached_calls,
-            self.prompt_tokens + other.prompt_tokens,
-            self.completion_tokens + other.completion_tokens,
-            self.cost_usd + other.cost_usd,
-            self.unpriced_calls + other.unpriced_calls,
-        )
+        return Usage(*map(add, astuple(self), astuple(other)))
 
     def __sub__(self, earlier: "Usage") -> "Usage":
-        return Usage(
-            self.calls - earlier.calls,
-            self.cached_calls - earlier.cached_calls,
-            self.prompt_tokens - earlier.prompt_tokens,
-            self.completion_tokens - earlier.completion_tokens,
-            self.cost_usd - earlier.cost_usd,
-            self.unpriced_calls - earlier.unpriced_calls,
-        )
+        return Usage(*map(sub, astuple(self), astuple(earlier)))
+
+    @classmethod
+    def of_call(cls, prompt_tokens: int, completion_tokens: int, dollars: float | None) -> "Usage":
+        """Return the usage of one call; `dollars` is None where its price is not known."""
+        return cls(1, 0, prompt_tokens, completion_tokens, dollars or 0.0, int(dollars is None))
+
+    @property
+    def dollars(self) -> float | None:
+        """US dollars; None unless the price of every call is known."""
+        return None if self.unpriced_calls else self.cost_usd
+
+    def from_cache(self, calls: int = 1) -> "Usage":
+        """Return the usage of the same reply when a cache gives it: counted, and free."""
+        return Usage(calls, calls, self.prompt_tokens, self.completion_tokens)
+
+    def share(self, part: int, whole: int) -> "Usage":
+        """Return `part / whole` of it; calls are rounded up."""
+        share = part / whole if part else 0.0
+        calls, cached, prompt, completion, _, unpriced = (share * amount for amount in astuple(self))
+        tokens = round(prompt), round(completion)
+        return Usage(ceil(calls), ceil(cached), *tokens, self.cost_usd * share, ceil(unpriced))
+
+
+class _Paid(Protocol):
+    @property
+    def usage(self) -> Usage: ...
+
+
+def usage_of(paid: Iterable[_Paid]) -> Usage:
+    """Return the usage of several records, replies or models together."""
+    return sum((one.usage for one in paid), Usage())
 
 
 class ToolStep(Struct, frozen=True):

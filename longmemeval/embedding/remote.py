@@ -325,8 +325,7 @@ def _may_be_billed(error: "OpenAIError") -> bool:
 
 def _cost(model: str, tokens: int) -> Usage:
     """Return the cost of one call; `tokens` is 0 when the server does not count them."""
-    dollars = price(model, tokens)
-    return Usage(calls=1, prompt_tokens=tokens, cost_usd=dollars or 0.0, unpriced_calls=int(not dollars))
+    return Usage.of_call(tokens, 0, price(model, tokens) or None)
 
 
 def _remote(model: str, settings: EmbedderSettings) -> RemoteEmbedder:

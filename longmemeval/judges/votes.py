@@ -7,7 +7,7 @@ import msgspec
 
 from longmemeval.errors import HarnessError, SpendingLimitError
 from longmemeval.judges.protocol import Judge, JudgeIdentity, extended
-from longmemeval.records import Gold, Judgement, Question, Usage, slowest
+from longmemeval.records import Gold, Judgement, Question, slowest, usage_of
 
 MINIMUM_VOTES = 3
 
@@ -103,7 +103,7 @@ def _counted(votes: Sequence[Judgement], own_id: str) -> Judgement:
         raw=f"{labels.count(True)} of {len(votes)} right" + (f", {unlabelled} without a label" if unlabelled else ""),
         judge_id=own_id,
         served_model=", ".join(sorted({vote.served_model for vote in votes if vote.served_model})),
-        usage=sum((vote.usage for vote in votes), Usage()),
+        usage=usage_of(votes),
         attempts=sum(vote.attempts for vote in votes),
         latency_ms=slowest(vote.latency_ms for vote in votes),
         error=f"No majority: {errors}" if label is None else "",

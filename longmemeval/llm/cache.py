@@ -15,7 +15,6 @@ from longmemeval.llm.costs.receipts import Receipts
 from longmemeval.llm.http.endpoints import cache_addresses
 from longmemeval.llm.options import ModelOptions, is_offline
 from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
-from longmemeval.records import Usage
 
 _SCHEMA = 1
 """Increased whenever a stored reply may no longer be what the same call gives."""
@@ -117,10 +116,4 @@ class CachedChatModel:
 
 
 def _as_cached(reply: ChatReply) -> ChatReply:
-    usage = Usage(
-        calls=1,
-        cached_calls=1,
-        prompt_tokens=reply.usage.prompt_tokens,
-        completion_tokens=reply.usage.completion_tokens,
-    )
-    return msgspec.structs.replace(reply, usage=usage, attempts=0, latency_ms=0.0)
+    return msgspec.structs.replace(reply, usage=reply.usage.from_cache(), attempts=0, latency_ms=0.0)

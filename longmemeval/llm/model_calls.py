@@ -52,33 +52,14 @@ class ModelCall(Struct, frozen=True, omit_defaults=True):
     error: str = ""
 
 
-class CallSums(Struct, frozen=True):
-    """Sums over calls, cached ones included."""
+class CallSums(Usage, frozen=True):
+    """The usage of calls: those of chat models with their tokens, the cost of all; and what else is counted."""
 
-    calls: int = 0
-    """Calls of chat models."""
-    cached_calls: int = 0
-    prompt_tokens: int = 0
-    completion_tokens: int = 0
     embedding_calls: int = 0
     embedding_texts: int = 0
     embedding_tokens: int = 0
-    cost_usd: float = 0.0
-    unpriced_calls: int = 0
     failed_calls: int = 0
     milliseconds: float = 0.0
-
-    @property
-    def usage(self) -> Usage:
-        """Usage of the chat model and paid embeddings."""
-        return Usage(
-            calls=self.calls,
-            cached_calls=self.cached_calls,
-            prompt_tokens=self.prompt_tokens,
-            completion_tokens=self.completion_tokens,
-            cost_usd=self.cost_usd,
-            unpriced_calls=self.unpriced_calls,
-        )
 
 
 _APPENDING = Lock()

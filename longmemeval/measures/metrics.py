@@ -9,7 +9,7 @@ from longmemeval.judges.official_status import is_official, served_as_official
 from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.judges.question_types import ABILITIES, ANY_TYPES, Labels, OfficialFigures, QuestionTypes
 from longmemeval.measures.abstention import Abstaining, Calibration, abstaining, calibrate, declined
-from longmemeval.records import Gold, Judgement, Usage
+from longmemeval.records import Gold, Judgement, Usage, usage_of
 from longmemeval.statistics.intervals import label_interval, score_interval
 from longmemeval.statistics.resampling import share_haystacks
 from longmemeval.statistics.spread import percentile
@@ -149,7 +149,7 @@ def compute_metrics(
         task_averaged=_task_average(by_type, types),
         by_type=by_type,
         abstention=scores.score(unanswerable) if unanswerable else None,
-        usage=sum((judgement.usage for judgement in present), Usage()),
+        usage=usage_of(present),
         latency_ms=latency(latencies),
         answerable=scores.score(answerable) if unanswerable and answerable else None,
         by_ability=scores.grouped(golds, types.ability_of, ABILITIES),

@@ -27,7 +27,7 @@ from longmemeval.reading.prompts import (
 from longmemeval.reading.shown_items import message_ids_of, not_shown, note_item, threads_of
 from longmemeval.reading.templates import Template
 from longmemeval.reading.tool_loop import ToolLoop
-from longmemeval.records import Answer, Question, Recall, RecalledItem, Usage, slowest, sum_latencies
+from longmemeval.records import Answer, Question, Recall, RecalledItem, slowest, sum_latencies, usage_of
 
 ABSTENTION = "I don't know: the information is not mentioned in the conversation."
 """Answer given without a call if the recall is too weak; every judge here treats it as abstaining."""
@@ -102,7 +102,7 @@ class Reader:
             recall_tokens=begun.recall_tokens,
             prompt_tokens=prompt_tokens,
             prompt_sha256=prompt_sha256,
-            usage=sum((reply.usage for reply in replies), Usage()),
+            usage=usage_of(replies),
             attempts=sum(reply.attempts for reply in replies),
             finish_reason=finish_reason,
             served_model=replies[-1].served_model if replies else "",

@@ -18,7 +18,7 @@ from longmemeval.reading.outcome import REDACTED, UNKNOWN_REASON, Reading, empty
 from longmemeval.reading.overflow import Fitted
 from longmemeval.reading.prompts import TOKENS_OF_A_MESSAGE, EncodedPrompt, Purpose, prompt_of, question_text
 from longmemeval.reading.shown_items import message_ids_of, threads_of
-from longmemeval.records import Answer, Question, Recall, RecalledItem, ToolStep, Usage, sum_latencies
+from longmemeval.records import Answer, Question, Recall, RecalledItem, ToolStep, sum_latencies, usage_of
 
 _CALLS = 8
 """Calls of tools that one reply may ask for; others are refused."""
@@ -89,7 +89,7 @@ class ToolLoop:
             recall_tokens=sum(self._counter.count(item.text) for item in shown),
             prompt_tokens=talk.spent,
             prompt_sha256=talk.prompts[-1].sha256 if talk.prompts else "",
-            usage=sum((reply.usage for reply in replies), Usage()),
+            usage=usage_of(replies),
             attempts=sum(reply.attempts for reply in replies),
             finish_reason=finish_reason,
             served_model=replies[-1].served_model if replies else "",

@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from pathlib import Path
 
-from longmemeval.records import UNDATED, Answer, Judgement, Usage
+from longmemeval.records import UNDATED, Answer, Judgement
 
 ANSWERS = "answers.jsonl"
 PROMPTS = "prompts.jsonl"
@@ -40,11 +40,6 @@ def current_answers(answers: Iterable[Answer]) -> dict[str, Answer]:
         if answer.question_id not in current or current[answer.question_id].status == "error":
             current[answer.question_id] = answer
     return current
-
-
-def total_usage(answers: Iterable[Answer]) -> Usage:
-    """Return the usage of all attempts of a run, failed ones that were repeated included."""
-    return sum((answer.usage for answer in answers), Usage())
 
 
 def judgements_file(folder: Path, judge_id: str) -> Path:

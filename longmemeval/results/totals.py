@@ -8,8 +8,8 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.llm.model_calls import CALLS, CallSums, read_calls, sums
-from longmemeval.records import Answer, Usage
-from longmemeval.results.lines import current_answers, is_cut, is_empty, is_shortened, is_undated, total_usage
+from longmemeval.records import Answer, Usage, usage_of
+from longmemeval.results.lines import current_answers, is_cut, is_empty, is_shortened, is_undated
 
 QUERY_MODEL = "query_model"
 """Key of the model that analyses questions in the settings of a manifest, and of its usage in the totals."""
@@ -35,7 +35,7 @@ def answer_totals(records: Sequence[Answer]) -> dict[str, Any]:
         "cut": sum(map(is_cut, answers)),
         "shortened": sum(map(is_shortened, answers)),
         **({"undated": undated} if undated else {}),
-        "usage": msgspec.to_builtins(total_usage(records)),
+        "usage": msgspec.to_builtins(usage_of(records)),
     }
 
 

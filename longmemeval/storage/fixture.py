@@ -285,7 +285,7 @@ class StoredPart:
 
 def write_fixture(
     path: Path, meta: FixtureMeta, new_parts: Mapping[str, bytes | Path], *, compress: bool = False, seen: str = ""
-) -> None:
+) -> FixtureMeta:
     """Create a fixture, or add and replace parts of one, atomically even if the process dies.
 
     Args:
@@ -294,6 +294,9 @@ def write_fixture(
         new_parts: parts to write, by name: their bytes, or a directory inside `path`, which is moved.
         compress: store byte parts compressed.
         seen: for a fixture in a store on the network, the version of `meta.json` this was planned from.
+
+    Returns:
+        The `meta.json` as it is now.
 
     Raises:
         ValueError: `meta` does not list a new part with its hash, or a part is named `meta`.
@@ -307,8 +310,7 @@ def write_fixture(
         if name not in meta.parts or meta.parts[name].sha256 != sha256:
             raise ValueError(f"meta does not list part {name!r} with the hash of its bytes")
     if remote := remote_of(path):
-        fixtures_of(remote).write(remote, meta, new_parts, compress=compress, seen=seen)
-        return
+        return fixtures_of(remote).write(remote, meta, new_parts, compress=compress, seen=seen)
     check_link(path, meta.haystack_id)
     try:
         tidy_fixture(path)
@@ -320,6 +322,7 @@ def write_fixture(
         write_atomic(path / META, msgspec.json.format(msgspec.json.encode(meta), indent=2) + b"\n")
         for name in new_parts:
             settle_new(part_path(path, name, meta.parts[name]), meta.parts[name])
+        return meta
     except OSError as error:
         raise FixtureError(
             f"The fixture cannot be written: {error.strerror}",
@@ -328,12 +331,13 @@ def write_fixture(
         ) from error
 
 
-def check_link(path: Path, haystack_id: str) -> None:
+def check_link(path: Path, haystack_id: str, meta: FixtureMeta | None = None) -> None:
     """Refuse to write through a broken link, or a link to another haystack's fixture, which would be replaced.
 
     Args:
         path: folder of the fixture.
         haystack_id: haystack whose fixture will be written.
+        meta: its `meta.json`, if it was read.
 
     Raises:
         FixtureError: `path` is such a link.
@@ -342,7 +346,7 @@ def check_link(path: Path, haystack_id: str) -> None:
         raise _lost(path)
     if path.is_symlink():
         try:
-            meta = read_meta(path)
+            meta = meta or read_meta(path)
         except OlderFormatError:
             raise
         except FixtureError:
@@ -353,8 +357,9 @@ def check_link(path: Path, haystack_id: str) -> None:
 
 def tidy_fixture(path: Path) -> None:
     """Finish the writing of a process that died: rename valid parts, remove the others."""
-    if remote_of(path):
-        return  # Writing there is valid at once, or not at all.
+    # In a store, writing is valid at once or not at all.
+    if remote_of(path) or not _leftovers(path):
+        return
     try:
         meta = read_meta(path)
     except FixtureError:
@@ -364,5 +369,9 @@ def tidy_fixture(path: Path) -> None:
         here = part_path(path, name, info)
         if any(content_of(new_path(form), info)[1] == info.sha256 for form in part_forms(here, info)):
             settle_new(here, info)
-    for leftover in [*path.glob("*.new"), *path.glob(".*.tmp")]:
+    for leftover in _leftovers(path):
         remove(leftover)
+
+
+def _leftovers(path: Path) -> list[Path]:
+    return [*path.glob("*.new"), *path.glob(".*.tmp")]

@@ -147,8 +147,8 @@ class RemoteFixtures:
 
     def write(
         self, folder: RemoteFolder, meta: FixtureMeta, parts: Mapping[str, bytes | Path], *, compress: bool, seen: str
-    ) -> None:
-        """Create a fixture, or add and replace parts of one.
+    ) -> FixtureMeta:
+        """Create a fixture, or add and replace parts of one; return its `meta.json` then.
 
         Args:
             folder: folder of the fixture.
@@ -181,6 +181,7 @@ class RemoteFixtures:
         for content in parts.values():
             if isinstance(content, Path):
                 shutil.rmtree(content)
+        return counts
 
     def _place(
         self, folder: RemoteFolder, name: str, info: PartInfo, content: bytes | Path, compress: bool

@@ -43,7 +43,7 @@ from longmemeval.judges.offline.rules import Verdict
 from longmemeval.judges.protocol import JudgeIdentity, judge_id
 from longmemeval.llm.http.endpoints import OWN_ENDPOINT
 from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatReply, ChatRequest
-from longmemeval.records import Gold, Judgement, Question, Usage, sum_latencies
+from longmemeval.records import Gold, Judgement, Question, sum_latencies, usage_of
 
 DEFAULT_JUDGE = "openai/gpt-4.1-mini"
 MAX_TOKENS = 2048
@@ -155,7 +155,7 @@ class BeamJudge:
             score=found.score,
             raw=msgspec.json.encode(raw).decode(),
             served_model=received[0].served_model,
-            usage=sum((reply.usage for reply in received), Usage()),
+            usage=usage_of(received),
             attempts=sum(reply.attempts for reply in received),
             latency_ms=sum_latencies(reply.latency_ms for reply in received),
             error=found.reason,

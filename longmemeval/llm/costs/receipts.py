@@ -5,6 +5,9 @@ import msgspec
 from longmemeval.core.caches.sqlite import SqliteCache
 from longmemeval.records import Usage
 
+EMBEDDINGS, REPLIES = "embeddings.sqlite", "replies.sqlite"
+"""Files of the caches, which hold receipts too."""
+
 
 class Receipts:
     """The receipts of one piece of work. Each is stored in the same transaction as the result it paid for.

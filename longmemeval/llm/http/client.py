@@ -193,13 +193,7 @@ def reply_of(completion: Completion, cost: float | None, provider: str) -> ChatR
         redacted=text != content,
         tool_calls=tuple(_tool_call(number, call) for number, call in enumerate(choice.message.tool_calls or ())),
         finish_reason=choice.finish_reason or "",
-        usage=Usage(
-            calls=1,
-            prompt_tokens=tokens.prompt_tokens,
-            completion_tokens=tokens.completion_tokens,
-            cost_usd=cost or 0.0,
-            unpriced_calls=1 if cost is None else 0,
-        ),
+        usage=Usage.of_call(tokens.prompt_tokens, tokens.completion_tokens, cost),
         # LiteLLM puts the provider before the name the server sent, for all but `openai`.
         served_model=served if provider == "openai" else served.removeprefix(f"{provider}/"),
     )

@@ -143,13 +143,7 @@ class ForwardedModel:
         clean = without_secrets(msgspec.json.encode(document).decode())
         return Forwarded(
             document=Raw(clean.encode()),
-            usage=Usage(
-                calls=1,
-                prompt_tokens=prompt,
-                completion_tokens=completion,
-                cost_usd=cost or 0.0,
-                unpriced_calls=int(cost is None),
-            ),
+            usage=Usage.of_call(prompt, completion, cost),
             finish_reason=finish,
             is_empty=not text.strip(),
             served_model=without_secrets(str(document.get("model") or "")),

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from longmemeval.judges.definition import prompts_of
 from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.judges.recompute import recomputed
-from longmemeval.records import Judgement, Usage
+from longmemeval.records import Judgement
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import RunQuestions
 
@@ -47,8 +47,7 @@ def _sends_the_same(judge: JudgeIdentity, other: JudgeIdentity) -> bool:
 def _read_again(
     files: RunFiles, run_questions: RunQuestions, identity: JudgeIdentity, judgement: Judgement
 ) -> Judgement:
-    question_id, paid = judgement.question_id, judgement.usage
-    usage = Usage(paid.calls, paid.calls, paid.prompt_tokens, paid.completion_tokens)
+    question_id, usage = judgement.question_id, judgement.usage.from_cache(judgement.usage.calls)
     free = replace(judgement, judge_id=identity.id, usage=usage, attempts=0, latency_ms=0.0)
     hypothesis = files.answers[question_id].hypothesis
     reread = recomputed(

@@ -31,7 +31,7 @@ from longmemeval.pipeline.judge_check.options import CheckOptions
 from longmemeval.pipeline.judge_check.planted import encoded_plants, ground_of, planting_of
 from longmemeval.pipeline.progress import progress
 from longmemeval.pipeline.workers import Outcomes, WatchedChatModel, in_order
-from longmemeval.records import Gold, Judgement, Usage
+from longmemeval.records import Gold, Judgement, Usage, usage_of
 from longmemeval.results.graded.judge_checks import (
     CHECK,
     FORMAT,
@@ -149,7 +149,7 @@ class JudgeChecking:
             judgements_sha256=judgements_sha256,
         )
         write_atomic(self.folder / CHECK, encoded(check))
-        usage = sum((judgement.usage for judgement in judgements), Usage())
+        usage = usage_of(judgements)
         return CheckOutcome(check, self.folder, len(left), measured_rates(self.plants, labels), usage)
 
     def _refuse_changed(self) -> None:

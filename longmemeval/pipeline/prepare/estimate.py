@@ -60,7 +60,7 @@ def survey(plan: PreparePlan, pending: Sequence[Pending]) -> Work:
     reading = began - began
     for fixture in pending:
         opened = clocks()
-        haystack = plan.dataset.haystack(fixture.haystack_id)
+        haystack = plan.haystack(fixture.haystack_id)
         reading += clocks() - opened
         source = PartInput(haystack, Fixture(fixture.folder, fixture.meta) if fixture.meta else None)
         messages[tuple(planned.part.name for planned in fixture.missing)] += len(source.messages)

@@ -9,6 +9,7 @@ from typing import IO
 from longmemeval.benchmarks.retrieval_protocols import OfficialRanking, RankedQuestion, RankingRequest
 from longmemeval.embedding.protocol import Embedder
 from longmemeval.embedding.registry import DEFAULT_EMBEDDER, load_embedder
+from longmemeval.llm.costs.receipts import EMBEDDINGS
 from longmemeval.measures.rankings import Granularity, Ranking
 from longmemeval.memory.configuration import MemoryConfiguration
 from longmemeval.pipeline.prepare.access import PreparedFixtures
@@ -84,7 +85,7 @@ def _embedder(job: RetrievalJob, run_id: str, options: RetrievalOptions) -> Embe
     reached = options.model_options
     return load_embedder(
         options.embedder or DEFAULT_EMBEDDER,
-        cache_path=job.where.cache_dir / "embeddings.sqlite",
+        cache_path=job.where.cache_dir / EMBEDDINGS,
         api_base=reached.api_base,
         account=job.account(run_id),
         give_up_after_s=reached.give_up_after_s,

@@ -20,6 +20,7 @@ from longmemeval.core.executors.protocol import Task
 from longmemeval.core.executors.registry import in_order, run_tasks
 from longmemeval.core.executors.worth import RANKED_BYTES, is_alone
 from longmemeval.llm.access import ModelAccess
+from longmemeval.llm.costs.receipts import EMBEDDINGS
 from longmemeval.llm.model_calls import CALLS, all_written
 from longmemeval.llm.options import ModelOptions
 from longmemeval.measures.rankings import Ranking, RetrievalProtocol
@@ -103,7 +104,7 @@ class Planning:
             parts=marks,
         )
         manifest = job.manifest(run_id, settings, fixtures.hashes(job.questions))
-        cache, reached_by = (job.where.cache_dir / "embeddings.sqlite").absolute(), self._reached_by
+        cache, reached_by = (job.where.cache_dir / EMBEDDINGS).absolute(), self._reached_by
         source = VectorSource(
             identity, self._embedder, reached_by.api_base, cache, reached_by.give_up_after_s, reached_by.rates
         )

@@ -28,7 +28,7 @@ from longmemeval.pipeline.workers import Outcomes, in_order
 from longmemeval.reading.outcome import Reading
 from longmemeval.reading.prompts import EncodedPrompt, SentPrompt
 from longmemeval.reading.reader import Reader
-from longmemeval.records import Answer, Question, Recall, Usage
+from longmemeval.records import Answer, Question, Recall, Usage, usage_of
 from longmemeval.results.lifecycle import OpenRun
 from longmemeval.results.lines import (
     PROMPTS,
@@ -36,7 +36,6 @@ from longmemeval.results.lines import (
     is_cut,
     is_empty,
     is_shortened,
-    total_usage,
 )
 from longmemeval.results.totals import analysis_totals, answer_totals, memory_call_totals
 
@@ -206,7 +205,7 @@ class Answering:
             failed=len(failed),
             newly_answered=len(answers) - len(failed) - before,
             shortened=sum(map(is_shortened, answers.values())),
-            usage=total_usage(records) + (self.analyses.totals.usage if self.analyses else Usage()),
+            usage=usage_of(records) + (self.analyses.totals.usage if self.analyses else Usage()),
             seconds=round(seconds, 3),
             errors=tuple(f"{answer.question_id}: {answer.error}" for answer in failed[:5]),
             empty=tuple(answer.question_id for answer in failed if is_empty(answer)),

@@ -16,6 +16,7 @@ from longmemeval.embedding.registry import is_remote
 from longmemeval.errors import FixtureError
 from longmemeval.llm.cache import CachedChatModel
 from longmemeval.llm.call_counter import Call, CallCounter
+from longmemeval.llm.costs.receipts import REPLIES
 from longmemeval.llm.options import is_offline
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.tokens import context_window
@@ -32,7 +33,6 @@ from longmemeval.ranking.questions.analysis import analyse_by_model, analyse_by_
 from longmemeval.reading.configuration import ReadingConfiguration
 from longmemeval.reading.reader import Reader
 from longmemeval.records import Question, Recall
-from longmemeval.results.preparation.journal import REPLIES
 from longmemeval.settings import Folders
 from longmemeval.storage.messages import haystack_messages
 

@@ -10,6 +10,7 @@ from msgspec import Struct
 from longmemeval.core.defaults import CONCURRENCY
 from longmemeval.core.secrets.redaction import public_url
 from longmemeval.llm.cache import CachedChatModel
+from longmemeval.llm.costs.receipts import REPLIES
 from longmemeval.llm.costs.spending import Account
 from longmemeval.llm.http.endpoints import endpoint
 from longmemeval.llm.options import ModelOptions
@@ -20,7 +21,7 @@ from longmemeval.pipeline.batches.batches import Batches
 from longmemeval.pipeline.progress import progress
 from longmemeval.pipeline.workers import in_order
 from longmemeval.ranking.questions.analysis import AnalysisMethod, QuestionAnalysis, analyse_by_model
-from longmemeval.records import Question, Usage
+from longmemeval.records import Question, usage_of
 from longmemeval.results.settings import QueryModelSettings
 from longmemeval.results.totals import AnalysisTotals
 from longmemeval.settings import Folders
@@ -92,7 +93,7 @@ class QuestionAnalyses:
         return AnalysisTotals(
             len(found),
             sum(analysis.fell_back for analysis in found),
-            sum((analysis.usage for analysis in found), Usage()),
+            usage_of(found),
         )
 
 
@@ -121,7 +122,7 @@ def question_analyses(
     batches = batched(model.spec) if batched else None
     chat: ChatModel = CachedChatModel(
         batches or load_chat_model(model.spec, model.options, account=account),
-        where.cache_dir / "replies.sqlite",
+        where.cache_dir / REPLIES,
         options=model.options,
     )
     if batches:

@@ -23,7 +23,7 @@ from longmemeval.ranking.expansion.keys import (
     speaker_name,
 )
 from longmemeval.ranking.expansion.reply import checked_items
-from longmemeval.records import Message, Usage
+from longmemeval.records import Message, usage_of
 from longmemeval.storage.memory_store import MemoryStore
 
 VERSION = 1
@@ -81,7 +81,7 @@ class _ChatMaker:
         expansions = await asyncio.gather(*(self._expand(model, unit) for unit in units))
         return MadeExpansions(
             tuple(item for of_unit in expansions for item in of_unit.items),
-            sum((of_unit.usage for of_unit in expansions), Usage()),
+            usage_of(expansions),
             tuple(note for of_unit in expansions for note in of_unit.notes),
         )
 

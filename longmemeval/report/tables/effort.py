@@ -6,7 +6,6 @@ from longmemeval.core.tables.table import Column, Record, Table, tabulate
 from longmemeval.core.text.figures import UNKNOWN, count_of, ms
 from longmemeval.llm.options import is_offline
 from longmemeval.measures.metrics import Latency
-from longmemeval.records import Usage
 from longmemeval.report.tables.cells import cost_text, usage_line
 from longmemeval.results.graded.costs import Cost, RunCosts, sum_costs
 from longmemeval.results.graded.graded_run import RunLatency, RunSummary
@@ -47,18 +46,8 @@ def work_table(costs: RunCosts) -> Table:
 
 def work_line(one: Cost) -> str:
     """Return what one kind of work took, in one line."""
-    if one.calls is None:
-        return "not known"
-    return usage_line(
-        Usage(
-            one.calls,
-            one.cached_calls or 0,
-            one.prompt_tokens or 0,
-            one.completion_tokens or 0,
-            one.known_usd,
-            one.unpriced_calls or 0,
-        )
-    )
+    usage = one.usage
+    return usage_line(usage) if usage else "not known"
 
 
 Named = tuple[str, RunSummary]

@@ -18,7 +18,7 @@ from longmemeval.judges.official_status import grading
 from longmemeval.llm.protocol import ChatMessage
 from longmemeval.measures.metrics import credit
 from longmemeval.reading.prompts import SentPrompt
-from longmemeval.records import Answer, Judgement, Message, Usage
+from longmemeval.records import Answer, Judgement, Message, Usage, usage_of
 from longmemeval.results.formats import inspect_log as log
 from longmemeval.results.formats.question_frame import QuestionResult, metadata_columns, question_results
 from longmemeval.results.graded.graded_run import Evaluation, load_graded
@@ -127,7 +127,7 @@ def _header(runs: Sequence[Evaluation]) -> log.LogHeader:
     first, manifest = runs[0], runs[0].manifest
     settings, scores, summary = manifest.settings, _scores(runs), first.summary
     missing = sum(len(run.asked.questions) - _answered(run) for run in runs)
-    usage = [_usage(answer.usage) for run in runs for answer in run.answers.values()]
+    usage = _usage(usage_of(answer for run in runs for answer in run.answers.values()))
     states = [_STATUSES[run.manifest.status] for run in runs]
     status = next((state for state in states if state != "success"), states[0])
     memory, reading = settings.memory, settings.reading
@@ -176,7 +176,7 @@ def _header(runs: Sequence[Evaluation]) -> log.LogHeader:
         stats={
             "started_at": manifest.started_at,
             "completed_at": max(ended) if all(ended) else "",
-            "model_usage": {spec.model: _sum(usage)} if any(one.total_tokens for one in usage) else {},
+            "model_usage": {spec.model: usage} if usage.total_tokens else {},
         },
         error=log.LogError(f"{count_of(missing, 'question has', 'questions have')} no answer")
         if status == "error"
@@ -290,17 +290,7 @@ class _Recalled:
 
 def _usage(usage: Usage) -> log.LogUsage:
     tokens = usage.prompt_tokens, usage.completion_tokens
-    return log.LogUsage(*tokens, sum(tokens), None if usage.unpriced_calls else usage.cost_usd)
-
-
-def _sum(usages: Sequence[log.LogUsage]) -> log.LogUsage:
-    costs = [one.total_cost for one in usages]
-    return log.LogUsage(
-        sum(one.input_tokens for one in usages),
-        sum(one.output_tokens for one in usages),
-        sum(one.total_tokens for one in usages),
-        None if None in costs else sum(cost for cost in costs if cost is not None),
-    )
+    return log.LogUsage(*tokens, sum(tokens), usage.dollars)
 
 
 def _mark(*parts: str) -> str:

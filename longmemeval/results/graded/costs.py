@@ -1,17 +1,16 @@
 """The cost of a run by kind of work: preparing, analysing the questions, answering, judging, and the total."""
 
 from collections.abc import Sequence
-from math import fsum
 from pathlib import Path
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from longmemeval.embedding.registry import is_remote
 from longmemeval.judges.imported import is_imported
 from longmemeval.measures.metrics import Metrics
-from longmemeval.records import Answer, Usage
-from longmemeval.results.lines import current_answers, total_usage
+from longmemeval.records import Answer, Usage, usage_of
+from longmemeval.results.lines import current_answers
 from longmemeval.results.manifest import RunManifest
 from longmemeval.results.preparation.costs import prepare_usage
 from longmemeval.results.settings import AnswerSettings
@@ -32,6 +31,14 @@ class Cost(Struct, frozen=True):
     completion_tokens: int | None = None
     unpriced_calls: int | None = None
     """Number of calls without a known price: with any, the true cost is higher than `known_usd`."""
+
+    @property
+    def usage(self) -> Usage | None:
+        """The calls that are known; None if none are."""
+        if self.calls is None:
+            return None
+        tokens = self.prompt_tokens or 0, self.completion_tokens or 0
+        return Usage(self.calls, self.cached_calls or 0, *tokens, self.known_usd, self.unpriced_calls or 0)
 
     @property
     def is_partly_known(self) -> bool:
@@ -58,15 +65,8 @@ def cost_of(usage: Usage | None) -> Cost:
     """Return the cost of model calls; of None, a cost that is unknown."""
     if usage is None:
         return Cost(None)
-    return Cost(
-        usd=None if usage.unpriced_calls else usage.cost_usd,
-        known_usd=usage.cost_usd,
-        calls=usage.calls,
-        cached_calls=usage.cached_calls,
-        prompt_tokens=usage.prompt_tokens,
-        completion_tokens=usage.completion_tokens,
-        unpriced_calls=usage.unpriced_calls,
-    )
+    calls, cached, prompt, completion, known, unpriced = structs.astuple(usage)
+    return Cost(usage.dollars, known, calls, cached, prompt, completion, unpriced)
 
 
 def run_costs(
@@ -82,7 +82,7 @@ def run_costs(
     own = manifest.kind == "run"
     prepare = prepare_usage(manifest, prepared_dir)
     analysis = _question_usage(manifest, len(current_answers(records))) if own else None
-    answers = total_usage(records) if own else None
+    answers = usage_of(records) if own else None
     judge = Usage() if metrics is None else None if is_imported(metrics.judge) else metrics.usage
     return costs_of(prepare, analysis, answers, judge)
 
@@ -97,18 +97,9 @@ def costs_of(
 
 def sum_costs(parts: Sequence[Cost]) -> Cost:
     """Return the sum of the known costs; its dollars, and its calls without a price, are None unless all are known."""
-    known = [cost for cost in parts if cost.calls is not None]
-    whole = len(known) == len(parts)
-    usd = [cost.usd for cost in known if cost.usd is not None]
-    return Cost(
-        usd=fsum(usd) if len(usd) == len(parts) else None,
-        known_usd=fsum(cost.known_usd for cost in known),
-        calls=sum(cost.calls or 0 for cost in known),
-        cached_calls=sum(cost.cached_calls or 0 for cost in known),
-        prompt_tokens=sum(cost.prompt_tokens or 0 for cost in known),
-        completion_tokens=sum(cost.completion_tokens or 0 for cost in known),
-        unpriced_calls=sum(cost.unpriced_calls or 0 for cost in known) if whole else None,
-    )
+    known = cost_of(sum((usage for cost in parts if (usage := cost.usage)), Usage()))
+    whole = all(cost.unpriced_calls is not None for cost in parts)
+    return known if whole else structs.replace(known, usd=None, unpriced_calls=None)
 
 
 def _question_usage(manifest: RunManifest, answered: int) -> Usage | None:
@@ -124,4 +115,4 @@ def _question_usage(manifest: RunManifest, answered: int) -> Usage | None:
             return None
         usage += msgspec.convert(totals[QUERY_EMBEDDINGS], Usage)
     uncounted = any("service" in stats and "model_calls" not in stats for stats in settings.parts.values())
-    return None if uncounted else usage + memory_calls(totals).usage
+    return None if uncounted else usage + memory_calls(totals)

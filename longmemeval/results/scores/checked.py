@@ -10,7 +10,7 @@ from longmemeval.errors import IntegrityError
 from longmemeval.judges.official_status import judge_name
 from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.measures.metrics import Metrics, compute_metrics
-from longmemeval.records import Usage
+from longmemeval.records import usage_of
 from longmemeval.results.index import record_score
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import RunQuestions
@@ -91,7 +91,7 @@ def metrics_of(files: RunFiles, asked: RunQuestions, judge: JudgeIdentity) -> Me
     return structs.replace(
         metrics,
         # Includes calls that failed before they were repeated.
-        usage=sum((judgement.usage for judgement in journal.records), Usage()),
+        usage=usage_of(journal.records),
         judgements_sha256=journal.sha256,
         answered=sum(answer.status == "ok" for answer in answers),
     )

@@ -16,14 +16,13 @@ from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.judges.recompute import recomputed
 from longmemeval.measures.abstention import by_other_rules
 from longmemeval.measures.metrics import METRICS_FORMAT, Metrics, credit
-from longmemeval.records import Answer
+from longmemeval.records import Answer, usage_of
 from longmemeval.results.lines import (
     ANSWERS,
     PROMPTS,
     RANKINGS,
     is_cut,
     is_empty,
-    total_usage,
 )
 from longmemeval.results.manifest import RunManifest, differences
 from longmemeval.results.run_files import RunFiles
@@ -89,13 +88,12 @@ def _check_totals(manifest: RunManifest, records: Sequence[Answer], answers: Map
     """Return how the manifest's totals contradict the answers, else None; a run under way has no totals yet."""
     if manifest.kind != "run" or manifest.status == "running":
         return None
-    usage = total_usage(records)
     found = {
         "answered": sum(answer.status == "ok" for answer in answers.values()),
         "failed": sum(answer.status == "error" for answer in answers.values()),
         "empty": sum(map(is_empty, answers.values())),
         "cut": sum(map(is_cut, answers.values())),
-        "usage": msgspec.to_builtins(usage),
+        "usage": msgspec.to_builtins(usage_of(records)),
     }
     stored = {name: value for name, value in manifest.totals.items() if name in found}
     counted, recorded = ({name: _plain(totals[name]) for name in stored} for totals in (found, stored))

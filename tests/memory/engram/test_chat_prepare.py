@@ -14,12 +14,12 @@ from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.core.part_options import PartOptions
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, SpendingLimitError
+from longmemeval.llm.costs.receipts import REPLIES
 from longmemeval.llm.options import SpendingLimit
 from longmemeval.memory.engram import part as engram_part
 from longmemeval.memory.engram.part import FACTS, FactsFile
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, PrepareReport, prepare
 from longmemeval.pipeline.verify.verify import verify
-from longmemeval.results.preparation.journal import REPLIES
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture
 from tests.memory.engram.test_chat import TWO_HOMES, fact, replying

@@ -12,6 +12,7 @@ from msgspec import structs
 from longmemeval.core.files import sha256_file
 from longmemeval.core.text.figures import UNKNOWN, in_dollars
 from longmemeval.dataset import Dataset
+from longmemeval.llm.costs.receipts import EMBEDDINGS, REPLIES
 from longmemeval.llm.options import ModelOptions
 from longmemeval.measures.metrics import Metrics
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
@@ -37,7 +38,7 @@ from longmemeval.results.graded.costs import Cost, cost_of, costs_of
 from longmemeval.results.graded.graded_run import RunSummary, load_graded, summarise
 from longmemeval.results.manifest import RunManifest
 from longmemeval.results.preparation.costs import prepare_usage
-from longmemeval.results.preparation.journal import EMBEDDINGS, REPLIES, PrepareRecord
+from longmemeval.results.preparation.journal import PrepareRecord
 from longmemeval.results.selection import Selection
 from longmemeval.results.settings import (
     AnswerSettings,

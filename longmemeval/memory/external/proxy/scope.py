@@ -16,6 +16,7 @@ from longmemeval.core.files import sha256_bytes
 from longmemeval.embedding.registry import is_remote, load_embedder
 from longmemeval.errors import EndpointDownError, FatalModelError, HarnessError, SpendingLimitError
 from longmemeval.llm.access import ModelAccess
+from longmemeval.llm.costs.receipts import EMBEDDINGS, REPLIES
 from longmemeval.llm.costs.spending import Account
 from longmemeval.llm.http.endpoints import cache_addresses
 from longmemeval.llm.http.forward_cache import CachedForwarding
@@ -25,9 +26,6 @@ from longmemeval.llm.registry import load_forwarded
 from longmemeval.memory.external.proxy.responses import as_chat, as_response
 from longmemeval.memory.external.proxy.vectors import Vectorised, Vectoriser, dimension_of
 from longmemeval.records import Usage
-
-EMBEDDINGS, REPLIES = "embeddings.sqlite", "replies.sqlite"
-"""The file names of the caches."""
 
 _FINAL = (SpendingLimitError, EndpointDownError, FatalModelError)
 """Errors after which no call can succeed."""
@@ -108,7 +106,7 @@ class ProxiedScope:
             reply, cached = await model.forward(request, self.access.receipts)
         except HarnessError as error:
             raise self._failed(kind, body, error, started) from None
-        usage = _as_cached(reply.usage) if cached else reply.usage
+        usage = reply.usage.from_cache() if cached else reply.usage
         self._count(
             ModelCall(
                 stage=self._stage,
@@ -120,7 +118,7 @@ class ProxiedScope:
                 prompt_tokens=usage.prompt_tokens,
                 completion_tokens=usage.completion_tokens,
                 cached=cached,
-                cost_usd=None if usage.unpriced_calls else usage.cost_usd,
+                cost_usd=usage.dollars,
                 milliseconds=_since(started),
                 request_sha256=sha256_bytes(model.canonical(request)),
             ),
@@ -156,7 +154,7 @@ class ProxiedScope:
                 prompt_tokens=found.tokens,
                 texts=len(found.rows),
                 cached=found.cached,
-                cost_usd=None if found.usage.unpriced_calls else found.usage.cost_usd,
+                cost_usd=found.usage.dollars,
                 milliseconds=_since(started),
                 request_sha256=found.request_sha256,
             ),
@@ -250,10 +248,6 @@ def _other(body: Mapping[str, Any], model: str) -> str:
     """Return the model's name in the request, if it differs from the one that is called."""
     named = str(body.get("model") or "")
     return "" if named in (model, model.partition("/")[2], model.partition(":")[2]) else named[:200]
-
-
-def _as_cached(usage: Usage) -> Usage:
-    return Usage(calls=1, cached_calls=1, prompt_tokens=usage.prompt_tokens, completion_tokens=usage.completion_tokens)
 
 
 def _since(started: float) -> float:
