@@ -52,6 +52,11 @@ class Folders(BaseSettings):
         """Cache of embeddings and model replies, which can be recomputed; next to the fixtures, hidden."""
         return self.prepared_dir / ".cache"
 
+    @property
+    def has_cache(self) -> bool:
+        """True if something was computed here before."""
+        return self.cache_dir.exists()
+
 
 @checked()
 def folders(

@@ -263,6 +263,49 @@ def names_and_texts(path: Path) -> Iterator[tuple[int, str]]:
             yield node.lineno, " ".join([node.module or "", *(one.name for one in node.names)])
 
 
+# What only the folder of a verb does. `replace` is left out: it is also of strings and records.
+FILE_WORK = {
+    *("open", "read_text", "read_bytes", "write_text", "write_bytes", "write_atomic", "replacing", "touch", "mkdir"),
+    *("unlink", "rmdir", "rename", "glob", "rglob", "iterdir", "walk", "scandir", "listdir", "list_folders"),
+    *("stat", "lstat", "exists", "is_file", "is_dir", "is_symlink", "samefile", "chmod", "symlink_to"),
+    *("load", "loads", "load_yaml", "safe_load", "decode_json", "Decoder", "read_journal", "iterate_journal"),
+    *("sha256", "sha256_file", "sha256_text", "sha256_bytes", "file_digest", "complete", "run_until_complete"),
+}
+WORK_LIBRARIES = {
+    *("asyncio", "concurrent", "csv", "glob", "hashlib", "httpx", "io", "json", "multiprocessing", "pickle", "random"),
+    *("shutil", "socket", "sqlite3", "statistics", "subprocess", "tempfile", "tomllib", "yaml", "zipfile"),
+}
+MAY_WORK = {
+    ("output.py", "open"): "what is left of a closed pipe goes to the null device",
+    ("output.py", "io"): "standard output is a stream of text",
+    ("output.py", "write_atomic"): "the one place that writes what else would be printed",
+}
+
+
+def work_in(syntax: list[ast.AST]) -> Iterator[str]:
+    """Names of what a module calls or imports that works on files, hashes, decodes or waits."""
+    for node in syntax:
+        if isinstance(node, ast.Call):
+            name = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            if name in FILE_WORK or re.fullmatch(r"msgspec\.\w+\.decode", ast.unparse(node.func)):
+                yield name
+        elif isinstance(node, ast.AsyncFunctionDef | ast.AsyncFor | ast.AsyncWith):
+            yield "async"
+        elif isinstance(node, ast.Import):
+            yield from (root for one in node.names if (root := one.name.split(".")[0]) in WORK_LIBRARIES)
+        elif isinstance(node, ast.ImportFrom) and (root := (node.module or "").split(".")[0]) in WORK_LIBRARIES:
+            yield root
+
+
+def test_the_command_line_has_arguments_and_printing_alone() -> None:
+    """What a verb does is a function of its folder, which Python users can call."""
+    control = "import json\nasync def f(path):\n    path.read_text()\n    msgspec.json.decode(b'')\n    b''.decode()\n"
+    assert sorted(work_in(list(ast.walk(ast.parse(control))))) == ["async", "decode", "json", "read_text"]
+    own = [path for path in modules() if room_of(path) == "cli"]
+    found = {(str(path.relative_to(PACKAGE / "cli")), work) for path in own for work in work_in(nodes(path))}
+    assert found == MAY_WORK.keys()
+
+
 def test_no_benchmark_is_named_outside_its_folder() -> None:
     named = [
         f"{path.relative_to(ROOT)}:{line} {found[0]}"

@@ -3,9 +3,10 @@
 import os
 import re
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from io import TextIOWrapper
+from pathlib import Path
 from threading import Event
 from typing import IO, TYPE_CHECKING
 
@@ -182,6 +183,17 @@ def print_json(document: object) -> None:
     out.file.write(text + "\n")
 
 
+def print_documents(documents: Sequence[object], called: str = "runs") -> None:
+    """Print one JSON document: the only one there is, or all of them under what they are called."""
+    print_json(documents[0] if len(documents) == 1 else {called: documents})
+
+
+def print_json_line(document: object) -> None:
+    """Print one JSON document on one line, at once: there are more to come."""
+    out.file.write(msgspec.json.encode(document).decode() + "\n")
+    out.file.flush()
+
+
 def print_lines(lines: Iterable[str]) -> None:
     """Print texts that may come from data, each on a line of its own."""
     for line in lines:
@@ -199,6 +211,13 @@ def print_table(table: "Table") -> None:
         out.print(part)
     if left_out:
         out.print(escape(left_out))
+
+
+def write_asked(file: Path, text: str) -> None:
+    """Write to a file what would be printed without it, the whole or nothing."""
+    from longmemeval.core.files import write_atomic
+
+    write_atomic(file, text.encode())
 
 
 def print_answer(parts: "Iterable[str | Table]") -> None:

@@ -1,5 +1,7 @@
 """Run the whole pipeline on the shipped sample, for `longmemeval demo`."""
 
+import time
+
 from msgspec import Struct
 
 from longmemeval.benchmarks.registry import load_dataset
@@ -9,12 +11,15 @@ from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.llm.controls import PARROT
 from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.memory.definition import MEMORIES
+from longmemeval.pipeline.compare.compare import compare_runs
+from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.pipeline.evaluate.evaluate import evaluate
 from longmemeval.pipeline.evaluate.options import EvaluateOptions
 from longmemeval.pipeline.judge_check.check import JudgeChecking
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, PrepareReport, prepare
 from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.pipeline.sweep.controls import control_pairs
+from longmemeval.results.graded.controls import controls_last
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.settings import Folders
 
@@ -35,6 +40,14 @@ class DemoOutcome(Struct, frozen=True):
     evaluations: list[Evaluation]
     """One evaluation per preset, in their order, and one per control."""
     newly_answered: int
+    seconds: float
+
+    def comparison(self, where: Folders) -> Comparison:
+        """Compare the runs with the full history: what a memory has to beat, or do as well as with fewer tokens."""
+        first = next(one for one in self.evaluations if one.summary.memory == BASELINE)
+        ordered = [first, *(one for one in self.evaluations if one is not first)]
+        order = controls_last([one.summary.control for one in ordered])
+        return compare_runs([ordered[place] for place in order], where)
 
 
 def run_demo(index: IndexEngine, where: Folders, *, everything: bool = False) -> DemoOutcome:
@@ -46,6 +59,7 @@ def run_demo(index: IndexEngine, where: Folders, *, everything: bool = False) ->
         index: the vector index.
         everything: every preset and control, not only those of `SHOWN` and the parrot.
     """
+    started = time.perf_counter()
     dataset = load_dataset("sample", where.data_dir)
     JudgeChecking(dataset, LEXICAL_JUDGE, where=where).check()
     names = [name for name in MEMORIES.built_in if everything or name in SHOWN]
@@ -66,4 +80,4 @@ def run_demo(index: IndexEngine, where: Folders, *, everything: bool = False) ->
         report = run(dataset, configuration, model, options=RunOptions(run_id=run_id, prepared=name), where=where)
         new += report.newly_answered
         evaluations.append(evaluate(run_id, options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where))
-    return DemoOutcome(preparation, DEFAULT_EMBEDDER, evaluations, new)
+    return DemoOutcome(preparation, DEFAULT_EMBEDDER, evaluations, new, time.perf_counter() - started)

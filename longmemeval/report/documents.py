@@ -1,7 +1,7 @@
-"""The documents that `compare --json` and `evaluate --json` print; fractions between 0 and 1, nothing rounded."""
+"""The documents that verbs with scores print by `--json`; fractions between 0 and 1, nothing rounded."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -10,6 +10,9 @@ from longmemeval.pipeline.compare.baseline import AgainstBaseline
 from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
 from longmemeval.report.tables.footnotes import footnotes
 from longmemeval.results.graded.graded_run import RunSummary
+
+if TYPE_CHECKING:
+    from longmemeval.pipeline.sweep.sweep import SweepReport
 
 
 def comparison_document(
@@ -67,6 +70,25 @@ def _figure(claim: Claim) -> dict[str, Any]:
     kept = {name: getattr(claim, name) for name in ("variant", "system", "value", "metric", "n", "judge", "reader")}
     told = {"source": claim.source.cited, "by_group": claim.by_group, "note": claim.note}
     return {"dataset": claim.benchmark, **kept, **told}
+
+
+def sweep_document(report: "SweepReport") -> dict[str, object]:
+    """Return one document: `runs` as `compare --json` has them, `pareto` the ids on the front by the first judge.
+
+    `holdout` has an entry per judge, where the file asks for it.
+    """
+    return {
+        "sweep": report.name,
+        "runs": [run for one in report.comparisons for run in comparison_document(one.comparison)["runs"]],
+        "pareto": list(report.comparisons[0].front) if report.comparisons else [],
+        "holdout": [
+            {"judge": one.judge, "lost": one.holdout.lost, **msgspec.structs.asdict(one.holdout)}
+            for one in report.comparisons
+            if one.holdout
+        ],
+        "failed": report.failures,
+        "estimate": report.estimate,
+    }
 
 
 def _run(run: RunFigures) -> dict[str, Any]:

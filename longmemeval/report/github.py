@@ -1,7 +1,10 @@
 """A comparison for a workflow on GitHub: a job summary in Markdown, and annotations as lines of the log."""
 
+import os
 from collections.abc import Sequence
+from pathlib import Path
 
+from longmemeval.core.secrets.redaction import hide
 from longmemeval.core.tables.render import escape_markdown
 from longmemeval.core.text.visible import visible
 from longmemeval.pipeline.claims.catalogue import Claim
@@ -17,6 +20,20 @@ def job_summary(
     """Return the summary in Markdown: each run and its baseline in a sentence, then the report's tables and notes."""
     verdicts = [f"**{_heading(result)}.** {escape_markdown(against_line(result))}" for result in against]
     return "\n\n".join([*verdicts, markdown(comparison, published)])
+
+
+def told(comparison: Comparison, against: Sequence[AgainstBaseline] = (), published: Sequence[Claim] = ()) -> str:
+    """Add the job summary to the file that the runner names, and return what is to be printed.
+
+    The annotations; where no runner names a file (`GITHUB_STEP_SUMMARY`), the summary before them.
+    """
+    summary = hide(job_summary(comparison, against, published)) + "\n"
+    lines = "".join(f"{line}\n" for line in annotations(comparison, against))
+    if path := os.environ.get("GITHUB_STEP_SUMMARY"):
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(summary)
+        return lines
+    return summary + lines
 
 
 def annotations(comparison: Comparison, against: Sequence[AgainstBaseline] = ()) -> list[str]:

@@ -18,7 +18,6 @@ from longmemeval.pipeline.objects.run import Run
 from longmemeval.pipeline.status.runs import RunWatch
 from longmemeval.report.documents import comparison_document, evaluation_document
 from longmemeval.report.options import ReportFormat, ReportOptions
-from longmemeval.report.page.templates import page_file
 from longmemeval.report.paper import latex as comparison_latex
 from longmemeval.report.tables.answer import Answer, comparison_answer, evaluation_answer, run_answer
 from longmemeval.report.tables.run_frame import run_columns
@@ -104,7 +103,7 @@ def data_frame(held: Held) -> "DataFrame":
 
 def picture(held: Held, chart: str) -> Picture:
     """Return a chart by its name; without one the first there is."""
-    from longmemeval.report.charts.svg import alone, need_report_libraries
+    from longmemeval.report.charts.svg import need_report_libraries
 
     need_report_libraries("A chart")
 
@@ -114,8 +113,7 @@ def picture(held: Held, chart: str) -> Picture:
     if chart and chart not in charts:
         more = "; a run has more when it is graded" if isinstance(held, Run) else ""
         raise HarnessError(f"plot('{chart}'): there is no such chart of it", fix=nearest(chart, charts) + more)
-    chosen = charts[chart] if chart else next(iter(charts.values()))
-    return Picture(chosen.name, chosen.title, alone(chosen.svg, chosen.title, page_file("palette.css")))
+    return (charts[chart] if chart else next(iter(charts.values()))).alone()
 
 
 def _charts(held: Held) -> "list[Chart]":

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from importlib import metadata
 from itertools import count
@@ -222,6 +223,15 @@ def default_run_id(results_dir: Path, *parts: str) -> str:
 def run_ids(results_dir: Path) -> list[str]:
     """Return the ids of all runs, in alphabetical order."""
     return [folder.name for folder in list_folders(results_dir) if (folder / "run.json").exists()]
+
+
+def runs_by_change(results_dir: Path) -> dict[str, float]:
+    """Return the ids of all runs, the last changed first, with the seconds since the epoch of that change."""
+    changed = {}
+    for run_id in run_ids(results_dir):
+        with suppress(FileNotFoundError):  # It was removed meanwhile.
+            changed[run_id] = (results_dir / run_id / "run.json").stat().st_mtime
+    return dict(sorted(changed.items(), key=lambda pair: pair[1], reverse=True))
 
 
 def run_folder(results_dir: Path, run_id: str) -> Path:

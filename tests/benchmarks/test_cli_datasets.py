@@ -10,7 +10,7 @@ from longmemeval.benchmarks import registry
 from longmemeval.benchmarks.catalogue import CatalogueEntry, Source
 from longmemeval.cli.verbs.begin.datasets import app
 from longmemeval.core.files import sha256_bytes
-from longmemeval.errors import DataError, IntegrityError
+from longmemeval.errors import DataError
 from tests.benchmarks.convomem.files import write_folder
 from tests.benchmarks.longmemeval.test_loader import make_record, write
 from tests.benchmarks.test_download import BODY, FileServer
@@ -46,8 +46,6 @@ def test_list_tells_what_is_here(tiny: CatalogueEntry, tmp_path: Path) -> None:
     assert statuses()["tiny"] == "no"
     write(tmp_path / "tiny.json", make_record())
     assert statuses()["tiny"] == "yes"
-    write(tmp_path / "tiny.json", make_record(), make_record("q2"))
-    assert statuses()["tiny"] == "damaged"
     assert "tiny" in call("list", "--data-dir", tmp_path).stdout
 
 
@@ -106,22 +104,6 @@ def test_verify_of_a_catalogue_file(tiny: CatalogueEntry, tmp_path: Path) -> Non
     assert "hash match the catalogue" in call("verify", "tiny", "--data-dir", tmp_path).stdout
 
 
-@pytest.mark.parametrize(("old", "new", "expected"), [("Oslo", "Rome", "has the sha256"), ("Oslo", "Bergen", "bytes")])
-def test_verify_finds_changed_bytes(tiny: CatalogueEntry, tmp_path: Path, old: str, new: str, expected: str) -> None:
-    path = write(tmp_path / "tiny.json", make_record())
-    path.write_text(path.read_text().replace(old, new))
-    error = call("verify", "tiny", "--data-dir", tmp_path).exception
-    assert isinstance(error, IntegrityError)
-    assert error.exit_code == 3
-    assert expected in str(error)
-
-
-def test_verify_of_an_absent_file(tiny: CatalogueEntry, tmp_path: Path) -> None:
-    error = call("verify", "tiny", "--data-dir", tmp_path).exception
-    assert isinstance(error, DataError)
-    assert "datasets download tiny" in str(error)
-
-
 def test_verify_of_a_path_reads_every_record(tmp_path: Path) -> None:
     path = write(tmp_path / "mine.json", make_record())
     document = json.loads(call("verify", path, "--json").stdout)
@@ -130,10 +112,6 @@ def test_verify_of_a_path_reads_every_record(tmp_path: Path) -> None:
     shown = call("verify", path).stdout
     assert document["content_sha256"] in shown
     assert "all 1 questions" in shown
-    write(path, make_record(), make_record("bad", haystack_sessions=[]))
-    error = call("verify", path).exception
-    assert isinstance(error, DataError)
-    assert "question 'bad'" in str(error)
 
 
 def test_stats(tmp_path: Path) -> None:
@@ -165,21 +143,6 @@ def test_convomem_is_listed_and_says_how_to_get_it(tmp_path: Path) -> None:
     write_folder(tmp_path / "convomem")
     assert entry()["status"] == "yes"
     assert "nothing to do" in call("download", "convomem", "--data-dir", tmp_path).stdout
-
-
-def test_verify_of_a_folder_reads_every_file(tmp_path: Path) -> None:
-    folder = write_folder(tmp_path / "convomem")
-    document = json.loads(call("verify", "convomem", "--data-dir", tmp_path, "--json").stdout)
-    files = [path for path in folder.rglob("*_evidence/**/*.json") if ".cache" not in path.parts]
-    assert document["bytes"] == sum(path.stat().st_size for path in set(files))
-    assert not document["pinned"]
-    shown = call("verify", folder).stdout
-    assert document["sha256"] in shown
-    assert "all 9 questions" in shown
-    (folder / "user_evidence/1_evidence/p1_Nurse.json").write_text('{"evidence_items": [{}]}')
-    error = call("verify", folder).exception
-    assert isinstance(error, DataError)
-    assert "evidence_items[0].question" in str(error)
 
 
 def test_stats_of_convomem(tmp_path: Path) -> None:

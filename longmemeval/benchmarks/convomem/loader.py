@@ -13,8 +13,8 @@ from longmemeval.benchmarks.convomem.evidence import find_evidence
 from longmemeval.benchmarks.convomem.format import Case, read_cases
 from longmemeval.benchmarks.convomem.layout import CATEGORIES, Listing, Origin, list_files, origin_of
 from longmemeval.benchmarks.faults import problem_of_id
-from longmemeval.benchmarks.stand_in import stand_in_date
 from longmemeval.core.files import sha256_file
+from longmemeval.core.text.calendar_names import stand_in_date
 from longmemeval.errors import DataError, nearest
 from longmemeval.records import Gold, Haystack, Question, Session
 

@@ -8,7 +8,7 @@ from longmemeval.benchmarks.factconsolidation.evidence import CONTEXT_SHA256, Ev
 from longmemeval.benchmarks.factconsolidation.format import KINDS, Row, read_rows
 from longmemeval.benchmarks.factconsolidation.units import connected
 from longmemeval.benchmarks.in_memory import InMemoryDataset
-from longmemeval.benchmarks.stand_in import stand_in_date
+from longmemeval.core.text.calendar_names import stand_in_date
 from longmemeval.errors import DataError
 from longmemeval.measures.changes import ChangingGold
 from longmemeval.records import Haystack, Question, Session, Turn

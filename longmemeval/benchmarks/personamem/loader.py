@@ -7,8 +7,8 @@ from pathlib import Path
 
 from longmemeval.benchmarks.in_memory import InMemoryDataset
 from longmemeval.benchmarks.personamem.files import ContextTurn, Row, files_in, read_contexts, read_rows
-from longmemeval.benchmarks.stand_in import stand_in_date
 from longmemeval.core.files import sha256_file
+from longmemeval.core.text.calendar_names import stand_in_date
 from longmemeval.errors import DataError
 from longmemeval.records import Gold, Haystack, Question, Session, Turn
 

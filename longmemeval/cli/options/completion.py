@@ -1,7 +1,6 @@
 """What the shell offers after Tab: data sets, presets, runs, sweeps. Looks nothing up over the network."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 
 def complete_dataset(incomplete: str) -> list[str]:
@@ -35,11 +34,10 @@ def complete_sweep(incomplete: str) -> list[str]:
 
 def complete_run(incomplete: str) -> list[str]:
     """Return the runs in the results folder of the environment, newest first."""
+    from longmemeval.results.manifest import runs_by_change
     from longmemeval.settings import folders
 
-    found = [path.parent for path in Path(folders().results_dir).glob("*/run.json")]
-    names = [path.name for path in sorted(found, key=lambda path: path.stat().st_mtime, reverse=True)]
-    return [name for name in names if name.startswith(incomplete)]
+    return [name for name in runs_by_change(folders().results_dir) if name.startswith(incomplete)]
 
 
 COMPLETIONS: dict[str, Callable[[str], list[str]]] = {

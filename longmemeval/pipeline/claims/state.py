@@ -8,10 +8,11 @@ from typing import Literal
 from msgspec import Struct
 
 from longmemeval.benchmarks.catalogue import catalogue, data_file, folder_state
+from longmemeval.benchmarks.specs import BENCHMARK_SPECS
 from longmemeval.errors import HarnessError
 from longmemeval.judges.definition import JUDGE_DEFINITIONS
 from longmemeval.memory.definition import MEMORIES
-from longmemeval.pipeline.claims.catalogue import Claim
+from longmemeval.pipeline.claims.catalogue import Claim, all_claims
 from longmemeval.pipeline.claims.schema import ClaimSettings
 
 What = Literal["data", "a key", "the product"]
@@ -45,6 +46,26 @@ class State(Struct, frozen=True):
             return "cannot"
         kinds = list(dict.fromkeys(need.what for need in self.needs))
         return f"needs {' and '.join(kinds)}" if kinds else "ready"
+
+
+def claims_on(benchmark: str | None, system: str, data_dir: Path) -> list[tuple[Claim, State]]:
+    """Return claims with whether each can be tried, in the order of their files.
+
+    Args:
+        benchmark: only those on it; None: on all.
+        system: only systems and readers with this in their names, in any case.
+        data_dir: folder of downloaded data.
+
+    Raises:
+        HarnessError: there is no such benchmark; names the nearest.
+    """
+    if benchmark is not None:
+        BENCHMARK_SPECS.get(benchmark)
+    return [
+        (claim, state_of(claim, data_dir))
+        for claim in all_claims()
+        if benchmark in (None, claim.benchmark) and system.lower() in f"{claim.system} {claim.reader}".lower()
+    ]
 
 
 def state_of(

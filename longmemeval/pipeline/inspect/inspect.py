@@ -8,6 +8,7 @@ from msgspec import Struct
 
 from longmemeval.core.files import safe_name
 from longmemeval.dataset import Dataset
+from longmemeval.errors import HarnessError, nearest
 from longmemeval.memory.configuration import MemoryConfiguration, parts_of
 from longmemeval.memory.definition import known_parts
 from longmemeval.memory.gold import gold_for
@@ -50,6 +51,18 @@ class Inspection(Struct, frozen=True, omit_defaults=True):
     """The recalls for the first of `questions`."""
     answers: tuple[GoldAnswer, ...] = ()
     """The gold answers; only on request."""
+
+    def sessions_of(self, session_id: str) -> list[Session]:
+        """Return the sessions of that id: one, where the data names none twice.
+
+        Raises:
+            HarnessError: the haystack has none; names the nearest.
+        """
+        found = [one for one in self.sessions if one.session_id == session_id]
+        if not found:
+            fix = nearest(session_id, [one.session_id for one in self.sessions])
+            raise HarnessError(f"The haystack has no session '{session_id}'", fix=fix)
+        return found
 
 
 def inspect(

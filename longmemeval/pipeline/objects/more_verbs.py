@@ -1,7 +1,6 @@
 """The verbs that look at runs, defend them and hand them on, by the same arguments as on the command line."""
 
 from pathlib import Path
-from typing import Literal
 
 from longmemeval.benchmarks.catalogue import catalogue_entry
 from longmemeval.benchmarks.conversations.importing import ImportedChats
@@ -22,12 +21,10 @@ from longmemeval.pipeline.verify import sign as signing
 from longmemeval.pipeline.verify import verify as verifying
 from longmemeval.pipeline.verify.signature import Signature
 from longmemeval.pipeline.verify.verify import Verification
-from longmemeval.results.formats.export_inspect import export_inspect
-from longmemeval.results.formats.export_questions import export_questions
-from longmemeval.results.formats.export_trec import export_trec
+from longmemeval.results.formats.export import ExportFormat, export_runs
 from longmemeval.results.formats.harness_files import ImportFormat
 from longmemeval.results.formats.import_harness import import_harness
-from longmemeval.results.formats.official_logs import export_official, import_official
+from longmemeval.results.formats.official_logs import import_official
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.settings import Folders, folders
 
@@ -128,7 +125,7 @@ def merge(*runs: Run | str, name: str | None = None, where: Folders | None = Non
 @checked()
 def export(
     run: Run | Evaluation | str,
-    format: Literal["csv", "jsonl", "parquet", "trec", "official", "inspect", "inspect-json"] = "csv",
+    format: ExportFormat = "csv",
     *,
     output: Path | None = None,
     where: Folders | None = None,
@@ -146,14 +143,7 @@ def export(
         HarnessError: there is no such run, or it does not hold what the format takes.
     """
     place = _where(run, where) or folders()
-    if format == "trec":
-        export_trec(_id(run), output, where=place)
-    elif format == "official":
-        export_official(_id(run), output, where=place)
-    elif format == "inspect" or format == "inspect-json":
-        export_inspect([_id(run)], output, format=format, where=place)
-    else:
-        export_questions(_id(run), output, format=format, where=place)
+    list(export_runs([_id(run)], format, output, where=place))
     return output or place.results_dir / _id(run)
 
 

@@ -6,11 +6,13 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from longmemeval.core.tables.picture import Picture
 from longmemeval.core.tables.table import Column, Table, tabulate
 from longmemeval.core.text.figures import bounds, percent
 from longmemeval.pipeline.compare.pareto import ParetoPoint, pareto_front
 from longmemeval.report.charts.palette import Shown
-from longmemeval.report.charts.svg import GRID, MUTED, SURFACE, drawn, run_colour, run_face
+from longmemeval.report.charts.svg import GRID, MUTED, SURFACE, alone, drawn, run_colour, run_face
+from longmemeval.report.page.templates import page_file
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -30,6 +32,10 @@ class Chart(Struct, frozen=True):
     """For those who do not see the drawing, and for everybody how it is read."""
     svg: str
     figures: Table
+
+    def alone(self) -> Picture:
+        """Return the drawing as one of its own, in the colours of the page."""
+        return Picture(self.name, self.title, alone(self.svg, self.title, page_file("palette.css")))
 
 
 class Value(Struct, frozen=True):

@@ -1,12 +1,14 @@
 """The picture of `probe`: a row for each memory, a bar for each probe."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from longmemeval.errors import HarnessError
 from longmemeval.measures.aggregate import Mean
 from longmemeval.pipeline.probe.probe import Probed, ProbeReport
 from longmemeval.report.charts.charts import Chart
 from longmemeval.report.charts.palette import look_of
-from longmemeval.report.charts.svg import GRID, INK, drawn, run_colour
+from longmemeval.report.charts.svg import GRID, INK, drawn, need_report_libraries, run_colour
 from longmemeval.report.tables.probe import passed, probe_table, row_name
 
 if TYPE_CHECKING:
@@ -14,6 +16,17 @@ if TYPE_CHECKING:
 
 _BAR, _ROW_INCHES = 0.84, 0.34
 """Width of a full bar where the next begins at 1; height of a row."""
+
+
+def check_drawable(output: Path) -> None:
+    """Refuse, before anything is paid for, what could not be drawn.
+
+    Raises:
+        HarnessError: the file is no SVG, or the extra `report` is not installed.
+    """
+    if output.suffix != ".svg":
+        raise HarnessError("The picture is an SVG", where=str(output), fix="Name a file that ends in .svg")
+    need_report_libraries("A picture")
 
 
 def probe_chart(report: ProbeReport) -> Chart:

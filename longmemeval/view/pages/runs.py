@@ -9,10 +9,10 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from longmemeval.core.text.figures import UNKNOWN, bounds, count, in_dollars, in_percent
-from longmemeval.pipeline.status.runs import RunWatch, is_unfinished
+from longmemeval.pipeline.status.under_way import state_of_unfinished
 from longmemeval.report.tables.status import progress
-from longmemeval.results.listing import DAMAGED, ListedRun, RunFilter, list_runs
-from longmemeval.results.planned import PLANNED, planned_runs
+from longmemeval.results.listing import ListedRun, RunFilter, list_runs
+from longmemeval.results.planned import planned_runs
 from longmemeval.view.answers import page
 from longmemeval.view.choice import Choice, choice_of
 from longmemeval.view.site import Site, site_of
@@ -71,8 +71,7 @@ def _offered(listed: list[ListedRun]) -> dict[str, list[str]]:
 
 
 def _line(one: ListedRun, site: Site) -> RunLine:
-    folder = site.where.results_dir / one.run
-    state = RunWatch(folder).look() if one.status not in (DAMAGED, PLANNED) and is_unfinished(folder) else None
+    state = state_of_unfinished(one, site.where)
     score = one.scores[0] if one.scores else None
     return RunLine(
         run=one.run,

@@ -3,10 +3,16 @@
 import json
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
 
+from longmemeval.errors import HarnessError
+from longmemeval.memory.configuration import resolve_configuration
+from longmemeval.memory.external.contract_check.findings import Finding
+from longmemeval.memory.external.contract_check.named import MemoryCheck
+from longmemeval.memory.external.example import write_example
 from tests.memory.external.transported import NODE, SERVE, http_served
 from tests.support import COMMAND, ROOT, clean_environment, longmemeval
 
@@ -161,11 +167,33 @@ def test_the_example_works_over_every_carrier(tmp_path: Path) -> None:
             assert done.stdout.count("  yes  ") == 14
 
 
+def test_the_example_takes_no_other_place(tmp_path: Path) -> None:
+    write_example(tmp_path / "mymem.py")
+    before = (tmp_path / "mymem.py").read_bytes()
+    with pytest.raises(HarnessError, match="The file already exists"):
+        write_example(tmp_path / "mymem.py")
+    with pytest.raises(HarnessError, match="This is not the name of a Python module"):
+        write_example(tmp_path / "my-mem.py")
+    assert (tmp_path / "mymem.py").read_bytes() == before
+    assert [path.name for path in tmp_path.iterdir()] == ["mymem.py"]
+
+
+def test_a_memory_is_tried_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    spec = f"process:node {NODE}"
+    told = list[Finding]()
+    found = MemoryCheck(resolve_configuration(spec), spec).check(told.append)
+    assert (tuple(told), found.failed, found.failed_calls) == (found.findings, False, ())
+    assert (found.findings[0].what, found.findings[-1].what, len(found.findings)) == ("begin", "reset", 14)
+    assert list(tmp_path.glob("longmemeval-check-*")) == []
+    with pytest.raises(HarnessError, match="This memory cannot be checked"):
+        MemoryCheck(resolve_configuration("bm25"), "bm25")
+
+
 @pytest.mark.parametrize(
     ("arguments", "told"),
     [
-        (("init", "there.py"), "The file already exists (there.py)"),
-        (("init", "my-mem.py"), "This is not the name of a Python module (my-mem.py)"),
         (("check", "there:nothing"), "there has no 'nothing'"),
         (
             ("check", "there:Only"),

@@ -16,7 +16,7 @@ from longmemeval.core.tables.table import Column, Table, tabulate
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from longmemeval.benchmarks.catalogue import CatalogueEntry, Source
+    from longmemeval.benchmarks.catalogue import CatalogueEntry
     from longmemeval.benchmarks.stats import DatasetStats, GroupCount
 
 app = typer.Typer(cls=Verbs, help="List, download, verify and describe data sets, or make one.")
@@ -29,18 +29,18 @@ Json = shared.Json
 
 def list_datasets(data_dir: DataDir = None, json: Json = False) -> None:
     """List the data sets of the catalogue, and which of them are here."""
-    import msgspec
+    from msgspec.structs import asdict
 
     from longmemeval.benchmarks.catalogue import catalogue, data_file
+    from longmemeval.benchmarks.verification import presence
     from longmemeval.settings import folders
 
     folder = folders(data_dir).data_dir
     entries = list(catalogue().values())
-    files = {entry.name: data_file(entry, folder) for entry in entries}
     if json:
         print_json(
             [
-                msgspec.structs.asdict(entry) | {"path": str(files[entry.name]), "status": _status(entry, folder)}
+                asdict(entry) | {"path": str(data_file(entry, folder)), "status": presence(entry, folder)}
                 for entry in entries
             ]
         )
@@ -48,7 +48,7 @@ def list_datasets(data_dir: DataDir = None, json: Json = False) -> None:
     columns: list[Column[CatalogueEntry]] = [
         Column("name", lambda entry: entry.name, "text"),
         Column("MB", _megabytes),
-        Column("here", lambda entry: _status(entry, folder), "text"),
+        Column("here", lambda entry: presence(entry, folder), "text"),
         Column("description", _described, "prose"),
     ]
     print_table(tabulate("", columns, entries))
@@ -87,37 +87,26 @@ def verify_dataset(name: NameOrPath, data_dir: DataDir = None, json: Json = Fals
 
     Its hash against the catalogue or, where none is pinned, every record against the format.
     """
-    from longmemeval.benchmarks.catalogue import catalogue_entry, data_file
-    from longmemeval.benchmarks.registry import is_path, load_dataset
+    from msgspec.structs import asdict
+
+    from longmemeval.benchmarks.verification import verify_data
     from longmemeval.settings import folders
 
-    folder = folders(data_dir).data_dir
-    entry = None if is_path(name) else catalogue_entry(name)
-    if entry and entry.source:
-        path = data_file(entry, folder)
-        pinned = entry.sources(path)
-        for place, source in pinned:
-            _check_pinned(entry.name, source, place)
-        files = tuple(place for place, _ in pinned)
-        document: dict[str, object] = {"sha256": entry.source.sha256, "content_sha256": None, "pinned": True}
-        verdict = "size and hash match the catalogue"
-    else:
-        if entry and entry.repository:
-            _check_repository(entry, folder)
-        dataset = load_dataset(name, folder)
-        path = dataset.path
-        files = tuple(dataset.files)
-        document = {"sha256": dataset.sha256, "content_sha256": dataset.content_sha256, "pinned": False}
-        verdict = f"all {len(dataset):,} questions and their haystacks are valid"
-    size = sum(file.stat().st_size for file in files)
+    found = verify_data(name, folders(data_dir).data_dir)
     if json:
-        print_json({"name": name, "path": str(path), "bytes": size, **document})
+        document = {"name": name} | asdict(found)
+        del document["questions"]
+        print_json(document)
         return
-    out.print(f"{printable(str(path))}: {verdict}")
-    out.print(f"bytes           {size:,}")
-    out.print(f"sha256          {document['sha256']}")
-    if document["content_sha256"]:
-        out.print(f"content sha256  {document['content_sha256']}")
+    read = found.questions
+    verdict = (
+        "size and hash match the catalogue" if read is None else f"all {read:,} questions and their haystacks are valid"
+    )
+    out.print(f"{printable(found.path)}: {verdict}")
+    out.print(f"bytes           {found.bytes:,}")
+    out.print(f"sha256          {found.sha256}")
+    if found.content_sha256:
+        out.print(f"content sha256  {found.content_sha256}")
 
 
 def show_stats(name: NameOrPath, data_dir: DataDir = None, json: Json = False) -> None:
@@ -136,21 +125,6 @@ def _megabytes(entry: "CatalogueEntry") -> str:
     """Return the size of all files that are downloaded."""
     sizes = [source.bytes for _, source in entry.sources(Path(entry.file))]
     return f"{sum(sizes) / 1e6:,.0f}" if sizes else ""
-
-
-def _status(entry: "CatalogueEntry", data_dir: Path) -> str:
-    """Return whether an entry's file is here; by its size alone, hashing is left to `verify`."""
-    from longmemeval.benchmarks.catalogue import data_file, folder_state
-
-    path = data_file(entry, data_dir)
-    if entry.is_folder:
-        return folder_state(path)
-    if entry.source is None:
-        return "shipped" if path.is_file() else "missing"
-    sources = entry.sources(path)
-    if not all(place.is_file() for place, _ in sources):
-        return "in part" if path.is_file() else "no"
-    return "yes" if all(place.stat().st_size == source.bytes for place, source in sources) else "damaged"
 
 
 def _download_with_progress(entry: "CatalogueEntry", data_dir: Path) -> list[str]:
@@ -183,35 +157,6 @@ def _download_with_progress(entry: "CatalogueEntry", data_dir: Path) -> list[str
             on_cached=lambda path: cached.append(str(path)),
         )
     return cached
-
-
-def _check_repository(entry: "CatalogueEntry", data_dir: Path) -> None:
-    """Compare every file with the commit of the catalogue, where it was fetched from there."""
-    from longmemeval.benchmarks.repository import changed_files
-    from longmemeval.errors import IntegrityError
-
-    changed = changed_files(entry.repository, data_dir / entry.repository.folder) if entry.repository else None
-    if changed:
-        what = f"{len(changed)} files of {entry.name!r} are missing or not those of the pinned commit"
-        fix = f"Run `longmemeval datasets download {entry.name}` to get them"
-        raise IntegrityError(what, where=str(changed[0]), fix=fix)
-
-
-def _check_pinned(name: str, source: "Source", path: Path) -> None:
-    """Compare size and hash of a file with the catalogue."""
-    from longmemeval.core.files import sha256_file
-    from longmemeval.errors import DataError, IntegrityError
-
-    fix = f"Run `longmemeval datasets download {name}` to get it"
-    if not path.is_file():
-        raise DataError(f"The data set {name!r} is not downloaded", where=str(path), fix=fix)
-    size = path.stat().st_size
-    if size != source.bytes:
-        what = f"The file of {name!r} has {size:,} bytes, the catalogue says {source.bytes:,}"
-        raise IntegrityError(what, where=str(path), fix=fix)
-    if (found := sha256_file(path)) != source.sha256:
-        what = f"The file of {name!r} has the sha256 {found}, the catalogue says {source.sha256}"
-        raise IntegrityError(what, where=str(path), fix=fix)
 
 
 def _print_stats(stats: "DatasetStats") -> None:

@@ -1,6 +1,5 @@
 """`longmemeval demo`."""
 
-import time
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -37,35 +36,24 @@ def demo(
     """
     from longmemeval.cli.verbs.begin.prepare import show as show_preparation
     from longmemeval.cli.verbs.compare.compare import show as show_comparison
-    from longmemeval.pipeline.compare.compare import compare_runs
-    from longmemeval.pipeline.demo import BASELINE, run_demo
+    from longmemeval.pipeline.demo import run_demo
     from longmemeval.report.documents import run_document
-    from longmemeval.results.graded.controls import controls_last
 
-    started = time.perf_counter()
     where = places.folders()
     if not as_json:
         err.print("Preparing, answering and grading the shipped sample, offline ...")
     outcome = run_demo(index, where, everything=everything)
-    graded = outcome.evaluations
-    summaries = [one.summary for one in graded]
+    summaries = [one.summary for one in outcome.evaluations]
     if as_json:
         print_json({"prepare": outcome.preparation, "runs": [run_document(summary) for summary in summaries]})
         return
     show_preparation(outcome.preparation)
-    # The full history first: what a memory has to beat, or to do as well as with fewer tokens.
-    first = next(run for run in graded if run.summary.memory == BASELINE)
-    ordered = [first, *(run for run in graded if run is not first)]
-    comparison = compare_runs(
-        [ordered[place] for place in controls_last([run.summary.control for run in ordered])], where
-    )
-    again = command_line("compare", "demo-*", "--baseline", first.summary.run_id, places=places)
+    comparison = outcome.comparison(where)
+    again = command_line("compare", "demo-*", "--baseline", comparison.runs[0].summary.run_id, places=places)
     show_comparison(comparison, command=again)
     new = outcome.newly_answered
     done = f"{new} questions answered" if new else "every question was already answered"
-    err.print(
-        f"{time.perf_counter() - started:.1f} s, {done}. Runs: {where.results_dir}/, fixtures: {where.prepared_dir}/."
-    )
+    err.print(f"{outcome.seconds:.1f} s, {done}. Runs: {where.results_dir}/, fixtures: {where.prepared_dir}/.")
     question = outcome.evaluations[0].manifest.question_ids[0]
     read = command_line("inspect", question, places=shared.PreparedPlaces(prepared_dir=places.prepared_dir))
     compare = command_line("compare", "demo-hybrid", "demo-last-k", "demo-full-history", places=places)

@@ -12,7 +12,7 @@ from longmemeval.cli.options import shared
 from longmemeval.cli.options.batch import Batch
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.progress import Shown
-from longmemeval.cli.output import err, out, print_answer, print_json, print_table, printable
+from longmemeval.cli.output import err, out, print_answer, print_documents, print_table, printable
 from longmemeval.cli.verbs.exchange.import_run import tell
 from longmemeval.core.options import MODEL, OUTPUT, WHAT, Flag
 from longmemeval.core.tables.table import Column, tabulate
@@ -83,8 +83,7 @@ def evaluate(
     run_ids = _tell_of(runs_to_grade(named, hypotheses, options.dataset, selection, where))
     done = [_grade(run_id, judge or [None], options, audit, where, show_it=not as_json) for run_id in run_ids]
     if as_json:
-        documents = [document for document, _ in done]
-        print_json(documents[0] if len(documents) == 1 else {"runs": documents})
+        print_documents([document for document, _ in done])
     if any(failed for _, failed in done):
         raise typer.Exit(1)
 
@@ -108,7 +107,7 @@ def _foresee(
 
     found = [estimate_grading(judges, run_id, options=options, where=where) for run_id in run_ids]
     if as_json:
-        print_json(found[0] if len(found) == 1 else {"runs": found})
+        print_documents(found)
         return
     for one in found:
         show_grading(one)

@@ -1,6 +1,5 @@
 """`longmemeval prepare`."""
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -14,11 +13,11 @@ from longmemeval.cli.options.progress import Shown
 from longmemeval.cli.output import err, out, print_json, printable
 from longmemeval.core.options import WHAT, Flag, words_of
 from longmemeval.core.text.figures import count_of
-from longmemeval.errors import HarnessError
 from longmemeval.pipeline.prepare.options import PrepareOptions
 from longmemeval.results.selection import Selection
 
 if TYPE_CHECKING:
+    from longmemeval.memory.configuration import MemoryConfiguration
     from longmemeval.pipeline.prepare.prepare import PrepareReport
 
 
@@ -53,7 +52,7 @@ def prepare(
     if options.measure and not options.dry_run:
         raise typer.BadParameter("--measure goes with --dry-run")
     where = places.folders()
-    fresh = not where.cache_dir.exists()
+    fresh = not where.has_cache
     configurations = [resolve_configuration(one, settings or []) for one in memory]
     report = pipeline.prepare(
         load_dataset(dataset, where.data_dir),
@@ -69,7 +68,7 @@ def prepare(
         given = [word for setting in settings or () for word in ("--set", setting)]
         if report.failed and report.failed_haystacks == report.prepared + report.already:
             given += words_of(options, ("memory_model", "embedder", "api_base"))
-            out.next(*_checks(memory, settings or [], given))
+            out.next(*_checks(memory, configurations, given))
         elif not options.dry_run:
             words = ["--dataset", dataset, "--memory", memory[0], "--model", "offline/extractive", *given]
             words += ["--prepared", options.name] if options.name != "default" else []
@@ -78,17 +77,12 @@ def prepare(
         raise typer.Exit(1)
 
 
-def _checks(memory: list[str], settings: list[str], given: list[str]) -> list[str]:
+def _checks(specs: list[str], configurations: "list[MemoryConfiguration]", given: list[str]) -> list[str]:
     """Return the command lines that try those memories that are services or classes: they say why nothing works."""
-    from longmemeval.memory.configuration import resolve_configuration
-    from longmemeval.memory.external.contract_check.named import service_part
+    from longmemeval.memory.external.contract_check.named import part_behind_a_door
 
-    lines = []
-    for spec in memory:
-        with suppress(HarnessError):  # It makes parts of its own.
-            service_part(resolve_configuration(spec, settings), spec)
-            lines.append(command_line("memory", "check", spec, *given))
-    return lines
+    pairs = zip(specs, configurations, strict=True)
+    return [command_line("memory", "check", spec, *given) for spec, one in pairs if part_behind_a_door(one)]
 
 
 def _show_estimate(report: "PrepareReport") -> None:

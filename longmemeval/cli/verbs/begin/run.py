@@ -13,7 +13,7 @@ from longmemeval.cli.options.batch import Batch
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.like import LikeAnother
 from longmemeval.cli.options.progress import Shown
-from longmemeval.cli.output import err, out, print_json, printable
+from longmemeval.cli.output import err, out, print_documents, print_json, printable
 from longmemeval.core.options import MODEL, OUTPUT, Flag
 from longmemeval.core.text.figures import count_of, listed
 from longmemeval.pipeline.run.options import AnsweringOptions
@@ -185,7 +185,7 @@ def _answer_and_show(
             pipeline.run(data, configuration, model, selection=asked.selection, options=asked.options, where=where)
         ]
     if as_json:
-        print_json(reports[0] if repeat == 1 else {"runs": reports})
+        print_documents(reports)
     else:
         for report in reports:
             show(report)

@@ -16,8 +16,6 @@ from longmemeval.core.text.figures import count_of
 from longmemeval.llm.options import Concurrency, MaxCost, ModelOptions
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from longmemeval.pipeline.claims.catalogue import Claim
     from longmemeval.pipeline.claims.state import State
 
@@ -43,27 +41,17 @@ def list_claims(
 
     Each with what is missing for it here: data, a key, the product.
     """
-    from longmemeval.benchmarks.specs import BENCHMARK_SPECS
-    from longmemeval.pipeline.claims.catalogue import all_claims
-    from longmemeval.pipeline.claims.state import state_of
+    from longmemeval.pipeline.claims.state import claims_on
     from longmemeval.report.tables.claims import claims_document, claims_table
     from longmemeval.settings import folders
 
-    if benchmark is not None:
-        BENCHMARK_SPECS.get(benchmark)
-    folder = folders(data_dir).data_dir
-    wanted = (system or "").lower()
-    found = [
-        (claim, state_of(claim, folder))
-        for claim in all_claims()
-        if benchmark in (None, claim.benchmark) and wanted in f"{claim.system} {claim.reader}".lower()
-    ]
+    found = claims_on(benchmark, system or "", folders(data_dir).data_dir)
     if as_json:
         print_json([claims_document(claim, state) for claim, state in found])
         return
     shown = [row for row in found if every or not row[1].cannot]
     shown.sort(key=lambda row: (bool(row[1].cannot), len(row[1].needs)))
-    out.print(_counts(found, folder))
+    out.print(_counts(found))
     if shown:
         print_table(claims_table(shown))
     if len(shown) < len(found):
@@ -142,7 +130,7 @@ def try_claim(
         out.next(command_line("verify", done.run, places=places))
 
 
-def _counts(found: "list[tuple[Claim, State]]", folder: "Path") -> str:
+def _counts(found: "list[tuple[Claim, State]]") -> str:
     """Return how many claims there are, from how many sources, and how many can be tried, in a sentence."""
     sources = {(claim.source.title, claim.source.table) for claim, _ in found}
     able = sum(not state.cannot for _, state in found)

@@ -1,6 +1,5 @@
 """`longmemeval compare`."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
@@ -14,7 +13,6 @@ from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.output import err, out, print_answer, print_json, print_lines, print_table, printable
 from longmemeval.cli.published import Published
 from longmemeval.core.options import LIMITS, OUTPUT, WHAT, Flag
-from longmemeval.core.secrets.redaction import hide
 from longmemeval.results.options import JudgeId, MovedDataset
 
 if TYPE_CHECKING:
@@ -89,6 +87,7 @@ def compare(
     from longmemeval.pipeline.compare.compare import compare_runs
     from longmemeval.pipeline.compare.verdict import MARGIN
     from longmemeval.report.documents import comparison_document
+    from longmemeval.report.github import told
     from longmemeval.report.published import published_for
     from longmemeval.report.tables.comparison import against_line
     from longmemeval.results.graded.graded_run import load_graded
@@ -118,7 +117,7 @@ def compare(
     if as_json:
         print_json(comparison_document(comparison, against=held, published=figures, questions=details.questions))
     elif format:
-        _write_github(comparison, held, figures)
+        out.file.write(told(comparison, held, figures))
     else:
         show(comparison, details)
         print_lines(map(against_line, held))
@@ -129,19 +128,6 @@ def compare(
     if save_baseline is not None:
         save(graded[0], save_baseline)
         err.print(f"Baseline of {printable(run_ids[0])}: {printable(str(save_baseline))}")
-
-
-def _write_github(comparison: "Comparison", held: "Sequence[AgainstBaseline]", figures: "Sequence[Claim]") -> None:
-    """Add the job summary to the file that the runner names (elsewhere print it), and print the annotations."""
-    from longmemeval.report.github import annotations, job_summary
-
-    summary = hide(job_summary(comparison, held, figures)) + "\n"
-    if path := os.environ.get("GITHUB_STEP_SUMMARY"):
-        with Path(path).open("a", encoding="utf-8") as file:
-            file.write(summary)
-    else:
-        out.file.write(summary)
-    out.file.write("".join(f"{line}\n" for line in annotations(comparison, held)))
 
 
 def _show_published(figures: "Sequence[Claim]", judge: "JudgeIdentity") -> None:

@@ -3,7 +3,6 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import msgspec
 import typer
 
 from longmemeval.cli.estimates import show_sweep
@@ -47,6 +46,7 @@ def sweep(
     Finished work is not repeated.
     """
     from longmemeval.pipeline.sweep.sweep import sweep as do_sweep
+    from longmemeval.report.documents import sweep_document
 
     shown.apply()
     where = places.folders()
@@ -59,7 +59,7 @@ def sweep(
         tell=lambda line: err.print(printable(line)),
     )
     if as_json:
-        print_json(_document(report))
+        print_json(sweep_document(report))
     elif dry_run:
         show_sweep(report.estimate, len(report.runs))
     else:
@@ -110,24 +110,3 @@ def _show_front(compared: "SweepComparison") -> None:
         if not run_letters(compared.comparison, out.width):
             print_lines(legend(called))
     print_table(table)
-
-
-def _document(report: "SweepReport") -> dict[str, object]:
-    """Return one document: `runs` as `compare --json` has them, `pareto` the ids on the front by the first judge.
-
-    `holdout` has an entry per judge, where the file asks for it.
-    """
-    from longmemeval.report.documents import comparison_document
-
-    return {
-        "sweep": report.name,
-        "runs": [run for one in report.comparisons for run in comparison_document(one.comparison)["runs"]],
-        "pareto": list(report.comparisons[0].front) if report.comparisons else [],
-        "holdout": [
-            {"judge": one.judge, "lost": one.holdout.lost, **msgspec.structs.asdict(one.holdout)}
-            for one in report.comparisons
-            if one.holdout
-        ],
-        "failed": report.failures,
-        "estimate": report.estimate,
-    }

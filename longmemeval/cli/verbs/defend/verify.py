@@ -7,7 +7,7 @@ import typer
 
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
-from longmemeval.cli.output import err, out, print_json, printable, tell_omitted
+from longmemeval.cli.output import err, out, print_documents, printable, tell_omitted
 from longmemeval.core.options import WHAT, Flag
 from longmemeval.results.options import MovedDataset
 
@@ -36,23 +36,21 @@ def verify(
 
     The exit code is 3 if a check fails.
     """
-    from longmemeval.pipeline.verify.verify import place_of
-    from longmemeval.pipeline.verify.verify import verify as check
-    from longmemeval.results.listing import named_runs
+    from longmemeval.pipeline.verify.subjects import verify_all
 
     if not subjects and sweep is None:
         raise typer.BadParameter("name a RUN, a pattern such as 'demo-*', a preparation, or --sweep NAME")
-    where = places.folders()
-    folders = {name: place for name in subjects or () if (place := place_of(Path(name), where))}
-    names = [name for name in subjects or () if name not in folders]
-    if names or sweep is not None:
-        names = named_runs(names, where.results_dir, sweep=sweep, tell=tell_omitted)
-    found = [
-        check(name, dataset=dataset, memories=memories or (), public_key=public_key, where=place)
-        for name, place in [*((name, where) for name in names), *folders.values()]
-    ]
+    found = verify_all(
+        subjects or (),
+        sweep=sweep,
+        dataset=dataset,
+        memories=memories or (),
+        public_key=public_key,
+        where=places.folders(),
+        tell=tell_omitted,
+    )
     if as_json:
-        print_json(found[0] if len(found) == 1 else {"subjects": found})
+        print_documents(found, "subjects")
     shown = set[str]()
     for one in found:
         if not one.problems and not as_json:

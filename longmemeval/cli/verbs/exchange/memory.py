@@ -1,7 +1,7 @@
 """`longmemeval memory`: writing a memory system of one's own, installing others, and trying one."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,7 +12,6 @@ from longmemeval.cli.options.panels import Verbs
 from longmemeval.cli.output import err, out, print_json, print_row, print_table, printable
 from longmemeval.core.options import WHAT, Flag, Group, words_of
 from longmemeval.core.part_options import PartOptions
-from longmemeval.errors import HarnessError
 from longmemeval.llm.options import ModelOptions
 
 if TYPE_CHECKING:
@@ -36,15 +35,9 @@ def init(
 
     It is a class with two methods, add and search.
     """
-    from importlib import resources
+    from longmemeval.memory.external.example import write_example
 
-    if file.suffix != ".py" or not file.stem.isidentifier():
-        raise HarnessError(
-            "This is not the name of a Python module", where=str(file), fix="Name a file such as mymem.py"
-        )
-    if file.exists():
-        raise HarnessError("The file already exists", where=str(file), fix="Name another one")
-    file.write_text(resources.files("longmemeval.memory.external").joinpath("example.py.txt").read_text())
+    write_example(file)
     out.print(f"{printable(str(file))} is written.")
     out.next(command_line("memory", "check", f"{file.stem}:MyMemory"))
 
@@ -139,51 +132,23 @@ def check(
 
     Says what works and what tables will not show; exit code 3 if something is wrong.
     """
-    from tempfile import TemporaryDirectory
-
-    from msgspec.structs import replace
-
-    from longmemeval.core.event_loop import complete
-    from longmemeval.llm.access import ModelAccess
     from longmemeval.memory.configuration import given_parameters, resolve_configuration
-    from longmemeval.memory.external.connect import connect
-    from longmemeval.memory.external.contract_check.check import check as findings
-    from longmemeval.memory.external.contract_check.named import service_part
+    from longmemeval.memory.external.contract_check.named import MemoryCheck
     from longmemeval.memory.products.known import product_deviations
 
     given = [*(settings or ()), *given_parameters(profile=profile)]
     configuration = resolve_configuration(spec, given)
-    part = service_part(configuration, spec)
-    service = connect(part.spec, keys=parts.memory_model is None)
-    access = ModelAccess(parts.memory_model, parts.embedder, replace(reached, max_attempts=2))
-
-    async def work(folder: Path, fields: dict[str, Any]) -> "list[Finding]":
-        found = []
-        try:
-            async for finding in findings(service, part.searched, folder, fields):
-                found.append(finding)
-                if not as_json:
-                    _show(finding)
-        finally:
-            await service.close()
-        return found
-
-    with (
-        TemporaryDirectory(prefix="longmemeval-check-") as folder,
-        part.offered("check", "prepare", access, None) as models,
-    ):
-        if not as_json:
-            err.print(f"Trying {printable(spec)} on two made-up histories.")
-            if deviations := product_deviations(configuration.preset, configuration.parameters):
-                err.print(printable(f"{', '.join(deviations)}."))
-        found = complete(work(Path(folder), models.fields if models else {}))
-        if models:
-            for why in dict.fromkeys(models.failures):
-                err.print(f"A model call of the memory failed: {printable(why)}")
-    failed = any(one.state == "failed" for one in found)
+    trial = MemoryCheck(configuration, spec, parts, reached)
+    if not as_json:
+        err.print(f"Trying {printable(spec)} on two made-up histories.")
+        if deviations := product_deviations(configuration.preset, configuration.parameters):
+            err.print(printable(f"{', '.join(deviations)}."))
+    found = trial.check(_show if not as_json else lambda finding: None)
+    for why in found.failed_calls:
+        err.print(f"A model call of the memory failed: {printable(why)}")
     if as_json:
-        print_json(found)
-    elif failed:
+        print_json(found.findings)
+    elif found.failed:
         err.print("NO: results would be wrong. Fix these first.")
     else:
         words = [word for setting in given for word in ("--set", setting)]
@@ -192,7 +157,7 @@ def check(
             command_line("probe", "--memory", spec, *words),
             command_line("prepare", "--dataset", "sample", "--memory", spec, *words),
         )
-    if failed:
+    if found.failed:
         raise typer.Exit(_FAILED)
 
 

@@ -1,6 +1,6 @@
 """`longmemeval plugins`."""
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -10,7 +10,7 @@ from longmemeval.cli.output import err, out, print_json, print_table, printable
 from longmemeval.core.options import WHAT, Flag
 
 if TYPE_CHECKING:
-    from longmemeval.plugins import Plugin, Registry
+    from longmemeval.plugins import Plugin
 
 _NOT_ALL_USABLE = 3
 
@@ -28,9 +28,9 @@ def plugins(
 
     Plug-ins are memory systems, benchmarks, judges, executors, embedders, stores of the engine and folders of claims.
     """
-    from longmemeval.plugins import unreadable_packages
+    from longmemeval.pipeline.extensions import all_plugins
 
-    found = [plugin for door in doors() for plugin in door.plugins(check_built_in=check)] + unreadable_packages()
+    found = all_plugins(check_built_in=check)
     problems = [plugin for plugin in found if plugin.problem]
     if as_json:
         print_json(found)
@@ -40,28 +40,11 @@ def plugins(
         raise typer.Exit(_NOT_ALL_USABLE)
 
 
-def doors() -> "list[Registry[Any]]":
-    """Return the registries of all extension points."""
-    from longmemeval.benchmarks.specs import BENCHMARK_SPECS
-    from longmemeval.core.executors.registry import EXECUTORS
-    from longmemeval.embedding.registry import EMBEDDERS
-    from longmemeval.judges.definition import JUDGE_DEFINITIONS
-    from longmemeval.memory.definition import MEMORIES
-    from longmemeval.memory.engram.stores.kinds import STORES
-    from longmemeval.pipeline.claims.catalogue import CLAIM_FOLDERS
-
-    return [MEMORIES, BENCHMARK_SPECS, JUDGE_DEFINITIONS, EXECUTORS, EMBEDDERS, STORES, CLAIM_FOLDERS]
-
-
 def _show(found: "list[Plugin]", problems: "list[Plugin]") -> None:
     from longmemeval.core.tables.table import Column, tabulate
-    from longmemeval.memory.engram.stores.kinds import STORES
-    from longmemeval.memory.products.known import all_adapters
-    from longmemeval.plugins import MEMORY
+    from longmemeval.pipeline.extensions import remarks_on
 
-    remarks = {(MEMORY, one.name): one.description.remark for one in all_adapters()}
-    usable = [one.name for one in found if one.group == STORES.group and not one.problem]
-    remarks |= {(STORES.group, name): STORES.get(name).remark for name in usable}
+    remarks = remarks_on(found)
     columns: list[Column[Plugin]] = [
         Column("group", lambda one: one.group, "text"),
         Column("name", lambda one: one.name, "text"),

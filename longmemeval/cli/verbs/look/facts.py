@@ -9,14 +9,13 @@ import typer
 from longmemeval.cli.next_step import command_line
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
-from longmemeval.cli.output import out, print_json, print_lines, print_table, printable
+from longmemeval.cli.output import out, print_json, print_lines, print_table, printable, write_asked
 from longmemeval.core.options import OUTPUT, WHAT, Flag
 from longmemeval.core.tables.table import Column, tabulate
 from longmemeval.core.text.figures import count_of
-from longmemeval.errors import HarnessError, nearest
+from longmemeval.errors import HarnessError
 
 if TYPE_CHECKING:
-    from longmemeval.memory.engram.engine import Engine
     from longmemeval.memory.engram.recall.profiles import Profile, Trait
     from longmemeval.memory.engram.records import Fact
 
@@ -59,57 +58,33 @@ def facts(
     believed (--believed-at). A profile is what holds of one person, grouped by kind.
     """
     from longmemeval.benchmarks.registry import load_dataset
-    from longmemeval.memory.engram.drawing import mermaid, svg
-    from longmemeval.memory.engram.engine import replayed
-    from longmemeval.memory.engram.prepared import prepared_engine
-    from longmemeval.pipeline.inspect.history import haystack_named
-    from longmemeval.storage.fixture import Fixture, fixture_folder
-    from longmemeval.storage.messages import haystack_messages
+    from longmemeval.pipeline.inspect.facts import HistoryFacts
 
     where = places.folders()
-    data = load_dataset(dataset, where.data_dir)
-    haystack = haystack_named(data, identifier)
-    if prepared is None:
-        engine = replayed(haystack_messages(haystack))
-    else:
-        folder = fixture_folder(where.prepared_dir, data.name, prepared, haystack.haystack_id)
-        engine = prepared_engine(Fixture.open(folder))
-    _check(engine, subject, predicate)
+    history = HistoryFacts(load_dataset(dataset, where.data_dir), identifier, prepared=prepared, where=where)
     if profile:
+        profiles = history.profiles(subject, predicate, as_of=as_of, believed_at=believed_at)
         if draw:
             raise HarnessError("A profile cannot be drawn", fix="Leave out --draw or --profile")
-        profiles = engine.profiles(subject, predicate, as_of=as_of, believed_at=believed_at)
-        _show_profiles(profiles, haystack.haystack_id, as_of, as_json)
+        _show_profiles(profiles, history.haystack_id, as_of, as_json)
         return
-    if as_of is None:
-        found = engine.timeline(subject, predicate, believed_at=believed_at)
-    else:
-        found = engine.facts(subject, predicate, as_of=as_of, believed_at=believed_at)
+    found = history.facts(subject, predicate, as_of=as_of, believed_at=believed_at)
     if as_json:
         print_json(found)
         return
     if draw:
-        end = max(episode.event_at for episode in engine.episodes) if engine.episodes else datetime(1970, 1, 1)
-        drawn = (svg if draw == "svg" else mermaid)(found, as_of or end)
-        _put(drawn, output)
+        drawn = history.drawn(found, draw, as_of)
+        if output is None:
+            print_lines(drawn.splitlines())
+        else:
+            write_asked(output, drawn)
+            out.print(f"{printable(str(output))} is written.")
         return
-    _show(found, haystack.haystack_id, as_of)
+    _show(found, history.haystack_id, as_of)
     if found and as_of is None:
         words = ["facts", identifier, *([] if dataset == "sample" else ["--dataset", dataset])]
         words += [] if prepared is None else ["--prepared", prepared]
         out.next(command_line(*words, "--draw", "svg", "--output", "facts.svg", places=places))
-
-
-def _check(engine: "Engine", subject: str | None, predicate: str | None) -> None:
-    """Refuse a name that no fact has."""
-    everything = engine.timeline()
-    if subject and everything and not engine.timeline(subject):
-        raise HarnessError(
-            f"No fact of this history is on '{subject}'", fix=nearest(subject, {one.subject for one in everything})
-        )
-    if predicate and everything and not engine.timeline(None, predicate):
-        kinds = {one.predicate.partition(":")[0] for one in everything}
-        raise HarnessError(f"No fact of this history is of kind '{predicate}'", fix=nearest(predicate, kinds))
 
 
 def _show_profiles(profiles: "list[Profile]", haystack_id: str, as_of: datetime | None, as_json: bool) -> None:
@@ -140,13 +115,3 @@ def _show(found: "list[Fact]", haystack_id: str, as_of: datetime | None) -> None
     when = f" on {as_of:%Y-%m-%d}" if as_of else ""
     title = f"Haystack {haystack_id}{when}: {count_of(len(found), 'fact')}"
     print_table(tabulate(title, columns, found))
-
-
-def _put(drawn: str, output: Path | None) -> None:
-    if output is None:
-        print_lines(drawn.splitlines())
-        return
-    from longmemeval.core.files import write_atomic
-
-    write_atomic(output, drawn.encode())
-    out.print(f"{printable(str(output))} is written.")

@@ -111,13 +111,7 @@ def _opening(session: "Session") -> str:
 
 
 def _show_session(inspection: "Inspection", session_id: str) -> None:
-    from longmemeval.errors import HarnessError, nearest
-
-    found = [one for one in inspection.sessions if one.session_id == session_id]
-    if not found:
-        names = [one.session_id for one in inspection.sessions]
-        raise HarnessError(f"The haystack has no session '{session_id}'", fix=nearest(session_id, names))
-    for one in found:
+    for one in inspection.sessions_of(session_id):
         out.print(f"[bold]{printable(one.session_id)}[/]  {printable(one.date_text)}")
         for turn in one.turns:
             out.print(f"[bold]{printable(turn.speaker or turn.role)}:[/] {printable(turn.content)}\n")

@@ -13,7 +13,6 @@ from longmemeval.cli.options.progress import Shown
 from longmemeval.cli.output import err, out, print_json, print_table, printable
 from longmemeval.core.options import OUTPUT, WHAT, Flag
 from longmemeval.core.part_options import PartOptions
-from longmemeval.errors import HarnessError
 from longmemeval.llm.options import ApiBase, MaxCost
 
 if TYPE_CHECKING:
@@ -57,10 +56,11 @@ def probe(
     from longmemeval.memory.configuration import resolve_configuration
     from longmemeval.pipeline.prepare.options import PrepareOptions
     from longmemeval.pipeline.probe import probe as pipeline
+    from longmemeval.report.charts.probes import check_drawable, probe_chart
 
     shown.apply()
     if output:
-        _check(output)
+        check_drawable(output)
     where = places.folders()
     report = pipeline.probe(
         [resolve_configuration(one, settings or []) for one in memory],
@@ -72,32 +72,12 @@ def probe(
         where=where,
     )
     if output:
-        draw(report, output)
+        probe_chart(report).alone().save(output)
+        err.print(f"{printable(str(output))} is written.")
     if as_json:
         print_json(report)
     else:
         show(report, memory, places)
-
-
-def _check(output: Path) -> None:
-    """Refuse, before anything is paid for, what could not be drawn."""
-    from longmemeval.report.charts.svg import need_report_libraries
-
-    if output.suffix != ".svg":
-        raise HarnessError("The picture is an SVG", where=str(output), fix="Name a file that ends in .svg")
-    need_report_libraries("A picture")
-
-
-def draw(report: "ProbeReport", output: Path) -> None:
-    """Write the picture of the table."""
-    from longmemeval.core.files import write_atomic
-    from longmemeval.report.charts.probes import probe_chart
-    from longmemeval.report.charts.svg import alone
-    from longmemeval.report.page.templates import page_file
-
-    chart = probe_chart(report)
-    write_atomic(output, alone(chart.svg, chart.title, page_file("palette.css")).encode())
-    err.print(f"{printable(str(output))} is written.")
 
 
 def show(report: "ProbeReport", memories: list[str], places: shared.Places) -> None:

@@ -1,6 +1,5 @@
 """`longmemeval runs`."""
 
-from contextlib import suppress
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
@@ -12,10 +11,8 @@ from longmemeval.cli.verbs.look.status import show as show_progress
 from longmemeval.core.options import OUTPUT, WHAT, Flag
 from longmemeval.core.tables.table import Column, tabulate
 from longmemeval.core.text.figures import count, count_of, percent
-from longmemeval.errors import HarnessError
 from longmemeval.report.tables.cells import WARNED
 from longmemeval.report.tables.footnotes import warning_codes
-from longmemeval.results.listing import DAMAGED
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -23,10 +20,6 @@ if TYPE_CHECKING:
     from longmemeval.pipeline.status.runs import RunState
     from longmemeval.results.listing import ListedRun
     from longmemeval.results.scores.warnings import ScoreWarning
-    from longmemeval.settings import Folders
-
-_LOOKED_AT = 30
-"""The longest list whose scores are searched for warnings."""
 
 
 def register(app: typer.Typer) -> None:
@@ -56,7 +49,9 @@ def runs(
     Newest first; the score is that of the official judge, else of the newest. With RUN: how far these are.
     """
     from longmemeval.pipeline.status.preparations import unfinished_preparations
+    from longmemeval.pipeline.status.under_way import state_of_unfinished
     from longmemeval.report.tables.status import sentences
+    from longmemeval.results.graded.listed import warnings_of
     from longmemeval.results.listing import RunFilter, list_runs, unrecorded_note
 
     where, sweep = places.folders(), runs.sweep
@@ -76,39 +71,14 @@ def runs(
         every = wanted == RunFilter()
         out.print("There are no runs yet." if every else "No run matches. Without filters, all runs are listed.")
         return
-    warnings, unknown = _warnings(found, where)
-    print_table(tabulate("", _columns(warnings), [(one, _state(one, where)) for one in found]))
-    if codes := warning_codes([(one.run, warnings[one.run]) for one in found if one.run in warnings]):
+    warnings = warnings_of(found, where)
+    print_table(tabulate("", _columns(warnings.by_run), [(one, state_of_unfinished(one, where)) for one in found]))
+    if codes := warning_codes(list(warnings.by_run.items())):
         out.print(printable(codes))
-    if unknown:
+    if unknown := warnings.unknown:
         out.print(f"{count_of(unknown, 'score')} not looked at for warnings; `longmemeval compare RUN` does that.")
     print_lines(line for one in unfinished_preparations(where.prepared_dir) for line in sentences(one.look()))
     out.print(count_of(len(found), "run"))
-
-
-def _warnings(found: "Sequence[ListedRun]", where: "Folders") -> "tuple[dict[str, Sequence[ScoreWarning]], int]":
-    """Return the warnings of graded runs by run id, and how many graded runs were not looked at.
-
-    They follow from answers, questions and checks of judges as they are now, so the runs are read: those of long lists
-    are not.
-    """
-    from longmemeval.results.graded.graded_run import load_graded
-
-    graded = [one for one in found if one.scores and one.kind != "retrieval"]
-    warnings: dict[str, Sequence[ScoreWarning]] = {}
-    for one in graded if len(graded) <= _LOOKED_AT else ():
-        with suppress(HarnessError, OSError):  # Its data has moved, say: the list is of what is there.
-            (run,) = load_graded([one.run], where, judge=one.scores[0].judge)
-            warnings[one.run] = run.summary.warnings
-    return warnings, len(graded) - len(warnings)
-
-
-def _state(one: "ListedRun", where: "Folders") -> "RunState | None":
-    """Return how far a run is that has not ended."""
-    from longmemeval.pipeline.status.runs import RunWatch, is_unfinished
-
-    folder = where.results_dir / one.run
-    return RunWatch(folder).look() if one.status != DAMAGED and is_unfinished(folder) else None
 
 
 def _columns(warnings: "Mapping[str, Sequence[ScoreWarning]]") -> "list[Column[tuple[ListedRun, RunState | None]]]":

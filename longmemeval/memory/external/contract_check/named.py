@@ -1,8 +1,86 @@
-"""Find the service of a memory to check, which must be one that is added to and searched."""
+"""Try a memory that is named as on the command line, which must be one that is added to and searched."""
 
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+from msgspec import Struct
+from msgspec.structs import replace
+
+from longmemeval.core.event_loop import complete
+from longmemeval.core.part_options import PartOptions
 from longmemeval.errors import HarnessError
+from longmemeval.llm.access import ModelAccess
+from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import MemoryConfiguration, parts_of
+from longmemeval.memory.external.connect import connect
+from longmemeval.memory.external.contract_check.check import check
+from longmemeval.memory.external.contract_check.findings import Finding
 from longmemeval.memory.external.part import ServicePart
+
+
+class CheckedMemory(Struct, frozen=True):
+    """What came of trying a memory."""
+
+    findings: tuple[Finding, ...]
+    failed_calls: tuple[str, ...]
+    """Why calls of models that it was lent failed, each reason once."""
+
+    @property
+    def failed(self) -> bool:
+        """True if its results would be wrong."""
+        return any(one.state == "failed" for one in self.findings)
+
+
+class MemoryCheck:
+    """A memory that can be tried, with the models it may call.
+
+    Args:
+        configuration: of the memory.
+        name: what the user called it, for errors.
+        models: chat model and embedder that are lent to it.
+        reached: how these are reached; a call is tried twice.
+
+    Raises:
+        HarnessError: it makes its own parts in `prepare`, or cannot be reached.
+    """
+
+    def __init__(
+        self,
+        configuration: MemoryConfiguration,
+        name: str,
+        models: PartOptions = PartOptions(),
+        reached: ModelOptions = ModelOptions(),
+    ) -> None:
+        self._part = service_part(configuration, name)
+        self._service = connect(self._part.spec, keys=models.memory_model is None)
+        self._access = ModelAccess(models.memory_model, models.embedder, replace(reached, max_attempts=2))
+
+    def check(self, tell: Callable[[Finding], None] = lambda finding: None) -> CheckedMemory:
+        """Add two made-up histories to the memory, search them, and leave it empty and closed.
+
+        Args:
+            tell: called with each finding as it is known.
+        """
+        with (
+            TemporaryDirectory(prefix="longmemeval-check-") as folder,
+            self._part.offered("check", "prepare", self._access, None) as models,
+        ):
+            findings = complete(self._findings(Path(folder), models.fields if models else {}, tell))
+            return CheckedMemory(findings, tuple(dict.fromkeys(models.failures)) if models else ())
+
+    async def _findings(
+        self, folder: Path, models: Mapping[str, Any], tell: Callable[[Finding], None]
+    ) -> tuple[Finding, ...]:
+        found = []
+        try:
+            async for finding in check(self._service, self._part.searched, folder, models):
+                found.append(finding)
+                tell(finding)
+        finally:
+            await self._service.close()
+        return tuple(found)
 
 
 def part_behind_a_door(configuration: MemoryConfiguration) -> ServicePart | None:

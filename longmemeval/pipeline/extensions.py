@@ -1,0 +1,42 @@
+"""All extension points together, for `plugins`."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from longmemeval.benchmarks.specs import BENCHMARK_SPECS
+from longmemeval.core.executors.registry import EXECUTORS
+from longmemeval.embedding.registry import EMBEDDERS
+from longmemeval.judges.definition import JUDGE_DEFINITIONS
+from longmemeval.memory.definition import MEMORIES
+from longmemeval.memory.engram.stores.kinds import STORES
+from longmemeval.memory.products.known import all_adapters
+from longmemeval.pipeline.claims.catalogue import CLAIM_FOLDERS
+from longmemeval.plugins import MEMORY, Plugin, Registry, unreadable_packages
+
+REGISTRIES: tuple[Registry[Any], ...] = (
+    MEMORIES,
+    BENCHMARK_SPECS,
+    JUDGE_DEFINITIONS,
+    EXECUTORS,
+    EMBEDDERS,
+    STORES,
+    CLAIM_FOLDERS,
+)
+"""One for each extension point."""
+
+
+def all_plugins(*, check_built_in: bool = False) -> list[Plugin]:
+    """Return everything that is registered, and the packages whose entry points cannot be read.
+
+    Args:
+        check_built_in: whether what this package registers is loaded too.
+    """
+    found = [plugin for registry in REGISTRIES for plugin in registry.plugins(check_built_in=check_built_in)]
+    return found + unreadable_packages()
+
+
+def remarks_on(plugins: Sequence[Plugin]) -> dict[tuple[str, str], str]:
+    """Return what has to be known of memory products and of the stores among `plugins`, by group and name."""
+    remarks = {(MEMORY, one.name): one.description.remark for one in all_adapters()}
+    usable = [one.name for one in plugins if one.group == STORES.group and not one.problem]
+    return remarks | {(STORES.group, name): STORES.get(name).remark for name in usable}

@@ -1,0 +1,86 @@
+"""What a history says, for `facts`: read by rules, or as it was read at `prepare`."""
+
+from datetime import datetime
+from typing import Literal
+
+from longmemeval.dataset import Dataset
+from longmemeval.errors import HarnessError, nearest
+from longmemeval.memory.engram.drawing import mermaid, svg
+from longmemeval.memory.engram.engine import replayed
+from longmemeval.memory.engram.prepared import prepared_engine
+from longmemeval.memory.engram.recall.profiles import Profile
+from longmemeval.memory.engram.records import Fact
+from longmemeval.pipeline.inspect.history import haystack_named
+from longmemeval.settings import Folders
+from longmemeval.storage.fixture import Fixture, fixture_folder
+from longmemeval.storage.messages import haystack_messages
+
+
+class HistoryFacts:
+    """The facts of one history.
+
+    Args:
+        dataset: the data set.
+        identifier: the id of a haystack, or of a question on it.
+        prepared: the preparation that has the facts; None: they are read now, by rules.
+        where: the folders.
+
+    Raises:
+        HarnessError: the data set has no such haystack.
+        FixtureError: it is not prepared, or without facts.
+    """
+
+    def __init__(self, dataset: Dataset, identifier: str, *, prepared: str | None, where: Folders) -> None:
+        haystack = haystack_named(dataset, identifier)
+        self.haystack_id = haystack.haystack_id
+        if prepared is None:
+            self.engine = replayed(haystack_messages(haystack))
+        else:
+            folder = fixture_folder(where.prepared_dir, dataset.name, prepared, haystack.haystack_id)
+            self.engine = prepared_engine(Fixture.open(folder))
+
+    def facts(
+        self,
+        subject: str | None = None,
+        predicate: str | None = None,
+        *,
+        as_of: datetime | None = None,
+        believed_at: datetime | None = None,
+    ) -> list[Fact]:
+        """Return what held at a moment, or without one the timeline; see `Engine.facts` and `Engine.timeline`.
+
+        Raises:
+            HarnessError: no fact has that subject or predicate; names the nearest.
+        """
+        self._check(subject, predicate)
+        if as_of is None:
+            return self.engine.timeline(subject, predicate, believed_at=believed_at)
+        return self.engine.facts(subject, predicate, as_of=as_of, believed_at=believed_at)
+
+    def profiles(
+        self,
+        subject: str | None = None,
+        predicate: str | None = None,
+        *,
+        as_of: datetime | None = None,
+        believed_at: datetime | None = None,
+    ) -> list[Profile]:
+        """Return what holds of each person, grouped by kind; arguments and errors as of `facts`."""
+        self._check(subject, predicate)
+        return self.engine.profiles(subject, predicate, as_of=as_of, believed_at=believed_at)
+
+    def drawn(self, facts: list[Fact], form: Literal["svg", "mermaid"], end: datetime | None = None) -> str:
+        """Return a drawing of the facts that ends at `end`; None: at the last message."""
+        last = max((episode.event_at for episode in self.engine.episodes), default=datetime(1970, 1, 1))
+        return (svg if form == "svg" else mermaid)(facts, end or last)
+
+    def _check(self, subject: str | None, predicate: str | None) -> None:
+        """Refuse a name that no fact has."""
+        everything = self.engine.timeline()
+        if subject and everything and not self.engine.timeline(subject):
+            raise HarnessError(
+                f"No fact of this history is on '{subject}'", fix=nearest(subject, {one.subject for one in everything})
+            )
+        if predicate and everything and not self.engine.timeline(None, predicate):
+            kinds = {one.predicate.partition(":")[0] for one in everything}
+            raise HarnessError(f"No fact of this history is of kind '{predicate}'", fix=nearest(predicate, kinds))

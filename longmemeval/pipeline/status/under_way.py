@@ -1,0 +1,82 @@
+"""Runs and preparations looked at together: those that are named, or what is unfinished and what ended lately."""
+
+import time
+from collections.abc import Sequence
+
+from msgspec import Struct
+
+from longmemeval.pipeline.status.preparations import PreparationState, PreparationWatch, unfinished_preparations
+from longmemeval.pipeline.status.runs import RunState, RunWatch, is_unfinished
+from longmemeval.results.listing import DAMAGED, ListedRun
+from longmemeval.results.manifest import run_folder, runs_by_change
+from longmemeval.results.planned import PLANNED
+from longmemeval.settings import Folders
+
+_RECENT_S = 86_400.0
+_MOST_RECENT = 10
+
+
+class UnderWay(Struct, frozen=True):
+    """The states of runs and preparations at one moment."""
+
+    runs: tuple[RunState, ...]
+    preparations: tuple[PreparationState, ...]
+
+    @property
+    def every(self) -> tuple[RunState | PreparationState, ...]:
+        """All of them, runs first."""
+        return (*self.runs, *self.preparations)
+
+    @property
+    def is_over(self) -> bool:
+        """True if no process is working on any of them."""
+        return all(one.is_over for one in self.every)
+
+
+class Watching:
+    """Runs and preparations observed repeatedly.
+
+    Args:
+        runs: each keeps its place in the lists of states.
+        preparations: likewise.
+    """
+
+    def __init__(self, runs: Sequence[RunWatch], preparations: Sequence[PreparationWatch] = ()) -> None:
+        self._runs, self._preparations = runs, preparations
+
+    def look(self) -> UnderWay:
+        """Return the state of all of them at this moment."""
+        return UnderWay(tuple(one.look() for one in self._runs), tuple(one.look() for one in self._preparations))
+
+
+def watch_named(run_ids: Sequence[str], where: Folders) -> Watching:
+    """Return a watch of these runs.
+
+    Raises:
+        HarnessError: there is no such run; names the nearest id.
+    """
+    return Watching([RunWatch(run_folder(where.results_dir, run_id)) for run_id in run_ids])
+
+
+def watch_recent(where: Folders, now: float | None = None) -> Watching:
+    """Return a watch of what is unfinished, and of the ten runs at most that ended last, within a day.
+
+    What goes on comes first, then what ended last.
+
+    Args:
+        where: the folders.
+        now: seconds since the epoch; None: this moment.
+    """
+    since = (time.time() if now is None else now) - _RECENT_S
+    changed = runs_by_change(where.results_dir)
+    folders = {run: where.results_dir / run for run in changed}
+    unfinished = [run for run in changed if is_unfinished(folders[run])]
+    ended = [run for run in changed if run not in unfinished and changed[run] >= since]
+    watched = [RunWatch(folders[run]) for run in (*unfinished, *ended[:_MOST_RECENT])]
+    return Watching(watched, unfinished_preparations(where.prepared_dir))
+
+
+def state_of_unfinished(one: ListedRun, where: Folders) -> RunState | None:
+    """Return how far a listed run is that has not ended; None of every other."""
+    folder = where.results_dir / one.run
+    return RunWatch(folder).look() if one.status not in (DAMAGED, PLANNED) and is_unfinished(folder) else None

@@ -1,0 +1,49 @@
+"""`export`: runs in a format that other tools read."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Literal
+
+from longmemeval.results.formats.export_inspect import InspectExport, export_inspect
+from longmemeval.results.formats.export_questions import TableExport, export_questions
+from longmemeval.results.formats.export_trec import TrecExport, export_trec
+from longmemeval.results.formats.official_logs import OfficialExport, export_official
+from longmemeval.settings import Folders
+
+ExportFormat = Literal["official", "trec", "csv", "jsonl", "parquet", "inspect", "inspect-json"]
+Exported = OfficialExport | TrecExport | TableExport | InspectExport
+
+
+def export_runs(
+    run_ids: Sequence[str],
+    format: ExportFormat,
+    output: Path | None = None,
+    *,
+    dataset: str | None = None,
+    where: Folders,
+) -> Iterator[Exported]:
+    """Write runs one after the other, and yield what was written of each; of `inspect`, each log.
+
+    Args:
+        run_ids: ids of graded runs; for `trec` of rankings.
+        format: the format.
+        output: a folder, with one in it for each of several runs, so that their files do not take each other's place;
+            None: the run's own.
+        dataset: path or name of the data set with the gold, if it has moved.
+        where: the folders.
+
+    Raises:
+        HarnessError: there is no such run, or it does not hold what the format takes.
+        IntegrityError: its files have been changed since the run.
+    """
+    if format == "inspect" or format == "inspect-json":
+        yield from export_inspect(run_ids, output, format=format, dataset=dataset, where=where)
+        return
+    for run_id in run_ids:
+        folder = output / run_id if output and len(run_ids) > 1 else output
+        if format == "trec":
+            yield export_trec(run_id, folder, dataset=dataset, where=where)
+        elif format == "official":
+            yield export_official(run_id, folder, dataset=dataset, where=where)
+        else:
+            yield export_questions(run_id, folder, format=format, dataset=dataset, where=where)

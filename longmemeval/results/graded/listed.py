@@ -1,0 +1,39 @@
+"""Warnings of the scores in a list of runs."""
+
+from collections.abc import Sequence
+from contextlib import suppress
+
+from msgspec import Struct
+
+from longmemeval.errors import HarnessError
+from longmemeval.results.graded.graded_run import load_graded
+from longmemeval.results.listing import ListedRun
+from longmemeval.results.scores.warnings import ScoreWarning
+from longmemeval.settings import Folders
+
+_LOOKED_AT = 30
+"""The longest list whose scores are searched for warnings."""
+
+
+class ListWarnings(Struct, frozen=True):
+    """The warnings of listed scores."""
+
+    by_run: dict[str, tuple[ScoreWarning, ...]]
+    """Warnings of each graded run that was looked at, by its id."""
+    unknown: int
+    """Number of graded runs that were not looked at, or cannot be."""
+
+
+def warnings_of(listed: Sequence[ListedRun], where: Folders) -> ListWarnings:
+    """Return the warnings of the first score of each graded run.
+
+    They follow from answers, questions and checks of judges as they are now, so the runs are read: those of long lists
+    are not.
+    """
+    graded = [one for one in listed if one.scores and one.kind != "retrieval"]
+    found = {}
+    for one in graded if len(graded) <= _LOOKED_AT else ():
+        with suppress(HarnessError, OSError):  # Its data has moved, say: the list is of what is there.
+            (run,) = load_graded([one.run], where, judge=one.scores[0].judge)
+            found[one.run] = tuple(run.summary.warnings)
+    return ListWarnings(found, len(graded) - len(found))

@@ -1,0 +1,31 @@
+"""Warnings of the scores in a list of runs."""
+
+from pathlib import Path
+
+import pytest
+
+from longmemeval.results.graded import listed
+from longmemeval.results.graded.listed import warnings_of
+from longmemeval.results.listing import list_runs
+from tests.pipeline.graded_runs import graded_run, labels
+from tests.pipeline.helpers import colours, folders_in
+
+
+def test_graded_runs_are_looked_at_unless_there_are_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    dataset, where = colours(tmp_path / "d.json", 3), folders_in(tmp_path)
+    graded_run(dataset, where, "whole", labels(1, 2))
+    graded_run(dataset, where, "part", labels(1, 2), status="interrupted")
+    found = warnings_of(list_runs(where.results_dir), where)
+    assert (set(found.by_run) <= {"whole", "part"}, found.unknown) == (True, 2 - len(found.by_run))
+    assert "whole" in found.by_run
+    monkeypatch.setattr(listed, "_LOOKED_AT", len(found.by_run) - 1)
+    many = warnings_of([one for one in list_runs(where.results_dir) if one.run in found.by_run], where)
+    assert (many.by_run, many.unknown) == ({}, len(found.by_run))
+
+
+def test_a_run_whose_data_is_gone_is_counted_as_not_looked_at(tmp_path: Path) -> None:
+    dataset, where = colours(tmp_path / "d.json", 3), folders_in(tmp_path)
+    graded_run(dataset, where, "whole", labels(1, 2))
+    (tmp_path / "d.json").unlink()
+    found = warnings_of(list_runs(where.results_dir), where)
+    assert (found.by_run, found.unknown) == ({}, 1)
