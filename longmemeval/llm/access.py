@@ -23,8 +23,7 @@ class ModelAccess(Struct, frozen=True):
     account: Account | None = None
     """Records calls and limits their cost."""
     receipts: Receipts | None = None
-    """Receipts of paid calls of the chat model; kept in the cache until a journal has them."""
-    embedding_receipts: Receipts | None = None
+    """Receipts of paid calls; kept in the caches until a journal has them."""
     concurrency: int = CONCURRENCY
     """Maximum number of concurrent calls."""
     calls_file: Path | None = None

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from msgspec import structs
 
 from longmemeval.core.files import sha256_file
 from longmemeval.dataset import Dataset
@@ -22,6 +23,7 @@ from longmemeval.results.manifest import read_manifest
 from longmemeval.results.preparation.costs import prepare_usage
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture, fixture_folder
+from longmemeval.storage.parts import PartInput, PartOutput, PartTools
 from tests.memory.own_memory import Facts, Shelf
 from tests.pipeline.helpers import answer_all, answers, colours, folders_in, litter, timeless
 from tests.server import ModelServer
@@ -106,6 +108,23 @@ def test_its_chat_model_is_cached_counted_and_paid_for_by_who_reads(
     assert paid is not None
     assert paid.cost_usd == pytest.approx(report.usage.cost_usd)
     assert free == Usage()
+
+
+def test_calls_that_nobody_counted_are_of_unknown_cost(
+    dataset: Dataset, where: Folders, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = Shelf.make
+
+    def uncounted(self: Shelf, source: PartInput, tools: PartTools) -> PartOutput:
+        return structs.replace(made(self, source, tools), usage=Usage(unpriced_calls=1))
+
+    monkeypatch.setattr(Shelf, "make", uncounted)
+    monkeypatch.setattr(Shelf, "calls_models", True)
+    prepare(dataset, [own("shelf=true")], options=PrepareOptions(jobs=1), where=where)
+    answer_all(dataset, where, memory=own("shelf=true"))
+    paid = prepare_usage(read_manifest(where.results_dir / "r"), where.prepared_dir)
+    assert paid == Usage(unpriced_calls=4)
+    assert paid.dollars is None
 
 
 def test_verify_checks_the_content_of_its_parts_when_the_memory_is_named(dataset: Dataset, where: Folders) -> None:

@@ -14,14 +14,15 @@ class Receipts:
 
     Args:
         session: the command that makes the calls; receipts are found again by it.
-
-    Attributes:
-        numbers: numbers of the receipts written so far, for the journal.
     """
 
     def __init__(self, session: str) -> None:
         self.session = session
-        self.numbers: list[int] = []
+        self._numbers: dict[str, list[int]] = {}
+
+    def of(self, cache: str) -> tuple[int, ...]:
+        """Return the numbers of the receipts written so far to the cache of that file name, for the journal."""
+        return tuple(self._numbers.get(cache, ()))
 
     def store(self, cache: SqliteCache, values: dict[bytes, bytes], usage: Usage) -> None:
         """Store `values` in `cache` together with their cost.
@@ -30,7 +31,7 @@ class Receipts:
             HarnessError: the cache cannot be written.
         """
         number = cache.put_many(values, receipt=(self.session, msgspec.json.encode(usage)))
-        self.numbers.append(number)
+        self._numbers.setdefault(cache.path.name, []).append(number)
 
 
 def stored_receipts(cache: SqliteCache, sessions: set[str]) -> dict[int, Usage]:

@@ -242,19 +242,22 @@ class Account:
             self._catch_up(file)
 
 
-def spent_in(path: Path) -> float:
-    """Return the US dollars spent by the account in a file, attempts in progress in full; 0 if there is no file."""
-    spent = spending_in(path)
-    return spent.dollars if spent else 0.0
+def spent_and_limit(*files: Path) -> tuple[float | None, float | None]:
+    """Return the US dollars spent by the accounts in files, attempts in progress in full, and the limits on them.
+
+    None for dollars if there is no file, and for the limit if no newest session has one.
+    """
+    found = list[Spent]()
+    for path in filter(Path.exists, files):
+        found.append(Spent())
+        found[-1].read(path.read_bytes())
+    limits = [spent.limit for spent in found if spent.limit is not None]
+    return sum(spent.dollars for spent in found) if found else None, sum(limits) if limits else None
 
 
-def spending_in(path: Path) -> Spent | None:
-    """Return the state of the account in a file; None if there is none."""
-    if not path.exists():
-        return None
-    spent = Spent()
-    spent.read(path.read_bytes())
-    return spent
+def spent_in(*files: Path) -> float:
+    """Return the US dollars spent by the accounts in files, attempts in progress in full."""
+    return spent_and_limit(*files)[0] or 0.0
 
 
 def limit_beside(limit: SpendingLimit | None, others: Iterable[Path]) -> SpendingLimit | None:
@@ -264,7 +267,7 @@ def limit_beside(limit: SpendingLimit | None, others: Iterable[Path]) -> Spendin
         limit: of all of them together; None: there is none.
         others: the files of the other accounts.
     """
-    return limit and structs.replace(limit, elsewhere=limit.elsewhere + sum(map(spent_in, others)))
+    return limit and structs.replace(limit, elsewhere=limit.elsewhere + spent_in(*others))
 
 
 _copies: dict[tuple[Path | None, SpendingLimit | None], Account] = {}

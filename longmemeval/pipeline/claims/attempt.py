@@ -16,7 +16,7 @@ from longmemeval.core.files import safe_name, sha256_bytes
 from longmemeval.core.secrets.redaction import public_url
 from longmemeval.errors import DataError, HarnessError
 from longmemeval.judges.question_types import ABSTENTION
-from longmemeval.llm.costs.spending import SPENDING, spent_in
+from longmemeval.llm.costs.spending import SPENDING, limit_beside
 from longmemeval.llm.options import ModelOptions, SpendingLimit
 from longmemeval.measures.aggregate import Mean
 from longmemeval.pipeline.claims.catalogue import Claim, claim_named
@@ -180,14 +180,14 @@ class ClaimTrial:
             prepare_options=self._prepare_options(),
             where=self.where,
         )
-        paid = sum(spent_in(done.files.folder / name) for name in (SPENDING, PREPARED_FOR))
+        accounts = (done.files.folder / name for name in (SPENDING, PREPARED_FOR))
         graded = evaluate(
             done.id,
             options=EvaluateOptions(
                 judge=self.settings.judge or None,
                 model_options=self._reached,
                 concurrency=concurrency,
-                spending=None if max_cost is None else SpendingLimit(max_cost, paid),
+                spending=limit_beside(None if max_cost is None else SpendingLimit(max_cost), accounts),
                 tell=tell,
             ),
             where=self.where,

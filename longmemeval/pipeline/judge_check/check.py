@@ -19,7 +19,7 @@ from longmemeval.judges.definition import rules_of
 from longmemeval.judges.plants.plant import Plant
 from longmemeval.judges.protocol import Judge
 from longmemeval.llm.call_counter import CallCounter
-from longmemeval.llm.costs.spending import Account
+from longmemeval.llm.costs.spending import SPENDING, Account
 from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import load_chat_model
@@ -46,8 +46,6 @@ from longmemeval.results.lines import latest_judgements
 from longmemeval.results.selection import Selection, select
 from longmemeval.settings import Folders, folders
 from longmemeval.statistics.misclassification import MeasuredRates
-
-SPENDING = "spending.jsonl"
 
 
 class CheckOutcome(Struct, frozen=True):

@@ -15,7 +15,7 @@ from longmemeval.core.event_loop import from_loop
 from longmemeval.core.files import safe_name, sha256_bytes
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
-from longmemeval.llm.costs.spending import SPENDING, spent_in
+from longmemeval.llm.costs.spending import SPENDING, limit_beside
 from longmemeval.llm.options import SpendingLimit
 from longmemeval.pipeline.objects.data import Data, as_data
 from longmemeval.pipeline.objects.memory import Memory, as_memory
@@ -87,7 +87,7 @@ def run(
     folder = place.results_dir / run_id
     paid_for = (folder / PREPARED_FOR).absolute()
     if max_cost is not None:
-        left = SpendingLimit(max_cost, spent_in(folder / SPENDING))
+        left = limit_beside(SpendingLimit(max_cost), [folder / SPENDING])
         making = making.replaced(spending=left, account_file=paid_for)
     prepare(
         chosen.dataset,
@@ -96,7 +96,7 @@ def run(
         options=in_process(making, [used]),
         where=place,
     )
-    limit = None if max_cost is None else SpendingLimit(max_cost, spent_in(paid_for))
+    limit = None if max_cost is None else limit_beside(SpendingLimit(max_cost), [paid_for])
     asked = structs.replace(options, run_id=run_id, concurrency=concurrency, spending=limit)
     report = answer(chosen.dataset, used.configuration, model, selection=chosen.selection, options=asked, where=place)
     return Run(run_id, place, report)

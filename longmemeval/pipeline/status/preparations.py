@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from longmemeval.core.files import list_folders
-from longmemeval.llm.costs.spending import SPENDING, spending_in
+from longmemeval.llm.costs.spending import SPENDING, spent_and_limit
 from longmemeval.pipeline.status.tail import Counted, Tail, Work, work_on
 from longmemeval.results.preparation.journal import PREPARE_JOURNAL, PrepareRecord
 
@@ -50,13 +50,11 @@ class PreparationWatch:
             self._done += record.work == "fixture"
             self._counted.add(self._done)
         work = work_on("prepare", self._tail, self._counted, None, now)
-        account = spending_in(self.folder / SPENDING)
         return PreparationState(
             f"{self.folder.parent.name}/{self.folder.name}",
             "running" if work.alive else "died" if work.died else "ended",
             work,
-            account.dollars if account else None,
-            account.limit if account else None,
+            *spent_and_limit(self.folder / SPENDING),
         )
 
 

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.errors import HarnessError
-from longmemeval.llm.costs.spending import JUDGES_SPENDING, SPENDING, spending_in
+from longmemeval.llm.costs.spending import JUDGES_SPENDING, SPENDING, spent_and_limit
 from longmemeval.measures.metrics import credit
 from longmemeval.measures.rankings import Ranking
 from longmemeval.pipeline.status.tail import Counted, Tail, Work, work_on
@@ -145,8 +145,7 @@ class RunWatch:
             unlabelled = sum(judgement.label is None for judgement in judging.judgements.values())
             work.append(work_on(name, judging.tail, judging.counted, self._done, now, unlabelled))
             scores.append(judging.score(manifest, work[-1]))
-        accounts = [found for name in (SPENDING, JUDGES_SPENDING) if (found := spending_in(self.folder / name))]
-        limits = [account.limit for account in accounts if account.limit is not None]
+        spent, limit = spent_and_limit(self.folder / SPENDING, self.folder / JUDGES_SPENDING)
         settings = manifest.settings
         return RunState(
             run=self.folder.name,
@@ -157,8 +156,8 @@ class RunWatch:
             model=settings.model_name,
             questions=len(manifest.question_ids),
             work=tuple(work),
-            spent_usd=sum(account.dollars for account in accounts) if accounts else None,
-            limit_usd=sum(limits) if limits else None,
+            spent_usd=spent,
+            limit_usd=limit,
             scores=tuple(scores),
             started_at=manifest.started_at,
             ended_at=manifest.ended_at,

@@ -11,7 +11,7 @@ from longmemeval.core.files import sha256_text
 from longmemeval.errors import HarnessError
 from longmemeval.judges.protocol import Judge, JudgeIdentity
 from longmemeval.llm.call_counter import CallCounter
-from longmemeval.llm.costs.spending import JUDGES_SPENDING, SPENDING, Account, spent_in
+from longmemeval.llm.costs.spending import JUDGES_SPENDING, SPENDING, Account, limit_beside, spent_in
 from longmemeval.llm.options import SpendingLimit
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import load_chat_model
@@ -146,9 +146,7 @@ class SweepState:
 
     def spent(self) -> float:
         """Return the US dollars spent so far on the sweep's preparation, runs and judges, failed attempts included."""
-        names = (SPENDING, JUDGES_SPENDING)
-        files = [self.folder(run) / name for run in self.plan.runs for name in names]
-        return sum(map(spent_in, [*files, self.account_file]))
+        return spent_in(*self._accounts)
 
     def limit(self, dollars: float | None, account: Path) -> SpendingLimit | None:
         """Return the sweep's limit for one piece of its work.
@@ -157,7 +155,13 @@ class SweepState:
             dollars: for the whole sweep; None: no limit.
             account: that piece's own.
         """
-        return None if dollars is None else SpendingLimit(dollars, self.spent() - spent_in(account))
+        others = (one for one in self._accounts if one != account)
+        return limit_beside(None if dollars is None else SpendingLimit(dollars), others)
+
+    @property
+    def _accounts(self) -> list[Path]:
+        files = [self.folder(run) / name for run in self.plan.runs for name in (SPENDING, JUDGES_SPENDING)]
+        return [*files, self.account_file]
 
     def check_settings(self) -> None:
         """Raise if a planned run was started with other settings.

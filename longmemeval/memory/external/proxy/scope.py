@@ -141,7 +141,7 @@ class ProxiedScope:
         started = time.perf_counter()
         try:
             vectoriser = await asyncio.to_thread(self._vectors)
-            found = await asyncio.to_thread(vectoriser.embed, body, self.access.embedding_receipts)
+            found = await asyncio.to_thread(vectoriser.embed, body, self.access.receipts)
         except HarnessError as error:
             raise self._failed("embeddings", body, error, started) from None
         self._count(
