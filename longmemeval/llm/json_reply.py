@@ -1,14 +1,18 @@
-"""Asking a chat model for a list, and parsing the reply."""
+"""Asking a chat model for a list by shipped prompts, and parsing the reply."""
 
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib import resources
 from string import Template
 from typing import Any
 
 from msgspec import Struct
 
+from longmemeval.core.files import sha256_text
 from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatRequest
 from longmemeval.records import Usage
+
+TEMPERATURE = 0.0
 
 
 class UnreadableReply(ValueError):
@@ -54,7 +58,7 @@ class ListReply(Struct, frozen=True):
 
 
 async def ask_for_list(
-    model: ChatModel, question: Sequence[ChatMessage], key: str, repair: str, *, max_tokens: int, temperature: float
+    model: ChatModel, question: Sequence[ChatMessage], key: str, repair: str, *, max_tokens: int
 ) -> ListReply:
     """Ask for a JSON object with a list under `key`; an unreadable reply is sent back once for repair.
 
@@ -63,21 +67,49 @@ async def ask_for_list(
         key: key of the list.
         repair: prompt for an unreadable reply; `$error` is what is wrong.
         max_tokens: maximum of each reply.
-        temperature: temperature of each call.
 
     Raises:
         ModelError: a call failed.
         FatalModelError: no call can succeed.
     """
-    reply = await model.complete(ChatRequest(tuple(question), max_tokens=max_tokens, temperature=temperature))
+    reply = await model.complete(ChatRequest(tuple(question), max_tokens=max_tokens, temperature=TEMPERATURE))
     try:
         return ListReply(list_in_reply(reply.text, key), reply.usage)
     except UnreadableReply as error:
         correction = ChatMessage("user", Template(repair).substitute(error=error))
     messages = (*question, ChatMessage("assistant", reply.text), correction)
-    again = await model.complete(ChatRequest(messages, max_tokens=max_tokens, temperature=temperature))
+    again = await model.complete(ChatRequest(messages, max_tokens=max_tokens, temperature=TEMPERATURE))
     usage = reply.usage + again.usage
     try:
         return ListReply(list_in_reply(again.text, key), usage)
     except UnreadableReply as error:
         return ListReply(None, usage, str(error))
+
+
+def recipe_of(model: ChatModel, prompts: Mapping[str, str], max_tokens: int) -> dict[str, Any]:
+    """Return the recipe of replies, without the texts that are asked about."""
+    return {
+        "prompts_sha256": {name: sha256_text(text) for name, text in prompts.items()},
+        "model": model.spec,
+        "temperature": TEMPERATURE,
+        "max_tokens": max_tokens,
+    }
+
+
+def prompt_texts(package: str, *names: str) -> dict[str, str]:
+    """Return the shipped prompts of a package, by name."""
+    folder = resources.files(package).joinpath("prompts")
+    return {name: folder.joinpath(f"{name}.txt").read_text(encoding="utf-8").strip() for name in names}
+
+
+def mark_of(text: str) -> str:
+    """Return the mark for both ends of a block of text in a prompt.
+
+    No text can contain its own hash, so none can forge the end of its block.
+    """
+    return sha256_text(text)[:16]
+
+
+def one_line(text: str) -> str:
+    """Return `text` with single spaces and without unprintable characters."""
+    return " ".join("".join(character if character.isprintable() else " " for character in text).split())

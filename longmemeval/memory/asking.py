@@ -6,18 +6,15 @@ Items of a reply that fail their check are dropped and counted by reason; the fi
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Mapping, Sequence
-from importlib import resources
 from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
-from longmemeval.core.files import sha256_text
-from longmemeval.llm.json_reply import ask_for_list
+from longmemeval.llm.json_reply import ask_for_list, one_line, recipe_of
 from longmemeval.llm.protocol import ChatMessage, ChatModel
 
 T = TypeVar("T")
 
-TEMPERATURE = 0.0
 MAX_TOKENS = 4000
 MOST_CALLS = 8
 """Calls under way at one time, for each haystack."""
@@ -60,12 +57,7 @@ class Asker:
     @property
     def recipe(self) -> dict[str, Any]:
         """The recipe of the replies, without the texts that are asked about."""
-        return {
-            "prompts_sha256": {name: sha256_text(text) for name, text in self.prompts.items()},
-            "model": self._model.spec,
-            "temperature": TEMPERATURE,
-            "max_tokens": MAX_TOKENS,
-        }
+        return recipe_of(self._model, self.prompts, MAX_TOKENS)
 
     async def ask(self, system: str, user: str, check: Callable[[object], T | Drop], where: str) -> Extracted[T]:
         """Return the items of the reply that pass `check`, in its order.
@@ -77,9 +69,7 @@ class Asker:
             where: the session asked about, for notes.
         """
         messages = (ChatMessage("system", system), ChatMessage("user", user))
-        reply = await ask_for_list(
-            self._model, messages, self._key, self.prompts["repair"], max_tokens=MAX_TOKENS, temperature=TEMPERATURE
-        )
+        reply = await ask_for_list(self._model, messages, self._key, self.prompts["repair"], max_tokens=MAX_TOKENS)
         if reply.items is None:
             note = f"{where}: no {self._key}, two replies unreadable: {reply.problem}"
             return Extracted((), {UNREADABLE: 1}, (note,))
@@ -99,20 +89,6 @@ class Asker:
         if surplus:
             notes.append(f"{where}: {surplus} {self._key} beyond the first {self._most} left out")
         return tuple(notes)
-
-
-def prompt_texts(package: str, *names: str) -> dict[str, str]:
-    """Return the shipped prompts of a package, by name."""
-    folder = resources.files(package).joinpath("prompts")
-    return {name: folder.joinpath(f"{name}.txt").read_text(encoding="utf-8").strip() for name in names}
-
-
-def mark_of(text: str) -> str:
-    """Return the mark for both ends of a block of text in a prompt.
-
-    No text can contain its own hash, so none can forge the end of its block.
-    """
-    return sha256_text(text)[:16]
 
 
 async def gather_limited(works: Sequence[Callable[[], Coroutine[Any, Any, T]]]) -> list[T]:
@@ -140,11 +116,6 @@ async def gather_limited(works: Sequence[Callable[[], Coroutine[Any, Any, T]]]) 
     if failures:
         raise failures[min(failures)]
     return [results[number] for number in range(len(works))]
-
-
-def one_line(text: str) -> str:
-    """Return `text` with single spaces and without unprintable characters."""
-    return " ".join("".join(character if character.isprintable() else " " for character in text).split())
 
 
 def text_value(raw: object, most: int) -> str:

@@ -14,7 +14,7 @@ from longmemeval.errors import FatalModelError, HarnessError, ModelError
 from longmemeval.llm.json_reply import UnreadableReply, list_in_reply
 from longmemeval.llm.protocol import ChatReply, ChatRequest
 from longmemeval.ranking.expansion import Expansion, ExpansionKind, ExpansionLevel, MadeExpansions, chat_maker, encode
-from longmemeval.ranking.expansion.reply import checked_items
+from longmemeval.ranking.expansion.chat import checked_items
 from longmemeval.records import Usage
 from longmemeval.storage.memory_store import MemoryStore
 from tests.ranking.support import history

@@ -7,7 +7,6 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.core.part_options import PartOptions
-from longmemeval.llm.tokens import CharacterCounter
 from longmemeval.memory.asking import MAX_TOKENS
 from longmemeval.memory.engram.consolidation import Consolidated, Consolidation
 from longmemeval.memory.engram.engine import Engine, replayed
@@ -17,15 +16,13 @@ from longmemeval.memory.engram.recall.summaries import Summary, summaries
 from longmemeval.memory.engram.records import Fact, facts_at
 from longmemeval.storage.format import FORMAT, decode_versioned
 from longmemeval.storage.messages_part import MESSAGES
-from longmemeval.storage.parts import Expected, Part, PartInput, PartOutput, PartTools, Stored
+from longmemeval.storage.model_part import ModelPart
+from longmemeval.storage.parts import PartInput, PartOutput, PartTools, Stored
 from longmemeval.storage.vector_index import VectorItem
 from longmemeval.storage.vectors_part import VectorsPart
 
 _VERSION = 1
 """To be raised when ledger, timeline or summaries change."""
-_PROMPT_TOKENS, _REPLY_TOKENS = 950, 600
-_SHARE = 0.5
-"""Bytes of facts for each character of a haystack; by rules on conversations between people."""
 
 
 class FactsFile(Struct, frozen=True, omit_defaults=True):
@@ -42,15 +39,15 @@ class FactsFile(Struct, frozen=True, omit_defaults=True):
     """The contradictions that it judged, by verdict."""
 
 
-class FactsPart(Part[FactsFile]):
+class FactsPart(ModelPart[FactsFile]):
     """The facts, read by rules or by a chat model."""
 
     name = "engram"
-    calls_models = True
-
-    def models(self, options: PartOptions) -> tuple[str, ...]:
-        """Return the chat model that reads the sessions, unless rules do."""
-        return () if options.fact_model == "rules" else (options.fact_model,)
+    option = "fact_model"
+    title = "facts"
+    told = ("sessions for the fact model", "tokens of sessions for the fact model")
+    prompt_tokens, reply_tokens, most_reply_tokens = 950, 600, MAX_TOKENS
+    share = 0.5  # By rules on conversations between people.
 
     def recipe(self, tools: PartTools) -> dict[str, Any]:
         """Return extractor and versions."""
@@ -76,31 +73,6 @@ class FactsPart(Part[FactsFile]):
             FixtureError: the part is damaged.
         """
         return decode_versioned(stored.data(), FactsFile, stored.where)
-
-    def expected(self, source: PartInput, options: PartOptions) -> Expected | None:
-        """Estimate the calls: one for each session. The number of contradictions to judge is unknown."""
-        if not self.models(options):
-            return None
-        sessions = len(source.haystack.sessions)
-        tokens = sum(CharacterCounter().count(message.content) for message in source.messages)
-        return Expected(
-            "facts",
-            options.fact_model,
-            calls=sessions,
-            prompt_tokens=tokens + _PROMPT_TOKENS * sessions,
-            completion_tokens=_REPLY_TOKENS * sessions,
-            most_completion_tokens=MAX_TOKENS * sessions,
-            figures={"sessions for the fact model": sessions, "tokens of sessions for the fact model": tokens},
-        )
-
-    def size(self, source: PartInput, options: PartOptions, dimension: int) -> float:
-        """Estimate the size: a share of the history."""
-        return _SHARE * source.characters
-
-    def flags(self, stored: Stored | None) -> dict[str, str]:
-        """Return the chat model that reads the sessions as an option, if one does."""
-        recipe = stored.info.recipe if stored and stored.info else {}
-        return {"fact_model": str(recipe["model"])} if "model" in recipe else {}
 
     def shown(self, stored: Stored) -> str:
         """Show the final facts, when they hold and what superseded them, and how many items of replies were dropped."""

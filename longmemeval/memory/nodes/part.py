@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 from longmemeval.core.part_options import PartOptions
-from longmemeval.llm.tokens import CharacterCounter
 from longmemeval.memory.asking import MAX_TOKENS, Extracted, gather_limited
 from longmemeval.memory.evidence import Evidence
 from longmemeval.memory.nodes.entries import Entry, NodesFile, decode_entries, encode_entries, text_of
@@ -16,35 +15,32 @@ from longmemeval.memory.nodes.library import NodeSet, shipped_nodes
 from longmemeval.records import Haystack, Message
 from longmemeval.storage.messages import thread_ids
 from longmemeval.storage.messages_part import MESSAGES
-from longmemeval.storage.parts import Expected, Part, PartInput, PartOutput, PartTools, Stored
+from longmemeval.storage.model_part import ModelPart
+from longmemeval.storage.parts import PartInput, PartOutput, PartTools, Stored
 from longmemeval.storage.vector_index import VectorItem
 from longmemeval.storage.vectors_part import VectorsPart
 
-_SHARE = 1.6
-"""Bytes of entries for each character of a haystack, by rules."""
-_PROMPT_TOKENS, _REPLY_TOKENS = 700, 600
 
-
-class NodesPart(Part[NodesFile]):
+class NodesPart(ModelPart[NodesFile]):
     """The entries of all nodes of a set.
 
     Args:
         nodes: the set; the shipped one's part is called `nodes`, that of another set ends in the start of its hash.
     """
 
-    calls_models = True
+    option = "node_model"
+    title = "typed nodes"
+    told = ("sessions times nodes for the node model",)
+    prompt_tokens, reply_tokens, most_reply_tokens = 700, 600, MAX_TOKENS
+    share = 1.6  # By rules.
 
     def __init__(self, nodes: NodeSet) -> None:
-        self.nodes = nodes
+        self.nodes, self.calls_per_session = nodes, len(nodes.nodes)
         self.name = "nodes" if nodes.hashes == shipped_nodes().hashes else f"nodes-{nodes.key}"
 
     def settings(self) -> dict[str, Any]:
         """Return the beginning of the hash of each node."""
         return {"nodes": {name: digest[:12] for name, digest in self.nodes.hashes}}
-
-    def models(self, options: PartOptions) -> tuple[str, ...]:
-        """Return the chat model that extracts entries, unless rules do."""
-        return () if options.node_model == "rules" else (options.node_model,)
 
     def recipe(self, tools: PartTools) -> dict[str, Any]:
         """Return nodes, extractor and its version."""
@@ -82,31 +78,6 @@ class NodesPart(Part[NodesFile]):
             FixtureError: the part is damaged.
         """
         return decode_entries(stored.data(), stored.where)
-
-    def expected(self, source: PartInput, options: PartOptions) -> Expected | None:
-        """Estimate the calls: one for each node and session."""
-        if not self.models(options):
-            return None
-        calls = len(source.haystack.sessions) * len(self.nodes.nodes)
-        tokens = sum(CharacterCounter().count(message.content) for message in source.messages)
-        return Expected(
-            "typed nodes",
-            options.node_model,
-            calls=calls,
-            prompt_tokens=tokens * len(self.nodes.nodes) + _PROMPT_TOKENS * calls,
-            completion_tokens=_REPLY_TOKENS * calls,
-            most_completion_tokens=MAX_TOKENS * calls,
-            figures={"sessions times nodes for the node model": calls},
-        )
-
-    def size(self, source: PartInput, options: PartOptions, dimension: int) -> float:
-        """Estimate the size: a share of the history."""
-        return _SHARE * source.characters
-
-    def flags(self, stored: Stored | None) -> dict[str, str]:
-        """Return the chat model that extracts entries as an option, if one does."""
-        recipe = stored.info.recipe if stored and stored.info else {}
-        return {"node_model": str(recipe["model"])} if "model" in recipe else {}
 
     def shown(self, stored: Stored) -> str:
         """Show the entries by node, each with its day and evidence."""

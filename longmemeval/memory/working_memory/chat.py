@@ -2,14 +2,13 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from importlib import resources
 from string import Template
 from typing import Any
 
 from longmemeval.core.event_loop import complete
 from longmemeval.core.files import sha256_text
 from longmemeval.core.text.calendar_names import weekday_of
-from longmemeval.llm.json_reply import ask_for_list
+from longmemeval.llm.json_reply import ask_for_list, mark_of, prompt_texts, recipe_of
 from longmemeval.llm.protocol import ChatMessage, ChatModel
 from longmemeval.memory.working_memory.build import WorkingMemoryUpdate, WorkingMemoryUpdater
 from longmemeval.memory.working_memory.document import iso_day, starting_document
@@ -17,10 +16,7 @@ from longmemeval.memory.working_memory.edits import apply_edits
 from longmemeval.records import Session, Turn, Usage
 
 VERSION = 1
-TEMPERATURE = 0.0
 MAX_TOKENS = 1500
-
-_PROMPTS = ("system", "user", "repair")
 
 
 def chat_updater(model: ChatModel, template: str | None = None) -> WorkingMemoryUpdater:
@@ -37,11 +33,7 @@ def chat_updater(model: ChatModel, template: str | None = None) -> WorkingMemory
     Raises:
         HarnessError: the template is empty or has no `## ` section.
     """
-    return _ChatUpdater(model, starting_document(template), {name: _prompt(name) for name in _PROMPTS})
-
-
-def _prompt(name: str) -> str:
-    return resources.files(__package__).joinpath("prompts", f"{name}.txt").read_text(encoding="utf-8").strip()
+    return _ChatUpdater(model, starting_document(template), prompt_texts(__package__, "system", "user", "repair"))
 
 
 @dataclass(frozen=True)
@@ -56,10 +48,7 @@ class _ChatUpdater:
             "updater": "chat",
             "version": VERSION,
             "template_sha256": sha256_text(self.template),
-            "prompts_sha256": {name: sha256_text(text) for name, text in self.prompts.items()},
-            "model": self.model.spec,
-            "temperature": TEMPERATURE,
-            "max_tokens": MAX_TOKENS,
+            **recipe_of(self.model, self.prompts, MAX_TOKENS),
         }
 
     def update(self, document: str, *sessions: Session) -> WorkingMemoryUpdate:
@@ -78,9 +67,7 @@ class _ChatUpdater:
             ChatMessage("system", self.prompts["system"]),
             ChatMessage("user", self._question(document, session)),
         )
-        reply = await ask_for_list(
-            self.model, messages, "edits", self.prompts["repair"], max_tokens=MAX_TOKENS, temperature=TEMPERATURE
-        )
+        reply = await ask_for_list(self.model, messages, "edits", self.prompts["repair"], max_tokens=MAX_TOKENS)
         if reply.items is None:
             what = f"session not taken into working memory, two replies unreadable: {reply.problem}"
             return WorkingMemoryUpdate(document, reply.usage, (f"{iso_day(session.date)}: {what}",))
@@ -93,8 +80,7 @@ class _ChatUpdater:
             date=f"{iso_day(session.date)} ({weekday_of(session.date)})",
             document=document.strip("\n"),
             session=transcript,
-            # No text can contain its own hash, so none can forge the end of its block.
-            mark=sha256_text(f"{document}\n{transcript}")[:16],
+            mark=mark_of(f"{document}\n{transcript}"),
         )
 
 

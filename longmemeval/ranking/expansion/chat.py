@@ -2,14 +2,16 @@
 
 import asyncio
 from dataclasses import dataclass
-from importlib import resources
+from datetime import date
 from string import Template
 from typing import Any
 
+import msgspec
+from msgspec import Struct
+
 from longmemeval.core.event_loop import complete
-from longmemeval.core.files import sha256_text
 from longmemeval.core.text.calendar_names import weekday_of
-from longmemeval.llm.json_reply import ask_for_list
+from longmemeval.llm.json_reply import ask_for_list, mark_of, one_line, prompt_texts, recipe_of
 from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.protocol import ChatMessage, ChatModel
 from longmemeval.ranking.expansion.keys import (
@@ -22,12 +24,10 @@ from longmemeval.ranking.expansion.keys import (
     expansion_units,
     speaker_name,
 )
-from longmemeval.ranking.expansion.reply import checked_items
 from longmemeval.records import Message, usage_of
 from longmemeval.storage.memory_store import MemoryStore
 
 VERSION = 1
-TEMPERATURE = 0.0
 MAX_TOKENS = 2000
 
 _MOST_CALLS = 8
@@ -46,11 +46,7 @@ def chat_maker(model: ChatModel, kind: ExpansionKind, level: ExpansionLevel) -> 
         kind: kind of keys.
         level: sessions or turns.
     """
-    return _ChatMaker(model, kind, level, {name: _prompt(name) for name in ("system", kind, "user", "repair")})
-
-
-def _prompt(name: str) -> str:
-    return resources.files(__package__).joinpath("prompts", f"{name}.txt").read_text(encoding="utf-8").strip()
+    return _ChatMaker(model, kind, level, prompt_texts(__package__, "system", kind, "user", "repair"))
 
 
 @dataclass(frozen=True)
@@ -67,10 +63,7 @@ class _ChatMaker:
             "version": VERSION,
             "kind": self.kind,
             "level": self.level,
-            "prompts_sha256": {name: sha256_text(text) for name, text in self.prompts.items()},
-            "model": self.model.spec,
-            "temperature": TEMPERATURE,
-            "max_tokens": MAX_TOKENS,
+            **recipe_of(self.model, self.prompts, MAX_TOKENS),
         }
 
     def make(self, store: MemoryStore) -> MadeExpansions:
@@ -88,14 +81,7 @@ class _ChatMaker:
     async def _expand(self, model: ChatModel, unit: ExpansionUnit) -> MadeExpansions:
         if not unit.messages:
             return MadeExpansions((Expansion(unit.unit_id, ()),))
-        reply = await ask_for_list(
-            model,
-            self._question(unit),
-            "items",
-            self.prompts["repair"],
-            max_tokens=MAX_TOKENS,
-            temperature=TEMPERATURE,
-        )
+        reply = await ask_for_list(model, self._question(unit), "items", self.prompts["repair"], max_tokens=MAX_TOKENS)
         if reply.items is None:
             note = f"{unit.unit_id}: no {self.kind} expansion, two replies unreadable: {reply.problem}"
             return MadeExpansions((Expansion(unit.unit_id, ()),), reply.usage, (note,))
@@ -117,8 +103,7 @@ class _ChatMaker:
                 Template(self.prompts["user"]).substitute(
                     date=f"{day.date().isoformat()} ({weekday_of(day)})",
                     text=text,
-                    # No text can contain its own hash, so none can forge the end of its own block.
-                    mark=sha256_text(text)[:16],
+                    mark=mark_of(text),
                 ),
             ),
         )
@@ -127,3 +112,41 @@ class _ChatMaker:
 def _shown(message: Message) -> str:
     name = speaker_name(message)
     return f"{name}: {message.content}" if name else message.content
+
+
+class _ReplyItem(Struct, frozen=True):
+    """One item: a key, and the day of an event."""
+
+    text: str
+    day: date | None = None
+
+
+def checked_items(raw: list[Any], kind: ExpansionKind) -> tuple[list[_ReplyItem], list[str]]:
+    """Return the valid items of a reply, each once, and the reason for each invalid one.
+
+    Every text is put on one line; blank ones are left out. An event whose date is not a day keeps its text.
+    """
+    items: dict[_ReplyItem, None] = {}
+    problems = []
+    for number, entry in enumerate(raw, start=1):
+        try:
+            item = _event(entry) if kind == "event" else _ReplyItem(one_line(msgspec.convert(entry, str)))
+        except msgspec.ValidationError as error:
+            problems.append(f"item {number} left out: {error}")
+            continue
+        if item.text:
+            items[item] = None
+    return list(items), problems
+
+
+def _event(raw: object) -> _ReplyItem:
+    if not isinstance(raw, dict):
+        raise msgspec.ValidationError("Expected an object with `date` and `text`")
+    return _ReplyItem(one_line(msgspec.convert(raw.get("text"), str)), _day(raw.get("date")))
+
+
+def _day(raw: object) -> date | None:
+    try:
+        return date.fromisoformat(raw.strip().replace("/", "-")[:10]) if isinstance(raw, str) else None
+    except ValueError:
+        return None

@@ -13,8 +13,9 @@ from longmemeval.core.files import sha256_text
 from longmemeval.core.text.calendar_names import weekday_of
 from longmemeval.core.text.words import content_words
 from longmemeval.errors import HarnessError
+from longmemeval.llm.json_reply import mark_of, prompt_texts
 from longmemeval.llm.protocol import ChatModel
-from longmemeval.memory.asking import Asker, Drop, Extracted, mark_of, number_value, prompt_texts, text_value
+from longmemeval.memory.asking import Asker, Drop, Extracted, number_value, text_value
 from longmemeval.memory.engram.extraction.claims import claim_of, owner
 from longmemeval.memory.engram.extraction.dating import Dated, dated_by
 from longmemeval.memory.engram.extraction.patterns import DateRule

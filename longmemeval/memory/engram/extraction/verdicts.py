@@ -9,8 +9,9 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.core.files import sha256_bytes
+from longmemeval.llm.json_reply import mark_of, one_line, prompt_texts
 from longmemeval.llm.protocol import ChatModel
-from longmemeval.memory.asking import Asker, Drop, Extracted, gather_limited, mark_of, one_line, prompt_texts
+from longmemeval.memory.asking import Asker, Drop, Extracted, gather_limited
 from longmemeval.memory.engram.records import Claim
 from longmemeval.memory.engram.timeline import Verdict
 

@@ -11,18 +11,10 @@ from msgspec import structs
 from longmemeval.core.text.calendar_names import weekday_of
 from longmemeval.core.text.dates_in_text.mentions import MentionedDate
 from longmemeval.core.text.dates_in_text.narrative import resolved
+from longmemeval.llm.json_reply import mark_of, one_line, prompt_texts
 from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.protocol import ChatModel
-from longmemeval.memory.asking import (
-    MOST_CALLS,
-    Asker,
-    Drop,
-    Extracted,
-    gather_limited,
-    mark_of,
-    one_line,
-    prompt_texts,
-)
+from longmemeval.memory.asking import MOST_CALLS, Asker, Drop, Extracted, gather_limited
 from longmemeval.memory.evidence import Evidence
 from longmemeval.memory.nodes.entries import Entry, Value, checked_values
 from longmemeval.memory.nodes.library import NodeSet
