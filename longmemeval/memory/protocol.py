@@ -70,6 +70,15 @@ class KnowsTokens(Protocol):
         ...
 
 
+@runtime_checkable
+class RunsElsewhere(Protocol):
+    """A memory system that works in processes of its own."""
+
+    def peak_resident_bytes(self) -> int | None:
+        """Return the most memory that they have taken since they began; None if it is not known, or there are none."""
+        ...
+
+
 @dataclass(frozen=True)
 class MemoryTools:
     """The tools that a run lends to a memory system."""

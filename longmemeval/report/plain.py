@@ -14,7 +14,7 @@ from longmemeval.report.page.summary import pair_matrix, shown_in
 from longmemeval.report.tables.abilities import ability_legend, ability_notes, ability_table
 from longmemeval.report.tables.cells import controls_apart
 from longmemeval.report.tables.comparison import digest_table, published_table, question_count, run_names
-from longmemeval.report.tables.effort import cost_table, latency_table
+from longmemeval.report.tables.effort import cost_table, footprint_table, latency_table
 from longmemeval.report.tables.footnotes import verdict_line
 from longmemeval.report.tables.memory_models import memory_model_table
 from longmemeval.results.graded.graded_run import Evaluation, RunSummary
@@ -68,8 +68,7 @@ def other_tables(comparison: Comparison, published: Sequence[Claim]) -> list[Tab
     summaries = [one.summary for one in comparison.runs]
     types = _types(names, summaries)
     costs = cost_table(summaries, names, [one.cheaper_from for one in comparison.runs])
-    tables = [costs, latency_table(summaries, names), memory_model_table(summaries, names)]
-    effort = [table for table in tables if table.rows]
+    effort = [costs, *(made(summaries, names) for made in (footprint_table, latency_table, memory_model_table))]
     repeats = repeats_table(comparison, names)
     others = published_table(published) if published else None
     lost = digest_table(comparison.digest, run_names(comparison))

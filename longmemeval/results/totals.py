@@ -1,6 +1,6 @@
 """The totals of a manifest on answers, and on the work before questions are answered or ranked."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,10 @@ QUERY_EMBEDDINGS = "query_embeddings"
 
 MEMORY_CALLS = "memory_calls"
 """Key, in the totals of a manifest, of the memory's own model calls while it was searched."""
+
+
+FOOTPRINT = "footprint"
+"""Key, in the totals of a manifest, of what the memory takes up."""
 
 
 def answer_totals(records: Sequence[Answer]) -> dict[str, Any]:
@@ -80,3 +84,62 @@ def analysis_totals(found: AnalysisTotals | None, before: Mapping[str, Any]) -> 
         return {}
     earlier = msgspec.convert(before.get(QUERY_MODEL, {}), AnalysisTotals)
     return {QUERY_MODEL: msgspec.to_builtins(earlier + found)}
+
+
+class Footprint(Struct, frozen=True):
+    """The room that a memory takes up."""
+
+    histories: int = 0
+    stored_bytes: int | None = None
+    """Bytes of the parts that are read of the `histories`; None: not known, as for what a service keeps itself."""
+    resident_bytes: int | None = None
+    """Most memory that processes of its own have taken, added up; None: not known, or it has none."""
+
+
+class _Recorded(Struct, frozen=True):
+    stored_bytes: dict[str, int | None] = {}
+    """By history."""
+    resident_bytes: int | None = None
+
+
+def _recorded(totals: Mapping[str, Any]) -> _Recorded:
+    return msgspec.convert(totals.get(FOOTPRINT, {}), _Recorded)
+
+
+def footprint_of(totals: Mapping[str, Any]) -> Footprint:
+    """Read the footprint from a manifest's totals; unknown in those of earlier versions."""
+    found = _recorded(totals)
+    known = [size for size in found.stored_bytes.values() if size is not None]
+    stored = sum(known) if known and len(known) == len(found.stored_bytes) else None
+    return Footprint(len(found.stored_bytes), stored, found.resident_bytes)
+
+
+def footprint_totals(
+    stored: Mapping[str, int | None], resident: int | None = None, before: Sequence[Mapping[str, Any]] = ()
+) -> dict[str, Any]:
+    """Return the totals of a manifest on what the memory takes up.
+
+    Args:
+        stored: the bytes of the parts that are read, by history; None where they are not known.
+        resident: the most memory that its processes have taken in this session, if that is known.
+        before: totals whose peaks count too: of earlier sessions, or of shards.
+    """
+    peaks = [resident, *(_recorded(totals).resident_bytes for totals in before)]
+    most = max((peak for peak in peaks if peak is not None), default=None)
+    return {FOOTPRINT: {"stored_bytes": dict(stored), "resident_bytes": most}}
+
+
+def merged_footprint(shards: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """Return the totals on what the memory takes up of several runs that may share histories; empty if one has none."""
+    if not all(FOOTPRINT in totals for totals in shards):
+        return {}
+    stored = {name: size for totals in shards for name, size in _recorded(totals).stored_bytes.items()}
+    return footprint_totals(stored, before=shards)
+
+
+def footprint_part(totals: Mapping[str, Any], histories: Collection[str], *, is_first: bool) -> dict[str, Any]:
+    """Return the totals of one shard of a run on what the memory takes up; the peak goes with the first."""
+    if FOOTPRINT not in totals:
+        return {}
+    stored = {name: size for name, size in _recorded(totals).stored_bytes.items() if name in histories}
+    return footprint_totals(stored, before=[totals] if is_first else ())

@@ -7,6 +7,7 @@ of its two files has the hash in `meta.json`. Only one process at a time may wri
 """
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -50,6 +51,7 @@ __all__ = [
     "part_file",
     "part_is_there",
     "read_meta",
+    "size_of_part",
     "stored_folders",
     "tidy_fixture",
     "write_fixture",
@@ -142,6 +144,26 @@ def part_is_there(path: Path, name: str, info: PartInfo) -> bool:
         return fixtures_of(remote).has(remote, name, info)
     places = [place for form in part_forms(part_path(path, name, info), info) for place in (form, new_path(form))]
     return any(place.exists() and info.has_size(place.stat().st_size) for place in places)
+
+
+def size_of_part(path: Path, name: str, info: PartInfo) -> int | None:
+    """Return the bytes of a part as stored, a directory's those of its files; None if they are not known.
+
+    Args:
+        path: folder of the fixture.
+        name: the part's name there.
+        info: its entry in `meta.json`.
+    """
+    if info.stored_bytes or remote_of(path):
+        return info.stored_bytes or None
+    with suppress(OSError):
+        for form in part_forms(part_path(path, name, info), info):
+            for place in (form, new_path(form)):
+                if place.is_dir():
+                    return sum(file.lstat().st_size for file in place.rglob("*") if not file.is_dir())
+                if place.exists():
+                    return place.stat().st_size
+    return None
 
 
 class Fixture:

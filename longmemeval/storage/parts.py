@@ -273,9 +273,17 @@ class Part(ABC, Generic[T]):
         """
         return None
 
+    def stored_name(self, meta: FixtureMeta) -> str:
+        """Return its name in a fixture, which may be an earlier one."""
+        return self.name
+
     def info(self, meta: FixtureMeta) -> PartInfo | None:
         """Return its entry in a fixture; None: it has none."""
-        return meta.parts.get(self.name)
+        return meta.parts.get(self.stored_name(meta))
+
+    def is_kept_elsewhere(self, info: PartInfo) -> bool:
+        """Return whether more than the fixture holds is kept of it, as by a service."""
+        return False
 
     def flags(self, stored: Stored | None) -> dict[str, str]:
         """Return the options that recreate it; for a missing part, the options that must be given."""

@@ -21,6 +21,7 @@ from longmemeval.memory.external.opened import OpenedHistory
 from longmemeval.memory.external.part import MODEL_KINDS, ServicePart, shared_service
 from longmemeval.memory.external.recalled import provenance_of
 from longmemeval.memory.external.specs import label_of, source_of
+from longmemeval.memory.external.transports.service import MemoryService
 from longmemeval.memory.parameters import Parameters
 from longmemeval.memory.products.adapter import Adapter
 from longmemeval.memory.products.installed import place_of
@@ -169,6 +170,12 @@ class ServiceMemory:
 
     def __init__(self, part: ServicePart, parameters: ServiceParameters, tools: MemoryTools) -> None:
         self._part, self._parameters, self._tools = part, parameters, tools
+        self._services = set[MemoryService]()
+
+    def peak_resident_bytes(self) -> int | None:
+        """Return the most memory that the processes of its services have taken; see `RunsElsewhere`."""
+        known = [peak for service in self._services if (peak := service.peak_resident_bytes()) is not None]
+        return sum(known) if known else None
 
     async def recall(self, question: Question, fixture: Fixture) -> Recall:
         """Return what the service finds: ranks best first, items in time order if all have a date.
@@ -209,6 +216,7 @@ class ServiceMemory:
             offer = self._part.offered(name, "search", access, access.calls_file, haystack_id)
             scope = self._part.scope(name, haystack_id, messages, folder, stack.enter_context(offer), searched=True)
             service = shared_service(self._part.spec, keys=access.chat_model is None)
+            self._services.add(service)
             # One that asks models of its own would be asked, and paid for, for nothing.
             warms_up = adapter_of(self._part.spec) is not None and ingested.hello.capabilities.models != "own"
             return OpenedHistory(service, scope, ingested, stack.pop_all(), warms_up=warms_up)

@@ -97,9 +97,9 @@ class ServicePart(Part[Ingested]):
                     return name
         return self.name
 
-    def info(self, meta: FixtureMeta) -> PartInfo | None:
-        """Return its entry in a fixture, under its own name or an earlier one."""
-        return meta.parts.get(self.stored_name(meta))
+    def is_kept_elsewhere(self, info: PartInfo) -> bool:
+        """Return whether the service keeps the history itself."""
+        return bool(info.stats.get("capabilities", {}).get("persistence") == "service")
 
     def at_once(self, options: PartOptions) -> int | None:
         """Return how many histories a product or a service at an address takes at a time; None for what may compute."""

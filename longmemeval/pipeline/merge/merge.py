@@ -24,7 +24,7 @@ from longmemeval.results.run_questions import RunQuestions, dataset_of
 from longmemeval.results.scores.checked import write_scores
 from longmemeval.results.settings import ImportedSettings, RetrievalSettings, RunSettings
 from longmemeval.results.shards import base_of
-from longmemeval.results.totals import memory_call_totals
+from longmemeval.results.totals import FOOTPRINT, memory_call_totals, merged_footprint
 from longmemeval.settings import Folders, folders
 
 
@@ -185,8 +185,10 @@ def _settings(manifests: Sequence[RunManifest]) -> RunSettings:
 
 
 def _totals(manifests: Sequence[RunManifest]) -> dict[str, Any]:
-    """Return the sum of all totals; of the machines' loads the heaviest."""
+    """Return the sum of all totals that add up; of the machines' loads the heaviest."""
     totals = added_up([manifest.totals for manifest in manifests])
+    totals.pop(FOOTPRINT, None)
+    totals |= merged_footprint([manifest.totals for manifest in manifests])
     if "seconds" in totals:
         totals["seconds"] = round(totals["seconds"], 3)
     loads = [manifest.totals["load"] for manifest in manifests if "load" in manifest.totals]

@@ -17,10 +17,21 @@ from longmemeval.results.scores.checked import read_run
 from longmemeval.results.selection import select
 from longmemeval.results.settings import AnswerSettings
 from longmemeval.results.shards import shard_named, sharded_id
-from longmemeval.results.totals import answer_totals, memory_call_totals
+from longmemeval.results.totals import FOOTPRINT, answer_totals, footprint_part, memory_call_totals
 from longmemeval.settings import Folders
 
-_FROM_ANSWERS = {"answered", "failed", "empty", "cut", "shortened", "undated", "usage", "missing", "memory_calls"}
+_FROM_ANSWERS = {
+    "answered",
+    "failed",
+    "empty",
+    "cut",
+    "shortened",
+    "undated",
+    "usage",
+    "missing",
+    "memory_calls",
+    FOOTPRINT,
+}
 """The totals that are counted over questions."""
 
 
@@ -91,4 +102,6 @@ def _totals(manifest: RunManifest, target: Path, chosen: list[Question], *, is_f
         answered = counted["answered"]
         return manifest.totals | {"answered": answered, "missing": len(chosen) - answered}
     rest = {name: value for name, value in manifest.totals.items() if name not in _FROM_ANSWERS and is_first}
-    return counted | rest | memory_call_totals(target)
+    histories = {question.haystack_id for question in chosen}
+    of_memory = memory_call_totals(target) | footprint_part(manifest.totals, histories, is_first=is_first)
+    return counted | rest | of_memory

@@ -16,7 +16,7 @@ from longmemeval.errors import HarnessError, RecallError
 from longmemeval.llm.model_calls import CALLS, all_written
 from longmemeval.llm.tokens import Counted, TokenCounter
 from longmemeval.memory.faults import recall_of
-from longmemeval.memory.protocol import KnowsTokens, MemorySystem
+from longmemeval.memory.protocol import KnowsTokens, MemorySystem, RunsElsewhere
 from longmemeval.pipeline.batches.batches import Batches
 from longmemeval.pipeline.prepare.access import PreparedFixtures
 from longmemeval.pipeline.prepare.query_vectors import NamesIn, QueryVectors
@@ -37,7 +37,7 @@ from longmemeval.results.lines import (
     is_empty,
     is_shortened,
 )
-from longmemeval.results.totals import analysis_totals, answer_totals, memory_call_totals
+from longmemeval.results.totals import analysis_totals, answer_totals, footprint_totals, memory_call_totals
 
 
 class RunReport(Struct, frozen=True):
@@ -191,7 +191,11 @@ class Answering:
             **self.vectors.totals(before),
             **({"batches": self.batches.totals()} if self.batches else {}),
             **memory_call_totals(self.run.folder),
+            **footprint_totals(self.fixtures.stored_bytes, self._resident_bytes(), [before]),
         }
+
+    def _resident_bytes(self) -> int | None:
+        return self.memory.peak_resident_bytes() if isinstance(self.memory, RunsElsewhere) else None
 
     def _report(self, before: int, seconds: float) -> RunReport:
         records = self.run.journal.records()

@@ -33,7 +33,7 @@ from longmemeval.report.page.question_records import Row
 from longmemeval.report.page.summary import Pattern, among, pair_matrix, patterns_of, scores_of, shown_in
 from longmemeval.report.page.templates import environment, page_file, page_style, policy
 from longmemeval.report.tables.comparison import digest_table, published_table, question_count, run_names
-from longmemeval.report.tables.effort import cost_table, latency_table
+from longmemeval.report.tables.effort import FOOTPRINT, cost_table, footprint_table, latency_table
 from longmemeval.report.tables.footnotes import short_notes, verdict_line
 from longmemeval.report.tables.memory_models import memory_model_table
 from longmemeval.results.graded.graded_run import Evaluation
@@ -204,6 +204,7 @@ def _sections(comparison: Comparison, graded: list[Evaluation], shown: list[Show
             tables=_with_rows(cost_table(summaries, names, [one.cheaper_from for one in comparison.runs])),
             short="Cost",
         ),
+        Section("footprint", FOOTPRINT, tables=_with_rows(footprint_table(summaries, names)), short="Footprint"),
         Section(
             "memory-models",
             "Models that memories asked",

@@ -11,7 +11,7 @@ from longmemeval.pipeline.compare.verdict import score_sentence
 from longmemeval.pipeline.objects.run import Run
 from longmemeval.report.tables import comparison as made
 from longmemeval.report.tables.cells import abstention_lines, corrected_cell, score_table, task_average_note
-from longmemeval.report.tables.effort import both, effort_notes, latency_line, work_table
+from longmemeval.report.tables.effort import both, effort_notes, footprint_line, latency_line, work_table
 from longmemeval.report.tables.footnotes import footnotes, marks_line, short_notes, verdict_line
 from longmemeval.report.tables.memory_models import memory_model_table
 from longmemeval.results.graded.graded_run import Evaluation
@@ -76,6 +76,7 @@ def evaluation_answer(evaluation: Evaluation) -> Answer:
     if asked.rows:
         yield asked
     yield latency_line(summary.latency)
+    yield footprint_line(summary.footprint)
     if metrics.latency_ms.p50 is not None:
         yield f"Latency of the judge's calls, p50 / p95: {both(metrics.latency_ms)} ms"
     now = evaluation.grading

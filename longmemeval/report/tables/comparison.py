@@ -33,7 +33,7 @@ from longmemeval.pipeline.compare.comparison import (
 )
 from longmemeval.report.tables.budgets import budget_table
 from longmemeval.report.tables.cells import controls_apart, corrected_cell, cost_text, remarks, row_names, warned
-from longmemeval.report.tables.effort import Named, cost_table, effort_notes, latency_table
+from longmemeval.report.tables.effort import Named, cost_table, effort_notes, footprint_table, latency_table
 from longmemeval.report.tables.footnotes import ORACLE_NOTE, footnotes
 from longmemeval.report.tables.memory_models import memory_model_table
 from longmemeval.statistics.power import ALPHA, DISCORDANT
@@ -66,6 +66,7 @@ def comparison_tables(
         tables += [
             _lost(comparison, names),
             cost_table(summaries, names, [run.cheaper_from for run in comparison.runs]),
+            footprint_table(summaries, names),
             latency_table(summaries, names),
             memory_model_table(summaries, names),
             _repeats(comparison, called),

@@ -3,12 +3,13 @@
 from collections.abc import Callable, Iterator, Sequence
 
 from longmemeval.core.tables.table import Column, Record, Table, tabulate
-from longmemeval.core.text.figures import UNKNOWN, count_of, ms
+from longmemeval.core.text.figures import UNKNOWN, count_of, ms, shown_bytes
 from longmemeval.llm.options import is_offline
 from longmemeval.measures.metrics import Latency
 from longmemeval.report.tables.cells import cost_text, usage_line
 from longmemeval.results.graded.costs import Cost, RunCosts, sum_costs
 from longmemeval.results.graded.graded_run import RunLatency, RunSummary
+from longmemeval.results.totals import Footprint
 
 PAID_ONCE = (
     "Preparing is paid for once: every run that reads the same parts of a preparation shows all of what they cost, so "
@@ -18,6 +19,7 @@ COST_UNKNOWN = (
     f"{UNKNOWN} is not known: a model without a price, answers made elsewhere, or work that no journal records. A sum "
     "that lacks one of its parts is not known either."
 )
+FOOTPRINT = "What memories take up"
 FREE = "Cost of prepare, question analysis, answers and judge: $0, no model was paid for."
 
 
@@ -119,6 +121,40 @@ def latency_line(latency: RunLatency) -> str:
     named = {"recall": latency.recall, "model": latency.model, "both": latency.total}
     parts = (f"{name} p50 {ms(one.p50)}, p95 {ms(one.p95)}" for name, one in named.items())
     return f"Latency per question in milliseconds: {'; '.join(parts)}."
+
+
+def footprint_table(summaries: Sequence[RunSummary], names: Sequence[str]) -> Table:
+    """Return a row per run, of what its memory takes up; without rows where nothing is known."""
+    columns: list[Column[Named]] = [
+        Column("run", lambda row: row[0], "text"),
+        Column("histories", lambda row: row[1].footprint.histories or None),
+        Column("on disk", lambda row: shown_bytes(row[1].footprint.stored_bytes)),
+        Column("on disk,\na history", lambda row: shown_bytes(_stored_of_one(row[1].footprint)), drop=2),
+        Column("resident memory\nof its processes", lambda row: shown_bytes(row[1].footprint.resident_bytes), drop=1),
+    ]
+    known = any(not _is_unknown(summary.footprint) for summary in summaries)
+    return tabulate(FOOTPRINT, columns, zip(names, summaries, strict=True) if known else ())
+
+
+def footprint_line(footprint: Footprint) -> str:
+    """Return what the memory of one run takes up, in one sentence."""
+    if _is_unknown(footprint):
+        return "Footprint of the memory: not known."
+    histories = count_of(footprint.histories, "history", "histories")
+    each = f", {shown_bytes(_stored_of_one(footprint))} each" if footprint.histories > 1 else ""
+    stored = "not known on disk" if footprint.stored_bytes is None else f"{shown_bytes(footprint.stored_bytes)} on disk"
+    peak = footprint.resident_bytes
+    own = "" if peak is None else f"; its processes took up to {shown_bytes(peak)} of memory"
+    return f"Footprint of the memory: {stored} ({histories}{each if footprint.stored_bytes else ''}){own}."
+
+
+def _is_unknown(footprint: Footprint) -> bool:
+    return footprint.stored_bytes is None and footprint.resident_bytes is None
+
+
+def _stored_of_one(footprint: Footprint) -> float | None:
+    stored = footprint.stored_bytes
+    return None if stored is None or not footprint.histories else stored / footprint.histories
 
 
 def effort_notes(summaries: Sequence[RunSummary], *, told_free: bool = False) -> Iterator[str]:

@@ -29,7 +29,7 @@ from longmemeval.results.scores.gradings import Gradings, gradings
 from longmemeval.results.scores.remembered import Remembered
 from longmemeval.results.scores.warnings import ScoreWarning, judge_warnings, question_warnings, recall_warnings
 from longmemeval.results.settings import ImportedSettings
-from longmemeval.results.totals import memory_calls
+from longmemeval.results.totals import Footprint, footprint_of, memory_calls
 from longmemeval.settings import Folders
 
 
@@ -103,6 +103,8 @@ class RunSummary(Struct, frozen=True):
     """Those of the memory."""
     memory_calls: CallSums = CallSums()
     """The memory's own model calls while it was searched."""
+    footprint: Footprint = Footprint()
+    """What the memory takes up on disk, and in processes of its own."""
     parts_told: dict[str, dict[str, Any]] = {}
     """Statistics of the parts that are not reproducible, by part name; see `PartInfo.stats`."""
     protocol_note: str = ""
@@ -142,8 +144,7 @@ def summarise(
     refused = [] if judge_check and not judge_check.other_data else checks.judges.refused(metrics.judge, benchmark)
     control = control_of(settings)
     answered = [answer for answer in files.answers.values() if answer.status == "ok"]
-    own = manifest.kind == "run"
-    timed = answered if own else []
+    timed = answered if manifest.kind == "run" else []
     model = settings.model_name
     if isinstance(settings, ImportedSettings):
         model = model or f"hypotheses from {settings.hypotheses.file}"
@@ -178,6 +179,7 @@ def summarise(
         type_notes=tuple(asked.benchmark.notes_on(metrics.by_type)),
         not_reproducible=settings.not_reproducible,
         memory_calls=memory_calls(manifest.totals),
+        footprint=footprint_of(manifest.totals),
         parts_told=settings.parts,
         parameters=settings.memory.parameters if settings.memory else {},
     )

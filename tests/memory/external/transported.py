@@ -75,6 +75,9 @@ class Tap:
         valid(msgspec.json.decode(result), f"{method}.result")
         return result
 
+    def peak_resident_bytes(self) -> int | None:
+        return self.transport.peak_resident_bytes()
+
     async def end(self) -> None:
         await self.transport.end()
 

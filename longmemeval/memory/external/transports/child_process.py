@@ -4,6 +4,7 @@ import asyncio
 import os
 import shlex
 import signal
+import uuid
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
@@ -13,6 +14,7 @@ from msgspec import Raw, Struct
 from longmemeval.core.secrets.redaction import redact
 from longmemeval.memory.external.messages import Fault, Progress
 from longmemeval.memory.external.transports import guard
+from longmemeval.memory.external.transports.resident import FAMILY, peak_resident_bytes
 from longmemeval.memory.external.transports.transport import LARGEST_MESSAGE, OnProgress, ServiceError, raise_fault
 
 _KEPT_LOG = 4000
@@ -77,6 +79,7 @@ class ChildProcess:
         self._log = bytearray()
         self._tasks: list[asyncio.Task[None]] = []
         self._end: ServiceError | None = None
+        self._family = uuid.uuid4().hex
 
     @property
     def gone(self) -> bool:
@@ -102,6 +105,10 @@ class ChildProcess:
         finally:
             self._waiting.pop(number, None)
 
+    def peak_resident_bytes(self) -> int | None:
+        """Return the most memory that the child and what it started have taken; see `Transport`."""
+        return peak_resident_bytes(self._process.pid, self._family) if self._process and not self._end else None
+
     async def end(self) -> None:
         """Kill the child."""
         await self._fail("was ended", "gone")
@@ -115,7 +122,8 @@ class ChildProcess:
                 stdin=asyncio.subprocess.PIPE,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=asyncio.subprocess.PIPE,
-                env=guard.marked(os.environ if self._environment is None else self._environment),
+                env=guard.marked(os.environ if self._environment is None else self._environment)
+                | {FAMILY: self._family},
                 start_new_session=True,
             )
         except (OSError, ValueError) as error:

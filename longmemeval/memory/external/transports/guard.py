@@ -69,7 +69,7 @@ def _send(line: str) -> None:
             _guard.stdin.write(line.encode(errors="replace") + b"\n")
 
 
-class _Process:
+class Process:
     """A line of the operating system's list of processes."""
 
     def __init__(self, pid: int, stat: str) -> None:
@@ -80,11 +80,11 @@ class _Process:
         self.is_alive = state not in "ZX"
 
 
-def _processes() -> Iterator[_Process]:
+def processes() -> Iterator[Process]:
     """Yield all processes that are alive; none if the system does not list them as Linux does."""
     for folder in _PROCESSES.glob("[0-9]*"):
         with suppress(OSError, ValueError):
-            process = _Process(int(folder.name), (folder / "stat").read_text(errors="replace"))
+            process = Process(int(folder.name), (folder / "stat").read_text(errors="replace"))
             if process.is_alive:
                 yield process
 
@@ -92,7 +92,7 @@ def _processes() -> Iterator[_Process]:
 def _left(leaders: set[int]) -> set[int]:
     """Return the groups of processes that are left in the sessions of `leaders`."""
     if _PROCESSES.joinpath("self").exists():
-        return {process.group for process in _processes() if leaders & {process.session, process.group}}
+        return {process.group for process in processes() if leaders & {process.session, process.group}}
     return {leader for leader in leaders if _is_there(leader)}
 
 
@@ -107,7 +107,7 @@ def _is_there(group: int) -> bool:
 def _strays(leaders: set[int], mark: str) -> list[str]:
     """Return the processes that those of `leaders` started and that left their sessions: process id and name."""
     wanted, found = f"{_MARK}={mark}".encode(), []
-    for process in _processes():
+    for process in processes():
         with suppress(OSError):
             given = (_PROCESSES / str(process.pid) / "environ").read_bytes().split(b"\0")
             if wanted in given and not leaders & {process.session, process.group}:

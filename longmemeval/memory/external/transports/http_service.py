@@ -70,6 +70,10 @@ class HttpService:
             f"The memory service {what}", where=public_url(self._address), code=code, retryable=retryable
         )
 
+    def peak_resident_bytes(self) -> int | None:
+        """Return None: it may run anywhere."""
+        return None
+
     async def end(self) -> None:
         """Close the connections."""
         if self._client:

@@ -149,6 +149,10 @@ class MemoryService:
         """Empty a scope."""
         await self._ask("reset", Reset(scope), ResetResult)
 
+    def peak_resident_bytes(self) -> int | None:
+        """Return the most memory that its processes have taken since they began; None if not known, or it has none."""
+        return self._transport.peak_resident_bytes() if self._transport else None
+
     async def close(self) -> None:
         """Have the service close everything; a child process ends by itself or is killed."""
         await in_background(self._close())

@@ -50,6 +50,10 @@ class Transport(Protocol):
         """If set, no call can succeed any more."""
         ...
 
+    def peak_resident_bytes(self) -> int | None:
+        """Return the most memory that its own processes have taken; None if it has none, or it is not known."""
+        ...
+
     async def end(self) -> None:
         """End the service without asking it, if it is ours."""
         ...
@@ -76,6 +80,10 @@ class InProcess:
             return encode(await self._server.call(method, msgspec.json.decode(params)))
         except ServedFault as fault:
             raise_fault(Fault(fault.code, str(fault), fault.retryable))
+
+    def peak_resident_bytes(self) -> int | None:
+        """Return None: it has no process of its own."""
+        return None
 
     async def end(self) -> None:
         """Close all objects."""
