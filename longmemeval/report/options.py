@@ -3,9 +3,9 @@
 from typing import Annotated, Literal
 
 from longmemeval.core.arguments import Options
-from longmemeval.core.options import OUTPUT, WHAT, Flag
+from longmemeval.core.options import OUTPUT, Flag
 from longmemeval.core.tables.latex import LatexStyle
-from longmemeval.results.options import JudgeId, MovedDataset
+from longmemeval.results.options import BaselineRun, JudgeId, MovedDataset
 
 ReportFormat = Literal["html", "md", "latex", "bibtex", "figures"]
 
@@ -23,7 +23,7 @@ class ReportOptions(Options, frozen=True):
     """Id of the judge, or a beginning of it; None: the official judge where it graded, else the newest."""
     dataset: MovedDataset = None
     """Where the data is now, if it has moved."""
-    baseline: Annotated[str | None, Flag(WHAT, "RUN")] = None
+    baseline: BaselineRun = None
     """What the others are compared with; None: the first run."""
     full: Annotated[bool, Flag(OUTPUT)] = False
     """Cut no text in the page, whatever its size."""

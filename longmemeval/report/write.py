@@ -13,6 +13,7 @@ from longmemeval.report.options import ReportOptions
 from longmemeval.report.paper import bibtex, figures, latex
 from longmemeval.report.plain import latex_across, markdown, markdown_across
 from longmemeval.report.published import published_for
+from longmemeval.results.compared import with_first
 from longmemeval.results.graded.graded_run import Evaluation, load_graded
 from longmemeval.settings import Folders, folders
 
@@ -94,7 +95,7 @@ def _write_figures(
 def _graded(run_ids: Sequence[str], options: ReportOptions, where: Folders, *, prompts: bool) -> list[Evaluation]:
     """Return the runs, the baseline first."""
     if options.baseline is not None:
-        run_ids = [options.baseline, *(run_id for run_id in run_ids if run_id != options.baseline)]
+        run_ids = with_first(run_ids, options.baseline)
     return load_graded(run_ids, where, judge=options.judge, dataset=options.dataset, look_into_prompts=prompts)
 
 

@@ -107,6 +107,11 @@ def list_runs(results_dir: Path, wanted: RunFilter | None = None) -> list[Listed
     return sorted(chosen, key=lambda run: (run.started_at, run.run), reverse=True)
 
 
+def is_pattern(name: str) -> bool:
+    """Return whether a name stands for all runs that match it."""
+    return _PATTERN.search(name) is not None
+
+
 def named_runs(
     names: Sequence[str],
     results_dir: Path,
@@ -132,7 +137,7 @@ def named_runs(
     """
     wanted: list[str] = []
     for name in names:
-        if not _PATTERN.search(name):
+        if not is_pattern(name):
             wanted.append(name)
             continue
         ids = run_ids(results_dir)

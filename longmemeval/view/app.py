@@ -32,6 +32,7 @@ from longmemeval.errors import HarnessError
 from longmemeval.report.page.templates import page_file
 from longmemeval.settings import Folders
 from longmemeval.view.answers import problem, refusal
+from longmemeval.view.choice import Choice
 from longmemeval.view.pages import compare, explore, labels, live, question, questions, runs
 from longmemeval.view.security import Guard
 from longmemeval.view.site import Site, site_of
@@ -50,6 +51,7 @@ PAGES: tuple[Sequence[BaseRoute], ...] = (
 def make_app(
     where: Folders,
     run_ids: Sequence[str] = (),
+    judge: str = "",
     *,
     token: str,
     host: str = "127.0.0.1",
@@ -61,6 +63,7 @@ def make_app(
     Args:
         where: the folders.
         run_ids: the runs that pages show where their address names none.
+        judge: by whom they are graded there; empty: the official one where it graded, else the newest.
         token: of the address.
         host: the address that it listens at.
         port: of it.
@@ -77,7 +80,7 @@ def make_app(
         middleware=[Middleware(GZipMiddleware, minimum_size=1000, compresslevel=6)],
         exception_handlers={HarnessError: _error_page, HTTPException: _refused, Exception: _broken},
     )
-    app.state.site = Site(where, tuple(run_ids))
+    app.state.site = Site(where, Choice(tuple(run_ids), judge))
     if ahead:
         Thread(target=app.state.site.open_ahead, daemon=True).start()
     return Guard(app, token=token, host=host, port=port)
@@ -91,7 +94,7 @@ def _palette(request: Request) -> Response:
 def _home(request: Request) -> Response:
     """Open the comparison of the runs that were named, else the list."""
     named = site_of(request).named
-    return RedirectResponse("/compare" if named else "/runs", status_code=303)
+    return RedirectResponse(named.address("/compare") if named.runs else "/runs", status_code=303)
 
 
 def _error_page(request: Request, error: Exception) -> Response:

@@ -1,18 +1,13 @@
 """What a page looks at, as its address says it: `?run=A&run=B&baseline=A&judge=J`, the same for every page."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from urllib.parse import urlencode
 
 from msgspec import Struct
 from starlette.datastructures import QueryParams
 
-from longmemeval.errors import HarnessError
-from longmemeval.llm.controls import CONTROL_MODELS
-from longmemeval.memory.definition import MEMORIES
-from longmemeval.results.listing import ListedRun
-
-MOST_RUNS = 20
-"""Runs that a page opens where the address names none."""
+from longmemeval.results.compared import baseline_first, with_first
 
 
 class Choice(Struct, frozen=True):
@@ -42,49 +37,28 @@ class Choice(Struct, frozen=True):
 
     def with_baseline(self, run: str) -> "Choice":
         """Return the same runs against another baseline."""
-        return Choice((run, *(one for one in self.runs if one != run)), self.judge)
+        return Choice(tuple(with_first(self.runs, run)), self.judge)
 
     def judged_by(self, judge: str) -> "Choice":
         """Return the same runs as another judge graded them."""
         return Choice(self.runs, judge)
 
 
-def choice_of(query: QueryParams, otherwise: Sequence[str] = ()) -> Choice:
+NOTHING_NAMED = Choice()
+
+
+def choice_of(query: QueryParams, results_dir: Path, otherwise: Choice) -> Choice:
     """Return what an address asks for.
 
     Args:
-        query: of the address; a run named twice counts once.
-        otherwise: the runs where it names none.
+        query: of the address; a run named twice counts once. A `baseline` that is none of the runs, as the list of runs
+            sends it where nobody chose one, leaves it to the rule of `results/compared.py`.
+        results_dir: the folder of runs.
+        otherwise: what is seen where it names no run, or no judge.
     """
-    runs = tuple(dict.fromkeys(query.getlist("run") or otherwise))
-    chosen = Choice(runs, query.get("judge", ""))
-    baseline = query.get("baseline", "")
-    return chosen.with_baseline(baseline) if baseline in runs else chosen
-
-
-def comparable_with_newest(listed: Sequence[ListedRun]) -> list[str]:
-    """Return the ids of the newest graded run and of those like it in data, number of questions and judge.
-
-    Args:
-        listed: all runs, newest first.
-
-    Returns:
-        The oldest first, as a baseline is run before what is tried against it; controls last.
-    """
-    graded = [one for one in listed if one.scores and one.kind != "retrieval"]
-    if not graded:
-        return []
-    first = graded[0]
-
-    def key(one: ListedRun) -> tuple[str, int, str]:
-        return one.dataset, one.questions, one.scores[0].judge
-
-    alike = [one for one in graded if key(one) == key(first)][:MOST_RUNS][::-1]
-    return [one.run for one in sorted(alike, key=_is_control)]
-
-
-def _is_control(one: ListedRun) -> bool:
-    try:
-        return one.model in CONTROL_MODELS or MEMORIES.get(one.memory).control is not None
-    except HarnessError:  # A name of somebody's own, or of a package that is not installed.
-        return False
+    runs = tuple(dict.fromkeys(query.getlist("run"))) or otherwise.runs
+    judge = query.get("judge", "" if query.getlist("run") else otherwise.judge)
+    baseline = query.get("baseline")
+    if baseline is None:
+        return Choice(runs, judge)
+    return Choice(tuple(baseline_first(runs, results_dir, baseline if baseline in runs else None)), judge)

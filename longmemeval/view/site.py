@@ -5,9 +5,9 @@ from contextlib import suppress
 from starlette.requests import Request
 
 from longmemeval.errors import HarnessError
-from longmemeval.results.listing import list_runs
+from longmemeval.results.compared import newest_alike
 from longmemeval.settings import Folders
-from longmemeval.view.choice import Choice, choice_of, comparable_with_newest
+from longmemeval.view.choice import NOTHING_NAMED, Choice, choice_of
 from longmemeval.view.explorer.recall import Recallers
 from longmemeval.view.opened import OpenRuns
 from longmemeval.view.search.literal import RecalledTexts
@@ -18,10 +18,10 @@ class Site:
 
     Args:
         where: the folders.
-        named: the runs that pages show where their address names none; empty: those like the newest graded one.
+        named: what pages show where their address names no run; without runs: those like the newest graded one.
     """
 
-    def __init__(self, where: Folders, named: tuple[str, ...] = ()) -> None:
+    def __init__(self, where: Folders, named: Choice = NOTHING_NAMED) -> None:
         self.where = where
         self.named = named
         self.opened = OpenRuns(where)
@@ -31,16 +31,20 @@ class Site:
     def choice(self, request: Request) -> Choice:
         """Return which runs, baseline and judge the address asks for."""
         query = request.query_params
-        if query.getlist("run"):
-            return choice_of(query)
-        return choice_of(query, self.named or comparable_with_newest(list_runs(self.where.results_dir)))
+        otherwise = NOTHING_NAMED if query.getlist("run") else self.first()
+        return choice_of(query, self.where.results_dir, otherwise)
+
+    def first(self) -> Choice:
+        """Return what is shown where an address names no run."""
+        if self.named.runs:
+            return self.named
+        return Choice(tuple(newest_alike(self.where.results_dir)), self.named.judge)
 
     def open_ahead(self) -> None:
         """Open the runs that pages show first, while the browser starts; what is wrong with them, pages say."""
         with suppress(HarnessError, OSError):
-            runs = self.named or comparable_with_newest(list_runs(self.where.results_dir))
-            if runs:
-                self.opened.comparison(Choice(tuple(runs)))
+            if (choice := self.first()).runs:
+                self.opened.comparison(choice)
 
 
 def site_of(request: Request) -> Site:

@@ -7,8 +7,9 @@ import pytest
 from playwright.sync_api import Page, expect
 
 from longmemeval.settings import Folders
-from tests.report.report_runs import hostile_run, three_runs
+from tests.report.report_runs import hostile_run, many_runs, three_runs
 from tests.view.conftest import Scheme, Visit
+from tests.view.edges import is_shaded_at_right, scroll_to_end
 
 THREE = "run=good&run=good-again&run=bad&judge=strict"
 PAGES = ("/runs", f"/compare?{THREE}", f"/questions?{THREE}&show=all", "/live", f"/compare/pictures?{THREE}")
@@ -149,3 +150,19 @@ def test_a_run_is_followed_to_its_end(tmp_path: Path, visit: Visit) -> None:
     run.write_text(whole)
     expect(page.locator("#head")).to_have_text("Nothing is under way")
     expect(page.locator("#work tbody")).to_contain_text("completed")
+
+
+@pytest.mark.parametrize("scheme", ["light", "dark"])
+def test_what_is_wider_than_a_phone_says_so_at_the_edge(tmp_path: Path, visit: Visit, scheme: Scheme) -> None:
+    """A shade where there is more, none where the end is reached or all is seen."""
+    where = many_runs(tmp_path, 9)
+    for path, name in (("/compare", "Pairs"), ("/questions?show=all", "Questions")):
+        page = visit(where, path, width=390, scheme=scheme)
+        page.wait_for_load_state("networkidle")
+        box = page.get_by_role("region", name=name)
+        assert box.evaluate("one => one.scrollWidth > one.clientWidth"), path
+        assert is_shaded_at_right(box), path
+        scroll_to_end(box)
+        assert not is_shaded_at_right(box), path
+    page = visit(where, "/compare", width=1920, scheme=scheme)
+    assert not is_shaded_at_right(page.get_by_role("region", name="Pairs"))

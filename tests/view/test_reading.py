@@ -8,6 +8,7 @@ from playwright.sync_api import Browser, Locator, Page, expect
 
 from longmemeval.settings import Folders, folders
 from tests.made_once import sample_demo
+from tests.pipeline.graded_runs import LENIENT, STRICT
 from tests.report.report_runs import three_runs
 from tests.support import ROOT, longmemeval
 from tests.view.conftest import Visit
@@ -130,6 +131,13 @@ def test_by_keys_alone_from_the_runs_to_a_label(where: Folders, visit: Visit) ->
     page.keyboard.press("Enter")
     expect(page.locator("#answer-2")).to_contain_text("Ida")
     expect(page.locator(".steps")).to_contain_text("lost to the baseline")
+
+
+def test_the_export_is_by_the_judge_that_is_named(where: Folders, tmp_path: Path) -> None:
+    line: list[str | Path] = ["view", "good", "--export", tmp_path, "--results-dir", where.results_dir]
+    for judge in (STRICT, LENIENT):
+        longmemeval(*line, "--judge", judge.model, cwd=tmp_path)
+        assert f"judge {judge.model}, prompts: by hand (not official)" in (tmp_path / "index.html").read_text()
 
 
 def test_the_export_opens_from_a_disk_with_nothing_dead(where: Folders, tmp_path: Path, chromium: Browser) -> None:

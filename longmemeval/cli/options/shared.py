@@ -57,6 +57,26 @@ class Runs:
         ids, results_dir = self.run_ids or (), where.results_dir
         return named_runs(ids, results_dir, sweep=self.sweep, rankings=rankings, tell=tell_omitted)
 
+    def compared(self, where: "Folders", baseline: str | None = None, *, or_newest: bool = False) -> list[str]:
+        """Return the ids to compare, the baseline first (the rule is in `results/compared.py`).
+
+        Args:
+            where: the folders.
+            baseline: the run that is asked for; it need not be among the named ones.
+            or_newest: take the newest graded run and those like it where none is named.
+        """
+        from longmemeval.cli.output import err
+        from longmemeval.results.compared import baseline_first, newest_alike
+        from longmemeval.results.listing import is_pattern
+
+        if or_newest and not self.run_ids and self.sweep is None and (ids := newest_alike(where.results_dir)):
+            err.print("No run is named: the newest graded one and those like it in data, questions and judge.")
+        else:
+            ids = self.named(where)
+        if baseline is None and self.run_ids and not is_pattern(self.run_ids[0]):
+            return ids
+        return baseline_first(ids, where.results_dir, baseline)
+
 
 @dataclass(frozen=True, kw_only=True)
 class Parameters:

@@ -23,6 +23,7 @@ from longmemeval.pipeline.sweep.estimate import SweepEstimate, estimate_sweep, t
 from longmemeval.pipeline.sweep.holdout import Holdout, held_out, split
 from longmemeval.pipeline.sweep.plan import PlannedRun, SweepPlan, plan
 from longmemeval.pipeline.sweep.state import SweepState
+from longmemeval.results.compared import baseline_first
 from longmemeval.results.graded.graded_run import load_graded
 from longmemeval.results.planned import record_plan
 from longmemeval.settings import Folders, folders
@@ -278,6 +279,7 @@ def _comparisons(state: SweepState, held: Collection[str]) -> Iterator[SweepComp
             if state.is_graded(planned_run, judge) and state.is_intact(planned_run)
         ]
         if run_ids:
+            run_ids = baseline_first(run_ids, state.where.results_dir)
             graded = load_graded(run_ids, state.where, judge=judge.id, dataset=str(state.plan.dataset))
             comparison = compare_runs(graded, state.where)
             points = pareto_points(graded_run.summary for graded_run in comparison.runs)

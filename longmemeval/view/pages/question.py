@@ -60,6 +60,7 @@ def show(request: Request) -> Response:
         choice,
         found=found,
         runs=runs,
+        ids=[one.id for one in comparison.evaluations],
         strips=[Markup(strip(place)) for place in range(len(runs))],
         history=Markup(history_strip(found.sessions)),
         dates=dates_below(found.sessions),
@@ -89,7 +90,7 @@ def _shown(wanted: str, comparison: Comparison, found: QuestionPage) -> int:
             raise HarnessError(f"Run '{wanted}' is none of those on this page", fix="Choose it on the runs page")
         return ids.index(wanted)
     memories = [place for place, one in enumerate(comparison.runs) if one.summary.control is None] or [0]
-    return next((place for place in memories if found.cards[place].why_lost), memories[0])
+    return next((place for place in memories if found.whys[place]), memories[0])
 
 
 def _explorer(choice: Choice, comparison: Comparison, shown: int, question_id: str) -> str:

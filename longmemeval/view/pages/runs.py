@@ -47,11 +47,10 @@ def show(request: Request) -> Response:
     listed = [*planned_runs(site.where.results_dir), *list_runs(site.where.results_dir)]
     wanted = RunFilter(**{name: value or None for name, value in given.items()})
     found = [one for one in listed if wanted.fits(one) and _has(one, query.get("q", ""))]
-    chosen = choice_of(query, site.named)
     return page(
         request,
         "runs.html.j2",
-        Choice(judge=chosen.judge) if not query.getlist("run") else chosen,
+        choice_of(query, site.where.results_dir, Choice(judge=site.named.judge)),
         lines=[_line(one, site) for one in found],
         total=len(listed),
         given=given | {"q": query.get("q", "")},

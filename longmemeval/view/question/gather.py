@@ -1,6 +1,6 @@
 """Gather the page of one question from the files of its runs."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 
 from longmemeval.core.text.figures import UNKNOWN, count, in_dollars, milliseconds
 from longmemeval.errors import HarnessError, nearest
@@ -9,12 +9,12 @@ from longmemeval.judges.people import is_person
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.records import Answer, Message
 from longmemeval.report.page.question_data import details
-from longmemeval.report.page.question_records import Details, RunDetail, Verdict
+from longmemeval.report.page.question_records import RunDetail
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.storage.messages import haystack_messages
 from longmemeval.view.question.differences import Stretch, differing_words
 from longmemeval.view.question.evidence import Evidence, evidence_of
-from longmemeval.view.question.records import Asked, Card, Found, Outcome, QuestionPage, Reply, Track
+from longmemeval.view.question.records import Asked, Found, QuestionPage, Track
 
 WHY_LOST: dict[str, str] = {
     "not stored": "never had the evidence: it is not in the fixture",
@@ -57,24 +57,21 @@ def question_page(comparison: Comparison, question_id: str, walked: Sequence[str
     whys = [
         why_lost(stage, run.answers.get(question_id), evidence) for run, stage in zip(runs, row.stages, strict=True)
     ]
-    reasons = {why: tuple(place for place, one in enumerate(whys) if one == why) for why in whys if why}
+    said = [one.hypothesis.text if one.hypothesis else "" for one in detail.runs]
+    judges = [scores.judge for run in runs for scores in run.files.metrics if not is_person(scores.judge)]
+    names = {judge.id: judge_name(judge) for judge in judges}
     return QuestionPage(
         question_id=question_id,
         question_type=row.question_type,
         text=question.text,
-        appended=question.appended,
-        date=question.date_text,
-        haystack_id=question.haystack_id,
-        answer=detail.answer,
-        unanswerable=detail.unanswerable,
-        lost=tuple(reasons),
-        lost_by=tuple(reasons.values()),
+        detail=detail,
+        judges=tuple(names.get(one, "") for one in found.judges),
+        credits=row.credits,
+        answers=tuple(_marked(one, said[0], own=not place) for place, one in enumerate(said)),
+        whys=tuple(whys),
+        spent=tuple(map(_spent, runs, detail.runs)),
         sessions=_sessions(messages, threads, evidence),
         tracks=tuple(_track(place, run, question_id, threads, evidence) for place, run in enumerate(runs)),
-        cards=tuple(
-            _card(run, one, found, credit, why, detail.runs[0])
-            for run, one, credit, why in zip(runs, detail.runs, row.credits, whys, strict=True)
-        ),
         number=at + 1,
         total=len(order),
         previous=order[at - 1] if at else "",
@@ -123,42 +120,14 @@ def _track(place: int, run: Evaluation, question_id: str, threads: Sequence[str]
     return Track(place, sessions, known=True)
 
 
-def _card(run: Evaluation, one: RunDetail, found: Details, credit: float | None, why: str, baseline: RunDetail) -> Card:
-    said = one.hypothesis.text if one.hypothesis else ""
-    against = baseline.hypothesis.text if baseline.hypothesis else ""
-    answer: tuple[Stretch, ...] = ()
-    if said:
-        answer = (Stretch(said),) if one is baseline or not against else differing_words(said, against)
-    return Card(
-        run_id=run.id,
-        outcome=outcome_of(credit),
-        credit="" if credit in (None, 0, 1) else f"{credit:.2f}",
-        answer=answer,
-        why_lost=why,
-        replies=tuple(_replies(run, one, found)),
-        tokens=count(one.prompt_tokens) if run.manifest.kind == "run" else UNKNOWN,
-        cost=in_dollars(one.cost_usd) if one.cost_usd else "",
-        latency=milliseconds(one.latency_ms) if run.manifest.kind == "run" else UNKNOWN,
-        error=one.error,
-        notes=one.notes,
-    )
+def _marked(answer: str, baseline: str, *, own: bool) -> tuple[Stretch, ...]:
+    """Return an answer, marked where it differs from the baseline's, unless it is the baseline's own."""
+    if not answer:
+        return ()
+    return (Stretch(answer),) if own or not baseline else differing_words(answer, baseline)
 
 
-def outcome_of(credit: float | None) -> Outcome:
-    """Return how a credit between 0 and 1 is shown; None is not evaluated."""
-    if credit is None:
-        return "none"
-    return "right" if credit == 1 else "wrong" if credit == 0 else "part"
-
-
-def _replies(run: Evaluation, one: RunDetail, found: Details) -> Iterator[Reply]:
-    """Yield what the judges said, that of the page first; people are asked anew for every page."""
-    names = {scores.judge.id: judge_name(scores.judge) for scores in run.files.metrics if not is_person(scores.judge)}
-    for number, verdict in enumerate(one.verdicts):
-        if name := names.get(found.judges[verdict.judge]):
-            yield _reply(verdict, name, number == 0)
-
-
-def _reply(verdict: Verdict, judge: str, of_page: bool) -> Reply:
-    credit = verdict.score if verdict.score is not None else None if verdict.label is None else float(verdict.label)
-    return Reply(judge, outcome_of(credit), verdict.raw.text, verdict.votes, verdict.error, of_page)
+def _spent(run: Evaluation, one: RunDetail) -> str:
+    own = run.manifest.kind == "run"
+    tokens, time = (count(one.prompt_tokens), milliseconds(one.latency_ms)) if own else (UNKNOWN, UNKNOWN)
+    return " · ".join([f"{tokens} tokens", *([in_dollars(one.cost_usd)] if one.cost_usd else []), time])

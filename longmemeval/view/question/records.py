@@ -4,9 +4,9 @@ from typing import Literal
 
 from msgspec import Struct
 
+from longmemeval.report.page.question_records import QuestionDetail
 from longmemeval.view.question.differences import Stretch
 
-Outcome = Literal["right", "part", "wrong", "none"]
 Found = Literal["evidence", "beside", "cut"]
 """What a run has of a session: some of the evidence, messages beside it, or only messages that were then left out."""
 
@@ -30,55 +30,25 @@ class Track(Struct, frozen=True):
     """False where the run does not say what it recalled."""
 
 
-class Reply(Struct, frozen=True):
-    """What one judge said of an answer."""
-
-    judge: str
-    outcome: Outcome
-    text: str
-    votes: tuple[str, ...]
-    error: str
-    of_page: bool
-    """Whether it is the judge whose scores the page shows."""
-
-
-class Card(Struct, frozen=True):
-    """One run's answer."""
-
-    run_id: str
-    outcome: Outcome
-    credit: str
-    """The score where it is neither 0 nor 1; else empty."""
-    answer: tuple[Stretch, ...]
-    """Empty where there is none."""
-    why_lost: str
-    """Begins with a verb, as "never recalled the evidence"; empty where the question was not lost."""
-    replies: tuple[Reply, ...]
-    tokens: str
-    cost: str
-    latency: str
-    error: str
-    notes: tuple[str, ...]
-
-
 class QuestionPage(Struct, frozen=True):
     """One question over the runs of a comparison, in their order."""
 
     question_id: str
     question_type: str
     text: str
-    appended: str
-    date: str
-    haystack_id: str
-    answer: str
-    unanswerable: bool
-    lost: tuple[str, ...]
-    """Why it was lost, a sentence for each reason, of the places of the runs that it holds for."""
-    lost_by: tuple[tuple[int, ...], ...]
-    """Places of the runs, in step with `lost`."""
+    detail: QuestionDetail
+    """What was asked and what each run did, as the report has it, nothing left out."""
+    judges: tuple[str, ...]
+    """Names of the judges by their numbers in `detail`; empty for people, whose labels are read anew."""
+    credits: tuple[float | None, ...]
+    answers: tuple[tuple[Stretch, ...], ...]
+    """Of each run, marked where it differs from the first one's; empty where there is none."""
+    whys: tuple[str, ...]
+    """Why each run lost it, to follow its name; empty where it did not."""
+    spent: tuple[str, ...]
+    """Tokens, dollars and time of each run."""
     sessions: tuple[Asked, ...]
     tracks: tuple[Track, ...]
-    cards: tuple[Card, ...]
     number: int
     """From 1, among the questions."""
     total: int
@@ -87,6 +57,11 @@ class QuestionPage(Struct, frozen=True):
     next: str
     next_that_differs: str
     """Id of the next question on which the runs differ; empty where none follows."""
+
+    @property
+    def lost(self) -> dict[str, list[int]]:
+        """Each reason why it was lost, with the places of the runs that it holds for."""
+        return {why: [place for place, one in enumerate(self.whys) if one == why] for why in self.whys if why}
 
 
 class PromptLine(Struct, frozen=True):

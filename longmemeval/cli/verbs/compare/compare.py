@@ -13,7 +13,7 @@ from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.output import err, out, print_answer, print_json, print_lines, print_table, printable
 from longmemeval.cli.published import Published
 from longmemeval.core.options import LIMITS, OUTPUT, WHAT, Flag
-from longmemeval.results.options import JudgeId, MovedDataset
+from longmemeval.results.options import BaselineRun, JudgeId, MovedDataset
 
 if TYPE_CHECKING:
     from longmemeval.judges.protocol import JudgeIdentity
@@ -54,10 +54,7 @@ def compare(
     common: Annotated[bool, Flag(WHAT, help="Compare on the questions all runs share.")] = False,
     across: Annotated[bool, Flag(WHAT, help="One table for runs on different data sets; no tests.")] = False,
     against: Annotated[str | None, Flag(LIMITS, "RUN|FILE", "Exit with 4 if a run is significantly worse.")] = None,
-    baseline: Annotated[
-        str | None,
-        Flag(WHAT, "RUN", "What the others are compared with [default: the first run]."),
-    ] = None,
+    baseline: BaselineRun = None,
     margin: Annotated[
         float | None,
         Flag(
@@ -80,7 +77,8 @@ def compare(
 ) -> None:
     """Compare graded runs.
 
-    The verdict first, then scores and differences from the baseline.
+    The verdict first, then scores and differences from the baseline. Without names: the newest graded run and those
+    like it.
     """
     from longmemeval.pipeline.compare.baseline import compare_to_baseline, load_baseline, regression
     from longmemeval.pipeline.compare.baseline import save_baseline as save
@@ -93,9 +91,7 @@ def compare(
     from longmemeval.results.graded.graded_run import load_graded
 
     where = places.folders()
-    run_ids = runs.named(where)
-    if baseline is not None:
-        run_ids = [baseline, *(run_id for run_id in run_ids if run_id != baseline)]
+    run_ids = runs.compared(where, baseline, or_newest=True)
     if save_baseline is not None and len(run_ids) > 1:
         raise typer.BadParameter("--save-baseline takes one run")
     if across and (against or save_baseline or published or common or details.questions):

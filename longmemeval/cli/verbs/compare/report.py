@@ -42,7 +42,7 @@ def report(
     if options.across and (published or options.full or options.format in ("bibtex", "figures")):
         raise typer.BadParameter("--across takes no --published, --full, --format bibtex or figures")
     where = places.folders()
-    run_ids = runs.named(where)
+    run_ids = runs.compared(where, options.baseline)
     if output == Path("-"):
         if options.format in ("html", "figures"):
             raise typer.BadParameter(

@@ -9,6 +9,7 @@ from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.output import err, out, printable
 from longmemeval.core.options import OUTPUT, Flag
+from longmemeval.results.options import JudgeId
 
 
 def register(app: typer.Typer) -> None:
@@ -19,6 +20,7 @@ def register(app: typer.Typer) -> None:
 def view(
     runs: shared.Runs,
     places: shared.Places,
+    judge: JudgeId = None,
     port: Annotated[
         int | None, Flag(OUTPUT, "N", "Listen at this port [default: 8321, or a free one].", minimum=1, maximum=65535)
     ] = None,
@@ -35,19 +37,21 @@ def view(
     The address is printed first; Ctrl-C ends it.
     """
     where = places.folders()
-    named = runs.named(where) if runs.run_ids or runs.sweep is not None else []
+    named = runs.compared(where) if runs.run_ids or runs.sweep is not None else []
     if export is not None:
-        from longmemeval.report.write import write_report
+        from longmemeval.report.write import ReportOptions, write_report
 
         if not named:
             raise typer.BadParameter("--export needs runs; the first is the baseline")
-        out.print(printable(write_report(named, export / "index.html", where=where).file))
+        written = write_report(named, export / "index.html", options=ReportOptions(judge=judge), where=where)
+        out.print(printable(written.file))
         return
     from longmemeval.view.launch import serve
 
     serve(
         where,
         named,
+        judge or "",
         host=host,
         port=port,
         tell=lambda address: out.print(printable(address)),

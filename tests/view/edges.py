@@ -1,0 +1,23 @@
+"""Whether something that is wider than its place says so at the edge: its pixels there, told apart."""
+
+from collections import Counter
+from io import BytesIO
+
+from PIL import Image
+from playwright.sync_api import Locator
+
+BESIDE = 4
+"""Pixels between the edge and the column that is looked at."""
+
+
+def is_shaded_at_right(box: Locator) -> bool:
+    """Whether hardly a pixel beside the right edge has the colour that most of the box has."""
+    image = Image.open(BytesIO(box.screenshot())).convert("RGB")
+    ground = Counter(image.get_flattened_data()).most_common(1)[0][0]
+    column = [image.getpixel((image.width - BESIDE, y)) for y in range(image.height)]
+    return sum(one == ground for one in column) < len(column) / 10
+
+
+def scroll_to_end(box: Locator) -> None:
+    """Scroll it sideways as far as it goes."""
+    box.evaluate("one => { one.scrollLeft = one.scrollWidth; }")
