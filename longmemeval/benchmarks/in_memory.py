@@ -12,7 +12,7 @@ import msgspec
 from longmemeval.benchmarks.faults import problem_of_id
 from longmemeval.core.files import sha256_file
 from longmemeval.core.tables.parquet import MAGIC, parquet_rows
-from longmemeval.core.text_files import UnreadableError, decode_json
+from longmemeval.core.text_files import decode_json, reading
 from longmemeval.errors import DataError, nearest
 from longmemeval.records import Gold, Haystack, Question
 
@@ -24,13 +24,9 @@ def read_records(path: Path) -> list[dict[str, Any]]:
         DataError: it cannot be read, or is something else.
         HarnessError: it is a Parquet file, and pyarrow is not installed.
     """
-    try:
+    with reading("The data set file", path, "is not a JSON array of records", kind=DataError):
         data = path.read_bytes()
         return parquet_rows(path) if data.startswith(MAGIC) else decode_json(data, list[dict[str, Any]])
-    except OSError as error:
-        raise DataError(f"The data set file cannot be read: {error.strerror}", where=str(path)) from error
-    except UnreadableError as error:
-        raise DataError(f"The data set file is not a JSON array of records: {error}", where=str(path)) from error
 
 
 class InMemoryDataset:

@@ -1,6 +1,8 @@
 """Reading hand-written text, JSON and YAML: in UTF-8, with or without a byte-order mark, not nested too deeply."""
 
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
+from collections.abc import Iterator
+from contextlib import contextmanager
 from mmap import mmap
 from pathlib import Path
 from typing import TypeVar
@@ -27,6 +29,30 @@ def read_text(path: Path) -> str:
         UnreadableError: it is not UTF-8.
     """
     return decode_text(path.read_bytes())
+
+
+@contextmanager
+def reading(
+    what: str, path: Path, wrong: str = "cannot be read", *, kind: type[HarnessError] = HarnessError, fix: str = ""
+) -> Iterator[None]:
+    """Turn what prevents reading a file into an error that names it.
+
+    Args:
+        what: its name in errors, such as "The template".
+        path: the file.
+        wrong: what is said of an invalid text, such as "is not YAML".
+        kind: of the error.
+        fix: what to do about an invalid text.
+
+    Raises:
+        HarnessError: the file cannot be read, or is invalid (`UnreadableError`).
+    """
+    try:
+        yield
+    except OSError as error:
+        raise kind(f"{what} cannot be read: {error.strerror}", where=str(path)) from error
+    except UnreadableError as error:
+        raise kind(f"{what} {wrong}: {error}", where=str(path), fix=fix) from error
 
 
 def decode_text(data: bytes) -> str:

@@ -11,7 +11,7 @@ from statistics import fmean
 from msgspec import Struct
 
 from longmemeval.core.files import sha256_bytes
-from longmemeval.core.text_files import UnreadableError, decode_json
+from longmemeval.core.text_files import decode_json, reading
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.records import Gold
@@ -71,18 +71,10 @@ def read_audit(path: Path, dataset: Dataset, published_id: PublishedId | None = 
         HarnessError: the file cannot be read or is not such a list, an error type or a question is unknown, or a text
             is not that of its question.
     """
-    try:
+    fix = 'Write it as [{"question_id": …, "error_type": …}, …]'
+    with reading("The audit", path, "is not a list of disputed questions", fix=fix):
         data = path.read_bytes()
-    except OSError as error:
-        raise HarnessError(f"The audit cannot be read: {error.strerror}", where=str(path)) from error
-    try:
         entries = decode_json(data, list[_Entry])
-    except UnreadableError as error:
-        raise HarnessError(
-            f"The audit is not a list of disputed questions: {error}",
-            where=str(path),
-            fix='Write it as [{"question_id": …, "error_type": …}, …]',
-        ) from error
     disputed = _by_our_id(entries, dataset, published_id)
     _check(path, disputed, {question.question_id: question.text for question in dataset.questions()})
     by_type: defaultdict[str, dict[str, None]] = defaultdict(dict)

@@ -19,12 +19,8 @@ class TemplateJudge:
     def __init__(self, templates: TemplateSet, model: ChatModel, endpoint: str | None = None) -> None:
         self._templates = templates
         self._model = model
-        self._identity = _identity(templates, model.spec, endpoint)
-
-    @property
-    def identity(self) -> JudgeIdentity:
+        self.identity = _identity(templates, model.spec, endpoint)
         """Identity of the judge."""
-        return self._identity
 
     async def judge(self, question: Question, gold: Gold, hypothesis: str) -> Judgement:
         """Grade `hypothesis` with one call; a failed call and an unreadable reply give no label.
@@ -40,7 +36,7 @@ class TemplateJudge:
             question,
             hypothesis,
             lambda reply: read_reply(self._templates.reply, reply),
-            judge_id=self._identity.id,
+            judge_id=self.identity.id,
             max_tokens=self._templates.max_tokens,
             temperature=self._templates.temperature,
         )

@@ -50,7 +50,7 @@ import msgspec
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from longmemeval.core.files import sha256_bytes
-from longmemeval.core.text_files import UnreadableError, decode_json, load_yaml, read_text
+from longmemeval.core.text_files import decode_json, load_yaml, read_text, reading
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.judges.definition import JUDGE_DEFINITIONS, set_names
 from longmemeval.judges.question_types import QuestionTypes
@@ -188,14 +188,9 @@ def _load(path: Path, known: Collection[str] | None) -> TemplateSet:
 
 
 def _read(path: Path) -> Mapping[str, Any]:
-    try:
+    with reading("The template set", path, f"is not {path.suffix.removeprefix('.').upper()}"):
         text = read_text(path)
         document = decode_json(text, object) if path.suffix == ".json" else load_yaml(text)
-    except OSError as error:
-        raise HarnessError(f"The template set cannot be read: {error.strerror}", where=str(path)) from error
-    except UnreadableError as error:
-        kind = path.suffix.removeprefix(".").upper()
-        raise HarnessError(f"The template set is not {kind}: {error}", where=str(path)) from error
     if not isinstance(document, dict):
         raise HarnessError("The template set is not an object with name, reply, templates and more", where=str(path))
     return document

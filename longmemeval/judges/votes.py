@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import msgspec
 
 from longmemeval.errors import HarnessError, SpendingLimitError
-from longmemeval.judges.protocol import Judge, JudgeIdentity, extended
+from longmemeval.judges.protocol import Judge, extended
 from longmemeval.records import Gold, Judgement, Question, slowest, usage_of
 
 MINIMUM_VOTES = 3
@@ -34,12 +34,8 @@ class VotingJudge:
             )
         self._judge = judge
         self._votes = votes
-        self._identity = msgspec.structs.replace(extended(judge.identity, {"votes": votes}), official=False)
-
-    @property
-    def identity(self) -> JudgeIdentity:
+        self.identity = msgspec.structs.replace(extended(judge.identity, {"votes": votes}), official=False)
         """Identity of the judge that votes, with the number of votes among its parameters."""
-        return self._identity
 
     async def judge(self, question: Question, gold: Gold, hypothesis: str) -> Judgement:
         """Grade `hypothesis`; a vote without a label counts for neither side, no majority gives no label.
@@ -60,7 +56,7 @@ class VotingJudge:
         finally:
             for task in tasks:
                 task.cancel()
-        return _counted(votes, self._identity.id)
+        return _counted(votes, self.identity.id)
 
 
 class RepeatedJudge:
@@ -75,17 +71,13 @@ class RepeatedJudge:
 
     def __init__(self, judge: Judge, repeat: int) -> None:
         self._judge = judge
-        self._identity = msgspec.structs.replace(extended(judge.identity, {"repeat": repeat}), official=False)
-
-    @property
-    def identity(self) -> JudgeIdentity:
+        self.identity = msgspec.structs.replace(extended(judge.identity, {"repeat": repeat}), official=False)
         """Identity of the judge that grades, with the number of the repeat among its parameters."""
-        return self._identity
 
     async def judge(self, question: Question, gold: Gold, hypothesis: str) -> Judgement:
         """Grade `hypothesis` with the wrapped judge; raises what it raises."""
         judgement = await self._judge.judge(question, gold, hypothesis)
-        return msgspec.structs.replace(judgement, judge_id=self._identity.id)
+        return msgspec.structs.replace(judgement, judge_id=self.identity.id)
 
 
 def majority(labels: Sequence[bool | None]) -> bool | None:

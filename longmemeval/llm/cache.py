@@ -49,18 +49,13 @@ class CachedChatModel:
         receipts: Receipts | None = None,
     ) -> None:
         self._receipts = receipts
-        self._model = model
+        self._model, self.spec = model, model.spec
         # Without user information: the same server gives the same replies with another password.
         self._endpoints = [] if is_offline(model.spec) else cache_addresses(model.spec, options)
         self._cache = open_cache(cache_path)
         self._under_way: WeakValueDictionary[tuple[asyncio.AbstractEventLoop, bytes], asyncio.Lock] = (
             WeakValueDictionary()
         )
-
-    @property
-    def spec(self) -> str:
-        """Spec of the wrapped model."""
-        return self._model.spec
 
     async def complete(self, request: ChatRequest) -> ChatReply:
         """Return the cached reply, its usage marked as cached and free of cost, or a new one.

@@ -29,17 +29,13 @@ class CallCounter:
     def __init__(self, spec: str, *, silent: bool = False) -> None:
         self._silent = silent
         self.calls: list[Call] = []
-        self._spec = spec
-
-    @property
-    def spec(self) -> str:
+        self.spec = spec
         """Spec of the model it stands for."""
-        return self._spec
 
     @cached_property
     def tokens(self) -> TokenCounter:
         """Token counter of that model."""
-        return token_counter(self._spec)
+        return token_counter(self.spec)
 
     def taken(self) -> list[Call]:
         """Return the calls since the last time."""
@@ -52,7 +48,7 @@ class CallCounter:
         # For several messages the reader counts the texts in one piece, which is close enough for it.
         if tokens is None or (len(messages) > 1 and not request.tools):
             tokens = sum(self.tokens.count(message.content) for message in messages)
-        framing = 0 if is_offline(self._spec) else framing_tokens(len(messages))
+        framing = 0 if is_offline(self.spec) else framing_tokens(len(messages))
         self.calls.append(Call(tokens + framing, request.max_tokens))
         if calls := next_calls(request):
             return ChatReply("", "tool_calls", Usage(), tool_calls=calls)

@@ -9,13 +9,8 @@ class LimitedChatModel:
     """Passes calls on to `model`, at most `limit` at a time; the others wait."""
 
     def __init__(self, model: ChatModel, limit: int) -> None:
-        self._model = model
+        self._model, self.spec = model, model.spec
         self._free = asyncio.Semaphore(limit)
-
-    @property
-    def spec(self) -> str:
-        """Spec of the wrapped model."""
-        return self._model.spec
 
     async def complete(self, request: ChatRequest) -> ChatReply:
         """Answer `request` as soon as a slot is free."""

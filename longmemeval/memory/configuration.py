@@ -13,7 +13,7 @@ from pydantic import (
     model_validator,
 )
 
-from longmemeval.core.text_files import UnreadableError, load_yaml, read_text
+from longmemeval.core.text_files import UnreadableError, load_yaml, read_text, reading
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.memory.definition import MEMORIES, MemoryDefinition
 from longmemeval.memory.faults import errors_of
@@ -256,12 +256,8 @@ def _parse_override(text: str) -> tuple[str, Any]:
 
 
 def _read_yaml(path: Path) -> tuple[str, str, dict[str, Any]]:
-    try:
+    with reading("The configuration file", path, "is not YAML"):
         document = load_yaml(read_text(path))
-    except OSError as error:
-        raise HarnessError(f"The configuration file cannot be read: {error.strerror}", where=str(path)) from error
-    except UnreadableError as error:
-        raise HarnessError(f"The configuration file is not YAML: {error}", where=str(path)) from error
     if not isinstance(document, dict) or not isinstance(document.get("preset"), str):
         raise HarnessError("The configuration file must hold `preset: NAME`", where=str(path))
     keys = ("name", "preset", "parameters")

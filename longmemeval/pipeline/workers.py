@@ -104,13 +104,8 @@ class WatchedChatModel:
     """A chat model that passes calls to `model` and records how each ended in `outcomes`."""
 
     def __init__(self, model: ChatModel, outcomes: Outcomes) -> None:
-        self._model = model
+        self._model, self.spec = model, model.spec
         self._outcomes = outcomes
-
-    @property
-    def spec(self) -> str:
-        """The spec of the wrapped model."""
-        return self._model.spec
 
     async def complete(self, request: ChatRequest) -> ChatReply:
         """Answer `request` by the wrapped model; raises what it raises."""

@@ -8,7 +8,7 @@ from string import Formatter
 from msgspec import Struct
 
 from longmemeval.core.files import sha256_text
-from longmemeval.core.text_files import UnreadableError, read_text
+from longmemeval.core.text_files import read_text, reading
 from longmemeval.errors import HarnessError, nearest
 
 READER_FIELDS = ("history", "question_date", "question")
@@ -47,12 +47,8 @@ def load_template(shipped: str, file: Path | None, fields: tuple[str, ...]) -> T
     if file is None:
         text = (resources.files("longmemeval.reading") / "templates" / f"{shipped}.txt").read_text(encoding="utf-8")
         return Template(text, sha256_text(text), fields)
-    try:
+    with reading("The template", file):
         text = read_text(file)
-    except OSError as error:
-        raise HarnessError(f"The template cannot be read: {error.strerror}", where=str(file)) from error
-    except UnreadableError as error:
-        raise HarnessError(f"The template cannot be read: {error}", where=str(file)) from error
     return checked_template(text, fields, str(file))
 
 

@@ -116,12 +116,8 @@ class BeamJudge:
         self._model, self._credit = model, credit
         self._wording: Wording = authors_wording or own_wording()
         self._shows_question = authors_wording is None
-        self._identity = _identity(model.spec, endpoint, credit, official=authors_wording is not None)
-
-    @property
-    def identity(self) -> JudgeIdentity:
+        self.identity = _identity(model.spec, endpoint, credit, official=authors_wording is not None)
         """Identity of the judge; `official` for `beam`, the authors' prompts, on `gpt-4.1-mini` as OpenAI serves it."""
-        return self._identity
 
     async def judge(self, question: Question, gold: Gold, hypothesis: str) -> Judgement:
         """Grade `hypothesis`; a failed call and an unreadable reply give no label.
@@ -137,7 +133,7 @@ class BeamJudge:
             question_id=question.question_id,
             label=None,
             raw="",
-            judge_id=self._identity.id,
+            judge_id=self.identity.id,
             prompt_sha256=sha256_bytes(msgspec.json.encode(prompts)),
             answer_sha256=sha256_text(hypothesis),
         )

@@ -1,12 +1,11 @@
 """FactConsolidation: four lists of facts, each a haystack with single-hop and multi-hop questions."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from longmemeval.benchmarks.factconsolidation.chunks import Layout, in_chunks, single_facts
 from longmemeval.benchmarks.factconsolidation.evidence import CONTEXT_SHA256, Evidence, all_evidence
 from longmemeval.benchmarks.factconsolidation.format import KINDS, Row, read_rows
-from longmemeval.benchmarks.factconsolidation.units import connected
 from longmemeval.benchmarks.in_memory import InMemoryDataset
 from longmemeval.core.text.calendar_names import stand_in_date
 from longmemeval.errors import DataError
@@ -121,3 +120,29 @@ def _gold(question_id: str, question_type: str, answer: str, evidence: Evidence 
         consistent=consistent,
         stale_answers=evidence.stale_answers,
     )
+
+
+def connected(facts_of: Iterable[tuple[str, Iterable[str]]]) -> dict[str, str]:
+    """Return question id -> id of the first question it is connected with, directly or by way of others.
+
+    Connected questions are resampled together. Several need the same fact, such as the founder of a religion: a memory
+    that finds it helps them all. Single lists as units would leave four, single questions would count such a fact
+    several times.
+
+    Args:
+        facts_of: question id and the names of its facts, unique across lists.
+    """
+    above: dict[str, str] = {}
+    first_with: dict[str, str] = {}
+
+    def top(question_id: str) -> str:
+        while above[question_id] != question_id:
+            question_id = above[question_id]
+        return question_id
+
+    for question_id, facts in facts_of:
+        above[question_id] = question_id
+        for fact in facts:
+            ours, theirs = top(question_id), top(first_with.setdefault(fact, question_id))
+            above[ours] = theirs
+    return {question_id: top(question_id) for question_id in above}

@@ -26,7 +26,7 @@ from msgspec import Struct
 
 from longmemeval.benchmarks.locomo.format import ABSTENTION_PHRASES, NOT_MENTIONED
 from longmemeval.core.files import sha256_bytes, sha256_text
-from longmemeval.core.text_files import UnreadableError, decode_json, load_yaml, read_text
+from longmemeval.core.text_files import decode_json, load_yaml, read_text, reading
 from longmemeval.errors import HarnessError, IntegrityError, nearest
 
 _PLACES = ("history", "question", "question_date")
@@ -85,13 +85,9 @@ def load_texts(file: Path) -> ProtocolTexts:
     Raises:
         HarnessError: it is unreadable, lacks a text, or a text lacks a place.
     """
-    try:
+    with reading("The template", file):
         text = read_text(file)
         document = decode_json(text, object) if file.suffix == ".json" else load_yaml(text)
-    except OSError as error:
-        raise HarnessError(f"The template cannot be read: {error.strerror}", where=str(file)) from error
-    except UnreadableError as error:
-        raise HarnessError(f"The template cannot be read: {error}", where=str(file)) from error
     if not isinstance(document, dict):
         raise HarnessError(
             f"The template is not an object with {', '.join(_REQUIRED)}",

@@ -14,6 +14,7 @@ from msgspec import Meta, Raw, Struct
 
 from longmemeval.benchmarks.faults import Place, json_in, malformed
 from longmemeval.core.text.calendar_names import MONTHS
+from longmemeval.core.text_files import reading
 from longmemeval.errors import DataError
 
 LOCOMO_FILE = "locomo10.json"
@@ -84,10 +85,8 @@ def read_cues(path: Path) -> list[CueRecord]:
     Raises:
         DataError: it cannot be read, is not a JSON array of records, or a record is invalid.
     """
-    try:
+    with reading("The data set file", path, kind=DataError):
         data = path.read_bytes()
-    except OSError as error:
-        raise DataError(f"The data set file cannot be read: {error.strerror}", where=str(path)) from error
     try:
         raws = _RAWS.decode(json_in(path, data))
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:

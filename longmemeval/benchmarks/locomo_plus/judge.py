@@ -109,7 +109,7 @@ class LocomoPlusJudge:
         self._model, self._prompts, self._texts = model, prompts, texts
         spec = DEFAULT_JUDGE if model.spec == "gpt-4o-mini" else model.spec
         official = spec == prompts.official_model and endpoint == OWN_ENDPOINT
-        self._identity = JudgeIdentity(
+        self.identity = JudgeIdentity(
             id=judge_id(f"{name}-{readable(spec, endpoint)}", prompts.sha256, spec, dict(prompts.parameters), endpoint),
             model=spec,
             templates=name,
@@ -118,11 +118,7 @@ class LocomoPlusJudge:
             official=official,
             endpoint=endpoint,
         )
-
-    @property
-    def identity(self) -> JudgeIdentity:
         """Identity of the judge; `official` for the strict reading of `gpt-4o-mini` as OpenAI serves it."""
-        return self._identity
 
     async def judge(self, question: Question, gold: Gold, hypothesis: str) -> Judgement:
         """Grade `hypothesis` with one call; a failed call and an unreadable reply give no label.
@@ -145,7 +141,7 @@ class LocomoPlusJudge:
             question,
             hypothesis,
             self._prompts.read,
-            judge_id=self._identity.id,
+            judge_id=self.identity.id,
             max_tokens=MAX_TOKENS,
             temperature=TEMPERATURE,
         )

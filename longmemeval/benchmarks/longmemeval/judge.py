@@ -112,12 +112,8 @@ class LongMemEvalJudge:
     def __init__(self, model: ChatModel, endpoint: str | None = None) -> None:
         load_templates()
         self._model = model
-        self._identity = _identity(model.spec, endpoint)
-
-    @property
-    def identity(self) -> JudgeIdentity:
+        self.identity = _identity(model.spec, endpoint)
         """Identity of the judge; `official` only for `gpt-4o-2024-08-06` as OpenAI serves it."""
-        return self._identity
 
     async def judge(self, question: Question, gold: Gold, hypothesis: str) -> Judgement:
         """Grade `hypothesis` with one call.
@@ -136,7 +132,7 @@ class LongMemEvalJudge:
             question,
             hypothesis,
             official_label,
-            judge_id=self._identity.id,
+            judge_id=self.identity.id,
             max_tokens=MAX_TOKENS,
             temperature=TEMPERATURE,
         )

@@ -11,7 +11,7 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from longmemeval.core.text_files import UnreadableError, decode_text
+from longmemeval.core.text_files import read_text, reading
 from longmemeval.errors import DataError
 
 LETTERS = "abcd"
@@ -130,9 +130,5 @@ def _row(where: str, record: Mapping[str, str], contexts: Mapping[str, Sequence[
 
 
 def _read(path: Path) -> str:
-    try:
-        return decode_text(path.read_bytes())
-    except OSError as error:
-        raise DataError(f"The data set file cannot be read: {error.strerror}", where=str(path)) from error
-    except UnreadableError as error:
-        raise DataError(f"The data set file cannot be read: {error}", where=str(path)) from error
+    with reading("The data set file", path, kind=DataError):
+        return read_text(path)

@@ -2,11 +2,14 @@
 
 from collections.abc import Generator, Iterable
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from typing import TypeVar
+
+import msgspec
+from msgspec import Struct
 
 from longmemeval.core.executors.finished import as_finished
 from longmemeval.core.executors.protocol import Done, Task
-from longmemeval.core.executors.record_classes import make_ready
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -38,3 +41,18 @@ class Threads:
             pool.shutdown(wait=False, cancel_futures=True)
             raise
         pool.shutdown()
+
+
+def make_ready() -> None:
+    """Have msgspec read the fields of every record class that is loaded.
+
+    It does so when a class is decoded for the first time, and a process in which two threads do that at once crashes
+    (msgspec 0.22).
+    """
+    waiting: list[type[Struct]] = [Struct]
+    while waiting:
+        found = waiting.pop()
+        waiting += found.__subclasses__()
+        # Some classes are never decoded and have fields that cannot be: arrays, errors, names for types alone.
+        with suppress(TypeError, NameError):
+            msgspec.json.Decoder(found)

@@ -89,7 +89,8 @@ class LiteLLMChatModel:
         address: Address | None = None,
         account: Account | None = None,
     ) -> None:
-        self._spec = spec
+        self.spec = spec
+        """The model as LiteLLM names it."""
         self._options = options
         self._api_key = api_key
         self._provider, _ = split_spec(spec)
@@ -97,11 +98,6 @@ class LiteLLMChatModel:
         self._address = address
         self._destination = Destination(spec, options, api_key, address)
         self._caller = Caller(spec, self._destination, options, account)
-
-    @property
-    def spec(self) -> str:
-        """The model as LiteLLM names it."""
-        return self._spec
 
     async def complete(self, request: ChatRequest) -> ChatReply:
         """Send `request` until it is answered or another attempt is useless.
@@ -134,7 +130,7 @@ class LiteLLMChatModel:
 
     @cached_property
     def _counter(self) -> TokenCounter:
-        return token_counter(self._spec)
+        return token_counter(self.spec)
 
     async def _send(self, litellm: ModuleType, request: ChatRequest, seconds: float, turn: Permit) -> ChatReply:
         try:
@@ -154,7 +150,7 @@ class LiteLLMChatModel:
             # The cause is omitted on purpose: its traceback may print the key.
             raise meaning_of(error, self._destination.name) from None
         turn.learn(headers_of(response))
-        return reply_of(completion, cost_of(litellm, response, self._spec) if self._priced else None, self._provider)
+        return reply_of(completion, cost_of(litellm, response, self.spec) if self._priced else None, self._provider)
 
 
 def _sent(message: ChatMessage) -> dict[str, Any]:

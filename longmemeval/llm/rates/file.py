@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pydantic import BaseModel, ConfigDict, PositiveFloat, PositiveInt, ValidationError
 
-from longmemeval.core.text_files import UnreadableError, load_yaml, read_text
+from longmemeval.core.text_files import load_yaml, read_text, reading
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.llm.rates.limits import Rate, RateLimits
 
@@ -55,12 +55,8 @@ def read_limits(path: Path) -> LimitsFile:
     Raises:
         HarnessError: it cannot be read or is invalid; names the field and the nearest valid name.
     """
-    try:
+    with reading("The file of limits", path, "is not YAML"):
         document = load_yaml(read_text(path))
-    except OSError as error:
-        raise HarnessError(f"The file of limits cannot be read: {error.strerror}", where=str(path)) from error
-    except UnreadableError as error:
-        raise HarnessError(f"The file of limits is not YAML: {error}", where=str(path)) from error
     try:
         return LimitsFile.model_validate(document or {})
     except ValidationError as error:

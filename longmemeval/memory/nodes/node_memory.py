@@ -1,24 +1,68 @@
 """The memory system `typed-nodes`: entries of the nodes and the messages themselves, under one budget."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime, time
 from typing import Any
 
 from longmemeval.core.event_loop import in_thread
+from longmemeval.core.text.calendar_names import weekday_of
 from longmemeval.memory.items import Hit, items_at, last_positions, with_neighbours
 from longmemeval.memory.nodes.entries import Entry, text_of
 from longmemeval.memory.nodes.library import load_nodes
 from longmemeval.memory.nodes.parameters import NodeParameters
 from longmemeval.memory.nodes.part import NodesPart, NodeVectors
-from longmemeval.memory.nodes.rendered import RenderedBudget
 from longmemeval.memory.nodes.search import EntrySearch, FoundEntry
 from longmemeval.memory.protocol import MemoryTools
 from longmemeval.memory.search import RankedSearch
 from longmemeval.ranking.retriever import text_to_embed
-from longmemeval.records import Question, Recall, RecalledItem
+from longmemeval.records import Message, Question, Recall, RecalledItem
 from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.memory_store import MemoryStore
 from longmemeval.storage.parts import Part
+
+_HEADINGS = "# Facts\n\n\n\n# Earlier messages\n\n"
+
+
+class RenderedBudget:
+    """The rest of a budget while a recall is assembled.
+
+    Args:
+        tokens: the budget; None: no bound.
+        count: returns the tokens of a text.
+    """
+
+    def __init__(self, tokens: int | None, count: Callable[[str], int]) -> None:
+        self._count, self._tokens = count, tokens
+        self._spent = count(_HEADINGS)
+        self._threads: set[str] = set()
+
+    def take_fact(self, item: RecalledItem) -> bool:
+        """Take a fact if it still fits, and tell whether it does."""
+        return self._take(f"- {item.date:%Y-%m-%d}: {item.text}\n", 1.0)
+
+    def take_messages(self, messages: Sequence[Message], share: float) -> bool:
+        """Take messages that are shown together if they still fit `share` of the budget, and tell whether they do.
+
+        The first message of a session adds the heading of its day.
+        """
+        begun = {
+            message.thread_id: message.created_at for message in messages if message.thread_id not in self._threads
+        }
+        headings = (f"## {weekday_of(day)}, {day:%Y-%m-%d}\n\n{day:%H:%M}\n\n\n" for day in begun.values())
+        said = (f"{message.speaker or message.role}: {message.content}\n" for message in messages)
+        taken = self._take("".join((*headings, *said)), share)
+        if taken:
+            self._threads.update(begun)
+        return taken
+
+    def _take(self, text: str, share: float) -> bool:
+        if self._tokens is None:
+            return True
+        spent = self._spent + self._count(text)
+        if spent > share * self._tokens:
+            return False
+        self._spent = spent
+        return True
 
 
 def node_parts(parameters: NodeParameters) -> tuple[Part[Any], ...]:

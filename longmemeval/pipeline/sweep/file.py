@@ -23,7 +23,7 @@ from pydantic import (
 
 from longmemeval.core.options import Option, options_of
 from longmemeval.core.part_options import PartOptions
-from longmemeval.core.text_files import UnreadableError, load_yaml, read_text
+from longmemeval.core.text_files import load_yaml, read_text, reading
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.evaluate.options import EvaluateOptions
@@ -189,14 +189,10 @@ def read_sweep_file(path: Path) -> tuple[SweepFile, SweepText]:
     Raises:
         HarnessError: it cannot be read or is invalid: with file, line, field and the nearest valid name.
     """
-    try:
+    with reading("The sweep file", path, "is not YAML"):
         written = read_text(path)
         document = load_yaml(written)
         root = yaml.compose(written, Loader=yaml.SafeLoader)
-    except OSError as error:
-        raise HarnessError(f"The sweep file cannot be read: {error.strerror}", where=str(path)) from error
-    except UnreadableError as error:
-        raise HarnessError(f"The sweep file is not YAML: {error}", where=str(path)) from error
     if root is None or not isinstance(document, dict):
         raise HarnessError("The sweep file must be a mapping with name, dataset, memories and models", where=str(path))
     text = SweepText(path, root)

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.core.files import sha256_bytes, write_atomic
-from longmemeval.core.text_files import UnreadableError, decode_json
+from longmemeval.core.text_files import UnreadableError, decode_json, reading
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.records import Answer
@@ -77,7 +77,8 @@ def adopt_hypotheses(
     Raises:
         HarnessError: unreadable file, a bad line, two different answers to one question, or no known question.
     """
-    data = _read(file)
+    with reading("The hypothesis file", file):
+        data = file.read_bytes()
     lines, digest = _parse(data, file), sha256_bytes(data)
     settings = ImportedSettings(hypotheses=HypothesesSettings(file.name, digest), unknown_questions=())
     adopted = adopt_lines(lines, file, digest, settings, dataset, results_dir, selection=selection, run_id=run_id)
@@ -175,13 +176,6 @@ def _check_same(before: RunManifest, new: RunManifest) -> None:
             f"Run '{before.run_id}' was made from another file, data set or selection",
             fix="Choose another --run-id",
         )
-
-
-def _read(file: Path) -> bytes:
-    try:
-        return file.read_bytes()
-    except OSError as error:
-        raise HarnessError(f"The hypothesis file cannot be read: {error.strerror}", where=str(file)) from error
 
 
 def _parse(data: bytes, file: Path) -> list[HypothesisLine]:

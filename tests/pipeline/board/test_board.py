@@ -9,8 +9,7 @@ import pytest
 from msgspec import structs
 
 from longmemeval.errors import HarnessError
-from longmemeval.pipeline.board.board import make_board
-from longmemeval.pipeline.board.ranking import ranks
+from longmemeval.pipeline.board.board import make_board, ranks
 from longmemeval.pipeline.verify.sign import sign
 from longmemeval.report.board import board_page, write_board
 from longmemeval.results.manifest import read_manifest, write_manifest

@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from longmemeval.core.text_files import UnreadableError, decode_json
+from longmemeval.core.text_files import decode_json, reading
 from longmemeval.errors import DataError, HarnessError
 from longmemeval.ranking.expansion.join import JoinMode
 from longmemeval.ranking.expansion.keys import ExpansionKind, ExpansionLevel
@@ -77,16 +77,9 @@ def read_official_cache(path: Path, method: str) -> dict[str, OfficialExpansion]
             where=str(path),
             fix="Name the file of that expansion; the official code looks for its name in the path too",
         )
-    try:
+    fix = "It must be one JSON object: session or turn id to a text, a list of facts, or null"
+    with reading("The expansion cache", path, "does not hold what the official scripts write", kind=DataError, fix=fix):
         cache = decode_json(path.read_bytes(), dict[str, OfficialExpansion])
-    except OSError as error:
-        raise DataError(f"The expansion cache cannot be read: {error.strerror}", where=str(path)) from error
-    except UnreadableError as error:
-        raise DataError(
-            f"The expansion cache does not hold what the official scripts write: {error}",
-            where=str(path),
-            fix="It must be one JSON object: session or turn id to a text, a list of facts, or null",
-        ) from error
     for name, value in cache.items():
         if isinstance(value, list) and len(value) != 1 and not method.endswith("userfact"):
             raise DataError(

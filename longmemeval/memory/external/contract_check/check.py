@@ -8,6 +8,11 @@ from pathlib import Path
 from typing import Any, Literal
 
 from longmemeval.memory.external.contract_check.findings import (
+    ASKED,
+    FIRST,
+    OTHER,
+    QUESTION,
+    SECOND,
     Finding,
     begins,
     dates,
@@ -17,7 +22,6 @@ from longmemeval.memory.external.contract_check.findings import (
     order,
     stray,
 )
-from longmemeval.memory.external.contract_check.histories import ASKED, FIRST, OTHER, QUESTION, SECOND
 from longmemeval.memory.external.contract_check.scope import TriedScope
 from longmemeval.memory.external.messages import HelloResult
 from longmemeval.memory.external.transports.service import MemoryService
