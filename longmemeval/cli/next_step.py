@@ -6,6 +6,8 @@ import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable
+
     from longmemeval.benchmarks.spec import Benchmark
     from longmemeval.cli.options.shared import PreparedPlaces
 
@@ -13,6 +15,11 @@ if TYPE_CHECKING:
 def command_line(*words: str, places: "PreparedPlaces | None" = None) -> str:
     """Return a command line of ours, quoted; folders that were given are given again."""
     return shlex.join(["longmemeval", *words, *(places.given() if places else [])])
+
+
+def each(option: str, values: "Iterable[object]") -> list[str]:
+    """Return the words of an option that is given once for each value."""
+    return [word for value in values for word in (option, str(value))]
 
 
 def grade(run: str, benchmark: "Benchmark", model: str, places: "PreparedPlaces", *, elsewhere: bool = False) -> str:

@@ -244,6 +244,11 @@ def print_row(cells: Iterable[tuple[str, int | None]]) -> None:
     out.file.flush()
 
 
+def warn(line: str) -> None:
+    """Print a note that may come from data to standard error."""
+    err.print(printable(line))
+
+
 def tell_omitted(what: str) -> None:
     """Say on standard error which runs `--sweep` does not stand for."""
-    err.print(f"Not of the sweep: {printable(what)}.")
+    warn(f"Not of the sweep: {what}.")

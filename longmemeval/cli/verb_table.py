@@ -115,11 +115,14 @@ class _Commands(MutableMapping[str, "Command"]):
 
 
 def _load(name: str) -> "Command":
+    """Return a verb: the `app` of its module, or the function that is called as the module is, with its `EXAMPLE`."""
     module = import_module(f"longmemeval.cli.verbs.{_MODULES[name]}")
     if hasattr(module, "app"):
         group = typer.main.get_group(module.app)
         group.name = name
         return group
+    from longmemeval.cli.options.groups import add_verb
+
     alone = typer.Typer(add_completion=False)
-    module.register(alone)
+    add_verb(alone, name, getattr(module, module.__name__.rpartition(".")[2]), example=module.EXAMPLE)
     return typer.main.get_command(alone)

@@ -9,6 +9,7 @@ from typing import Annotated, Any, NamedTuple
 
 import typer
 from msgspec import NODEFAULT
+from typer.models import ParameterInfo
 
 from longmemeval.cli.options.completion import COMPLETIONS
 from longmemeval.cli.options.panels import Verb, show_all
@@ -51,7 +52,7 @@ def add_verb(app: typer.Typer, name: str, verb: Callable[..., None], *, example:
         name: the verb.
         verb: takes arguments, options and classes of settings.
         example: one command line, shown under the help.
-        all_options: whether the verb has advanced options, which only `--help-all` explains.
+        all_options: whether `--help-all` explains its advanced options, where it has some.
     """
     app.command(name, cls=Verb, epilog=example)(spread(verb, all_options=all_options))
 
@@ -61,7 +62,7 @@ def spread(verb: Callable[..., None], *, all_options: bool = False) -> Callable[
 
     Args:
         verb: takes arguments, options (see `core.options.Flag`) and instances of classes that have some.
-        all_options: whether `--help-all` is added.
+        all_options: whether `--help-all` is added, where there are advanced options.
     """
     own: list[inspect.Parameter] = []
     single: dict[str, Option] = {}
@@ -78,7 +79,9 @@ def spread(verb: Callable[..., None], *, all_options: bool = False) -> Callable[
             own += groups[parameter.name].parameters()
         else:
             own.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-    taken = [*own, *([_HELP_ALL] if all_options else [])]
+    marks = [mark for one in own for mark in typing.get_args(one.annotation) if isinstance(mark, ParameterInfo)]
+    if all_options and any(mark.rich_help_panel == ADVANCED and not mark.hidden for mark in marks):
+        own.append(_HELP_ALL)
 
     @wraps(verb)
     def flat(**given: object) -> None:
@@ -88,8 +91,8 @@ def spread(verb: Callable[..., None], *, all_options: bool = False) -> Callable[
         reserve_output()
         verb(**given, **whole)
 
-    flat.__dict__["__signature__"] = inspect.Signature(taken)
-    flat.__annotations__ = {one.name: one.annotation for one in taken}
+    flat.__dict__["__signature__"] = inspect.Signature(own)
+    flat.__annotations__ = {one.name: one.annotation for one in own}
     del flat.__dict__["__wrapped__"]
     return flat
 

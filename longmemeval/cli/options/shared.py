@@ -9,6 +9,7 @@ import typer
 from longmemeval.core.options import LIMITS, OUTPUT, WHAT, Flag, words_of
 
 if TYPE_CHECKING:
+    from longmemeval.llm.options import ModelOptions
     from longmemeval.llm.rates.file import LimitsFile
     from longmemeval.llm.rates.limits import RateLimits
     from longmemeval.settings import Folders
@@ -112,6 +113,12 @@ class Rates:
         from longmemeval.llm.rates.file import rate_limits
 
         return rate_limits(self.file, rpm=self.rpm, tpm=self.tpm, folder=where.cache_dir / "rates")
+
+    def on(self, options: "ModelOptions", where: "Folders") -> "ModelOptions":
+        """Return the options of model calls with these limits."""
+        from msgspec.structs import replace
+
+        return replace(options, rates=self.rates(where))
 
     @property
     def file(self) -> "LimitsFile":

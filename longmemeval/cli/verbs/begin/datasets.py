@@ -236,6 +236,5 @@ add_verb(
     "import",
     import_chats,
     example="longmemeval datasets import conversations.json --questions questions.yaml --output mine",
-    all_options=False,
 )
-add_verb(app, "label", label_evidence, example="longmemeval datasets label mine", all_options=False)
+add_verb(app, "label", label_evidence, example="longmemeval datasets label mine")

@@ -2,23 +2,16 @@
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
 from longmemeval.cli.next_step import command_line
 from longmemeval.cli.options import shared
-from longmemeval.cli.options.groups import add_verb
-from longmemeval.cli.output import err, out, print_json, printable
+from longmemeval.cli.output import err, out, print_json, printable, warn
 from longmemeval.core.options import WHAT, Flag
 
 if TYPE_CHECKING:
     from longmemeval.settings import Folders
 
+EXAMPLE = "longmemeval demo"
 REPORT = "demo-report.html"
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    add_verb(app, "demo", demo, example="longmemeval demo")
 
 
 def demo(
@@ -69,6 +62,6 @@ def _write_report(run_ids: list[str], where: "Folders") -> None:
     try:
         written = write_report(run_ids, where.results_dir / REPORT, where=where)
     except HarnessError as error:
-        err.print(printable(f"No report was written: {error}"))
+        warn(f"No report was written: {error}")
     else:
         out.print(printable(f"Report: {written.file}"))

@@ -10,9 +10,8 @@ from longmemeval.cli.estimates import show_grading
 from longmemeval.cli.interrupts import continue_with
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.batch import Batch
-from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.progress import Shown
-from longmemeval.cli.output import err, out, print_answer, print_documents, print_table, printable
+from longmemeval.cli.output import err, out, print_answer, print_documents, print_table, printable, warn
 from longmemeval.cli.verbs.exchange.import_run import tell
 from longmemeval.core.options import MODEL, OUTPUT, WHAT, Flag
 from longmemeval.core.tables.table import Column, tabulate
@@ -28,13 +27,9 @@ if TYPE_CHECKING:
     from longmemeval.settings import Folders
     from longmemeval.statistics.agreement import Concordance
 
+EXAMPLE = "longmemeval evaluate demo-hybrid --judge offline/lexical"
 _DISPUTED = 10
 """Disputed questions that are named."""
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    add_verb(app, "evaluate", evaluate, example="longmemeval evaluate demo-hybrid --judge offline/lexical")
 
 
 def evaluate(
@@ -69,7 +64,7 @@ def evaluate(
     where = places.folders()
     options = structs.replace(
         options,
-        model_options=structs.replace(options.model_options, rates=rates.rates(where)),
+        model_options=rates.on(options.model_options, where),
         concurrency=rates.file.concurrency.judge or options.concurrency,
         batch=batch.options(),
         tell=lambda line: err.print(f"Note: {printable(line)}."),
@@ -174,7 +169,7 @@ def tell_unlabelled(evaluation: "Evaluation") -> None:
         again = "" if rules_of(judge.model) else "; rerun the command to ask again"
         err.print(f"{count_of(len(errors), 'answer has', 'answers have')} no label by {printable(judge.id)}{again}:")
         for line in errors[:5]:
-            err.print(printable(line))
+            warn(line)
 
 
 def show_agreements(agreements: "list[JudgeAgreement]") -> None:

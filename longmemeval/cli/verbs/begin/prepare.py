@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from longmemeval.cli.estimates import show_preparation
-from longmemeval.cli.next_step import command_line
+from longmemeval.cli.next_step import command_line, each
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.cluster import ClusterAddress, executor_spec
-from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.progress import Shown
 from longmemeval.cli.output import err, out, print_json, printable
 from longmemeval.core.options import WHAT, Flag, words_of
@@ -20,10 +19,7 @@ if TYPE_CHECKING:
     from longmemeval.memory.configuration import MemoryConfiguration
     from longmemeval.pipeline.prepare.prepare import PrepareReport
 
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    add_verb(app, "prepare", prepare, example="longmemeval prepare -d sample -m hybrid")
+EXAMPLE = "longmemeval prepare -d sample -m hybrid"
 
 
 def prepare(
@@ -65,7 +61,7 @@ def prepare(
         print_json(report)
     else:
         show(report, fresh=fresh)
-        given = [word for setting in settings or () for word in ("--set", setting)]
+        given = each("--set", settings or ())
         if report.failed and report.failed_haystacks == report.prepared + report.already:
             given += words_of(options, ("memory_model", "embedder", "api_base"))
             out.next(*_checks(memory, configurations, given))

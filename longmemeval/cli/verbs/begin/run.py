@@ -10,10 +10,9 @@ from longmemeval.cli.estimates import show_run, show_sample_size
 from longmemeval.cli.interrupts import continue_with
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.batch import Batch
-from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.like import LikeAnother
 from longmemeval.cli.options.progress import Shown
-from longmemeval.cli.output import err, out, print_documents, print_json, printable
+from longmemeval.cli.output import err, out, print_documents, print_json, printable, warn
 from longmemeval.core.options import MODEL, OUTPUT, Flag
 from longmemeval.core.text.figures import count_of, listed
 from longmemeval.pipeline.run.options import AnsweringOptions
@@ -26,10 +25,7 @@ if TYPE_CHECKING:
     from longmemeval.pipeline.run.request import RunRequest
     from longmemeval.settings import Folders
 
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    add_verb(app, "run", run, example="longmemeval run -d sample -m hybrid --model offline/extractive")
+EXAMPLE = "longmemeval run -d sample -m hybrid --model offline/extractive"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,7 +109,7 @@ def run(
     named = which.named(options.run_id)
     where = places.folders()
     if again.like:
-        asked = run_like(again.like, where, strict=again.strict, tell=_tell, dataset=dataset)
+        asked = run_like(again.like, where, strict=again.strict, tell=warn, dataset=dataset)
     else:
         asked = run_request(
             dataset or "",
@@ -126,7 +122,7 @@ def run(
             where=where,
         )
     reached = asked.options.model_options.api_base
-    model_options = structs.replace(options.model_options, rates=rates.rates(where), api_base=reached)
+    model_options = structs.replace(rates.on(options.model_options, where), api_base=reached)
     if warning := model_warning(asked.model, model_options):
         err.print(f"Note: {printable(warning)}.")
     usual = default_run_id(where.results_dir, asked.dataset.name, asked.configuration.name, asked.model)
@@ -139,7 +135,7 @@ def run(
         run_id=which.resumable_id(named or usual, asked.selection.shard, by_batch=asked.options.batch is not None),
         must_exist=bool(which.resume or which.extend),
         extend=which.extend is not None,
-        tell=_tell,
+        tell=warn,
     )
     asked = structs.replace(asked, options=changed)
     if dry_run:
@@ -195,10 +191,6 @@ def _answer_and_show(
         raise typer.Exit(1)
 
 
-def _tell(line: str) -> None:
-    err.print(printable(line))
-
-
 def _next(
     reports: "list[RunReport]", model: str, benchmark: "Benchmark", places: shared.Places, *, elsewhere: bool
 ) -> str:
@@ -234,4 +226,4 @@ def show(report: "RunReport") -> None:
             err.print(f"  {printable(line)}")
     if report.empty:
         empty = f"{count_of(len(report.empty), 'question')}: {listed(report.empty, 10)}"
-        err.print(printable(f"Nothing but empty replies: {empty}"))
+        warn(f"Nothing but empty replies: {empty}")

@@ -9,7 +9,7 @@ from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import Verbs
 from longmemeval.cli.options.progress import Shown
-from longmemeval.cli.output import err, out, print_answer, print_json, print_table, printable
+from longmemeval.cli.output import out, print_answer, print_json, print_table, warn
 from longmemeval.core.defaults import CONCURRENCY
 from longmemeval.core.options import MODEL, OUTPUT, WHAT, Flag, Group
 from longmemeval.core.text.figures import count_of
@@ -100,17 +100,14 @@ def try_claim(
 
     The claimed figure beside the measured one, the interval of the difference, and every deviation.
     """
-    from msgspec import structs
-
     from longmemeval.cli.estimates import show_run
     from longmemeval.pipeline.claims.attempt import Changes, ClaimTrial
     from longmemeval.report.tables.claims import attempt_lines
 
     shown.apply()
     where = places.folders()
-    reached = structs.replace(model_options, rates=rates.rates(where))
     changes = Changes(sample, seed, model, judge, dataset)
-    trial = ClaimTrial(name, changes, model_options=reached, where=where)
+    trial = ClaimTrial(name, changes, model_options=rates.on(model_options, where), where=where)
     if dry_run:
         estimate = trial.estimate()
         if as_json:
@@ -121,7 +118,7 @@ def try_claim(
     done = trial.attempt(
         max_cost=max_cost.dollars if max_cost else None,
         concurrency=concurrency,
-        tell=lambda line: err.print(printable(line)),
+        tell=warn,
     )
     if as_json:
         print_json(done)

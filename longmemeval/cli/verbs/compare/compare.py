@@ -9,7 +9,6 @@ import typer
 from msgspec.structs import asdict
 
 from longmemeval.cli.options import shared
-from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.output import err, out, print_answer, print_json, print_lines, print_table, printable
 from longmemeval.cli.published import Published
 from longmemeval.core.options import LIMITS, OUTPUT, WHAT, Flag
@@ -22,10 +21,7 @@ if TYPE_CHECKING:
     from longmemeval.pipeline.compare.comparison import Comparison
     from longmemeval.results.graded.graded_run import Evaluation
 
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    add_verb(app, "compare", compare, example="longmemeval compare demo-hybrid demo-bm25")
+EXAMPLE = "longmemeval compare demo-hybrid demo-bm25"
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -6,17 +6,13 @@ from typing import Annotated
 import typer
 
 from longmemeval.cli.options import shared
-from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.output import out, printable
 from longmemeval.cli.published import Published
 from longmemeval.core.options import OUTPUT, Flag
 from longmemeval.core.text.figures import count_of
 from longmemeval.report.options import ReportOptions
 
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    add_verb(app, "report", report, example="longmemeval report demo-hybrid demo-bm25 -o report.html")
+EXAMPLE = "longmemeval report demo-hybrid demo-bm25 -o report.html"
 
 
 def report(

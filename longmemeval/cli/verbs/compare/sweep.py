@@ -8,9 +8,8 @@ import typer
 from longmemeval.cli.estimates import show_sweep
 from longmemeval.cli.next_step import command_line
 from longmemeval.cli.options import shared
-from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.progress import Shown
-from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
+from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable, warn
 from longmemeval.cli.verbs.compare.compare import show as show_comparison
 from longmemeval.core.options import LIMITS, OUTPUT, Flag
 from longmemeval.core.tables.layout import fits, legend, lettered
@@ -21,10 +20,7 @@ if TYPE_CHECKING:
     from longmemeval.pipeline.sweep.sweep import SweepComparison, SweepReport
     from longmemeval.results.graded.graded_run import RunSummary
 
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    add_verb(app, "sweep", sweep, example="longmemeval sweep grid.yaml --dry-run")
+EXAMPLE = "longmemeval sweep grid.yaml --dry-run"
 
 
 def sweep(
@@ -56,7 +52,7 @@ def sweep(
         rates=rates.rates(where),
         dry_run=dry_run,
         where=where,
-        tell=lambda line: err.print(printable(line)),
+        tell=warn,
     )
     if as_json:
         print_json(sweep_document(report))
@@ -65,7 +61,7 @@ def sweep(
     else:
         show(report)
     for failure in report.failures:
-        err.print(printable(f"Failed: {failure.run_id}: {failure.what}"))
+        warn(f"Failed: {failure.run_id}: {failure.what}")
     if report.failures:
         err.print("Rerun the command to retry what failed.")
         raise typer.Exit(1)

@@ -47,8 +47,7 @@ def check(
     from longmemeval.report.tables.judge_check import check_notes, check_table
 
     where = places.folders()
-    model_options = structs.replace(options.model_options, rates=rates.rates(where))
-    options = structs.replace(options, seed=selection.seed, model_options=model_options)
+    options = structs.replace(options, seed=selection.seed, model_options=rates.on(options.model_options, where))
     data = load_dataset(dataset, where.data_dir)
     checking = JudgeChecking(data, judge, selection=selection, options=options, where=where)
     estimate = checking.estimate()

@@ -3,18 +3,12 @@
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from longmemeval.cli.options import shared
-from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.output import out, print_json, printable
 from longmemeval.core.options import WHAT, Flag
 from longmemeval.core.text.figures import count_of
 
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    add_verb(app, "sign", sign, example="longmemeval sign demo-hybrid --key key.pem")
+EXAMPLE = "longmemeval sign demo-hybrid --key key.pem"
 
 
 def sign(

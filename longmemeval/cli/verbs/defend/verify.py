@@ -6,15 +6,11 @@ from typing import Annotated
 import typer
 
 from longmemeval.cli.options import shared
-from longmemeval.cli.options.groups import add_verb
-from longmemeval.cli.output import err, out, print_documents, printable, tell_omitted
+from longmemeval.cli.output import err, out, print_documents, printable, tell_omitted, warn
 from longmemeval.core.options import WHAT, Flag
 from longmemeval.results.options import MovedDataset
 
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    add_verb(app, "verify", verify, example="longmemeval verify demo-hybrid")
+EXAMPLE = "longmemeval verify demo-hybrid"
 
 
 def verify(
@@ -58,7 +54,7 @@ def verify(
             out.print(f"{printable(one.subject)}: all {one.checked} checks hold{signed}")
         for note in one.notes if not as_json else ():
             if note not in shown:
-                err.print(printable(note))
+                warn(note)
                 shown.add(note)
         for problem in one.problems:
             err.print(f"{printable(problem)}")

@@ -8,7 +8,7 @@ import typer
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import Verbs
-from longmemeval.cli.output import err, out, print_json, printable
+from longmemeval.cli.output import err, out, print_json, printable, warn
 from longmemeval.core.options import OUTPUT, WHAT, Flag
 from longmemeval.core.text.figures import count_of
 
@@ -52,7 +52,7 @@ def build(
             )
         )
     for one in written.board.apart:
-        err.print(printable(f"{one.submission}: {one.reason}"))
+        warn(f"{one.submission}: {one.reason}")
     if not written.ranked and not written.shown:
         err.print("No run is on the board: each is listed above with the reason.")
         raise typer.Exit(1)

@@ -3,10 +3,7 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
 from longmemeval.cli.options import shared
-from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.output import err, out, print_documents, printable
 from longmemeval.core.options import OUTPUT, Flag
 from longmemeval.core.text.figures import count_of
@@ -18,10 +15,7 @@ if TYPE_CHECKING:
     from longmemeval.results.formats.export_trec import TrecExport
     from longmemeval.results.formats.official_logs import OfficialExport
 
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    add_verb(app, "export", export, example="longmemeval export my-run --format csv")
+EXAMPLE = "longmemeval export my-run --format csv"
 
 
 def export(

@@ -3,11 +3,8 @@
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, get_args
 
-import typer
-
 from longmemeval.cli import next_step
 from longmemeval.cli.options import shared
-from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
 from longmemeval.core.options import OUTPUT, Flag
 from longmemeval.core.text.figures import count_of, listed, percent
@@ -19,10 +16,7 @@ if TYPE_CHECKING:
     from longmemeval.measures.metrics import Metrics
     from longmemeval.settings import Folders
 
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    add_verb(app, "import", import_run, example="longmemeval import answers.jsonl -d longmemeval_s")
+EXAMPLE = "longmemeval import answers.jsonl -d longmemeval_s"
 
 
 def import_run(

@@ -5,11 +5,11 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from longmemeval.cli.next_step import command_line
+from longmemeval.cli.next_step import command_line, each
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import Verbs
-from longmemeval.cli.output import err, out, print_json, print_row, print_table, printable
+from longmemeval.cli.output import err, out, print_json, print_row, print_table, printable, warn
 from longmemeval.core.options import WHAT, Flag, Group, words_of
 from longmemeval.core.part_options import PartOptions
 from longmemeval.llm.options import ModelOptions
@@ -142,7 +142,7 @@ def check(
     if not as_json:
         err.print(f"Trying {printable(spec)} on two made-up histories.")
         if deviations := product_deviations(configuration.preset, configuration.parameters):
-            err.print(printable(f"{', '.join(deviations)}."))
+            warn(f"{', '.join(deviations)}.")
     found = trial.check(_show if not as_json else lambda finding: None)
     for why in found.failed_calls:
         err.print(f"A model call of the memory failed: {printable(why)}")
@@ -151,8 +151,7 @@ def check(
     elif found.failed:
         err.print("NO: results would be wrong. Fix these first.")
     else:
-        words = [word for setting in given for word in ("--set", setting)]
-        words += [*words_of(parts), *words_of(reached)]
+        words = [*each("--set", given), *words_of(parts), *words_of(reached)]
         out.next(
             command_line("probe", "--memory", spec, *words),
             command_line("prepare", "--dataset", "sample", "--memory", spec, *words),
@@ -166,6 +165,6 @@ def _show(finding: "Finding") -> None:
     print_row([(finding.what, _WIDEST_TRIAL), (_SIGNS[finding.state], widest), (finding.details, None)])
 
 
-add_verb(app, "init", init, example="longmemeval memory init mymem.py", all_options=False)
-add_verb(app, "install", install, example="longmemeval memory install chroma", all_options=False)
-add_verb(app, "check", check, example="longmemeval memory check mymem:MyMemory", all_options=False)
+add_verb(app, "init", init, example="longmemeval memory init mymem.py")
+add_verb(app, "install", install, example="longmemeval memory install chroma")
+add_verb(app, "check", check, example="longmemeval memory check mymem:MyMemory")

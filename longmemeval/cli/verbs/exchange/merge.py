@@ -2,11 +2,8 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from longmemeval.cli import next_step
 from longmemeval.cli.options import shared
-from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.output import out, print_json, printable
 from longmemeval.core.options import OUTPUT, Flag
 from longmemeval.core.text.figures import count_of
@@ -15,10 +12,7 @@ from longmemeval.results.options import MovedDataset
 if TYPE_CHECKING:
     from longmemeval.pipeline.merge.merge import MergeReport
 
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    add_verb(app, "merge", merge, example="longmemeval merge 'nightly-*of8'")
+EXAMPLE = "longmemeval merge 'nightly-*of8'"
 
 
 def merge(

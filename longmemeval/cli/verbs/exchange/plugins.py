@@ -5,19 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from longmemeval.cli.options import shared
-from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.output import err, out, print_json, print_table, printable
 from longmemeval.core.options import WHAT, Flag
 
 if TYPE_CHECKING:
     from longmemeval.plugins import Plugin
 
+EXAMPLE = "longmemeval plugins --check"
 _NOT_ALL_USABLE = 3
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    add_verb(app, "plugins", plugins, example="longmemeval plugins --check", all_options=False)
 
 
 def plugins(

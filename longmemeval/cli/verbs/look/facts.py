@@ -8,7 +8,6 @@ import typer
 
 from longmemeval.cli.next_step import command_line
 from longmemeval.cli.options import shared
-from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.output import out, print_json, print_lines, print_table, printable, write_asked
 from longmemeval.core.options import OUTPUT, WHAT, Flag
 from longmemeval.core.tables.table import Column, tabulate
@@ -19,12 +18,8 @@ if TYPE_CHECKING:
     from longmemeval.memory.engram.recall.profiles import Profile, Trait
     from longmemeval.memory.engram.records import Fact
 
+EXAMPLE = "longmemeval facts smp_4ea7 --as-of 2024-03-01"
 _DATES = ["%Y-%m-%d", "%Y-%m-%dT%H:%M", "%Y-%m-%d %H:%M"]
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    add_verb(app, "facts", facts, example="longmemeval facts smp_4ea7 --as-of 2024-03-01")
 
 
 def facts(

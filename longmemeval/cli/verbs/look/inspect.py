@@ -2,11 +2,8 @@
 
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from longmemeval.cli.next_step import command_line
 from longmemeval.cli.options import shared
-from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.output import out, print_json, print_table, printable
 from longmemeval.core.options import OUTPUT, WHAT, Flag
 from longmemeval.core.tables.table import Column, tabulate
@@ -19,10 +16,7 @@ if TYPE_CHECKING:
     from longmemeval.pipeline.inspect.recalling import Recalled
     from longmemeval.records import Recall, RecalledItem, Session
 
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    add_verb(app, "inspect", inspect, example="longmemeval inspect smp_4ea7 -m hybrid")
+EXAMPLE = "longmemeval inspect smp_4ea7 -m hybrid"
 
 
 def inspect(

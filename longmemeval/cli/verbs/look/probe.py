@@ -4,13 +4,10 @@ import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from longmemeval.cli.next_step import command_line
+from longmemeval.cli.next_step import command_line, each
 from longmemeval.cli.options import shared
-from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.progress import Shown
-from longmemeval.cli.output import err, out, print_json, print_table, printable
+from longmemeval.cli.output import err, out, print_json, print_table, printable, warn
 from longmemeval.core.options import OUTPUT, WHAT, Flag
 from longmemeval.core.part_options import PartOptions
 from longmemeval.llm.options import ApiBase, MaxCost
@@ -18,10 +15,7 @@ from longmemeval.llm.options import ApiBase, MaxCost
 if TYPE_CHECKING:
     from longmemeval.pipeline.probe.probe import ProbeReport
 
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    add_verb(app, "probe", probe, example="longmemeval probe -m hybrid -m bm25")
+EXAMPLE = "longmemeval probe -m hybrid -m bm25"
 
 
 def probe(
@@ -97,9 +91,9 @@ def show(report: "ProbeReport", memories: list[str], places: shared.Places) -> N
         "of it is found again, after a restart or a further message; nothing else is lost. Read after write, for those "
         "with add and search: found before another message is added."
     )
-    words = [word for name in memories for word in ("--memory", name)]
+    words = each("--memory", memories)
     same = ["--seed", str(report.seed), "--lives", str(report.lives)]
-    same += [word for length in report.sessions for word in ("--sessions", str(length))]
+    same += each("--sessions", report.sessions)
     again = command_line("probe", *words, *same, places=places)
-    err.print(printable(f"The same lives again: {again}"))
+    warn(f"The same lives again: {again}")
     err.next(command_line("retrieval", "--dataset", str(report.dataset), *words, places=places))

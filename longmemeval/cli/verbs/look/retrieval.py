@@ -2,24 +2,18 @@
 
 from typing import TYPE_CHECKING
 
-import typer
-
 from longmemeval.cli.next_step import command_line
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.cluster import ClusterAddress, executor_spec
-from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.progress import Shown
-from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
+from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable, warn
 from longmemeval.pipeline.retrieval.options import RetrievalOptions
 from longmemeval.results.selection import Selection
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.retrieval.ranking_run import RetrievalReport
 
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    add_verb(app, "retrieval", retrieval, example="longmemeval retrieval -d sample -m bm25 -m hybrid")
+EXAMPLE = "longmemeval retrieval -d sample -m bm25 -m hybrid"
 
 
 def retrieval(
@@ -54,9 +48,9 @@ def retrieval(
         selection=selection,
         options=structs.replace(
             options,
-            model_options=structs.replace(options.model_options, rates=rates.rates(where)),
+            model_options=rates.on(options.model_options, where),
             executor=executor_spec(options.executor, address),
-            tell=lambda text: err.print(printable(text)),
+            tell=warn,
         ),
         where=where,
     )

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from longmemeval.cli.options import shared
-from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.output import out, print_json, print_lines, print_table, printable, tell_omitted
 from longmemeval.cli.verbs.look.status import show as show_progress
 from longmemeval.core.options import OUTPUT, WHAT, Flag
@@ -21,10 +20,7 @@ if TYPE_CHECKING:
     from longmemeval.results.listing import ListedRun
     from longmemeval.results.scores.warnings import ScoreWarning
 
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    add_verb(app, "runs", runs, example="longmemeval runs --memory 'hybrid*' --since 2026-11-01")
+EXAMPLE = "longmemeval runs --memory 'hybrid*' --since 2026-11-01"
 
 
 def runs(

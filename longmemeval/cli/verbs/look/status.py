@@ -4,10 +4,7 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from longmemeval.cli.options import shared
-from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.output import out, print_json, print_json_line, print_lines, print_table
 from longmemeval.core.options import OUTPUT, Flag
 
@@ -15,13 +12,9 @@ if TYPE_CHECKING:
     from longmemeval.pipeline.status.under_way import UnderWay, Watching
     from longmemeval.settings import Folders
 
+EXAMPLE = "longmemeval status demo-hybrid --watch"
 _LOOK_AGAIN_S = 1.0
 _LINE_EVERY_S = 60.0
-
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    add_verb(app, "status", status, example="longmemeval status demo-hybrid --watch")
 
 
 def status(

@@ -6,15 +6,11 @@ from typing import Annotated
 import typer
 
 from longmemeval.cli.options import shared
-from longmemeval.cli.options.groups import add_verb
-from longmemeval.cli.output import err, out, printable
+from longmemeval.cli.output import out, printable, warn
 from longmemeval.core.options import OUTPUT, Flag
 from longmemeval.results.options import JudgeId
 
-
-def register(app: typer.Typer) -> None:
-    """Add the verb."""
-    add_verb(app, "view", view, example="longmemeval view demo-hybrid demo-bm25")
+EXAMPLE = "longmemeval view demo-hybrid demo-bm25"
 
 
 def view(
@@ -56,5 +52,5 @@ def view(
         port=port,
         tell=lambda address: out.print(printable(address)),
         open_browser=not no_open,
-        warn=lambda text: err.print(printable(text)),
+        warn=warn,
     )
