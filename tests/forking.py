@@ -244,7 +244,8 @@ def _become(request: Request) -> NoReturn:
     os.environ.clear()
     os.environ.update(environment)
     # As `python -m` has them.
-    sys.path[0] = folder
+    asked_for = environment.get("PYTHONPATH", "").split(os.pathsep)
+    sys.path[:1] = [folder, *(path for path in asked_for if path and path not in sys.path)]
     script = bool(arguments) and arguments[0].endswith(".py")
     sys.argv = arguments if script else ["longmemeval", *arguments]
     try:
@@ -288,7 +289,12 @@ def _load() -> None:
     # What commands read and compile when they first need it, the same for all.
     import_module("longmemeval.memory.nodes.library").shipped_nodes()
     import_module("longmemeval.judges.offline.refusal").abstains("I do not know: you have never mentioned that.")
-    import_module("longmemeval.memory.definition").known_parts()
+    definition = import_module("longmemeval.memory.definition")
+    definition.known_parts()
+    for name in definition.MEMORIES.built_in:
+        import_module("longmemeval.memory.configuration").resolve_configuration(name)
+    import_module("longmemeval.core.part_options").PartOptions()
+    list(import_module("longmemeval.core.text.dates_in_text.rules").find_matches("today"))
     for encoding in ("o200k_base", "cl100k_base"):
         import_module("longmemeval.llm.tokens").encoding_of(encoding)
     # How long a command takes depends on the machine, and what it prints must not.

@@ -1,6 +1,7 @@
 """What takes long to make is made once for all workers of a test session; tests read it or change a copy."""
 
 import os
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
@@ -8,6 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from longmemeval.core.locks import locked
+from longmemeval.memory.definition import MEMORIES
 from tests.support import longmemeval
 
 
@@ -51,3 +53,14 @@ def sample_demo(factory: pytest.TempPathFactory) -> Demo:
     folder = made_once(factory, "demo", make)
     out, err = (folder.with_name(f"demo.{stream}").read_text() for stream in ("out", "err"))
     return Demo(folder, out, err)
+
+
+def sample_prepared(factory: pytest.TempPathFactory) -> Path:
+    """Return a folder with `prepared-data`: the sample prepared for every built-in memory, by the command."""
+
+    def make(folder: Path) -> None:
+        shutil.copytree(sample_demo(factory).folder / "prepared-data", folder / "prepared-data")
+        chosen = [word for name in MEMORIES.built_in for word in ("--memory", name)]
+        longmemeval("prepare", "--dataset", "sample", *chosen, cwd=folder)
+
+    return made_once(factory, "prepared", make)

@@ -7,6 +7,7 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -33,12 +34,20 @@ def longmemeval(
     The process is forked from one that has imported the libraries, where its environment changes nothing in how they
     are imported.
     """
-    read_late = ("_API_KEY", "_API_BASE", "_BASE_URL", "_MEMORY_TIMEOUTS")
-    if any(not name.endswith(read_late) for name in environment):
+    read_late = ("_API_KEY", "_API_BASE", "_BASE_URL", "_MEMORY_TIMEOUTS", "PYTHONPATH")
+    if any(not name.endswith(read_late) for name in environment) or _hides_modules(environment.get("PYTHONPATH", "")):
         return longmemeval_anew(*arguments, cwd=cwd, code=code, **environment)
     process = start_forked(list(map(str, arguments)), cwd, clean_environment(**environment), quickly=True)
     printed = process.communicate()
     return _checked(subprocess.CompletedProcess(arguments, process.returncode or 0, *printed), code)
+
+
+def _hides_modules(path: str) -> bool:
+    """Whether a folder of a PYTHONPATH, the project's apart, has modules in the place of others, which are imported."""
+    folders = [Path(folder) for folder in path.split(os.pathsep) if folder and Path(folder) != ROOT]
+    files = [file for folder in folders for file in (*folder.glob("*.py"), *folder.glob("*/__init__.py"))]
+    names = {file.parent.name if file.name == "__init__.py" else file.stem for file in files}
+    return any(name in ("sitecustomize", "usercustomize") or find_spec(name) for name in names)
 
 
 def longmemeval_anew(

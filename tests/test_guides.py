@@ -109,7 +109,7 @@ def run_each(server: Server, lines: list[str], at: Path, environment: dict[str, 
     return printed
 
 
-def test_the_benchmark_of_its_guide_runs_from_outside(tmp_path: Path, python: Path) -> None:
+def test_the_benchmark_of_its_guide_runs_from_outside(tmp_path: Path, server: Server) -> None:
     page = "add-a-benchmark.md"
     (data,), (code,), (table,) = blocks(page, "json"), blocks(page, "python"), blocks(page, "toml")
     assert len(code.splitlines()) < 120
@@ -122,7 +122,8 @@ def test_the_benchmark_of_its_guide_runs_from_outside(tmp_path: Path, python: Pa
     points = tomllib.loads(table)["project"]["entry-points"]["longmemeval.benchmarks"]
     lines = "".join(f"{name} = {target}\n" for name, target in points.items())
     (info / "entry_points.txt").write_text(f"[longmemeval.benchmarks]\n{lines}")
-    printed = run_lines(Server(python, PYTHONPATH=f"{ROOT}{os.pathsep}{site}"), page, tmp_path, clean_environment())
+    environment = clean_environment() | {"PYTHONPATH": f"{ROOT}{os.pathsep}{site}"}
+    printed = run_lines(server, page, tmp_path, environment)
     assert "diary-benchmark" in printed["longmemeval plugins"]
     stats = printed["longmemeval datasets stats diary.json"]
     assert re.search(r"unknown\s+│?\s*2\s+│?\s*2", stats), stats

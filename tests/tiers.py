@@ -24,6 +24,7 @@ BEGINNERS = frozenset(
         "real_longmemeval",
         "s3_bucket",
         "sample_demo",
+        "sample_prepared",
         "start",
         "start_forked",
         "subprocess",

@@ -21,7 +21,7 @@ IndexEngine = Literal["hnsw", "exact"]
 class PartOptions(BaseModel):
     """Options for making the parts of fixtures. Values are not converted: `yes` is not a number."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, defer_build=True)
 
     embedder: Annotated[str, Flag(MODEL, "SPEC")] = "hashing"
     """hashing (offline), fastembed:NAME, openai:MODEL."""

@@ -44,7 +44,7 @@ BEFORE = "before"
 class Parameters(BaseModel):
     """No parameters; the base class of all others. Values are not converted: `yes` is not a number."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True)
+    model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True, defer_build=True)
 
     @property
     def analysis(self) -> AnalysisMethod:

@@ -13,7 +13,7 @@ from longmemeval.memory.definition import MEMORIES
 from longmemeval.pipeline.demo import SHOWN, run_demo
 from longmemeval.pipeline.verify.verify import verify
 from tests.cli.terminal import row
-from tests.made_once import sample_demo
+from tests.made_once import sample_demo, sample_prepared
 from tests.pipeline.helpers import folders_in
 from tests.support import ROOT, longmemeval, tree
 
@@ -82,10 +82,12 @@ def test_what_repeats_all_it_recalled_is_below_every_memory(demo: tuple[Path, st
 
 
 @pytest.mark.thorough
-def test_whatever_was_recalled_repeating_it_is_no_answer(demo: tuple[Path, str, str], tmp_path: Path) -> None:
+def test_whatever_was_recalled_repeating_it_is_no_answer(
+    demo: tuple[Path, str, str], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
     folder, out, _ = demo
     systems = [name for name in MEMORIES.built_in if MEMORIES.get(name).control is None]
-    shutil.copytree(folder / "prepared-data", tmp_path / "prepared")
+    shutil.copytree(sample_prepared(tmp_path_factory) / "prepared-data", tmp_path / "prepared")
     plan = {"name": "repeated", "dataset": "sample", "memories": [*systems, "oracle", "full-history"]}
     (tmp_path / "repeated.yaml").write_text(
         json.dumps(plan | {"models": ["offline/parrot"], "judges": [LEXICAL_JUDGE]})

@@ -14,7 +14,7 @@ from longmemeval.memory.definition import MEMORIES
 from longmemeval.pipeline.demo import SHOWN
 from tests.cli.conftest import Command
 from tests.cli.terminal import WIDTHS, check_snapshot, row, shown
-from tests.made_once import sample_demo
+from tests.made_once import sample_demo, sample_prepared
 
 pytestmark = pytest.mark.slow
 
@@ -42,9 +42,9 @@ _INTERVAL = re.compile(r"\[[+-]?\d+\.\d, [+-]?\d+\.\d\]")
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder all commands run in, with the histories of the demo; the first test fills it."""
+    """The folder all commands run in, with the prepared histories; the first test fills it."""
     folder = tmp_path_factory.mktemp("terminal")
-    shutil.copytree(sample_demo(tmp_path_factory).folder / "prepared-data", folder / "prepared-data")
+    shutil.copytree(sample_prepared(tmp_path_factory) / "prepared-data", folder / "prepared-data")
     return folder
 
 

@@ -6,6 +6,7 @@ makes it a time ("in June", not "June said").
 
 import re
 from collections.abc import Callable, Iterator
+from functools import cache
 
 from msgspec import Struct
 
@@ -166,14 +167,19 @@ _TRIGGER = re.compile(
     rf"the\s+(?:year|month)\b|{WEEKDAY}|weekend|{MONTH_SURE}|{SEASON}|{HOLIDAY}|\d\d?[/.]\d|\d{{4}}s?\b|\d{{4}}'s|the\s+\d\d?(?:st|nd|rd|th)\b)",
     re.IGNORECASE,
 )
-# One regular expression of all rules; a group is named after its rule, the groups inside it `rule__group`.
-_ANY_RULE = re.compile(
+# One regular expression of all rules; a group is named after its rule, the groups inside it `rule__group`. Compiled
+# when a line first needs it: that takes longer than importing everything else here.
+_ANY_RULE = (
     r"\b(?:"
     + "|".join(f"(?P<{name}>{rule.pattern.replace('(?P<', f'(?P<{name}__')})" for name, rule in RULES.items())
-    + ")",
-    re.IGNORECASE,
+    + ")"
 )
 _LINE = re.compile(r"[^\n]+")
+
+
+@cache
+def _any_rule() -> re.Pattern[str]:
+    return re.compile(_ANY_RULE, re.IGNORECASE)
 
 
 def find_matches(text: str) -> Iterator[Match]:
@@ -181,7 +187,7 @@ def find_matches(text: str) -> Iterator[Match]:
     for line in _LINE.finditer(text):
         if not _TRIGGER.search(text, line.start(), line.end()):
             continue
-        for found in _ANY_RULE.finditer(text, line.start(), line.end()):
+        for found in _any_rule().finditer(text, line.start(), line.end()):
             rule = found.lastgroup or ""
             caught = ((name.partition("__"), value) for name, value in found.groupdict().items() if value)
             groups = {name.rstrip("23"): value.lower() for (owner, _, name), value in caught if owner == rule and name}
