@@ -73,17 +73,21 @@ class AnalysisTotals(Struct, frozen=True):
         )
 
 
-def analysis_totals(found: AnalysisTotals | None, before: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the totals of a manifest on the analyses; empty if there were none.
+def question_totals(
+    before: Mapping[str, Any], analysed: AnalysisTotals | None, embedded: Usage | None, folder: Path
+) -> dict[str, Any]:
+    """Return the totals of a manifest on what questions take before they are answered or ranked.
 
     Args:
-        found: the analyses of this session.
         before: the manifest's totals as an earlier session of the run left them.
+        analysed: the analyses of this session; None: no model makes any.
+        embedded: the usage of embedding questions in this session; None: no server does.
+        folder: folder of the run.
     """
-    if found is None:
-        return {}
-    earlier = msgspec.convert(before.get(QUERY_MODEL, {}), AnalysisTotals)
-    return {QUERY_MODEL: msgspec.to_builtins(earlier + found)}
+    work: dict[str, Any] = {QUERY_MODEL: analysed, QUERY_EMBEDDINGS: embedded}
+    done = {key: now for key, now in work.items() if now is not None}
+    summed = {key: msgspec.convert(before.get(key, {}), type(now)) + now for key, now in done.items()}
+    return {key: msgspec.to_builtins(total) for key, total in summed.items()} | memory_call_totals(folder)
 
 
 class Footprint(Struct, frozen=True):

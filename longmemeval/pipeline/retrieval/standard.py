@@ -43,7 +43,7 @@ from longmemeval.pipeline.run.question_analysis import QueryModel, QuestionAnaly
 from longmemeval.records import Question
 from longmemeval.results.manifest import RunManifest
 from longmemeval.results.settings import RetrievalSettings, memory_settings
-from longmemeval.results.totals import analysis_totals, memory_call_totals
+from longmemeval.results.totals import question_totals
 
 
 class Planning:
@@ -165,8 +165,7 @@ class Plan:
     def worked(self, before: Mapping[str, Any]) -> dict[str, Any]:
         """Return the manifest's totals of analysing the questions and embedding them."""
         analysed = self.analyses.totals if self.analyses else None
-        embedded = self.vectors.totals(before) if self.embeds else {}
-        return analysis_totals(analysed, before) | embedded | memory_call_totals(self.folder)
+        return question_totals(before, analysed, self.vectors.usage if self.embeds else None, self.folder)
 
     @property
     def ranks_fast(self) -> bool:

@@ -37,7 +37,7 @@ from longmemeval.results.lines import (
     is_empty,
     is_shortened,
 )
-from longmemeval.results.totals import analysis_totals, answer_totals, footprint_totals, memory_call_totals
+from longmemeval.results.totals import answer_totals, footprint_totals, question_totals
 
 
 class RunReport(Struct, frozen=True):
@@ -182,15 +182,13 @@ class Answering:
 
     def _totals(self) -> dict[str, Any]:
         """Return totals for the manifest; seconds add up over resumed sessions."""
-        before = self.run.manifest.totals
+        before, analysed = self.run.manifest.totals, self.analyses.totals if self.analyses else None
         return {
             **answer_totals(self.run.journal.records()),
             "seconds": round(before.get("seconds", 0.0) + self.run.seconds, 3),
-            **analysis_totals(self.analyses.totals if self.analyses else None, before),
             **(self.load.totals() or {key: load for key, load in before.items() if key == "load"}),
-            **self.vectors.totals(before),
             **({"batches": self.batches.totals()} if self.batches else {}),
-            **memory_call_totals(self.run.folder),
+            **question_totals(before, analysed, self.vectors.usage, self.run.folder),
             **footprint_totals(self.fixtures.stored_bytes, self._resident_bytes(), [before]),
         }
 

@@ -290,8 +290,4 @@ def _read(journal: Path) -> list[_Line]:
 
 
 def _sum(usage: Sequence[ReportedUsage]) -> ReportedUsage:
-    return ReportedUsage(
-        sum(report.calls for report in usage),
-        sum(report.prompt_tokens for report in usage),
-        sum(report.completion_tokens for report in usage),
-    )
+    return ReportedUsage(*map(sum, zip(*map(structs.astuple, usage), strict=True)))
