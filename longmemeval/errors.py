@@ -1,7 +1,8 @@
 """Errors a user can act on: what is wrong, where, and what to do. The command line prints them as one paragraph."""
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
 from longmemeval.core.remote.places import as_addresses
 from longmemeval.core.secrets.redaction import hide
@@ -159,3 +160,30 @@ def nearest(name: str, valid: Iterable[str]) -> str:
     close = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
     hint = f"Did you mean '{close[0]}'? " if close else ""
     return f"{hint}Valid: {listed(names, 12) or 'none'}"
+
+
+@contextmanager
+def needed(what: str, fix: str, *, where: str = "", kind: type[HarnessError] = HarnessError) -> Iterator[None]:
+    """Turn the failure to import a library into an error that says how to install it.
+
+    Args:
+        what: what needs which library, a sentence.
+        fix: how to install it, and what else would do.
+        where: what asked for it.
+        kind: of the error.
+
+    Raises:
+        HarnessError: it is not installed.
+    """
+    try:
+        yield
+    except ImportError as error:
+        raise kind(what, where=where, fix=fix) from error
+
+
+def chain(error: BaseException) -> Iterator[BaseException]:
+    """Iterate over an error and its causes, outermost first."""
+    link: BaseException | None = error
+    while link is not None:
+        yield link
+        link = link.__cause__ or link.__context__

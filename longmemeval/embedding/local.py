@@ -14,7 +14,7 @@ from longmemeval.core.caches.served import is_worker
 from longmemeval.core.files import sha256_file, sha256_text
 from longmemeval.core.text_files import UnreadableError, decode_json
 from longmemeval.embedding.protocol import EmbedderKind, EmbedderSettings
-from longmemeval.errors import HarnessError, nearest
+from longmemeval.errors import HarnessError, nearest, needed
 
 if TYPE_CHECKING:
     from fastembed import TextEmbedding
@@ -127,12 +127,8 @@ class LocalEmbedder:
 
 def _supported_models() -> dict[str, dict[str, Any]]:
     """Return the models fastembed knows: lower-cased name to its own description."""
-    try:
+    with needed("Local embedding models need the fastembed library", "Run: pip install 'longmemeval[local]'"):
         from fastembed import TextEmbedding
-    except ImportError as error:
-        raise HarnessError(
-            "Local embedding models need the fastembed library", fix="Run: pip install 'longmemeval[local]'"
-        ) from error
     models = TextEmbedding.list_supported_models()
     return {model["model"].lower(): model for model in models if not model["model"].startswith(_FOLDER_MODEL)}
 

@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longmemeval.embedding.local import folder_digest
-from longmemeval.errors import HarnessError, nearest
+from longmemeval.errors import HarnessError, nearest, needed
 
 if TYPE_CHECKING:
     from fastembed.rerank.cross_encoder import TextCrossEncoder
@@ -157,11 +157,7 @@ def _loaded(model_name: str, folder: Path | None) -> "TextCrossEncoder":
 
 def _supported_models() -> dict[str, str]:
     """Return the cross-encoders fastembed knows: lower-cased name to name."""
-    try:
+    with needed("Rerankers need the fastembed library", "Run: pip install 'longmemeval[local]'"):
         from fastembed.rerank.cross_encoder import TextCrossEncoder
-    except ImportError as error:
-        raise HarnessError(
-            "Rerankers need the fastembed library", fix="Run: pip install 'longmemeval[local]'"
-        ) from error
     names = [str(model["model"]) for model in TextCrossEncoder.list_supported_models()]
     return {name.lower(): name for name in names if not name.startswith(_FOLDER_MODEL)}

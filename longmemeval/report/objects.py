@@ -11,7 +11,7 @@ from longmemeval.core.tables.latex import latex as latex_table
 from longmemeval.core.tables.latex import needs
 from longmemeval.core.tables.picture import Picture
 from longmemeval.core.tables.table import Table, frame
-from longmemeval.errors import HarnessError, nearest
+from longmemeval.errors import HarnessError, nearest, needed
 from longmemeval.pipeline.compare.compare import compare_runs
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.pipeline.objects.run import Run
@@ -83,13 +83,9 @@ def latex(held: Held) -> str:
 
 def data_frame(held: Held) -> "DataFrame":
     """Return a row per run of a comparison, else a row per question."""
-    try:
+    what = "A data frame needs the pandas library, which is not installed"
+    with needed(what, "Run: pip install 'longmemeval[pandas]'"):
         from pandas import DataFrame
-    except ImportError as error:
-        raise HarnessError(
-            "A data frame needs the pandas library, which is not installed",
-            fix="Run: pip install 'longmemeval[pandas]'",
-        ) from error
     if isinstance(held, Comparison):
         return DataFrame(frame(run_columns(held), held.runs))
     if isinstance(held, Evaluation):

@@ -2,7 +2,7 @@
 
 from types import ModuleType
 
-from longmemeval.errors import FixtureError
+from longmemeval.errors import FixtureError, needed
 
 SUFFIX = ".zst"
 _LEVEL = 3
@@ -36,11 +36,7 @@ def zstandard() -> ModuleType:
     Raises:
         FixtureError: it is not installed.
     """
-    try:
+    what = "Compressed parts need the package zstandard, which is not installed"
+    with needed(what, "Install it with `pip install 'longmemeval[zstd]'`", kind=FixtureError):
         import zstandard as library
-    except ImportError as error:
-        raise FixtureError(
-            "Compressed parts need the package zstandard, which is not installed",
-            fix="Install it with `pip install 'longmemeval[zstd]'`",
-        ) from error
     return library

@@ -13,7 +13,7 @@ from msgspec import Struct
 from numpy.typing import NDArray
 
 from longmemeval.core.arrays import Vectors
-from longmemeval.errors import FixtureError, HarnessError
+from longmemeval.errors import FixtureError, needed
 from longmemeval.storage.format import REMAKE
 
 if TYPE_CHECKING:
@@ -147,14 +147,12 @@ def _empty_index(dimension: int, room: int, parameters: GraphParameters) -> "Ind
 
 
 def _index_type() -> "type[Index]":
-    try:
+    fix = (
+        "It needs a C++ compiler to install (on Debian `apt-get install g++ python3-dev`), then "
+        "`pip install hnswlib`; or prepare with `--index exact`, which needs neither"
+    )
+    with needed("The HNSW index needs hnswlib, which is not installed", fix):
         from hnswlib import Index
-    except ImportError as error:
-        raise HarnessError(
-            "The HNSW index needs hnswlib, which is not installed",
-            fix="It needs a C++ compiler to install (on Debian `apt-get install g++ python3-dev`), then "
-            "`pip install hnswlib`; or prepare with `--index exact`, which needs neither",
-        ) from error
     return Index
 
 

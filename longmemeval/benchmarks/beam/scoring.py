@@ -11,7 +11,7 @@ import ast
 import json
 import math
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
 from msgspec import Struct
@@ -127,14 +127,6 @@ class Alignment:
     def ordering(self) -> Ordering:
         """Return the figures, once all lines are aligned."""
         return event_ordering(self._rubric, self._aligned)
-
-
-def aligned(rubric: Sequence[str], hypothesis: str, same: Callable[[str, str], bool]) -> Ordering:
-    """Return the figures, given a function that compares a nugget with a line."""
-    alignment = Alignment(rubric, hypothesis)
-    while pair := alignment.pair():
-        alignment.tell(same(*pair))
-    return alignment.ordering()
 
 
 def event_ordering(reference: Sequence[str], system: Sequence[str]) -> Ordering:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from longmemeval.core.event_loop import complete
 from longmemeval.core.executors.cluster import Reference, host_towards, run
 from longmemeval.core.executors.protocol import Done, Task
-from longmemeval.errors import HarnessError
+from longmemeval.errors import HarnessError, needed
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -47,12 +47,9 @@ class Dask:
             HarnessError: Dask is not installed, no scheduler is at the address, or a haystack lost its worker several
                 times.
         """
-        try:
+        what = "The executor 'dask' needs Dask, which is not installed"
+        with needed(what, "pip install 'longmemeval[dask]'"):
             import distributed
-        except ImportError as error:
-            raise HarnessError(
-                "The executor 'dask' needs Dask, which is not installed", fix="pip install 'longmemeval[dask]'"
-            ) from error
         address = self._address or os.environ.get(SCHEDULER, "")
         with ExitStack() as stack:
             stack.enter_context(_silenced())

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 
 from longmemeval.core.executors.cluster import Reference, host_towards, run
 from longmemeval.core.executors.protocol import Done, Task
-from longmemeval.errors import HarnessError
+from longmemeval.errors import HarnessError, needed
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -52,12 +52,9 @@ class Ray:
                 times.
         """
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
-        try:
+        what = "The executor 'ray' needs Ray, which is not installed"
+        with needed(what, "pip install 'longmemeval[ray]'"):
             import ray
-        except ImportError as error:
-            raise HarnessError(
-                "The executor 'ray' needs Ray, which is not installed", fix="pip install 'longmemeval[ray]'"
-            ) from error
         with _connected(self._address or os.environ.get(ADDRESS, ""), workers) as host:
             try:
                 yield from run(_Engine(), host, tasks, workers, worker_name)

@@ -1,6 +1,6 @@
 """Meanings of the errors of a store's client: by name, by code, by HTTP status."""
 
-from collections.abc import Iterator
+from longmemeval.errors import chain
 
 NO_LOGIN = {"NoCredentialsError", "PartialCredentialsError", "DefaultCredentialsError", "ProfileNotFound"}
 REFUSED = {"AccessDenied", "InvalidAccessKeyId", "SignatureDoesNotMatch", "ExpiredToken", "403"}
@@ -22,14 +22,6 @@ UNREACHED = {
 }
 BUSY = {"SlowDown", "InternalError", "ServiceUnavailable", "RequestTimeout", "ThrottlingException", "ServerBusy"}
 PASSING_STATUSES = {408, 429}
-
-
-def chain(error: BaseException) -> Iterator[BaseException]:
-    """Iterate over an error and its causes."""
-    link: BaseException | None = error
-    while link is not None:
-        yield link
-        link = link.__cause__ or link.__context__
 
 
 def code_of(error: BaseException) -> str:

@@ -20,12 +20,11 @@ from longmemeval.core.remote.error_codes import (
     PASSING_STATUSES,
     REFUSED,
     UNREACHED,
-    chain,
     code_of,
     status_of,
 )
 from longmemeval.core.remote.places import RemoteFolder
-from longmemeval.errors import FixtureError, HarnessError, StoreDownError
+from longmemeval.errors import FixtureError, HarnessError, StoreDownError, chain, needed
 
 _EXTRAS = {"s3": "s3", "gs": "gcs", "az": "azure"}
 _LOGINS = {
@@ -114,18 +113,13 @@ class Store:
         self._attempts = 0
         self._down = None
         with self._translated_errors():
-            try:
+            what = f"Addresses that begin {self._scheme}:// need packages that are not installed"
+            fix = f"Install them with `pip install 'longmemeval[{_EXTRAS[self._scheme]}]'`"
+            with needed(what, fix, where=self._address):
                 from upath import UPath
 
                 options = _options(self._scheme, self._silent_s)
                 self._fs = UPath(self._address, use_listings_cache=False, **options).fs
-            except ImportError as error:
-                extra = _EXTRAS[self._scheme]
-                raise HarnessError(
-                    f"Addresses that begin {self._scheme}:// need packages that are not installed",
-                    where=self._address,
-                    fix=f"Install them with `pip install 'longmemeval[{extra}]'`",
-                ) from error
         if self._scheme == "s3":
             self._fs.retries = 1  # Retries are made here.
 

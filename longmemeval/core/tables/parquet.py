@@ -6,7 +6,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-from longmemeval.errors import DataError, HarnessError
+from longmemeval.errors import DataError, needed
 
 if TYPE_CHECKING:
     import pyarrow
@@ -63,9 +63,7 @@ def parquet_bytes(columns: Mapping[str, tuple[str, list[object]]]) -> bytes:
 
 
 def _pyarrow(instead: str, where: str = "") -> ModuleType:
-    try:
+    fix = f"Run: pip install 'longmemeval[pandas]', or {instead}"
+    with needed("Parquet needs the pyarrow library, which is not installed", fix, where=where):
         import pyarrow.parquet
-    except ImportError as error:
-        fix = f"Run: pip install 'longmemeval[pandas]', or {instead}"
-        raise HarnessError("Parquet needs the pyarrow library, which is not installed", where=where, fix=fix) from error
     return pyarrow

@@ -2,7 +2,6 @@
 
 import json
 import re
-from collections.abc import Iterator
 from typing import Any
 
 import httpx
@@ -15,6 +14,7 @@ from longmemeval.errors import (
     HarnessError,
     ModelError,
     TransientModelError,
+    chain,
 )
 
 _TRANSIENT_STATUS = frozenset({408, 409, 429})
@@ -52,7 +52,7 @@ def meaning_of(error: Exception, where: str) -> HarnessError:
         have been: a time-out, a lost connection, a 5xx, an unreadable reply.
     """
     where = redact(where)
-    response = next((link.response for link in _chain(error) if isinstance(link, httpx.HTTPStatusError)), None)
+    response = next((link.response for link in chain(error) if isinstance(link, httpx.HTTPStatusError)), None)
     status = _status(error, response)
     detail = _details(response)
     message = _message(error, detail)
@@ -88,21 +88,13 @@ def _is_too_long(error: Exception, detail: dict[str, Any]) -> bool:
 
     LiteLLM knows how each provider reports it.
     """
-    by_litellm = any(type(link).__name__ == "ContextWindowExceededError" for link in _chain(error))
+    by_litellm = any(type(link).__name__ == "ContextWindowExceededError" for link in chain(error))
     return by_litellm or _TOO_LONG in (detail.get("code"), detail.get("type"))
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Iterate over `error` and its causes, outermost first."""
-    link: BaseException | None = error
-    while link is not None:
-        yield link
-        link = link.__cause__ or link.__context__
 
 
 def _cause(error: Exception) -> str:
     """Return the operating system's message about a connection that failed."""
-    causes = [link for link in _chain(error) if isinstance(link, OSError)]
+    causes = [link for link in chain(error) if isinstance(link, OSError)]
     return _message(causes[-1] if causes else error, {})
 
 
@@ -123,7 +115,7 @@ def _status(error: Exception, response: httpx.Response | None) -> int | None:
 
 
 def _caused_by(error: Exception, kinds: tuple[type[Exception], ...]) -> bool:
-    return any(isinstance(link, kinds) for link in _chain(error))
+    return any(isinstance(link, kinds) for link in chain(error))
 
 
 def _details(response: httpx.Response | None) -> dict[str, Any]:

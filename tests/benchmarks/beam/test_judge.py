@@ -11,8 +11,8 @@ import pytest
 from longmemeval.benchmarks.beam.judge import verdict
 from longmemeval.benchmarks.beam.loader import BeamGold
 from longmemeval.benchmarks.beam.scoring import (
+    Alignment,
     Credit,
-    aligned,
     event_ordering,
     nugget_score,
     question_score,
@@ -69,7 +69,10 @@ def test_event_ordering_as_the_official_code_scores_it(
         asked.append((nugget, line))
         return nugget.strip().lower() == line.strip().lower()
 
-    found = aligned(list(reference), "\n".join(lines), same)
+    alignment = Alignment(list(reference), "\n".join(lines))
+    while pair := alignment.pair():
+        alignment.tell(same(*pair))
+    found = alignment.ordering()
     made = (found.precision, found.recall, found.f1, found.tau_norm, found.final_score)
     assert made == pytest.approx(figures, abs=1e-6, nan_ok=True)
     assert len(asked) == calls
