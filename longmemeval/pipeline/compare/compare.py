@@ -30,9 +30,8 @@ from longmemeval.pipeline.compare.comparison import (
 )
 from longmemeval.pipeline.compare.detectable import detectable_difference, planned_difference
 from longmemeval.pipeline.compare.digest import digest_of
-from longmemeval.pipeline.compare.flips import flips_of
+from longmemeval.pipeline.compare.flips import flips_of, pool_repeats
 from longmemeval.pipeline.compare.floor import floor_note
-from longmemeval.pipeline.compare.repeats import pool_repeats
 from longmemeval.pipeline.compare.tokens import budget_of, with_token_warnings
 from longmemeval.pipeline.compare.verdict import MARGIN, verdict_of
 from longmemeval.results.graded.graded_run import Evaluation

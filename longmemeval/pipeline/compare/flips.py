@@ -1,4 +1,4 @@
-"""How many questions change their label when a run is repeated, and whether the answer or the judge does it."""
+"""Repeats of one configuration: how many questions change their label, and whether the answer or the judge does it."""
 
 from collections.abc import Sequence
 
@@ -6,7 +6,20 @@ from msgspec import Struct
 
 from longmemeval.measures.metrics import credit
 from longmemeval.results.graded.graded_run import Evaluation
+from longmemeval.results.index import settings_sha256
 from longmemeval.results.scores.gradings import gradings_of
+
+
+def pool_repeats(graded: Sequence[Evaluation]) -> list[list[Evaluation]]:
+    """Return the runs with repeats of one configuration together, each other run by itself, in the order given."""
+    alike: dict[str, list[Evaluation]] = {}
+    for run in graded:
+        alike.setdefault(settings_sha256(run.manifest), []).append(run)
+    pools: list[list[Evaluation]] = []
+    for runs in alike.values():
+        numbers = {run.manifest.settings.plain.get("repeat") for run in runs}
+        pools += [runs] if len(numbers) > 1 else [[run] for run in runs]
+    return sorted(pools, key=lambda pool: graded.index(pool[0]))
 
 
 class Flips(Struct, frozen=True):

@@ -10,7 +10,7 @@ from math import ceil, fsum
 
 from longmemeval.core.text.figures import count_of
 from longmemeval.pipeline.compare.comparison import Note
-from longmemeval.pipeline.compare.repeats import pool_repeats
+from longmemeval.pipeline.compare.flips import pool_repeats
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.statistics.paired import compare_pairs, holm
 from longmemeval.statistics.power import ALPHA, independent_units

@@ -17,7 +17,7 @@ from longmemeval.llm.costs.spending import spent_in
 from longmemeval.llm.options import SpendingLimit
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.merge.merge import added_up, merge
-from longmemeval.pipeline.merge.split import shard_to_grade
+from longmemeval.pipeline.merge.to_grade import shard_to_grade
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
 from longmemeval.pipeline.run.answering import RunReport
 from longmemeval.pipeline.run.run import RunOptions, run
