@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from datetime import datetime
+from functools import reduce
 from math import ceil
 from operator import add, sub
 from typing import Any, Literal, Protocol
@@ -175,7 +176,10 @@ class _Paid(Protocol):
 
 def usage_of(paid: Iterable[_Paid]) -> Usage:
     """Return the usage of several records, replies or models together."""
-    return sum((one.usage for one in paid), Usage())
+    nothing = Usage()
+    counted = [astuple(usage) for one in paid if (usage := one.usage) != nothing]
+    # Not `sum`, which adds up floats otherwise from one Python to the next.
+    return Usage(*(reduce(add, column) for column in zip(*counted, strict=True)))
 
 
 class ToolStep(Struct, frozen=True):

@@ -175,16 +175,16 @@ class _Scorer:
     """Scores groups of questions by one judge."""
 
     def __init__(self, judgements: Mapping[str, Judgement], metric: str, haystacks: Mapping[str, str]) -> None:
-        self._judgements = judgements
+        self._credits = {question_id: credit(judgement) for question_id, judgement in judgements.items()}
+        self._right = {question_id for question_id, judgement in judgements.items() if judgement.label is True}
         self._labels_only = metric == "accuracy"
         self._haystacks = haystacks
 
     def score(self, golds: Sequence[Gold]) -> Score:
         ids = sorted(gold.question_id for gold in golds)
-        judged = [self._judgements.get(question_id) for question_id in ids]
-        credits = [credit(judgement) for judgement in judged]
+        credits = [self._credits.get(question_id) for question_id in ids]
         values = [value or 0.0 for value in credits]
-        correct, n = sum(judgement is not None and judgement.label is True for judgement in judged), len(ids)
+        correct, n = sum(question_id in self._right for question_id in ids), len(ids)
         accuracy = sum(values) / n if n else 0.0
         clusters = [self._haystacks[question_id] for question_id in ids]
         interval = label_interval(values, clusters)[0] if self._labels_only else score_interval(values, clusters)
@@ -229,7 +229,7 @@ def _vote_spread(judgements: Sequence[Judgement], n: int) -> VoteSpread | None:
 
 def _is_official(judge: JudgeIdentity, judgements: Iterable[Judgement]) -> bool:
     """Return whether the identity is official and the server, too, reports the official model for every label."""
-    served = all(served_as_official(judge, judgement.served_model) for judgement in judgements)
+    served = all(served_as_official(judge, model) for model in {judgement.served_model for judgement in judgements})
     return served and judge.official and is_official(judge)
 
 

@@ -6,11 +6,14 @@ runs, it is the oldest that is no control.
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
-from longmemeval.errors import HarnessError
+from msgspec import Struct, ValidationError
+
+from longmemeval.core.text_files import UnreadableError, decode_json
 from longmemeval.results.graded.controls import control_of
 from longmemeval.results.listing import ListedRun, list_runs
-from longmemeval.results.manifest import read_manifest, run_folder
+from longmemeval.results.settings import RunKind, settings_of
 
 MOST_RUNS = 20
 """Runs that are compared where none is named."""
@@ -51,7 +54,15 @@ def _kind(one: ListedRun) -> tuple[str, int, str]:
 def _age(run_id: str, results_dir: Path) -> tuple[bool, str]:
     """Return what the baseline has least of: whether a run is a control, and when it began."""
     try:
-        manifest = read_manifest(run_folder(results_dir, run_id))
-    except HarnessError:  # What is wrong with it, its reader says.
+        begun = decode_json((results_dir / run_id / "run.json").read_bytes(), _Begun)
+        return control_of(settings_of(begun.kind, begun.settings)) is not None, begun.started_at
+    except (UnreadableError, ValidationError, OSError):  # What is wrong with it, its reader says.
         return True, ""
-    return control_of(manifest.settings) is not None, manifest.started_at
+
+
+class _Begun(Struct):
+    """The part of `run.json` that says what a run is, and when it began."""
+
+    kind: RunKind
+    settings: dict[str, Any]
+    started_at: str

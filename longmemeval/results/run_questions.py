@@ -1,8 +1,9 @@
 """The questions of a run as they were put, and their data set."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from copy import copy
 from pathlib import Path
+from typing import Any, TypeVar, cast
 
 from longmemeval.benchmarks.catalogue import catalogue
 from longmemeval.benchmarks.registry import load_dataset
@@ -13,6 +14,8 @@ from longmemeval.records import Gold, Question
 from longmemeval.results.manifest import RunManifest
 from longmemeval.results.selection import part_of, select
 from longmemeval.settings import Folders
+
+M = TypeVar("M")
 
 
 class RunQuestions:
@@ -45,6 +48,7 @@ class RunQuestions:
         check_selection(manifest, dataset, everything)
         self.questions = {question_id: selected[question_id] for question_id in manifest.question_ids}
         self._golds: dict[str, Gold] = {}
+        self._made: dict[str, Any] = {}
 
     def of(self, manifest: RunManifest) -> "RunQuestions":
         """Return the same for another run that put these questions of the same data in the same way.
@@ -75,7 +79,19 @@ class RunQuestions:
     @property
     def units(self) -> dict[str, str]:
         """Question id -> the group it is resampled with, mostly its haystack."""
-        return units_of(self.dataset, self.questions.values())
+        return self.once("units", lambda: units_of(self.dataset, self.questions.values()))
+
+    def once(self, name: str, make: Callable[[], M]) -> M:
+        """Return what follows from the questions alone, made once for all runs that put them.
+
+        Args:
+            name: of it; the same name is always of the same type.
+            make: called where it was not made before.
+        """
+        if name not in self._made:
+            self._made[name] = make()
+        # Under this name is what the same function made.
+        return cast("M", self._made[name])
 
     def gold(self, question_id: str) -> Gold:
         """Return the gold of a question as it was put."""

@@ -1,15 +1,17 @@
 """Paired comparison of two runs over the same questions: the difference, and whether it is more than noise."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from math import fsum
-from operator import sub
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
 from longmemeval.errors import HarnessError
 from longmemeval.statistics.resampling import RESAMPLES, paired_bootstrap, share_haystacks, sign_flip_p
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 PairedTest = Literal["exact McNemar", "sign-flip permutation", "sign-flip permutation over haystacks"]
 
@@ -65,12 +67,42 @@ def compare_pairs(
             fix="Compare runs of the same data set and the same selection of questions",
         )
     questions = sorted(a)
-    scores_a, scores_b = ([float(one[name] or 0) for name in questions] for one in (a, b))
-    clusters = [haystacks.get(one, one) for one in questions]
-    differences = list(map(sub, scores_a, scores_b))
-    right = Counter(zip([one == 1 for one in scores_a], [one == 1 for one in scores_b], strict=True))
-    a_only, b_only = right[True, False], right[False, True]
-    labels_only = {*scores_a, *scores_b} <= {0.0, 1.0}
+    clusters = tuple(haystacks.get(one, one) for one in questions)
+    first, second = (scores_in(one, questions) for one in (a, b))
+    return compare_scores(first, second, clusters, resamples=resamples, seed=seed, confidence=confidence)
+
+
+def scores_in(credits: Mapping[str, float | None], questions: Sequence[str]) -> "NDArray[np.float64]":
+    """Return the scores of these questions in their order; one that was not evaluated scores 0."""
+    import numpy as np
+
+    return np.array([credits[name] or 0 for name in questions], dtype=np.float64)
+
+
+def compare_scores(
+    a: "NDArray[np.float64]",
+    b: "NDArray[np.float64]",
+    clusters: Sequence[str],
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> Paired:
+    """Compare two runs as `compare_pairs` does, whose scores are in the order of the sorted question ids.
+
+    Args:
+        a: scores of one run, shape (questions,).
+        b: scores of the other.
+        clusters: haystack id of each question.
+        resamples: as of `compare_pairs`, like what follows.
+        seed: of both.
+        confidence: of the interval.
+    """
+    differences = a - b
+    right_a, right_b = a == 1, b == 1
+    a_only, b_only = int((right_a & ~right_b).sum()), int((right_b & ~right_a).sum())
+    both = int((right_a & right_b).sum())
+    labels_only = bool((right_a | (a == 0)).all() and (right_b | (b == 0)).all())
     mcnemar_p = mcnemar(a_only, b_only) if labels_only else None
     shared = share_haystacks(clusters)
     test: PairedTest
@@ -80,13 +112,13 @@ def compare_pairs(
         test = "sign-flip permutation over haystacks" if shared else "sign-flip permutation"
         p = sign_flip_p(differences, clusters, resamples=resamples, seed=seed)
     return Paired(
-        n=len(questions),
-        difference=fsum(differences) / len(questions) if questions else 0.0,
+        n=len(a),
+        difference=fsum(differences.tolist()) / len(a) if len(a) else 0.0,
         interval=paired_bootstrap(differences, clusters, resamples=resamples, seed=seed, confidence=confidence),
-        both=right[True, True],
+        both=both,
         a_only=a_only,
         b_only=b_only,
-        neither=right[False, False],
+        neither=len(a) - both - a_only - b_only,
         mcnemar_p=mcnemar_p,
         test=test,
         p=p,

@@ -66,7 +66,7 @@ def bootstrap_mean(
 
 
 def paired_bootstrap(
-    differences: Sequence[float],
+    differences: "Sequence[float] | NDArray[np.float64]",
     clusters: Sequence[str],
     *,
     resamples: int = RESAMPLES,
@@ -109,7 +109,11 @@ def paired_bootstrap(
 
 
 def sign_flip_p(
-    differences: Sequence[float], clusters: Sequence[str], *, resamples: int = RESAMPLES, seed: int = 0
+    differences: "Sequence[float] | NDArray[np.float64]",
+    clusters: Sequence[str],
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
 ) -> float:
     """Return the two-sided p of the paired permutation test of a mean difference.
 
@@ -150,10 +154,18 @@ def _extreme(sums: "NDArray[np.float64]", signs: "NDArray[np.float64]") -> int:
 
 def share_haystacks(clusters: Sequence[str]) -> bool:
     """Return whether the units are haystacks, several and some with several questions, rather than single questions."""
-    return 1 < len(set(clusters)) < len(clusters)
+    return 1 < _distinct(tuple(clusters)) < len(clusters)
 
 
-def _units(values: Sequence[float], clusters: Sequence[str], *, ordered: bool = True) -> "NDArray[np.float64]":
+@lru_cache(maxsize=16)
+def _distinct(clusters: tuple[str, ...]) -> int:
+    """Return how many units there are; the pairs of a comparison ask the same."""
+    return len(set(clusters))
+
+
+def _units(
+    values: "Sequence[float] | NDArray[np.float64]", clusters: Sequence[str], *, ordered: bool = True
+) -> "NDArray[np.float64]":
     """Return sum and number of the values of each unit, shape (units, 2).
 
     Args:

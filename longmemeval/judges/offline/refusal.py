@@ -63,8 +63,6 @@ _DETAIL = re.compile(r"\b(?:whether|if)\b")
 _BARE_ANSWER = re.compile(r"^\s*(zero|none|\d{1,4})[:,] ")
 _CONCLUSION = re.compile(r"\b(?:therefore|thus|hence|in conclusion|in summary|consequently|conclude)\b")
 _CONTRACTIONS = (
-    ("\u2019", "'"),
-    ("cannot", "can not"),
     ("can't", "can not"),
     ("won't", "will not"),
     ("n't", " not"),
@@ -175,7 +173,7 @@ def _may_refuse(plain: str) -> bool:
     """Return False where no clause can be a refusal: whatever is cut out, none has a word of `_NEGATIVE`."""
     bare = _EMPHASIS.sub("", plain)
     # Marks of emphasis and quotes alone are removed without a space in their place, which can make a word.
-    return bool(_NEGATIVE.search(bare) or _NEGATIVE.search(bare.replace('"', "")))
+    return bool(_NEGATIVE.search(bare) or ('"' in bare and _NEGATIVE.search(bare.replace('"', ""))))
 
 
 def ends_in_refusal(text: str) -> bool:
@@ -246,8 +244,8 @@ def _takes_back(refusal: _Clause, following: _Clause) -> bool:
 
 def _plain(text: str) -> str:
     """Return the text in lower case, "n't" as "not", without tagged reasoning."""
-    text = text.lower()
-    for short, long in _CONTRACTIONS:
+    text = text.lower().replace("\u2019", "'").replace("cannot", "can not")
+    for short, long in _CONTRACTIONS if "'" in text else ():
         text = text.replace(short, long)
     return _THINKING.sub("\n", text)
 

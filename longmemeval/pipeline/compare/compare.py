@@ -1,6 +1,7 @@
 """Compare graded runs side by side, question by question, with significance tests."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from itertools import combinations
 
@@ -41,10 +42,12 @@ from longmemeval.results.scores.remembered import Remembered
 from longmemeval.results.settings import AnswerSettings
 from longmemeval.settings import Folders
 from longmemeval.statistics.misclassification import NotCorrectable, corrected_difference
-from longmemeval.statistics.paired import Paired, compare_pairs, holm
+from longmemeval.statistics.paired import Paired, compare_scores, holm, scores_in
 from longmemeval.statistics.power import ALPHA, independent_units
 from longmemeval.statistics.resampling import smallest_p
 from longmemeval.statistics.spread import repeat_spread
+
+_THREADS = 2
 
 
 def compare_runs(
@@ -135,23 +138,28 @@ def _pairs(
 
 def pairs_of(graded: Sequence[Evaluation], seed: int = 0) -> list[PairResult]:
     """Compare every run with every later one, p values adjusted for their number."""
-    credits = [run.credits for run in graded]
     haystacks = graded[0].haystacks
+    questions = sorted(graded[0].asked.questions)
+    clusters = tuple(haystacks.get(one, one) for one in questions)
+    scores = [scores_in(run.credits, questions) for run in graded]
     ids = [run.manifest.run_id for run in graded]
-    metric = graded[0].metrics.judge.metric
     places = list(combinations(range(len(graded)), 2))
-    found = []
-    for first, second in places:
+
+    def compared(pair: tuple[int, int]) -> Paired:
         # Always in the order of the ids, and turned round after: chance must not depend on the order given.
-        a, b = sorted((first, second), key=ids.__getitem__)
-        paired = compare_pairs(credits[a], credits[b], haystacks, seed=seed)
-        found.append(paired if a == first else _turned(paired))
+        a, b = sorted(pair, key=ids.__getitem__)
+        paired = compare_scores(scores[a], scores[b], clusters, seed=seed)
+        return paired if a == pair[0] else _turned(paired)
+
+    # Most of the work is numpy's, which lets go of the interpreter.
+    with ThreadPoolExecutor(_THREADS) as pool:
+        found = list(pool.map(compared, places))
     adjusted = holm([paired.p for paired in found])
-    labels = metric == "accuracy"
+    labels = graded[0].metrics.judge.metric == "accuracy"
     return [
         structs.replace(
             _pair(ids[first], ids[second], paired, p_holm, labels=labels),
-            detectable=detectable_difference(credits[first], credits[second], haystacks, labels=labels),
+            detectable=detectable_difference(scores[first] - scores[second], clusters, labels=labels),
         )
         for (first, second), paired, p_holm in zip(places, found, adjusted, strict=True)
     ]

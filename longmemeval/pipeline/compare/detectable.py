@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from math import fsum, sqrt
+from typing import TYPE_CHECKING
 
 from longmemeval.statistics.power import (
     DISCORDANT,
@@ -12,7 +13,9 @@ from longmemeval.statistics.power import (
     minimum_detectable_difference,
 )
 
-Credits = Mapping[str, float | None]
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
 
 
 def planned_difference(haystacks: Mapping[str, str], *, labels: bool) -> float | None:
@@ -23,17 +26,21 @@ def planned_difference(haystacks: Mapping[str, str], *, labels: bool) -> float |
     return _detectable(clusters, DISCORDANT, assumed_design_effect(clusters), labels=labels)
 
 
-def detectable_difference(a: Credits, b: Credits, haystacks: Mapping[str, str], *, labels: bool) -> float | None:
+def detectable_difference(differences: "NDArray[np.float64]", clusters: Sequence[str], *, labels: bool) -> float | None:
     """Return the smallest difference of two runs that the questions can show, by how far these runs differ.
 
-    None if the questions can show nothing, or the runs score alike on each, which tells nothing.
+    Args:
+        differences: of their scores, one per question.
+        clusters: haystack id of each question.
+        labels: whether scores are 0 or 1.
+
+    Returns:
+        None if the questions can show nothing, or the runs score alike on each, which tells nothing.
     """
-    clusters = list(haystacks.values())
-    differences = [(a[name] or 0.0) - (b[name] or 0.0) for name in haystacks]
-    squared = fsum(difference * difference for difference in differences)
+    squared = fsum((differences * differences).tolist())
     if can_show_nothing(clusters) or not squared:
         return None
-    effect = design_effect([differences], clusters)
+    effect = design_effect([differences.tolist()], clusters)
     return _detectable(clusters, squared / len(differences), effect, labels=labels)
 
 

@@ -105,18 +105,16 @@ def check_judgements(files: RunFiles, judge: str) -> Iterator[str | None]:
     """Check that the judgements of one judge, given by its id, are its own, of these answers, with one label each."""
     settled: set[str] = set()
     for judgement in files.judgements(judge):
-        name = f"judgements/{judge}.jsonl: question '{judgement.question_id}'"
-        answer = files.answers.get(judgement.question_id)
+        answer, what = files.answers.get(judgement.question_id), ""
         if judgement.judge_id != judge:
-            yield f"{name} was judged by '{judgement.judge_id}'"
+            what = f"was judged by '{judgement.judge_id}'"
         elif answer is None:
-            yield f"{name} has a judgement but no answer"
+            what = "has a judgement but no answer"
         elif judgement.answer_sha256 != sha256_text(answer.hypothesis):
-            yield f"{name} was judged on another answer"
+            what = "was judged on another answer"
         elif judgement.question_id in settled:
-            yield f"{name} has a second judgement after a label"
-        else:
-            yield None
+            what = "has a second judgement after a label"
+        yield f"judgements/{judge}.jsonl: question '{judgement.question_id}' {what}" if what else None
         if judgement.label is not None:
             settled.add(judgement.question_id)
 

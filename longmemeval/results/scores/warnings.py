@@ -50,7 +50,7 @@ def question_warnings(asked: RunQuestions, answers: Collection[Answer], *, contr
     """
     if not control and (text := history_fits(answers)):
         yield ScoreWarning("history-fits", text)
-    yield from number_warnings(asked.units, asked.question_type)
+    yield from asked.once("number warnings", lambda: tuple(number_warnings(asked.units, asked.question_type)))
 
 
 def number_warnings(units: Mapping[str, str], question_type: Callable[[str], str]) -> Iterator[ScoreWarning]:
