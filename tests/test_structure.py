@@ -203,6 +203,7 @@ RUN_VERBS = {
     "longmemeval.pipeline.run.counted_prompts",
     "longmemeval.pipeline.run.estimate",
     "longmemeval.pipeline.evaluate.estimate",
+    "longmemeval.pipeline.evaluate.several",
     "longmemeval.pipeline.run.like",
     "longmemeval.testing.assertions",
     "longmemeval.pipeline.run.request",

@@ -12,6 +12,7 @@ from longmemeval.report.tables.footnotes import footnotes
 from longmemeval.results.graded.graded_run import RunSummary
 
 if TYPE_CHECKING:
+    from longmemeval.pipeline.evaluate.several import JudgedRun
     from longmemeval.pipeline.sweep.sweep import SweepReport
 
 
@@ -51,6 +52,14 @@ def comparison_document(
 def evaluation_document(summary: RunSummary) -> dict[str, Any]:
     """Return one run as one judge graded it, with the notes that come under its table."""
     return run_document(summary) | {"notes": footnotes([summary])}
+
+
+def judged_document(judged: "JudgedRun") -> dict[str, Any]:
+    """Return the figures of one judge; of several, or with an audit, all of them and how they agree."""
+    figures = [evaluation_document(one.summary) for one in judged.evaluations]
+    if len(figures) == 1 and not judged.audited:
+        return figures[0]
+    return {"judges": figures, "agreement": judged.agreements, "audit": judged.audited}
 
 
 def run_document(summary: RunSummary) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
@@ -22,6 +22,7 @@ from longmemeval.results.selection import Selection
 if TYPE_CHECKING:
     from longmemeval.judges.audit import AuditedMean
     from longmemeval.pipeline.evaluate.agreement import AuditedScore, JudgeAgreement
+    from longmemeval.pipeline.evaluate.several import JudgedRun
     from longmemeval.pipeline.merge.to_grade import ToGrade
     from longmemeval.results.graded.graded_run import Evaluation
     from longmemeval.settings import Folders
@@ -55,7 +56,9 @@ def evaluate(
     """
     from msgspec import structs
 
+    from longmemeval.pipeline.evaluate.several import judge_run
     from longmemeval.pipeline.merge.to_grade import runs_to_grade, without_trace
+    from longmemeval.report.documents import judged_document
 
     if (bool(runs.run_ids) or runs.sweep is not None) == (hypotheses is not None):
         raise typer.BadParameter("name a RUN or give --hypotheses FILE, not both")
@@ -76,10 +79,15 @@ def evaluate(
             _foresee(run_ids, judge or [None], options, there, as_json=as_json)
         return
     run_ids = _tell_of(runs_to_grade(named, hypotheses, options.dataset, selection, where))
-    done = [_grade(run_id, judge or [None], options, audit, where, show_it=not as_json) for run_id in run_ids]
+    failed, documents = False, list[dict[str, Any]]()
+    for run_id in run_ids:
+        judged = judge_run(run_id, judge or [None], audit, options=options, where=where)
+        _show_judged(judged, as_json=as_json)
+        failed |= judged.failed
+        documents += [judged_document(judged)] if as_json else []
     if as_json:
-        print_documents([document for document, _ in done])
-    if any(failed for _, failed in done):
+        print_documents(documents)
+    if failed:
         raise typer.Exit(1)
 
 
@@ -108,47 +116,15 @@ def _foresee(
         show_grading(one)
 
 
-def _grade(
-    run_id: str,
-    judges: Sequence[str | None],
-    options: "EvaluateOptions",
-    audit: Path | None,
-    where: "Folders",
-    *,
-    show_it: bool,
-) -> tuple[object, bool]:
-    """Grade one run by each judge; the document of the figures, and whether answers have no label."""
-    from longmemeval.pipeline.evaluate import evaluate as pipeline
-    from longmemeval.pipeline.evaluate.agreement import audit_scores, judge_agreements
-
-    evaluations = pipeline.evaluate_by(judges, run_id, options=options, where=where)
-    files, asked = evaluations[0].files, evaluations[0].asked
-    metrics = [one.metrics for one in evaluations]
-    agreements = judge_agreements(files, asked, [one.judge for one in metrics])
-    audited = audit_scores(audit, files, asked, metrics) if audit else []
-    document = None if show_it else _document(evaluations, agreements, audited)
-    if show_it:
-        for evaluation in evaluations:
+def _show_judged(judged: "JudgedRun", *, as_json: bool) -> None:
+    """Print how a run was graded; with `as_json` only what has no label, on standard error."""
+    if not as_json:
+        for evaluation in judged.evaluations:
             show(evaluation)
-        show_agreements(agreements)
-        show_audit(audited)
-    for evaluation in evaluations:
+        show_agreements(judged.agreements)
+        show_audit(judged.audited)
+    for evaluation in judged.evaluations:
         tell_unlabelled(evaluation)
-    return document, any(one.failed for one in evaluations)
-
-
-def _document(
-    evaluations: "list[Evaluation]",
-    agreements: "list[JudgeAgreement]",
-    audited: "list[AuditedScore]",
-) -> object:
-    """Return the figures of one judge; of several, all of them and how they agree."""
-    from longmemeval.report.documents import evaluation_document
-
-    figures = [evaluation_document(one.summary) for one in evaluations]
-    if len(evaluations) == 1 and not audited:
-        return figures[0]
-    return {"judges": figures, "agreement": agreements, "audit": audited}
 
 
 def show(evaluation: "Evaluation") -> None:
