@@ -1,6 +1,7 @@
 """The totals of a manifest on answers, and on the work before questions are answered or ranked."""
 
 from collections.abc import Collection, Mapping, Sequence
+from operator import add
 from pathlib import Path
 from typing import Any
 
@@ -68,9 +69,7 @@ class AnalysisTotals(Struct, frozen=True):
     usage: Usage = Usage()
 
     def __add__(self, other: "AnalysisTotals") -> "AnalysisTotals":
-        return AnalysisTotals(
-            self.questions + other.questions, self.fell_back + other.fell_back, self.usage + other.usage
-        )
+        return AnalysisTotals(*map(add, msgspec.structs.astuple(self), msgspec.structs.astuple(other)))
 
 
 def question_totals(
