@@ -8,7 +8,7 @@ import pytest
 from longmemeval.results.compared import baseline_first, newest_alike
 from longmemeval.settings import Folders
 from tests.cli.conftest import Command
-from tests.pipeline.graded_runs import LENIENT, graded_run, labels
+from tests.pipeline.graded_runs import LENIENT, STRICT, graded_run, labels
 from tests.pipeline.helpers import colours, folders_in
 from tests.view.client import visitor
 
@@ -89,3 +89,13 @@ def test_the_pages_follow_it_too(where: Folders, command: Command) -> None:
 def test_without_any_graded_run_names_are_asked_for(tmp_path: Path, command: Command) -> None:
     done = command(f"compare --results-dir {tmp_path / 'none'}")
     assert (done.code, "name a RUN" in done.stderr) == (2, True)
+
+
+def test_runs_of_different_judges_are_refused_and_it_says_whose_scores_they_are(
+    where: Folders, command: Command
+) -> None:
+    graded_run(colours(where.results_dir.parent / "d.json", 10), where, "theirs", labels(1, 9), judge=LENIENT)
+    done = command("compare z-first theirs")
+    assert (done.code, done.stdout) == (2, "")
+    said = " ".join(done.stderr.split())
+    assert all(one in said for one in ("scored by different judges", f"z-first: {STRICT.id}", f"theirs: {LENIENT.id}"))
