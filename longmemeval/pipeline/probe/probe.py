@@ -11,6 +11,7 @@ from msgspec import Struct
 
 from longmemeval.benchmarks.lives.loader import LivesDataset, write_lives
 from longmemeval.benchmarks.specs import benchmark_of
+from longmemeval.core.text.figures import listed
 from longmemeval.errors import HarnessError
 from longmemeval.llm.options import ModelOptions, SpendingLimit
 from longmemeval.measures.aggregate import Mean
@@ -69,15 +70,17 @@ class ProbeReport(Struct, frozen=True):
         known = [one for one in self.memories if not one.control and one.overall.mean is not None]
         if not known:
             return "No memory says where its items are from, so that nothing can be said of it."
-        best = max(known, key=lambda one: one.overall.mean or 0.0)
+        known.sort(key=lambda one: -_passed(one.overall))
+        most = _passed(known[0].overall)
+        best = known[0]
+        names = [one.memory for one in known if _passed(one.overall) == most]
         weakest = min(best.probes, key=lambda name: best.probes[name].mean or 0.0)
         at, of = _passed(best.probes[weakest]), best.probes[weakest].n
-        others = ", ".join(f"{one.memory} {_passed(one.overall)}" for one in known if one is not best)
+        others = listed([f"{one.memory} {_passed(one.overall)}" for one in known[len(names) :]], 3)
         more = f" ({others})" if others else ""
-        return (
-            f"{best.memory} passes {_passed(best.overall)} of {best.overall.n} questions{more}; "
-            f"weakest: {weakest}, {at} of {of}."
-        )
+        if len(names) > 1:
+            return f"{' and '.join(names)} pass {most} of {best.overall.n} questions each{more}."
+        return f"{best.memory} passes {most} of {best.overall.n} questions{more}; weakest: {weakest}, {at} of {of}."
 
 
 def _passed(mean: Mean) -> int:

@@ -41,6 +41,8 @@ def lifecycle_of(
     if part is None:
         return Lifecycle()
     folder = (where.data_dir / "probes" / part.name).absolute()
+    # Every call of the memory is recorded there.
+    folder.mkdir(parents=True, exist_ok=True)
     access = ModelAccess(
         chat_model=options.memory_model,
         embedder=options.embedder,
