@@ -97,19 +97,18 @@ class Server:
     Args:
         python: its interpreter; None: the one of this process.
         shared: a folder with a short name: whoever names the same one uses the same process; None: it is for this one.
-        environment: what is read when libraries are imported.
     """
 
-    def __init__(self, python: Path | None = None, *, shared: Path | None = None, **environment: str) -> None:
+    def __init__(self, python: Path | None = None, *, shared: Path | None = None) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="longmemeval-commands-")
         self._numbers = count()
         self._ended: dict[int, int] = {}
         if shared is None:
-            self._connection = _begun(python, None, environment)
+            self._connection = _begun(python, None)
             return
         shared.mkdir(exist_ok=True)
         with locked(shared / "lock", wait=True):
-            self._connection = _joined(shared / "socket") or _begun(python, shared / "socket", environment)
+            self._connection = _joined(shared / "socket") or _begun(python, shared / "socket")
 
     def streams(self) -> tuple[str, str]:
         """Files for standard output and standard error of the next command."""
@@ -144,7 +143,7 @@ def _joined(address: Path) -> Connection | None:
     return Connection(connected.detach())
 
 
-def _begun(python: Path | None, address: Path | None, environment: dict[str, str]) -> Connection:
+def _begun(python: Path | None, address: Path | None) -> Connection:
     """Begin a process, which listens at an address if there is one, and return the connection to it."""
     ours, theirs = Pipe()
     root = str(Path(__file__).resolve().parents[1])
@@ -160,7 +159,7 @@ def _begun(python: Path | None, address: Path | None, environment: dict[str, str
         [python or sys.executable, "-m", "tests.forking", *map(str, handed)],
         pass_fds=handed,
         cwd=root,
-        env=os.environ | {"PYTHONPATH": root, "NO_COLOR": "1"} | environment,
+        env=os.environ | {"PYTHONPATH": root, "NO_COLOR": "1"},
         # A pipe that this process writes to would stay open as long as the new one lives.
         stdout=subprocess.DEVNULL,
         start_new_session=True,
@@ -246,6 +245,10 @@ def _become(request: Request) -> NoReturn:
     # As `python -m` has them.
     asked_for = environment.get("PYTHONPATH", "").split(os.pathsep)
     sys.path[:1] = [folder, *(path for path in asked_for if path and path not in sys.path)]
+    if "COLUMNS" in environment:  # Of the process that this one was forked from, they were read on import.
+        output = sys.modules["longmemeval.cli.output"]
+        output.out.__init__()
+        output.err.__init__(stderr=True)
     script = bool(arguments) and arguments[0].endswith(".py")
     sys.argv = arguments if script else ["longmemeval", *arguments]
     try:

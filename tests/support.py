@@ -34,7 +34,7 @@ def longmemeval(
     The process is forked from one that has imported the libraries, where its environment changes nothing in how they
     are imported.
     """
-    read_late = ("_API_KEY", "_API_BASE", "_BASE_URL", "_MEMORY_TIMEOUTS", "PYTHONPATH")
+    read_late = ("_API_KEY", "_API_BASE", "_BASE_URL", "_MEMORY_TIMEOUTS", "PYTHONPATH", "COLUMNS")
     if any(not name.endswith(read_late) for name in environment) or _hides_modules(environment.get("PYTHONPATH", "")):
         return longmemeval_anew(*arguments, cwd=cwd, code=code, **environment)
     process = start_forked(list(map(str, arguments)), cwd, clean_environment(**environment), quickly=True)

@@ -46,7 +46,7 @@ def python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def server(python: Path) -> Server:
     """A process of that environment that commands are forked from."""
-    return Server(python, COLUMNS="103")
+    return Server(python)
 
 
 @pytest.fixture(scope="module")

@@ -161,7 +161,8 @@ def test_preparing_with_a_chat_model_is_covered_over_its_workers(
     root = where.prepared_dir / "d" / "default"
     assert 0 < len(server.chat_requests) < 24
     assert 0.002 < spent_in(root / SPENDING) <= 0.004
-    more = options.replaced(spending=SpendingLimit(1.0))
+    # Whoever goes on: this process, which has loaded what asks models.
+    more = options.replaced(jobs=1, spending=SpendingLimit(1.0))
     report = prepare(dataset, ["working-memory"], options=more, where=where)
     assert report.already + report.prepared == 8
     # Replies that were paid for are remembered; what was cancelled on the way may have been asked again.
