@@ -1,7 +1,7 @@
 """Which runs are compared where nobody names them, and what they are compared with: one rule for terminal and pages.
 
 The baseline is the run that is asked for, else the one named first; where a pattern, a sweep or nothing stands for the
-runs, it is the oldest that is no control.
+runs, it is the full history, which a memory must be worth more than, else the oldest that is no control.
 """
 
 from collections.abc import Iterable, Sequence
@@ -11,7 +11,7 @@ from typing import Any
 from msgspec import Struct, ValidationError
 
 from longmemeval.core.text_files import UnreadableError, decode_json
-from longmemeval.results.graded.controls import control_of
+from longmemeval.results.graded.controls import control_of, is_full_history
 from longmemeval.results.listing import ListedRun, list_runs
 from longmemeval.results.settings import RunKind, settings_of
 
@@ -25,9 +25,9 @@ def baseline_first(run_ids: Sequence[str], results_dir: Path, baseline: str | No
     Args:
         run_ids: the runs, none of which was named first on purpose.
         results_dir: the folder of runs.
-        baseline: the one that is asked for; None: the oldest that is no control, or the oldest of controls alone.
+        baseline: the one that is asked for; None: the full history, else the oldest that is no control.
     """
-    first = baseline or min(run_ids, key=lambda one: _age(one, results_dir), default="")
+    first = baseline or min(run_ids, key=lambda one: _precedence(one, results_dir), default="")
     return with_first(run_ids, first) if first else []
 
 
@@ -51,13 +51,15 @@ def _kind(one: ListedRun) -> tuple[str, int, str]:
     return one.dataset, one.questions, one.scores[0].judge
 
 
-def _age(run_id: str, results_dir: Path) -> tuple[bool, str]:
-    """Return what the baseline has least of: whether a run is a control, and when it began."""
+def _precedence(run_id: str, results_dir: Path) -> tuple[int, str]:
+    """Return what the baseline has least of: the place of its kind, and when it began."""
     try:
         begun = decode_json((results_dir / run_id / "run.json").read_bytes(), _Begun)
-        return control_of(settings_of(begun.kind, begun.settings)) is not None, begun.started_at
+        settings = settings_of(begun.kind, begun.settings)
+        place = 0 if is_full_history(settings) else 1 if control_of(settings) is None else 2
+        return place, begun.started_at
     except (UnreadableError, ValidationError, OSError):  # What is wrong with it, its reader says.
-        return True, ""
+        return 2, ""
 
 
 class _Begun(Struct):

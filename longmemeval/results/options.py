@@ -10,8 +10,8 @@ BaselineRun = Annotated[
     Flag(
         WHAT,
         "RUN",
-        "What the others are compared with [default: the run named first; of a pattern or sweep, the oldest that is no "
-        "control].",
+        "What the others are compared with [default: the run named first; of a pattern or sweep, the full history, "
+        "else the oldest that is no control].",
     ),
 ]
 MovedDataset = Annotated[

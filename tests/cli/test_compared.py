@@ -42,6 +42,16 @@ def test_the_baseline_is_the_oldest_that_is_no_control_unless_one_is_asked_for(w
     assert baseline_first([], where.results_dir) == []
 
 
+def test_the_full_history_comes_first_but_not_under_a_model_that_does_not_read(where: Folders) -> None:
+    run_of(where, "y-full", 5, "full-history")
+    assert baseline_first([*AGES, "y-full"], where.results_dir)[0] == "y-full"
+    path = where.results_dir / "y-full" / "run.json"
+    document = json.loads(path.read_text())
+    document["settings"]["model"]["spec"] = "offline/parrot"
+    path.write_text(json.dumps(document))
+    assert baseline_first([*AGES, "y-full"], where.results_dir)[0] == "z-first"
+
+
 def test_a_damaged_run_is_no_baseline(where: Folders) -> None:
     (where.results_dir / "z-first" / "run.json").write_text("{")
     assert baseline_first(sorted(AGES), where.results_dir)[0] == "b-second"

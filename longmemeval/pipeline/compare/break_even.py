@@ -4,11 +4,10 @@ from collections.abc import Sequence
 from math import floor
 from typing import Literal, NamedTuple
 
+from longmemeval.results.graded.controls import is_full_history
 from longmemeval.results.graded.costs import Cost
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.settings import AnswerSettings
-
-_EVERYTHING = "full-history"
 
 
 class _Rates(NamedTuple):
@@ -35,7 +34,7 @@ def break_even(run: Evaluation, runs: Sequence[Evaluation]) -> int | Literal["ne
         for, a price is missing, or calls were answered by the cache, which hides what they cost.
     """
     settings = run.manifest.settings
-    full = next((one for one in runs if _is_full_history(one) and _same_reader(one, run)), None)
+    full = next((one for one in runs if is_full_history(one.manifest.settings) and _same_reader(one, run)), None)
     if full is None or full is run or run.summary.reads_gold or not isinstance(settings, AnswerSettings):
         return None
     mine, its = _rates(run), _rates(full)
@@ -44,11 +43,6 @@ def break_even(run: Evaluation, runs: Sequence[Evaluation]) -> int | Literal["ne
     if mine.question >= its.question:
         return "never"
     return max(1, floor((mine.history - its.history) / (its.question - mine.question)) + 1)
-
-
-def _is_full_history(run: Evaluation) -> bool:
-    memory = run.manifest.settings.memory
-    return memory is not None and memory.preset == _EVERYTHING
 
 
 def _same_reader(one: Evaluation, other: Evaluation) -> bool:

@@ -20,6 +20,16 @@ def control_of(settings: RunSettings) -> Control | None:
         return None
 
 
+def is_full_history(settings: RunSettings) -> bool:
+    """Return whether a model that reads answered from every message: what a memory must be worth more than."""
+    if settings.model_name in CONTROL_MODELS or settings.memory is None:
+        return False
+    try:
+        return MEMORIES.get(settings.memory.preset).recalls_everything
+    except HarnessError:
+        return False
+
+
 def controls_last(controls: Sequence[Control | None]) -> list[int]:
     """Return the order in which runs are shown: controls last; the first stays first, since marks refer to it."""
     return sorted(range(len(controls)), key=lambda place: place > 0 and controls[place] is not None)
