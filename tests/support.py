@@ -82,9 +82,9 @@ def fewer(number: int, few: int) -> int:
 
 
 def processor_seconds(work: Callable[[], object]) -> float:
-    """What `work` takes of the processor, the least of three: other work of the machine only ever adds."""
-    seconds = []
-    for _ in range(3):
+    """What `work` takes of the processor, the least of three or, if it is short, of more: other work only ever adds."""
+    seconds = list[float]()
+    while len(seconds) < 3 or (sum(seconds) < 0.1 and len(seconds) < 30):
         started = time.process_time()
         work()
         seconds.append(time.process_time() - started)

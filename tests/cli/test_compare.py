@@ -152,7 +152,6 @@ def test_text_from_files_is_shown_escaped(command: Command) -> None:
         ("compare good --against fair --margin 2", "--margin"),
         ("compare good fair --across --against fair", "--across takes no"),
         ("compare good --across --save-baseline x.json", "--across takes no"),
-        ("compare", "RUN"),
     ],
 )
 def test_mistakes_end_with_2(command: Command, line: str, said: str) -> None:
