@@ -240,7 +240,7 @@ class Blocks:
     """Recalls nothing, and stops everything for a while."""
 
     async def recall(self, question: Question, fixture: Fixture) -> Recall:
-        time.sleep(0.03)
+        time.sleep(0.06)
         return Recall(())
 
 
