@@ -1,4 +1,4 @@
-"""Whether the data is here and as it was published, for `datasets list` and `datasets verify`."""
+"""Check that data is here and as it was published, for `datasets list` and `datasets verify`."""
 
 from pathlib import Path
 from typing import Literal

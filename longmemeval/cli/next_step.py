@@ -17,7 +17,7 @@ def command_line(*words: str, places: "PreparedPlaces | None" = None) -> str:
     return shlex.join(["longmemeval", *words, *(places.given() if places else [])])
 
 
-def each(option: str, values: "Iterable[object]") -> list[str]:
+def option_words(option: str, values: "Iterable[object]") -> list[str]:
     """Return the words of an option that is given once for each value."""
     return [word for value in values for word in (option, str(value))]
 

@@ -22,7 +22,9 @@ def job_summary(
     return "\n\n".join([*verdicts, markdown(comparison, published)])
 
 
-def told(comparison: Comparison, against: Sequence[AgainstBaseline] = (), published: Sequence[Claim] = ()) -> str:
+def write_summary(
+    comparison: Comparison, against: Sequence[AgainstBaseline] = (), published: Sequence[Claim] = ()
+) -> str:
     """Add the job summary to the file that the runner names, and return what is to be printed.
 
     The annotations; where no runner names a file (`GITHUB_STEP_SUMMARY`), the summary before them.

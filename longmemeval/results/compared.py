@@ -1,4 +1,4 @@
-"""Which runs are compared where nobody names them, and what they are compared with: one rule for terminal and pages.
+"""Choose the runs to compare where nobody names them, and their baseline: one rule for terminal and pages.
 
 The baseline is the run that is asked for, else the one named first; where a pattern, a sweep or nothing stands for the
 runs, it is the full history, which a memory must be worth more than, else the oldest that is no control.

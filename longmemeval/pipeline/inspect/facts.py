@@ -1,4 +1,4 @@
-"""What a history says, for `facts`: read by rules, or as it was read at `prepare`."""
+"""Find what a history says, for `facts`: read by rules, or as it was read at `prepare`."""
 
 from datetime import datetime
 from typing import Literal
@@ -6,9 +6,8 @@ from typing import Literal
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.memory.engram.drawing import mermaid, svg
-from longmemeval.memory.engram.engine import replayed
+from longmemeval.memory.engram.engine import Engine, replayed
 from longmemeval.memory.engram.prepared import prepared_engine
-from longmemeval.memory.engram.recall.profiles import Profile
 from longmemeval.memory.engram.records import Fact
 from longmemeval.pipeline.inspect.history import haystack_named
 from longmemeval.settings import Folders
@@ -39,6 +38,22 @@ class HistoryFacts:
             folder = fixture_folder(where.prepared_dir, dataset.name, prepared, haystack.haystack_id)
             self.engine = prepared_engine(Fixture.open(folder))
 
+    def about(self, subject: str | None, predicate: str | None) -> Engine:
+        """Return the engine that has the facts, among them some of that subject and some of that predicate.
+
+        Raises:
+            HarnessError: no fact has that subject or predicate; names the nearest.
+        """
+        everything = self.engine.timeline()
+        if subject and everything and not self.engine.timeline(subject):
+            raise HarnessError(
+                f"No fact of this history is on '{subject}'", fix=nearest(subject, {one.subject for one in everything})
+            )
+        if predicate and everything and not self.engine.timeline(None, predicate):
+            kinds = {one.predicate.partition(":")[0] for one in everything}
+            raise HarnessError(f"No fact of this history is of kind '{predicate}'", fix=nearest(predicate, kinds))
+        return self.engine
+
     def facts(
         self,
         subject: str | None = None,
@@ -50,37 +65,14 @@ class HistoryFacts:
         """Return what held at a moment, or without one the timeline; see `Engine.facts` and `Engine.timeline`.
 
         Raises:
-            HarnessError: no fact has that subject or predicate; names the nearest.
+            HarnessError: as of `about`.
         """
-        self._check(subject, predicate)
+        engine = self.about(subject, predicate)
         if as_of is None:
-            return self.engine.timeline(subject, predicate, believed_at=believed_at)
-        return self.engine.facts(subject, predicate, as_of=as_of, believed_at=believed_at)
-
-    def profiles(
-        self,
-        subject: str | None = None,
-        predicate: str | None = None,
-        *,
-        as_of: datetime | None = None,
-        believed_at: datetime | None = None,
-    ) -> list[Profile]:
-        """Return what holds of each person, grouped by kind; arguments and errors as of `facts`."""
-        self._check(subject, predicate)
-        return self.engine.profiles(subject, predicate, as_of=as_of, believed_at=believed_at)
+            return engine.timeline(subject, predicate, believed_at=believed_at)
+        return engine.facts(subject, predicate, as_of=as_of, believed_at=believed_at)
 
     def drawn(self, facts: list[Fact], form: Literal["svg", "mermaid"], end: datetime | None = None) -> str:
         """Return a drawing of the facts that ends at `end`; None: at the last message."""
         last = max((episode.event_at for episode in self.engine.episodes), default=datetime(1970, 1, 1))
         return (svg if form == "svg" else mermaid)(facts, end or last)
-
-    def _check(self, subject: str | None, predicate: str | None) -> None:
-        """Refuse a name that no fact has."""
-        everything = self.engine.timeline()
-        if subject and everything and not self.engine.timeline(subject):
-            raise HarnessError(
-                f"No fact of this history is on '{subject}'", fix=nearest(subject, {one.subject for one in everything})
-            )
-        if predicate and everything and not self.engine.timeline(None, predicate):
-            kinds = {one.predicate.partition(":")[0] for one in everything}
-            raise HarnessError(f"No fact of this history is of kind '{predicate}'", fix=nearest(predicate, kinds))

@@ -1,10 +1,11 @@
 """Controls: runs that are not memory systems, because they understand nothing or get everything there is to find."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from longmemeval.errors import HarnessError
 from longmemeval.llm.controls import CONTROL_MODELS
-from longmemeval.memory.definition import MEMORIES, Control
+from longmemeval.memory.definition import MEMORIES, Control, MemoryDefinition
 from longmemeval.results.settings import ImportedSettings, RunSettings
 
 
@@ -12,22 +13,24 @@ def control_of(settings: RunSettings) -> Control | None:
     """Return which control a run is, by its answering model or memory; None if it is none, or not known to be one."""
     if settings.model_name in CONTROL_MODELS:
         return "floor"
-    if isinstance(settings, ImportedSettings):
-        return None
-    try:
-        return MEMORIES.get(settings.memory.preset).control
-    except HarnessError:  # The memory is of a package that is not installed.
-        return None
+    memory = _memory_of(settings)
+    return memory.control if memory else None
 
 
 def is_full_history(settings: RunSettings) -> bool:
     """Return whether a model that reads answered from every message: what a memory must be worth more than."""
-    if settings.model_name in CONTROL_MODELS or settings.memory is None:
-        return False
+    memory = None if settings.model_name in CONTROL_MODELS else _memory_of(settings)
+    return memory is not None and memory.recalls_everything
+
+
+def _memory_of(settings: RunSettings) -> MemoryDefinition[Any] | None:
+    # What an import calls the memory is not a name of ours.
+    if settings.memory is None or isinstance(settings, ImportedSettings):
+        return None
     try:
-        return MEMORIES.get(settings.memory.preset).recalls_everything
-    except HarnessError:
-        return False
+        return MEMORIES.get(settings.memory.preset)
+    except HarnessError:  # It is of a package that is not installed.
+        return None
 
 
 def controls_last(controls: Sequence[Control | None]) -> list[int]:

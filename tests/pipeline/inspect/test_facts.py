@@ -46,15 +46,15 @@ def test_the_same_is_said_by_rules_and_from_a_fixture(dataset: Dataset, tmp_path
         history = HistoryFacts(dataset, "q1", prepared=prepared, where=where)
         assert homes(history) == ["Ghent", "Lille"]
         assert homes(history, datetime(2024, 3, 10)) == ["Ghent"]
-        (profile,) = history.profiles(as_of=datetime(2024, 3, 10))
+        (profile,) = history.about(None, None).profiles(as_of=datetime(2024, 3, 10))
         assert [trait.predicate for trait in profile.traits] == ["home", "favourite:colour"]
 
 
 def test_names_that_no_fact_has_are_refused(dataset: Dataset, tmp_path: Path) -> None:
     history = HistoryFacts(dataset, "q1", prepared=None, where=folders_in(tmp_path))
-    for ask in (history.facts, history.profiles):
+    for ask in (history.facts, history.about):
         with pytest.raises(HarnessError, match="Did you mean 'user'"):
-            ask("usr")
+            ask("usr", None)
         with pytest.raises(HarnessError, match="Did you mean 'home'"):
             ask(None, "homes")
     with pytest.raises(HarnessError, match="no question or haystack 'q2'"):

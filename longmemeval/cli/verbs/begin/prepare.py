@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from longmemeval.cli.estimates import show_preparation
-from longmemeval.cli.next_step import command_line, each
+from longmemeval.cli.next_step import command_line, option_words
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.cluster import ClusterAddress, executor_spec
 from longmemeval.cli.options.progress import Shown
@@ -61,7 +61,7 @@ def prepare(
         print_json(report)
     else:
         show(report, fresh=fresh)
-        given = each("--set", settings or ())
+        given = option_words("--set", settings or ())
         if report.failed and report.failed_haystacks == report.prepared + report.already:
             given += words_of(options, ("memory_model", "embedder", "api_base"))
             out.next(*_checks(memory, configurations, given))

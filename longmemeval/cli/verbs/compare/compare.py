@@ -81,7 +81,7 @@ def compare(
     from longmemeval.pipeline.compare.compare import compare_runs
     from longmemeval.pipeline.compare.verdict import MARGIN
     from longmemeval.report.documents import comparison_document
-    from longmemeval.report.github import told
+    from longmemeval.report.github import write_summary
     from longmemeval.report.published import published_for
     from longmemeval.report.tables.comparison import against_line
     from longmemeval.results.graded.graded_run import load_graded
@@ -109,7 +109,7 @@ def compare(
     if as_json:
         print_json(comparison_document(comparison, against=held, published=figures, questions=details.questions))
     elif format:
-        out.file.write(told(comparison, held, figures))
+        out.file.write(write_summary(comparison, held, figures))
     else:
         show(comparison, details)
         print_lines(map(against_line, held))

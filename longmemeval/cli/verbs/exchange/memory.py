@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from longmemeval.cli.next_step import command_line, each
+from longmemeval.cli.next_step import command_line, option_words
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.groups import add_verb
 from longmemeval.cli.options.panels import Verbs
@@ -151,7 +151,7 @@ def check(
     elif found.failed:
         err.print("NO: results would be wrong. Fix these first.")
     else:
-        words = [*each("--set", given), *words_of(parts), *words_of(reached)]
+        words = [*option_words("--set", given), *words_of(parts), *words_of(reached)]
         out.next(
             command_line("probe", "--memory", spec, *words),
             command_line("prepare", "--dataset", "sample", "--memory", spec, *words),

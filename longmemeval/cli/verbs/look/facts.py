@@ -58,7 +58,8 @@ def facts(
     where = places.folders()
     history = HistoryFacts(load_dataset(dataset, where.data_dir), identifier, prepared=prepared, where=where)
     if profile:
-        profiles = history.profiles(subject, predicate, as_of=as_of, believed_at=believed_at)
+        engine = history.about(subject, predicate)
+        profiles = engine.profiles(subject, predicate, as_of=as_of, believed_at=believed_at)
         if draw:
             raise HarnessError("A profile cannot be drawn", fix="Leave out --draw or --profile")
         _show_profiles(profiles, history.haystack_id, as_of, as_json)

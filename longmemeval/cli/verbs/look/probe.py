@@ -4,7 +4,7 @@ import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-from longmemeval.cli.next_step import command_line, each
+from longmemeval.cli.next_step import command_line, option_words
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.progress import Shown
 from longmemeval.cli.output import err, out, print_json, print_table, printable, warn
@@ -91,9 +91,9 @@ def show(report: "ProbeReport", memories: list[str], places: shared.Places) -> N
         "of it is found again, after a restart or a further message; nothing else is lost. Read after write, for those "
         "with add and search: found before another message is added."
     )
-    words = each("--memory", memories)
+    words = option_words("--memory", memories)
     same = ["--seed", str(report.seed), "--lives", str(report.lives)]
-    same += each("--sessions", report.sessions)
+    same += option_words("--sessions", report.sessions)
     again = command_line("probe", *words, *same, places=places)
     warn(f"The same lives again: {again}")
     err.next(command_line("retrieval", "--dataset", str(report.dataset), *words, places=places))

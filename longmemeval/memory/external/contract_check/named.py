@@ -21,7 +21,7 @@ from longmemeval.memory.external.part import ServicePart
 
 
 class CheckedMemory(Struct, frozen=True):
-    """What came of trying a memory."""
+    """A memory as it was tried, with what was found."""
 
     findings: tuple[Finding, ...]
     failed_calls: tuple[str, ...]

@@ -79,6 +79,12 @@ class Process:
         self.pid, self.parent, self.group, self.session = pid, int(parent), int(group), int(session)
         self.is_alive = state not in "ZX"
 
+    def has(self, variable: str, value: str) -> bool:
+        """Return whether it was started with this in its environment; False where that cannot be read."""
+        with suppress(OSError):
+            return f"{variable}={value}".encode() in (_PROCESSES / str(self.pid) / "environ").read_bytes().split(b"\0")
+        return False
+
 
 def processes() -> Iterator[Process]:
     """Yield all processes that are alive; none if the system does not list them as Linux does."""
@@ -106,13 +112,11 @@ def _is_there(group: int) -> bool:
 
 def _strays(leaders: set[int], mark: str) -> list[str]:
     """Return the processes that those of `leaders` started and that left their sessions: process id and name."""
-    wanted, found = f"{_MARK}={mark}".encode(), []
-    for process in processes():
-        with suppress(OSError):
-            given = (_PROCESSES / str(process.pid) / "environ").read_bytes().split(b"\0")
-            if wanted in given and not leaders & {process.session, process.group}:
-                found.append(f"{process.pid} ({process.name})")
-    return found
+    return [
+        f"{process.pid} ({process.name})"
+        for process in processes()
+        if not leaders & {process.session, process.group} and process.has(_MARK, mark)
+    ]
 
 
 def _end(children: dict[int, str], mark: str) -> list[str]:

@@ -1,4 +1,4 @@
-"""How much memory a child takes, with all processes it started: what the operating system says of each at its peak."""
+"""Measure the memory that a child takes, with all processes it started: what the system says of each at its peak."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -25,18 +25,11 @@ def peak_resident_bytes(pid: int, family: str) -> int | None:
     processes = {process.pid: process for process in guard.processes()}
     if pid not in processes:
         return None
-    wanted = f"{FAMILY}={family}".encode()
-    found = {one.pid for one in processes.values() if pid in (one.session, one.group) or _is_marked(one.pid, wanted)}
+    found = {one.pid for one in processes.values() if pid in (one.session, one.group) or one.has(FAMILY, family)}
     while more := {one.pid for one in processes.values() if one.parent in found} - found:
         found |= more
     peaks = {one: _peak(one) for one in found}
     return None if peaks.get(pid) is None else sum(peak or 0 for peak in peaks.values())
-
-
-def _is_marked(pid: int, wanted: bytes) -> bool:
-    with suppress(OSError):
-        return wanted in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
-    return False
 
 
 def _peak(pid: int) -> int | None:
