@@ -88,7 +88,9 @@ def test_sigterm_and_sighup_end_like_ctrl_c(
     model = ("--working-memory-model", "openai/local", "--api-base", server.url)
     command = ("prepare", "--dataset", "d.json", "--memory", "working-memory", *model, *workers)
     process = start(*command, cwd=tmp_path)
-    wait_until(lambda: len(server.chat_requests) >= 4, process)
+    # Every worker waits for its reply: no earlier one is still on its way.
+    waiting = 1 if workers == ALONE else 2
+    wait_until(lambda: len(server.chat_requests) >= 3 + waiting, process)
     assert interrupt(process, (), number) == SENTENCE.replace("ed.", f"ed by {signal.Signals(number).name}.", 1)
     assert process.returncode == 128 + number
     server.faults.clear()
