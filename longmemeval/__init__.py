@@ -8,137 +8,83 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from longmemeval.errors import HarnessError
-    from longmemeval.judges.offline.refusal import abstains
-    from longmemeval.llm.options import ModelOptions
-    from longmemeval.llm.rates.limits import RateLimits
-    from longmemeval.memory.engram import Engram
-    from longmemeval.pipeline.batches.options import BatchOptions
-    from longmemeval.pipeline.claims.attempt import try_claim
-    from longmemeval.pipeline.compare.comparison import Comparison
-    from longmemeval.pipeline.evaluate.options import EvaluateOptions
-    from longmemeval.pipeline.objects.data import Data, load_dataset
-    from longmemeval.pipeline.objects.memory import Memory
-    from longmemeval.pipeline.objects.more_verbs import (
-        check_judge,
-        demo,
-        download_dataset,
-        export,
-        import_answers,
-        import_chats,
-        inspect,
-        make_board,
-        merge,
-        sign,
-        verify,
-    )
-    from longmemeval.pipeline.objects.run import Run, evaluate, runs
-    from longmemeval.pipeline.objects.running import arun, run
-    from longmemeval.pipeline.objects.verbs import compare, prepare, probe, retrieve
-    from longmemeval.pipeline.prepare.options import PrepareOptions
-    from longmemeval.pipeline.retrieval.options import RetrievalOptions
-    from longmemeval.pipeline.run.run import RunOptions
-    from longmemeval.pipeline.sweep.sweep import sweep
-    from longmemeval.reading.configuration import reading_configuration
-    from longmemeval.report.options import ReportOptions
-    from longmemeval.report.write import render_report, write_report
-    from longmemeval.results.graded.graded_run import Evaluation
-    from longmemeval.settings import Folders, folders
+    from longmemeval.errors import HarnessError as HarnessError
+    from longmemeval.judges.offline.refusal import abstains as abstains
+    from longmemeval.llm.options import ModelOptions as ModelOptions
+    from longmemeval.llm.rates.limits import RateLimits as RateLimits
+    from longmemeval.memory.engram import Engram as Engram
+    from longmemeval.pipeline.batches.options import BatchOptions as BatchOptions
+    from longmemeval.pipeline.claims.attempt import try_claim as try_claim
+    from longmemeval.pipeline.compare.comparison import Comparison as Comparison
+    from longmemeval.pipeline.evaluate.options import EvaluateOptions as EvaluateOptions
+    from longmemeval.pipeline.objects.data import Data as Data
+    from longmemeval.pipeline.objects.data import load_dataset as load_dataset
+    from longmemeval.pipeline.objects.memory import Memory as Memory
+    from longmemeval.pipeline.objects.more_verbs import check_judge as check_judge
+    from longmemeval.pipeline.objects.more_verbs import demo as demo
+    from longmemeval.pipeline.objects.more_verbs import download_dataset as download_dataset
+    from longmemeval.pipeline.objects.more_verbs import export as export
+    from longmemeval.pipeline.objects.more_verbs import import_answers as import_answers
+    from longmemeval.pipeline.objects.more_verbs import import_chats as import_chats
+    from longmemeval.pipeline.objects.more_verbs import inspect as inspect
+    from longmemeval.pipeline.objects.more_verbs import make_board as make_board
+    from longmemeval.pipeline.objects.more_verbs import merge as merge
+    from longmemeval.pipeline.objects.more_verbs import sign as sign
+    from longmemeval.pipeline.objects.more_verbs import verify as verify
+    from longmemeval.pipeline.objects.run import Run as Run
+    from longmemeval.pipeline.objects.run import evaluate as evaluate
+    from longmemeval.pipeline.objects.run import runs as runs
+    from longmemeval.pipeline.objects.running import arun as arun
+    from longmemeval.pipeline.objects.running import run as run
+    from longmemeval.pipeline.objects.verbs import compare as compare
+    from longmemeval.pipeline.objects.verbs import prepare as prepare
+    from longmemeval.pipeline.objects.verbs import probe as probe
+    from longmemeval.pipeline.objects.verbs import retrieve as retrieve
+    from longmemeval.pipeline.prepare.options import PrepareOptions as PrepareOptions
+    from longmemeval.pipeline.retrieval.options import RetrievalOptions as RetrievalOptions
+    from longmemeval.pipeline.run.run import RunOptions as RunOptions
+    from longmemeval.pipeline.sweep.sweep import sweep as sweep
+    from longmemeval.reading.configuration import reading_configuration as reading_configuration
+    from longmemeval.report.options import ReportOptions as ReportOptions
+    from longmemeval.report.write import render_report as render_report
+    from longmemeval.report.write import write_report as write_report
+    from longmemeval.results.graded.graded_run import Evaluation as Evaluation
+    from longmemeval.settings import Folders as Folders
+    from longmemeval.settings import folders as folders
 
 __version__ = "0.2.0"
 
-_HOMES = {
-    "BatchOptions": "pipeline.batches.options",
-    "Comparison": "pipeline.compare.comparison",
-    "Data": "pipeline.objects.data",
-    "Engram": "memory.engram",
-    "EvaluateOptions": "pipeline.evaluate.options",
-    "Evaluation": "results.graded.graded_run",
-    "Folders": "settings",
-    "HarnessError": "errors",
-    "Memory": "pipeline.objects.memory",
-    "ModelOptions": "llm.options",
-    "PrepareOptions": "pipeline.prepare.options",
-    "RateLimits": "llm.rates.limits",
-    "ReportOptions": "report.options",
-    "RetrievalOptions": "pipeline.retrieval.options",
-    "Run": "pipeline.objects.run",
-    "RunOptions": "pipeline.run.run",
-    "abstains": "judges.offline.refusal",
-    "arun": "pipeline.objects.running",
-    "check_judge": "pipeline.objects.more_verbs",
-    "compare": "pipeline.objects.verbs",
-    "demo": "pipeline.objects.more_verbs",
-    "download_dataset": "pipeline.objects.more_verbs",
-    "evaluate": "pipeline.objects.run",
-    "export": "pipeline.objects.more_verbs",
-    "folders": "settings",
-    "import_answers": "pipeline.objects.more_verbs",
-    "import_chats": "pipeline.objects.more_verbs",
-    "inspect": "pipeline.objects.more_verbs",
-    "load_dataset": "pipeline.objects.data",
-    "make_board": "pipeline.objects.more_verbs",
-    "merge": "pipeline.objects.more_verbs",
-    "prepare": "pipeline.objects.verbs",
-    "probe": "pipeline.objects.verbs",
-    "reading_configuration": "reading.configuration",
-    "render_report": "report.write",
-    "retrieve": "pipeline.objects.verbs",
-    "run": "pipeline.objects.running",
-    "runs": "pipeline.objects.run",
-    "sign": "pipeline.objects.more_verbs",
-    "sweep": "pipeline.sweep.sweep",
-    "try_claim": "pipeline.claims.attempt",
-    "verify": "pipeline.objects.more_verbs",
-    "write_report": "report.write",
+_EXPORTED = {
+    "errors": "HarnessError",
+    "judges.offline.refusal": "abstains",
+    "llm.options": "ModelOptions",
+    "llm.rates.limits": "RateLimits",
+    "memory.engram": "Engram",
+    "pipeline.batches.options": "BatchOptions",
+    "pipeline.claims.attempt": "try_claim",
+    "pipeline.compare.comparison": "Comparison",
+    "pipeline.evaluate.options": "EvaluateOptions",
+    "pipeline.objects.data": "Data load_dataset",
+    "pipeline.objects.memory": "Memory",
+    "pipeline.objects.more_verbs": "check_judge demo download_dataset export import_answers import_chats inspect "
+    "make_board merge sign verify",
+    "pipeline.objects.run": "Run evaluate runs",
+    "pipeline.objects.running": "arun run",
+    "pipeline.objects.verbs": "compare prepare probe retrieve",
+    "pipeline.prepare.options": "PrepareOptions",
+    "pipeline.retrieval.options": "RetrievalOptions",
+    "pipeline.run.run": "RunOptions",
+    "pipeline.sweep.sweep": "sweep",
+    "reading.configuration": "reading_configuration",
+    "report.options": "ReportOptions",
+    "report.write": "render_report write_report",
+    "results.graded.graded_run": "Evaluation",
+    "settings": "Folders folders",
 }
+"""Where what Python users hold is defined: module -> names."""
+_HOMES = {name: module for module, names in _EXPORTED.items() for name in names.split()}
 
-__all__ = [
-    "BatchOptions",
-    "Comparison",
-    "Data",
-    "Engram",
-    "EvaluateOptions",
-    "Evaluation",
-    "Folders",
-    "HarnessError",
-    "Memory",
-    "ModelOptions",
-    "PrepareOptions",
-    "RateLimits",
-    "ReportOptions",
-    "RetrievalOptions",
-    "Run",
-    "RunOptions",
-    "abstains",
-    "arun",
-    "check_judge",
-    "compare",
-    "demo",
-    "download_dataset",
-    "evaluate",
-    "export",
-    "folders",
-    "import_answers",
-    "import_chats",
-    "inspect",
-    "load_dataset",
-    "make_board",
-    "merge",
-    "prepare",
-    "probe",
-    "reading_configuration",
-    "render_report",
-    "retrieve",
-    "run",
-    "runs",
-    "sign",
-    "sweep",
-    "try_claim",
-    "verify",
-    "write_report",
-]
-
+__all__ = list(_HOMES)
 
 _GONE = {
     "MemoryConfiguration": "Memory('hybrid', top_k=20)",

@@ -19,13 +19,12 @@ from longmemeval.pipeline.judge_check.check import JudgeChecking
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, PrepareReport, prepare
 from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.pipeline.sweep.controls import control_pairs
+from longmemeval.results.compared import baseline_first
 from longmemeval.results.graded.controls import controls_last
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.settings import Folders
 
 MODEL = "offline/extractive"
-BASELINE = "full-history"
-"""The memory that the others are compared with."""
 REPEATED = "hybrid"
 """The memory whose recall is repeated by a control."""
 SHOWN = ("full-history", "last-k", "semantic-recall", "bm25", "hybrid", "engram-lean", "oracle")
@@ -44,10 +43,9 @@ class DemoOutcome(Struct, frozen=True):
 
     def comparison(self, where: Folders) -> Comparison:
         """Compare the runs with the full history: what a memory has to beat, or do as well as with fewer tokens."""
-        first = next(one for one in self.evaluations if one.summary.memory == BASELINE)
-        ordered = [first, *(one for one in self.evaluations if one is not first)]
-        order = controls_last([one.summary.control for one in ordered])
-        return compare_runs([ordered[place] for place in order], where)
+        runs = {one.id: one for one in self.evaluations}
+        ordered = [runs[run_id] for run_id in baseline_first(list(runs), where.results_dir)]
+        return compare_runs(controls_last(ordered, lambda run: run.summary.control), where)
 
 
 def run_demo(index: IndexEngine, where: Folders, *, everything: bool = False) -> DemoOutcome:

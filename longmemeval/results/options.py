@@ -1,9 +1,10 @@
-"""Options of what reads graded runs."""
+"""Options of what reads runs."""
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from longmemeval.core.options import MODEL, WHAT, Flag
 
+ExportFormat = Literal["official", "trec", "csv", "jsonl", "parquet", "inspect", "inspect-json"]
 JudgeId = Annotated[str | None, Flag(MODEL, "JUDGE", "Id, its beginning, or model [default: official, else newest].")]
 BaselineRun = Annotated[
     str | None,

@@ -142,4 +142,4 @@ class OpenRuns:
 
 
 def _in_order(runs: Sequence[Evaluation]) -> list[Evaluation]:
-    return [runs[place] for place in controls_last([run.summary.control for run in runs])]
+    return controls_last(runs, lambda run: run.summary.control)

@@ -186,9 +186,9 @@ def _settings(manifests: Sequence[RunManifest]) -> RunSettings:
 
 def _totals(manifests: Sequence[RunManifest]) -> dict[str, Any]:
     """Return the sum of all totals that add up; of the machines' loads the heaviest."""
-    totals = added_up([manifest.totals for manifest in manifests])
-    totals.pop(FOOTPRINT, None)
-    totals |= merged_footprint([manifest.totals for manifest in manifests])
+    stated = [manifest.totals for manifest in manifests]
+    totals = added_up([{name: one[name] for name in one if name != FOOTPRINT} for one in stated])
+    totals |= merged_footprint(stated)
     if "seconds" in totals:
         totals["seconds"] = round(totals["seconds"], 3)
     loads = [manifest.totals["load"] for manifest in manifests if "load" in manifest.totals]

@@ -21,11 +21,12 @@ from longmemeval.pipeline.verify import sign as signing
 from longmemeval.pipeline.verify import verify as verifying
 from longmemeval.pipeline.verify.signature import Signature
 from longmemeval.pipeline.verify.verify import Verification
-from longmemeval.results.formats.export import ExportFormat, export_runs
+from longmemeval.results.formats.export import export_runs
 from longmemeval.results.formats.harness_files import ImportFormat
 from longmemeval.results.formats.import_harness import import_harness
 from longmemeval.results.formats.official_logs import import_official
 from longmemeval.results.graded.graded_run import Evaluation
+from longmemeval.results.options import ExportFormat
 from longmemeval.settings import Folders, folders
 
 

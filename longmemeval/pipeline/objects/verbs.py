@@ -154,7 +154,7 @@ def compare(
         else:
             named = one if isinstance(one, str) else one.id
             graded += load_graded([named], place, judge=judge, dataset=dataset)
-    graded = [graded[number] for number in controls_last([run.summary.control for run in graded])]
+    graded = controls_last(graded, lambda run: run.summary.control)
     return compare_runs(graded, place, seed=seed, common=common, margin=margin)
 
 

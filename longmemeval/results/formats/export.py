@@ -2,15 +2,14 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Literal
 
 from longmemeval.results.formats.export_inspect import InspectExport, export_inspect
 from longmemeval.results.formats.export_questions import TableExport, export_questions
 from longmemeval.results.formats.export_trec import TrecExport, export_trec
 from longmemeval.results.formats.official_logs import OfficialExport, export_official
+from longmemeval.results.options import ExportFormat
 from longmemeval.settings import Folders
 
-ExportFormat = Literal["official", "trec", "csv", "jsonl", "parquet", "inspect", "inspect-json"]
 Exported = OfficialExport | TrecExport | TableExport | InspectExport
 
 

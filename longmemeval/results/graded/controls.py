@@ -1,12 +1,14 @@
 """Controls: runs that are not memory systems, because they understand nothing or get everything there is to find."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import Any, TypeVar
 
 from longmemeval.errors import HarnessError
 from longmemeval.llm.controls import CONTROL_MODELS
 from longmemeval.memory.definition import MEMORIES, Control, MemoryDefinition
 from longmemeval.results.settings import ImportedSettings, RunSettings
+
+R = TypeVar("R")
 
 
 def control_of(settings: RunSettings) -> Control | None:
@@ -33,6 +35,6 @@ def _memory_of(settings: RunSettings) -> MemoryDefinition[Any] | None:
         return None
 
 
-def controls_last(controls: Sequence[Control | None]) -> list[int]:
-    """Return the order in which runs are shown: controls last; the first stays first, since marks refer to it."""
-    return sorted(range(len(controls)), key=lambda place: place > 0 and controls[place] is not None)
+def controls_last(runs: Sequence[R], control: Callable[[R], Control | None]) -> list[R]:
+    """Return runs as they are shown: controls last; the first stays first, since marks refer to it."""
+    return [*runs[:1], *sorted(runs[1:], key=lambda run: control(run) is not None)]

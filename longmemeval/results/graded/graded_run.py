@@ -358,7 +358,7 @@ def load_graded(
         made_of = partial(files.key_of, "scores", asked.dataset.sha256, chosen.judge.id)
         metrics = remembered.of(Metrics, made_of, partial(_recomputed, files, asked, chosen))
         graded.append(graded_run(files, asked, metrics, where, checks))
-    return [graded[place] for place in controls_last([run.summary.control for run in graded])]
+    return controls_last(graded, lambda run: run.summary.control)
 
 
 def _is_intact(files: RunFiles) -> bool:

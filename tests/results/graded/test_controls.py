@@ -8,6 +8,7 @@ import pytest
 
 from longmemeval.benchmarks.locomo.loader import LocomoDataset
 from longmemeval.dataset import Dataset
+from longmemeval.memory.definition import Control
 from longmemeval.report.tables.comparison import comparison_tables
 from longmemeval.results.graded.controls import control_of, controls_last
 from longmemeval.results.settings import HypothesesSettings, ImportedSettings
@@ -54,8 +55,9 @@ def test_answers_of_another_system_are_no_control() -> None:
 
 
 def test_controls_come_last_but_the_first_stays() -> None:
-    assert controls_last([None, "floor", None, "reference"]) == [0, 2, 1, 3]
-    assert controls_last(["floor", "reference", None]) == [0, 2, 1]
+    control: dict[str, Control | None] = {"a": None, "b": "floor", "c": None, "d": "reference"}
+    assert controls_last("abcd", control.get) == ["a", "c", "b", "d"]
+    assert controls_last("bda", control.get) == ["b", "a", "d"]
 
 
 @pytest.fixture

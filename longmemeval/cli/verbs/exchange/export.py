@@ -1,13 +1,13 @@
 """`longmemeval export`."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, get_args
 
 from longmemeval.cli.options import shared
 from longmemeval.cli.output import err, out, print_documents, printable
 from longmemeval.core.options import OUTPUT, Flag
 from longmemeval.core.text.figures import count_of
-from longmemeval.results.options import MovedDataset
+from longmemeval.results.options import ExportFormat, MovedDataset
 
 if TYPE_CHECKING:
     from longmemeval.results.formats.export import Exported
@@ -16,14 +16,12 @@ if TYPE_CHECKING:
     from longmemeval.results.formats.official_logs import OfficialExport
 
 EXAMPLE = "longmemeval export my-run --format csv"
+*_FORMATS, _LAST = get_args(ExportFormat)
 
 
 def export(
     runs: shared.Runs,
-    format: Annotated[
-        Literal["official", "trec", "csv", "jsonl", "parquet", "inspect", "inspect-json"],
-        Flag(OUTPUT, "FORMAT", "official, trec, csv, jsonl, parquet, inspect or inspect-json."),
-    ],
+    format: Annotated[ExportFormat, Flag(OUTPUT, "FORMAT", f"{', '.join(_FORMATS)} or {_LAST}.")],
     places: shared.Places,
     output: Annotated[Path | None, Flag(OUTPUT, "DIR", "Folder for the files [default: the run's folder].")] = None,
     dataset: MovedDataset = None,
