@@ -1,5 +1,6 @@
 """Shared fixtures: the real data where it is at hand."""
 
+import gc
 import os
 import signal
 from collections.abc import Iterator
@@ -70,6 +71,12 @@ def where(tmp_path: Path) -> Folders:
 def pytest_configure(config: pytest.Config) -> None:
     """Many examples of property tests with `--thorough` alone."""
     settings.load_profile("thorough" if config.getoption("--thorough") else "usual")
+
+
+def pytest_collection_finish() -> None:
+    """Take what was imported and collected out of garbage collection: it stays to the end."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.hookimpl(tryfirst=True)
