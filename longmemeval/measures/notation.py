@@ -73,6 +73,7 @@ class MeasureKind(Struct, frozen=True):
     """True if the retrieval evaluation of Wu et al. 2025 computes it, and so defines its value without gold."""
     of_changes: bool = False
     """True if it needs to know which messages were overruled (`measures/changes.py`)."""
+    lower_is_better: bool = False
 
     def __matmul__(self, cutoff: int) -> Measure:
         return Measure(self.name, cutoff)
@@ -173,6 +174,7 @@ stale_shown = MeasureKind(
     source="this project",
     binary=True,
     of_changes=True,
+    lower_is_better=True,
 )
 _stale_first = MeasureKind(
     name="stale_first",
@@ -182,6 +184,7 @@ _stale_first = MeasureKind(
     has_cutoff=False,
     binary=True,
     of_changes=True,
+    lower_is_better=True,
 )
 
 MEASURES = {

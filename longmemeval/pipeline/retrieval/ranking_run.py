@@ -18,6 +18,7 @@ from longmemeval.dataset import Dataset
 from longmemeval.errors import FatalModelError
 from longmemeval.llm.costs.spending import Account, limit_beside
 from longmemeval.llm.options import SpendingLimit
+from longmemeval.measures.aggregate import QuestionValues
 from longmemeval.measures.rankings import Granularity, Ranking, RetrievalProtocol, RetrievalResult
 from longmemeval.pipeline.progress import Progress
 from longmemeval.records import Question
@@ -45,6 +46,8 @@ class RetrievalRun(Struct, frozen=True):
     """Warnings about the figures."""
     asked_twice: Repeatability | None = None
     """None: each question was asked once."""
+    values: tuple[QuestionValues, ...] = ()
+    """The values that the first result is the mean of; none under a protocol with a corpus of its own."""
 
 
 class RetrievalReport(Struct, frozen=True):

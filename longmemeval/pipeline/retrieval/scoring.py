@@ -149,6 +149,11 @@ class RankingScores:
         results = (ledger.result(memory, self._scoring, unknown=self._unknown > 0) for ledger in self._ledgers)
         return tuple(structs.replace(result, notes=self._notes(memory)) for result in results)
 
+    @property
+    def first_values(self) -> tuple[QuestionValues, ...]:
+        """The values that the first result is the mean of; none if it has no mean."""
+        return () if self._unknown else tuple(self._ledgers[0].questions)
+
     def _notes(self, memory: str) -> tuple[str, ...]:
         unit = "messages" if self._scoring.level == "turn" else "sessions"
         notes = []

@@ -6,7 +6,7 @@ from longmemeval.cli.next_step import command_line
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.cluster import ClusterAddress, executor_spec
 from longmemeval.cli.options.progress import Shown
-from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable, warn
+from longmemeval.cli.output import err, out, print_answer, print_json, print_lines, print_table, printable, warn
 from longmemeval.pipeline.retrieval.options import RetrievalOptions
 from longmemeval.results.selection import Selection
 
@@ -62,8 +62,10 @@ def retrieval(
 
 def show(report: "RetrievalReport", places: shared.Places) -> None:
     """Print the figures, what they mean, and where the rankings are."""
+    from longmemeval.pipeline.retrieval.verdict import retrieval_sentence
     from longmemeval.report.tables.retrieval import retrieval_footnotes, retrieval_tables
 
+    print_answer([retrieval_sentence(report.runs)])
     for table in retrieval_tables(report):
         print_table(table)
     print_lines(retrieval_footnotes(report))

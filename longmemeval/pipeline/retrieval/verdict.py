@@ -1,0 +1,81 @@
+"""The answer of `retrieval` in one sentence: which memory finds the evidence best, if any is shown to.
+
+The best memory that reads no gold is compared with the next best, question by question. The p value of that pair is
+multiplied by the number of all pairs (Bonferroni), as the pair was chosen by its figures.
+"""
+
+from collections.abc import Sequence
+from math import comb
+
+from longmemeval.core.text.figures import count_of, in_percent, listed, percent, signed
+from longmemeval.measures.aggregate import Mean
+from longmemeval.measures.notation import Measure
+from longmemeval.pipeline.retrieval.ranking_run import RetrievalRun
+from longmemeval.statistics.paired import Paired, compare_pairs
+from longmemeval.statistics.power import ALPHA
+
+
+def retrieval_sentence(runs: Sequence[RetrievalRun]) -> str:
+    """Return what the first table says, by its first measure.
+
+    Args:
+        runs: one per memory, at least one.
+    """
+    measure = Measure.parse(next(iter(runs[0].results[0].measures)))
+    known = [run for run in runs if _mean(run, measure).mean is not None]
+    if not known:
+        return f"How much {listed([_name(run) for run in runs], 3)} found is not known."
+    order = sorted(known, key=lambda run: _rank(run, measure), reverse=True)
+    rivals = [run for run in order if not run.settings.reads_gold] or order
+    best, *others = rivals
+    on = f" on {count_of(_mean(best, measure).n, 'question')}"
+    if not others:
+        return f"{_name(best)}: {measure} {_with_interval(best, measure)}{on}."
+    second = others[0]
+    pair = _pair(best, second)
+    if pair is None:
+        figures = f"{_with_interval(best, measure)}, then {_name(second)} with {_with_interval(second, measure)}"
+        return f"{_name(best)} comes first by {measure}: {figures},{on}; whether that is noise was not tested."
+    shown = pair.p * comb(len(rivals), 2) < ALPHA
+    if not others[1:]:
+        both = f"No difference between {_name(best)} and {_name(second)} is shown"
+        says = f"{_name(best)} is better than {_name(second)}" if shown else both
+    else:
+        says = f"Of {len(rivals)} memories {f'{_name(best)} is' if shown else 'none is shown to be'} the best"
+    low, high = map(signed, pair.interval)
+    figures = " against ".join(f"{percent(_mean(one, measure).mean)} ({_name(one)})" for one in (best, second))
+    return f"{says}: {measure} {figures}{on}; 95 % interval of the difference {low} to {high} points."
+
+
+def _name(run: RetrievalRun) -> str:
+    return run.settings.memory_name
+
+
+def _mean(run: RetrievalRun, measure: Measure) -> Mean:
+    return run.results[0].measures[str(measure)]
+
+
+def _rank(run: RetrievalRun, measure: Measure) -> float:
+    mean = _mean(run, measure).mean or 0.0
+    return -mean if measure.kind.lower_is_better else mean
+
+
+def _with_interval(run: RetrievalRun, measure: Measure) -> str:
+    found = _mean(run, measure)
+    interval = f" (95 % interval {' to '.join(map(in_percent, found.interval))})" if found.interval else ""
+    return f"{percent(found.mean)}{interval}"
+
+
+def _pair(a: RetrievalRun, b: RetrievalRun) -> Paired | None:
+    """Compare two memories by the first measure on the questions that have a value; None if these are not known."""
+    first, second = (_values(run) for run in (a, b))
+    both = first.keys() & second.keys()
+    if not both:
+        return None
+    units = {one.question_id: one.haystack_id for one in a.values}
+    return compare_pairs({one: first[one] for one in both}, {one: second[one] for one in both}, units)
+
+
+def _values(run: RetrievalRun) -> dict[str, float]:
+    name = next(iter(run.results[0].measures))
+    return {one.question_id: value for one in run.values if (value := one.values[name]) is not None}
