@@ -57,6 +57,11 @@ class HeldOut(Struct, frozen=True):
         """True unless this judge is known to give nothing for declining an unanswerable question."""
         return self.declining != 0
 
+    @property
+    def costs(self) -> bool:
+        """True if the threshold is known to lower the score."""
+        return self.accuracy is not None and self.accuracy < self.judged_accuracy
+
 
 class ScoreBin(Struct, frozen=True):
     """Questions with neighbouring recall scores."""

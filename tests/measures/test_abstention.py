@@ -133,6 +133,17 @@ def test_what_a_judge_gives_declining_is_unknown_where_nothing_declined() -> Non
         assert (held_out.accuracy, held_out.declining, held_out.pays) == (None, None, True)
 
 
+def test_a_threshold_that_lowers_the_score_is_known_to() -> None:
+    flags = questions(16, 4)
+    credits = dict.fromkeys(flags, 1.0)
+    telling: Scores = {one: 0.1 if flag else 0.9 for one, flag in flags.items()}
+    for scores, costs in ((telling, False), (dict.fromkeys(flags, 0.5), True)):
+        held_out = calibrate(scores, flags, credits, {"q000", "q001"}).held_out
+        assert held_out is not None
+        assert held_out.accuracy is not None
+        assert held_out.costs == (held_out.accuracy < held_out.judged_accuracy) == costs
+
+
 def questions(n: int, unanswerable: int) -> dict[str, bool]:
     return {f"q{number:03}": number < unanswerable for number in range(n)}
 

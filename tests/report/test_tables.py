@@ -111,7 +111,7 @@ def test_the_lines_under_the_table(dataset: Dataset, where: Folders) -> None:
     assert short_notes(found) == [
         "! unchecked-judge (all runs).",
         "b is not completed (interrupted): unanswered questions count as wrong.",
-        "What differs beside the memories: reading.history_format, reading.method.",
+        "What differs besides the memories: reading.history_format, reading.method.",
     ]
     assert marks_line(found, {}).startswith("▲ ▼: significantly better or worse than the baseline, a (p after Holm")
     assert set(found.cautions) < set(found.warnings)

@@ -82,7 +82,7 @@ def abstention_lines(metrics: Metrics) -> list[str]:
         counts = f"{right}; {count_of(found.unanswerable, 'question was', 'questions were')} unanswerable"
         lines.append(f"Abstaining: {', '.join([*parts, counts])}.")
     # Where the judge gives declining nothing, a threshold that declines has nothing to gain.
-    if metrics.calibration and (held_out := metrics.calibration.held_out) and held_out.pays:
+    if metrics.calibration and (held_out := metrics.calibration.held_out) and held_out.pays and not held_out.costs:
         parts = [f"{name} {share}" for name, share in abstaining_shares(held_out.abstaining).items() if share]
         lines.append(
             f"Abstaining below a recall score of {metrics.calibration.threshold:.3g} (chosen on "

@@ -160,7 +160,7 @@ def short_notes(comparison: Comparison, names: Sequence[str] = (), *, option: st
     ids = [run.summary.run_id for run in comparison.runs]
     lines += deviation_lines(comparison, dict(zip(ids, names, strict=True)))
     if comparison.differing:
-        lines.append(f"What differs beside the memories: {', '.join(comparison.differing)}.")
+        lines.append(f"What differs besides the memories: {', '.join(comparison.differing)}.")
     return lines
 
 

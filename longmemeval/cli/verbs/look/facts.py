@@ -41,9 +41,9 @@ def facts(
     profile: Annotated[bool, Flag(WHAT, help="What holds of each person, grouped.")] = False,
     draw: Annotated[
         Literal["svg", "mermaid"] | None,
-        Flag(OUTPUT, help="Draw the timeline instead of a table."),
+        Flag(OUTPUT, "FORM", "svg or mermaid: draw the timeline instead of a table."),
     ] = None,
-    output: Annotated[Path | None, Flag(OUTPUT, help="Write the drawing to this file.", name="--output -o")] = None,
+    output: Annotated[Path | None, Flag(OUTPUT, "FILE", "Write the drawing to this file.", name="--output -o")] = None,
     prepared: Annotated[str | None, Flag(WHAT, "NAME", "Show what was read at prepare.")] = None,
     as_json: shared.Json = False,
 ) -> None:
