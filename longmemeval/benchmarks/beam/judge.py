@@ -129,28 +129,26 @@ class BeamJudge:
         graded = _beam(gold)
         shown = question.text if self._shows_question else None
         prompts = [self._wording.about_nugget(nugget, hypothesis, shown) for nugget in graded.rubric]
-        unlabelled = Judgement(
+        replies, comparisons, failure = list[ChatReply](), list[ChatReply](), ""
+        ordering: Ordering | None = None
+        try:
+            for prompt in prompts:
+                replies.append(await self._ask(question, ChatMessage("user", prompt)))
+            ordering = await self._ordered(question, graded, hypothesis, comparisons)
+        except ModelError as error:
+            failure = str(error)
+        raw = Replies([reply.text for reply in replies], [reply.text for reply in comparisons], ordering)
+        found = Verdict(None, failure) if failure else _verdict(self._credit, raw, graded, ordering)
+        received = [*replies, *comparisons]
+        return Judgement(
             question_id=question.question_id,
-            label=None,
-            raw="",
+            label=found.label,
+            score=found.score,
+            raw="" if failure else msgspec.json.encode(raw).decode(),
             judge_id=self.identity.id,
             prompt_sha256=sha256_bytes(msgspec.json.encode(prompts)),
             answer_sha256=sha256_text(hypothesis),
-        )
-        try:
-            replies = [await self._ask(question, ChatMessage("user", prompt)) for prompt in prompts]
-            comparisons, ordering = await self._ordered(question, graded, hypothesis)
-        except ModelError as error:
-            return msgspec.structs.replace(unlabelled, error=str(error))
-        raw = Replies([reply.text for reply in replies], [reply.text for reply in comparisons], ordering)
-        found = _verdict(self._credit, raw, graded, ordering)
-        received = [*replies, *comparisons]
-        return msgspec.structs.replace(
-            unlabelled,
-            label=found.label,
-            score=found.score,
-            raw=msgspec.json.encode(raw).decode(),
-            served_model=received[0].served_model,
+            served_model=received[0].served_model if received else "",
             usage=usage_of(received),
             attempts=sum(reply.attempts for reply in received),
             latency_ms=sum_latencies(reply.latency_ms for reply in received),
@@ -158,17 +156,17 @@ class BeamJudge:
         )
 
     async def _ordered(
-        self, question: Question, gold: BeamGold, hypothesis: str
-    ) -> tuple[list[ChatReply], Ordering | None]:
+        self, question: Question, gold: BeamGold, hypothesis: str, replies: list[ChatReply]
+    ) -> Ordering | None:
+        """Compare until the order is known; every reply is added to `replies`, also when a later call fails."""
         if gold.question_type != ORDERING:
-            return [], None
-        alignment, replies = Alignment(gold.rubric, hypothesis), list[ChatReply]()
+            return None
+        alignment = Alignment(gold.rubric, hypothesis)
         while pair := alignment.pair():
             system = ChatMessage("system", self._wording.same_system)
-            reply = await self._ask(question, system, ChatMessage("user", self._wording.about_pair(*pair)))
-            replies.append(reply)
-            alignment.tell(same_event(reply.text))
-        return replies, alignment.ordering()
+            replies.append(await self._ask(question, system, ChatMessage("user", self._wording.about_pair(*pair))))
+            alignment.tell(same_event(replies[-1].text))
+        return alignment.ordering()
 
     async def _ask(self, question: Question, *messages: ChatMessage) -> ChatReply:
         request = ChatRequest(

@@ -24,8 +24,12 @@ from longmemeval.core.files import sha256_bytes
 from longmemeval.errors import HarnessError, IntegrityError
 from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.prepare.prepare import prepare
+from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.verify.verify import verify
 from longmemeval.records import Gold
 from longmemeval.results.selection import Selection
+from tests.benchmarks.beam.files import batch, conversation, probe
 from tests.benchmarks.beam.official import JUDGES, clone, expecting, official_texts
 from tests.benchmarks.checking import MEMORIES, graded
 from tests.conftest import real_file
@@ -214,6 +218,39 @@ def test_both_real_conversations_over_http(
         own = evaluate("beam-100K-bm25", options=options, where=elsewhere).metrics
     assert own.judge.templates == "beam-own"
     assert own.overall.not_evaluated == 18
+
+
+@pytest.mark.slow
+def test_replies_before_a_failed_call_are_counted_as_paid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-not-a-real-key-0123")
+    where = folders_in(tmp_path)
+    talk = [batch(0, "March-15-2024", "I moved to Oslo.", "And then?", "I found work.", "Good.")]
+    conversation(tmp_path / "100K" / "1", talk, {"event_ordering": [probe("event_ordering", ["Oslo", "work"])]})
+    dataset = load_dataset(tmp_path / "100K")
+    prepare(dataset, ["bm25"], where=where)
+    run(dataset, "bm25", "offline/extractive", options=RunOptions(run_id="r"), where=where)
+    with ModelServer(lambda body: '{"score": 1.0, "reason": "r"}') as server:
+        options = EvaluateOptions(
+            judge="beam@openai/gpt-4.1-mini", model_options=ModelOptions(api_base=server.url, max_attempts=1)
+        )
+        for paid_for in (1, 3):
+            server.faults.extend(["slow:0"] * paid_for)
+            server.plan = lambda: 400
+            assert evaluate("r", options=options, where=where).metrics.overall.not_evaluated == 1
+        server.plan = lambda: None
+        graded_at_last = evaluate("r", options=options, where=where).metrics
+    (file,) = (where.results_dir / "r" / "judgements").glob("*.jsonl")
+    judged = json_lines(file)
+    assert graded_at_last.overall.not_evaluated == 0
+    assert [(one["label"], one["raw"] != "", one["usage"]["calls"]) for one in judged[:2]] == [
+        (None, False, 1),
+        (None, False, 3),
+    ]
+    assert all("refused on purpose" in one["error"] for one in judged[:2])
+    assert [one["attempts"] for one in judged] == [one["usage"]["calls"] for one in judged]
+    answered = len(server.chat_requests) - 2
+    assert graded_at_last.usage.calls == answered == sum(one["usage"]["calls"] for one in judged)
+    assert verify("r", where=where).problems == ()
 
 
 def test_gold_of_other_benchmarks_is_refused() -> None:
