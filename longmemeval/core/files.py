@@ -61,6 +61,12 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
         _unfinished.discard(temporary)
 
 
+def remove_leftovers(path: Path) -> None:
+    """Remove what processes that were killed while they replaced `path` left; for whoever alone may write it."""
+    for temporary in path.parent.glob(f".{path.name}.*.tmp"):
+        temporary.unlink(missing_ok=True)
+
+
 def remove_unfinished() -> None:
     """Remove the temporary files of `replacing`, for a process that ends in the middle of it."""
     for temporary in list(_unfinished):

@@ -12,7 +12,7 @@ from typing import Any, Generic, TypeVar
 import msgspec
 from msgspec import structs
 
-from longmemeval.core.files import sha256_file
+from longmemeval.core.files import remove_leftovers, sha256_file
 from longmemeval.core.journal import Journal, StoredJournal
 from longmemeval.core.text.figures import listed
 from longmemeval.errors import BatchCancelledError, EndpointDownError, HarnessError, IntegrityError, SpendingLimitError
@@ -49,6 +49,7 @@ def open_run(stored: StoredJournal[R], new: RunManifest, *, extend: bool = False
     """
     folder = stored.path.parent
     with Journal(stored.path, stored.kind, read=stored) as journal:
+        remove_leftovers(folder / "run.json")
         yield OpenRun(folder, journal, resume_or_create(folder, journal, new, extend=extend))
 
 

@@ -8,7 +8,18 @@ import pytest
 
 from longmemeval.benchmarks.catalogue import catalogue_entry, data_file
 from longmemeval.settings import Folders
-from tests.pipeline.helpers import answers, folders_in, lines_in, litter, manifest, start, stop_when, timeless
+from tests.pipeline.helpers import (
+    answer_all,
+    answers,
+    folders_in,
+    lines_in,
+    litter,
+    manifest,
+    prepared_colours,
+    start,
+    stop_when,
+    timeless,
+)
 from tests.pipeline.sweeps import written
 from tests.server import ModelServer
 from tests.support import longmemeval
@@ -59,6 +70,14 @@ def _without_hash(content: object) -> object:
     if not isinstance(content, bytes):
         return content
     return {key: value for key, value in json.loads(content).items() if key != "judgements_sha256"}
+
+
+def test_a_manifest_that_a_kill_left_half_written_is_removed(tmp_path: Path) -> None:
+    dataset, where = prepared_colours(tmp_path, 3, "none")
+    answer_all(dataset, where, memory="none")
+    (where.results_dir / "r" / ".run.json.0t5c.tmp").write_text("{")
+    answer_all(dataset, where, memory="none")
+    assert litter(where.results_dir) == []
 
 
 def test_interrupt_ends_the_whole_sweep_and_keeps_what_is_there(many: Path, tmp_path: Path) -> None:
