@@ -126,7 +126,7 @@ class Recall(Struct, frozen=True):
     """Messages that the reader left out because the prompt did not fit the model's window."""
 
 
-class Usage(Struct, frozen=True):
+class Usage(Struct, frozen=True, gc=False):
     """Tokens and cost of model calls: what was paid, wherever it is recorded.
 
     The line that holds it says what for: a question's answer or judgement, a haystack's parts, a receipt in a cache.
@@ -194,7 +194,7 @@ class ToolStep(Struct, frozen=True):
     """Messages that it showed whole."""
 
 
-class Answer(Struct, frozen=True):
+class Answer(Struct, frozen=True, gc=False):
     """One line of `answers.jsonl`."""
 
     question_id: str
@@ -249,7 +249,7 @@ class Answer(Struct, frozen=True):
         return None if self.latency_ms is None else self.recall_ms + self.latency_ms
 
 
-class Judgement(Struct, frozen=True):
+class Judgement(Struct, frozen=True, gc=False):
     """One line of `judgements/<judge_id>.jsonl`. A label of None means: not evaluated."""
 
     question_id: str
