@@ -63,6 +63,11 @@ class RetrievalReport(Struct, frozen=True):
     """The benchmark of the data."""
     twice: bool = False
     """True if each question was to be asked a second time."""
+    sentence: str = ""
+    """The result by the first measure, as `retrieval` prints it."""
+
+    def __repr__(self) -> str:
+        return f"RetrievalReport({self.dataset!r}: {self.sentence})"
 
 
 class Rankings:
@@ -158,12 +163,14 @@ class RetrievalJob:
         rankings: Rankings,
         results: tuple[RetrievalResult, ...],
         loose_cutoffs: Mapping[int, int] = MappingProxyType({}),
+        values: tuple[QuestionValues, ...] = (),
     ) -> RetrievalRun:
         """Write `metrics/retrieval-<level>.json`, every result with its intervals, and return the run's report.
 
         Args:
             results: the scores of the rankings.
             loose_cutoffs: cutoff of a measure -> number of histories with no more items than that.
+            values: those that the first result is the mean of.
         """
         folder = self.where.results_dir / run_id
         document = msgspec.json.format(msgspec.json.encode(results), indent=2) + b"\n"
@@ -181,6 +188,7 @@ class RetrievalJob:
                 *recall_warnings(rankings.repeatability),
             ),
             asked_twice=rankings.repeatability,
+            values=values,
         )
 
 

@@ -17,6 +17,7 @@ from longmemeval.pipeline.retrieval.options import RetrievalOptions
 from longmemeval.pipeline.retrieval.ranking_run import RetrievalJob, RetrievalReport, RetrievalRun
 from longmemeval.pipeline.retrieval.scoring import Scoring, chosen_measures, official_scoring, standard_scoring
 from longmemeval.pipeline.retrieval.standard import Planning, Workers, rank_all
+from longmemeval.pipeline.retrieval.verdict import retrieval_sentence
 from longmemeval.pipeline.run.question_analysis import QueryModel
 from longmemeval.results.manifest import check_run_id, default_run_id
 from longmemeval.results.selection import Selection, part_of, select
@@ -74,7 +75,16 @@ def retrieve(
         scoring = official_scoring(dataset, level, protocol) if protocol else standard_scoring(dataset, level, measures)
         runs = _from_fixtures(job, named, scoring, options)
     part = part_of(selection, len(chosen), len(dataset))
-    return RetrievalReport(dataset.name, options.protocol, job.level, runs, part, benchmark.name, options.twice)
+    return RetrievalReport(
+        dataset.name,
+        options.protocol,
+        job.level,
+        runs,
+        part,
+        benchmark.name,
+        options.twice,
+        retrieval_sentence(runs),
+    )
 
 
 def _official_protocol(benchmark: Benchmark, dataset: Dataset) -> OfficialScoring | OfficialRanking:

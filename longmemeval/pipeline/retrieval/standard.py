@@ -239,11 +239,17 @@ def rank_all(plans: Sequence[Plan], scoring: Scoring, workers: Workers) -> tuple
                     own.add(question, run.ranking(question.question_id, partial(rank, question)))
         for plan in plans:
             complete(all_written(plan.folder / CALLS))
-    done = (
-        job.finish(plan.manifest.run_id, plan.settings, run, own.results(plan.configuration.name), own.loose_cutoffs)
+    return tuple(
+        job.finish(
+            plan.manifest.run_id,
+            plan.settings,
+            run,
+            own.results(plan.configuration.name),
+            own.loose_cutoffs,
+            own.first_values,
+        )
         for plan, run, own in zip(plans, runs, scores, strict=True)
     )
-    return tuple(structs.replace(run, values=own.first_values) for run, own in zip(done, scores, strict=True))
 
 
 _Rank = Callable[[Question], Ranking]

@@ -1,7 +1,7 @@
 """The answer of `retrieval` in one sentence: which memory finds the evidence best, if any is shown to.
 
-The best memory that reads no gold is compared with the next best, question by question. The p value of that pair is
-multiplied by the number of all pairs (Bonferroni), as the pair was chosen by its figures.
+The best memory that reads no gold is compared with each other one, question by question, and must beat all of them. The
+p values are multiplied by the number of all pairs (Bonferroni), as the best was chosen by its figures.
 """
 
 from collections.abc import Sequence
@@ -32,11 +32,12 @@ def retrieval_sentence(runs: Sequence[RetrievalRun]) -> str:
     if not others:
         return f"{_name(best)}: {measure} {_with_interval(best, measure)}{on}."
     second = others[0]
-    pair = _pair(best, second)
+    pairs = [_pair(best, other, str(measure)) for other in others]
+    pair = pairs[0]
     if pair is None:
         figures = f"{_with_interval(best, measure)}, then {_name(second)} with {_with_interval(second, measure)}"
         return f"{_name(best)} comes first by {measure}: {figures},{on}; whether that is noise was not tested."
-    shown = pair.p * comb(len(rivals), 2) < ALPHA
+    shown = all(one is not None and one.p * comb(len(rivals), 2) < ALPHA for one in pairs)
     if not others[1:]:
         both = f"No difference between {_name(best)} and {_name(second)} is shown"
         says = f"{_name(best)} is better than {_name(second)}" if shown else both
@@ -66,9 +67,9 @@ def _with_interval(run: RetrievalRun, measure: Measure) -> str:
     return f"{percent(found.mean)}{interval}"
 
 
-def _pair(a: RetrievalRun, b: RetrievalRun) -> Paired | None:
-    """Compare two memories by the first measure on the questions that have a value; None if these are not known."""
-    first, second = (_values(run) for run in (a, b))
+def _pair(a: RetrievalRun, b: RetrievalRun, measure: str) -> Paired | None:
+    """Compare two memories on the questions that have a value; None if these are not known."""
+    first, second = (_values(run, measure) for run in (a, b))
     both = first.keys() & second.keys()
     if not both:
         return None
@@ -76,6 +77,5 @@ def _pair(a: RetrievalRun, b: RetrievalRun) -> Paired | None:
     return compare_pairs({one: first[one] for one in both}, {one: second[one] for one in both}, units)
 
 
-def _values(run: RetrievalRun) -> dict[str, float]:
-    name = next(iter(run.results[0].measures))
-    return {one.question_id: value for one in run.values if (value := one.values[name]) is not None}
+def _values(run: RetrievalRun, measure: str) -> dict[str, float]:
+    return {one.question_id: value for one in run.values if (value := one.values[measure]) is not None}

@@ -17,7 +17,10 @@ def ranked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RetrievalRun]:
     """Twelve questions, by memories of which the evidence is the first item of all but `last-k`."""
     dataset, where = prepared_colours(tmp_path_factory.mktemp("ranked"), 12, "combined")
     options = RetrievalOptions(measures=("recall_any",), cutoffs=(1,))
-    return dict(zip(MEMORIES, retrieve(dataset, MEMORIES, options=options, where=where).runs, strict=True))
+    report = retrieve(dataset, MEMORIES, options=options, where=where)
+    assert report.sentence == retrieval_sentence(report.runs)
+    assert report.sentence in repr(report)
+    return dict(zip(MEMORIES, report.runs, strict=True))
 
 
 def test_one_memory_has_its_figure_and_its_interval(ranked: dict[str, RetrievalRun]) -> None:
@@ -40,6 +43,14 @@ def test_control_equal_and_few_are_no_difference(ranked: dict[str, RetrievalRun]
     three = [structs.replace(ranked[name], values=ranked[name].values[:3]) for name in ("bm25", "last-k")]
     assert retrieval_sentence(three).startswith("No difference between bm25 and last-k is shown: ")
     assert retrieval_sentence([*three, same]).startswith("Of 3 memories none is shown to be the best: ")
+
+
+def test_the_best_must_beat_every_other(ranked: dict[str, RetrievalRun]) -> None:
+    second, name = ranked["last-k"], ranked["combined"].settings
+    third = structs.replace(second, settings=name)
+    assert retrieval_sentence([ranked["bm25"], second, third]).startswith("Of 3 memories bm25 is the best: ")
+    few = structs.replace(third, values=third.values[:3])
+    assert retrieval_sentence([ranked["bm25"], second, few]).startswith("Of 3 memories none is shown to be the best: ")
 
 
 def test_what_is_not_known_is_not_called_nothing(ranked: dict[str, RetrievalRun]) -> None:

@@ -62,10 +62,9 @@ def retrieval(
 
 def show(report: "RetrievalReport", places: shared.Places) -> None:
     """Print the figures, what they mean, and where the rankings are."""
-    from longmemeval.pipeline.retrieval.verdict import retrieval_sentence
     from longmemeval.report.tables.retrieval import retrieval_footnotes, retrieval_tables
 
-    print_answer([retrieval_sentence(report.runs)])
+    print_answer([report.sentence])
     for table in retrieval_tables(report):
         print_table(table)
     print_lines(retrieval_footnotes(report))
