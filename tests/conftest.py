@@ -73,10 +73,15 @@ def pytest_configure(config: pytest.Config) -> None:
     settings.load_profile("thorough" if config.getoption("--thorough") else "usual")
 
 
+def pytest_collection() -> None:
+    """Collect no garbage while tests are collected: nearly all that is made stays to the end."""
+    gc.disable()
+
+
 def pytest_collection_finish() -> None:
-    """Take what was imported and collected out of garbage collection: it stays to the end."""
-    gc.collect()
+    """Take what was imported and collected out of garbage collection."""
     gc.freeze()
+    gc.enable()
 
 
 @pytest.hookimpl(tryfirst=True)

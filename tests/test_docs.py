@@ -22,6 +22,7 @@ def texts_of_the_code() -> Iterator[str]:
                 yield node.value
 
 
+@pytest.mark.slow
 def test_messages_of_troubleshooting_are_those_of_the_code() -> None:
     page = (ROOT / "docs" / "troubleshooting.md").read_text()
     messages = re.findall(r"^\| `([^`]+)`", page, re.MULTILINE)

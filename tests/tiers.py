@@ -1,7 +1,7 @@
 """Which tests the fast tier (`scripts/test --fast`) leaves out: those that begin processes or servers, or are marked.
 
 Nobody has to mark a test that begins something: it is found in the test itself, in the fixtures it asks for and in the
-helpers of its module. `@pytest.mark.slow` is for the rest.
+helpers that it uses, in whatever module of the tests they stand. `@pytest.mark.slow` is for the rest.
 """
 
 import ast
@@ -9,24 +9,17 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+ROOT = Path(__file__).resolve().parents[1]
+
 BEGINNERS = frozenset(
     {
-        "BatchServer",
-        "DaskCluster",
         "EmbeddingServer",
         "ModelServer",
         "ProcessPoolExecutor",
-        "RayCluster",
         "install",
         "longmemeval",
-        "longmemeval_anew",
         "minilm_folder",
-        "real_longmemeval",
         "s3_bucket",
-        "sample_demo",
-        "sample_prepared",
-        "start",
-        "start_forked",
         "subprocess",
         "sync_playwright",
     }
@@ -46,49 +39,56 @@ def begins_something(file: Path, test: str) -> bool:
 
 @cache
 def _beginning(file: Path) -> frozenset[str]:
-    """The functions and fixtures of a module that begin something, by themselves or through each other."""
-    uses: dict[str, frozenset[str]] = {}
-    imported: set[str] = {"real_longmemeval"}
-    other_names: set[str] = set()
-    for path in [*(folder / "conftest.py" for folder in reversed(file.parents)), file]:
-        if "tests" in path.parts and path.exists():
-            module = _module(path)
-            uses |= module.uses
-            imported |= module.imported
-            other_names |= module.other_names
-    found: set[str] = set()
-    reached = BEGINNERS & imported | other_names
-    while more := {name for name, used in uses.items() if name not in found and used & reached}:
-        found |= more
+    """What begins something in a test module: its functions and fixtures, those of its conftests, what it imports."""
+    conftests = [folder / "conftest.py" for folder in reversed(file.parents) if "tests" in folder.parts]
+    return _reached([*filter(Path.exists, conftests), file])
+
+
+@cache
+def _beginning_in(name: str) -> frozenset[str]:
+    """What begins something in a module of helpers, by its name with dots."""
+    path = ROOT.joinpath(*name.split(".")).with_suffix(".py")
+    return _reached([path]) if path.exists() else frozenset()
+
+
+def _reached(paths: list[Path]) -> frozenset[str]:
+    """The names in modules that begin something, by themselves or through each other."""
+    modules = [_module(path) for path in paths]
+    uses = {name: used for module in modules for name, used in module.uses.items()}
+    reached = {"real_longmemeval"} | {
+        here
+        for module in modules
+        for source, name, here in module.imported
+        if name in BEGINNERS or (source.startswith("tests.") and name in _beginning_in(source))
+    }
+    while more := {name for name, used in uses.items() if name not in reached and used & reached}:
         reached |= more
-    return frozenset(found)
+    return frozenset(reached)
 
 
 class _Module(NamedTuple):
-    """What stands in a module: its functions with the names they use, and what it imports."""
+    """What stands in a module: its functions and classes with the names they use, and what it imports."""
 
     uses: dict[str, frozenset[str]]
-    imported: frozenset[str]
-    other_names: frozenset[str]
-    """Of what begins something, under whatever name it is called here."""
+    imported: list[tuple[str, str, str]]
+    """From which module (empty: a module itself), what, and what it is called here."""
 
 
 @cache
 def _module(path: Path) -> _Module:
-    uses: dict[str, frozenset[str]] = {}
-    names: list[ast.alias] = []
+    found = _Module({}, [])
     for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            uses[node.name] = _names(node)
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.uses[node.name] = _names(node)
         elif isinstance(node, ast.Import | ast.ImportFrom):
-            names += node.names
-    other_names = frozenset(one.asname for one in names if one.asname and one.name in BEGINNERS)
-    return _Module(uses, frozenset(one.asname or one.name for one in names), other_names)
+            source = (node.module or "") if isinstance(node, ast.ImportFrom) else ""
+            found.imported.extend((source, one.name, one.asname or one.name) for one in node.names)
+    return found
 
 
-def _names(function: ast.FunctionDef | ast.AsyncFunctionDef) -> frozenset[str]:
-    """The names in a function, of its arguments too."""
-    nodes = ast.walk(function)
+def _names(definition: ast.stmt) -> frozenset[str]:
+    """The names in a function or class, of its arguments too."""
+    nodes = ast.walk(definition)
     return frozenset(
         node.arg if isinstance(node, ast.arg) else node.id for node in nodes if isinstance(node, ast.arg | ast.Name)
     )

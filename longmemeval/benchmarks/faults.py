@@ -2,6 +2,7 @@
 
 import mmap
 import re
+from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple, TypeVar
 
@@ -9,7 +10,7 @@ import msgspec
 from msgspec import Raw
 
 from longmemeval.core.text_files import UnreadableError, without_mark
-from longmemeval.errors import DataError
+from longmemeval.errors import DataError, nearest
 
 _LONGEST_ID = 200
 _T = TypeVar("_T")
@@ -105,3 +106,8 @@ def malformed(path: Path, size: int, error: Exception) -> DataError:
     else:
         what, fix = f"The data set file is not JSON: {message.removeprefix('JSON is malformed: ')}", ""
     return DataError(what, where=str(path), fix=fix)
+
+
+def unknown_id(path: Path, kind: str, identifier: str, known: Iterable[str]) -> DataError:
+    """Return the error for the id of a haystack or question that the data does not have; names the nearest."""
+    return DataError(f"There is no {kind} {identifier!r}", where=str(path), fix=nearest(identifier, known))

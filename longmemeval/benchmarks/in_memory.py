@@ -9,11 +9,11 @@ from typing import Any
 
 import msgspec
 
-from longmemeval.benchmarks.faults import problem_of_id
+from longmemeval.benchmarks.faults import problem_of_id, unknown_id
 from longmemeval.core.files import sha256_file
 from longmemeval.core.tables.parquet import MAGIC, parquet_rows
 from longmemeval.core.text_files import decode_json, reading
-from longmemeval.errors import DataError, nearest
+from longmemeval.errors import DataError
 from longmemeval.records import Gold, Haystack, Question
 
 
@@ -116,7 +116,7 @@ class InMemoryDataset:
 
     def _check_known(self, kind: str, identifier: str, known: Iterable[str]) -> None:
         if identifier not in known:
-            raise self._fault(f"There is no {kind} {identifier!r}", nearest(identifier, known))
+            raise unknown_id(self.path, kind, identifier, known)
 
     def _check_gold(self, question: Question, gold: Gold) -> None:
         self._check_known("haystack", question.haystack_id, self._haystacks)

@@ -1,6 +1,8 @@
-"""Functions that are imported when they are first called."""
+"""Functions that are imported when they are first called, and loading much at once."""
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -26,3 +28,21 @@ def _function(target: str) -> Callable[..., object]:
     module, _, name = target.partition(":")
     found: Callable[..., object] = getattr(import_module(module), name)
     return found
+
+
+@contextmanager
+def without_collector(*, for_good: bool = False) -> Iterator[None]:
+    """Suspend the garbage collector while many objects are made that stay: it would scan them again and again.
+
+    Args:
+        for_good: they stay as long as the process, and are never scanned.
+    """
+    usual = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if for_good:
+            gc.freeze()
+        if usual:
+            gc.enable()

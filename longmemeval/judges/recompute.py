@@ -4,7 +4,7 @@ from collections.abc import Callable
 
 import msgspec
 
-from longmemeval.judges.definition import prompts_of, rules_of
+from longmemeval.judges.definition import Prompts, prompts_of, rules_of
 from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.judges.template_set import READINGS, read_reply
 from longmemeval.judges.votes import majority
@@ -36,7 +36,7 @@ def recomputed(
     if prompts and prompts.verdict and judgement.raw and "votes" not in identity.parameters:
         found = prompts.verdict(judgement.raw, gold, hypothesis)
         return msgspec.structs.replace(judgement, label=found.label, score=found.score)
-    read = _reading(identity)
+    read = _reading(identity, prompts)
     if read is None:
         return judgement
     if "votes" not in identity.parameters:
@@ -45,9 +45,9 @@ def recomputed(
     return msgspec.structs.replace(judgement, label=majority(labels), score=None, vote_labels=labels)
 
 
-def _reading(identity: JudgeIdentity) -> Callable[[str], bool | None] | None:
+def _reading(identity: JudgeIdentity, prompts: Prompts | None) -> Callable[[str], bool | None] | None:
     """Return the function that reads the judge's replies; an empty reply, as after a failed call, gives no label."""
-    if prompts := prompts_of(identity):
+    if prompts:
         return lambda reply: prompts.read(reply) if reply.strip() else None
     kind = identity.parameters.get("reply")
     return (lambda reply: read_reply(kind, reply)) if kind in READINGS else None

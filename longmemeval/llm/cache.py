@@ -1,11 +1,14 @@
 """Replies cached on disk, so that a call made once is not paid for again."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from pathlib import Path
+from threading import Lock
+from typing import Any, Generic, Protocol, TypeVar
 from weakref import WeakValueDictionary
 
 import msgspec
+from msgspec import Struct
 
 from longmemeval.core.caches.flights import only_maker
 from longmemeval.core.caches.served import open_cache
@@ -15,27 +18,133 @@ from longmemeval.llm.costs.receipts import Receipts
 from longmemeval.llm.http.endpoints import cache_addresses
 from longmemeval.llm.options import ModelOptions, is_offline
 from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
+from longmemeval.records import Usage
 
 _SCHEMA = 1
 """Increased whenever a stored reply may no longer be what the same call gives."""
 
 
-class _Entry(msgspec.Struct, frozen=True):
+class Cacheable(Protocol):
+    """A reply that was paid for."""
+
+    @property
+    def usage(self) -> Usage:
+        """What it cost."""
+        ...
+
+    @property
+    def is_empty(self) -> bool:
+        """True if there is nothing in it; such a reply is not cached."""
+        ...
+
+
+R = TypeVar("R", bound=Cacheable)
+T = TypeVar("T")
+
+
+class CachedReply(Struct, Generic[R], frozen=True):
+    """An entry of the cache."""
+
     request_sha256: str
-    reply: ChatReply
+    reply: R
+
+
+class ReplyCache(Generic[R]):
+    """The replies of one model by what was asked; of identical calls, here or in other processes, one is made.
+
+    Failures and empty replies are not cached; a damaged entry counts as missing.
+
+    Args:
+        kind: keeps replies of different kinds apart.
+        entry: type of an entry.
+        path: the SQLite file, shared by all models and processes; None: nothing is cached.
+        spec: the model.
+        endpoints: its addresses, as by `cache_addresses`; replies are stored under the first.
+        in_threads: look up and store in threads, for an event loop that others wait for.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        entry: type[CachedReply[R]],
+        path: Path | None,
+        spec: str,
+        endpoints: Sequence[str],
+        *,
+        in_threads: bool = False,
+    ) -> None:
+        self._kind, self._entry = kind, entry
+        self._spec, self._endpoints = spec, endpoints
+        self._in_threads = in_threads
+        self._cache = open_cache(path) if path else None
+        self._using = Lock()
+        self._under_way: WeakValueDictionary[tuple[asyncio.AbstractEventLoop, bytes], asyncio.Lock] = (
+            WeakValueDictionary()
+        )
+
+    def canonicals(self, asked: Mapping[str, Any]) -> list[bytes]:
+        """Return everything that can change the reply, as JSON with sorted keys, for each of the addresses."""
+        whole = {"schema": _SCHEMA, "spec": self._spec, **asked}
+        return [msgspec.json.encode(whole | {"endpoint": address}, order="sorted") for address in self._endpoints]
+
+    async def get(
+        self, asked: Mapping[str, Any], call: Callable[[], Awaitable[R]], receipts: Receipts | None
+    ) -> tuple[R, bool]:
+        """Return the reply, and whether it came from the cache.
+
+        Args:
+            asked: the fields that can change the reply.
+            call: makes the call.
+            receipts: records a paid call together with its reply.
+        """
+        canonicals = await self._apart(self.canonicals, asked)
+        keys = [cache_key(self._kind, canonical.decode()) for canonical in canonicals]
+        # The dictionary forgets a lock with the last call that holds it.
+        lock = self._under_way.setdefault((asyncio.get_running_loop(), keys[0]), asyncio.Lock())
+        async with lock:
+            if found := await self._apart(self._found, keys):
+                return found, True
+            async with only_maker(self._cache, keys[0]):
+                # Another process may just have stored it.
+                if found := await self._apart(self._found, keys[:1]):
+                    return found, True
+                reply = await call()
+                await self._apart(self._keep, keys[0], canonicals[0], reply, receipts)
+                return reply, False
+
+    async def _apart(self, work: Callable[..., T], *given: object) -> T:
+        return await asyncio.to_thread(work, *given) if self._in_threads else work(*given)
+
+    def _found(self, keys: Sequence[bytes]) -> R | None:
+        if self._cache is None:
+            return None
+        with self._using:
+            entries = (self._cache.get_record(key, self._entry) for key in keys)
+            entry = next(filter(None, entries), None)
+        return entry.reply if entry else None
+
+    def _keep(self, key: bytes, canonical: bytes, reply: R, receipts: Receipts | None) -> None:
+        if self._cache is None:
+            return
+        # An empty reply is paid for too.
+        entry = {} if reply.is_empty else {key: msgspec.json.encode(CachedReply(sha256_bytes(canonical), reply))}
+        with self._using:
+            if receipts:
+                receipts.store(self._cache, entry, reply.usage)
+            else:
+                self._cache.put_many(entry)
 
 
 class CachedChatModel:
     """A chat model that caches its replies.
 
     For work that is repeated and should come out the same, such as preparing fixtures; not for answers, where each
-    call is a measurement. Identical concurrent calls are made once. Failures and empty replies are not cached; a
-    damaged entry counts as missing.
-    Offline models are passed through: they cost nothing, and answer from fields that never leave the process.
+    call is a measurement. Offline models are passed through: they cost nothing, and answer from fields that never leave
+    the process.
 
     Args:
         model: the model that answers requests not in the cache.
-        cache_path: the SQLite file, shared by all models and processes.
+        cache_path: the SQLite file.
         options: connection options: under one name, another address serves another model.
         receipts: records each paid call together with its reply.
     """
@@ -51,11 +160,8 @@ class CachedChatModel:
         self._receipts = receipts
         self._model, self.spec = model, model.spec
         # Without user information: the same server gives the same replies with another password.
-        self._endpoints = [] if is_offline(model.spec) else cache_addresses(model.spec, options)
-        self._cache = open_cache(cache_path)
-        self._under_way: WeakValueDictionary[tuple[asyncio.AbstractEventLoop, bytes], asyncio.Lock] = (
-            WeakValueDictionary()
-        )
+        endpoints = [] if is_offline(model.spec) else cache_addresses(model.spec, options)
+        self._replies = ReplyCache("chat", CachedReply[ChatReply], cache_path, model.spec, endpoints)
 
     async def complete(self, request: ChatRequest) -> ChatReply:
         """Return the cached reply, its usage marked as cached and free of cost, or a new one.
@@ -66,49 +172,8 @@ class CachedChatModel:
         """
         if is_offline(self.spec):
             return await self._model.complete(request)
-        canonicals = [self._canonical(request, endpoint) for endpoint in self._endpoints]
-        key, *earlier = (cache_key("chat", canonical.decode()) for canonical in canonicals)
-        # The dictionary forgets a lock with the last call that holds it.
-        lock = self._under_way.setdefault((asyncio.get_running_loop(), key), asyncio.Lock())
-        async with lock:
-            remembered = self._remembered([key, *earlier])
-            if remembered is not None:
-                return _as_cached(remembered)
-            return await self._call_model(request, key, canonicals[0])
-
-    async def _call_model(self, request: ChatRequest, key: bytes, canonical: bytes) -> ChatReply:
-        async with only_maker(self._cache, key):
-            # Another process may just have stored it.
-            if (remembered := self._remembered([key])) is not None:
-                return _as_cached(remembered)
-            reply = await self._model.complete(request)
-            entry = msgspec.json.encode(_Entry(sha256_bytes(canonical), reply))
-            values = {key: entry} if reply.text else {}
-            if self._receipts:
-                self._receipts.store(self._cache, values, reply.usage)
-            else:
-                self._cache.put_many(values)
+        asked = {name: getattr(request, name) for name in ("messages", "temperature", "max_tokens")}
+        reply, cached = await self._replies.get(asked, lambda: self._model.complete(request), self._receipts)
+        if not cached:
             return reply
-
-    def _canonical(self, request: ChatRequest, endpoint: str) -> bytes:
-        """Return everything that can change the reply, as JSON with sorted keys."""
-        return msgspec.json.encode(
-            {
-                "schema": _SCHEMA,
-                "spec": self.spec,
-                "endpoint": endpoint,
-                "messages": request.messages,
-                "temperature": request.temperature,
-                "max_tokens": request.max_tokens,
-            },
-            order="sorted",
-        )
-
-    def _remembered(self, keys: Sequence[bytes]) -> ChatReply | None:
-        entries = (self._cache.get_record(key, _Entry) for key in keys)
-        entry = next(filter(None, entries), None)
-        return entry.reply if entry else None
-
-
-def _as_cached(reply: ChatReply) -> ChatReply:
-    return msgspec.structs.replace(reply, usage=reply.usage.from_cache(), attempts=0, latency_ms=0.0)
+        return msgspec.structs.replace(reply, usage=reply.usage.from_cache(), attempts=0, latency_ms=0.0)

@@ -48,10 +48,10 @@ def stage_of(gold: Gold, answer: Answer | None, *, stored: Callable[[str], bool]
         return "no evidence label"
     if not all(stored(one) for one in evidence):
         return "not stored"
-    missing = evidence - _reached(gold, answer)
+    missing = evidence.difference(_reached(gold, answer))
     if not missing:
         return "disputed" if disputed else "in the prompt"
-    return "retrieved but cut" if missing <= _found(gold, answer.cut_ids) else "not retrieved"
+    return "retrieved but cut" if missing.issubset(_found(gold, answer.cut_ids)) else "not retrieved"
 
 
 def evidence_recall(gold: Gold, answer: Answer | None) -> float | None:
@@ -63,7 +63,7 @@ def evidence_recall(gold: Gold, answer: Answer | None) -> float | None:
     evidence = _evidence(gold, answer)
     if not evidence or (answer and answer.provenance == "none"):
         return None
-    return len(evidence & _reached(gold, answer)) / len(evidence) if answer else 0.0
+    return len(evidence.intersection(_reached(gold, answer))) / len(evidence) if answer else 0.0
 
 
 def by_session(answer: Answer) -> Answer:
@@ -78,12 +78,12 @@ def _evidence(gold: Gold, answer: Answer | None) -> set[str]:
     return set(gold.evidence_sessions if sessions else gold.evidence_turns or gold.evidence_sessions)
 
 
-def _reached(gold: Gold, answer: Answer) -> set[str]:
-    return set(answer.recall_sessions) if answer.provenance == "session" else _found(gold, answer.recall_ids)
+def _reached(gold: Gold, answer: Answer) -> Iterable[str]:
+    return answer.recall_sessions if answer.provenance == "session" else _found(gold, answer.recall_ids)
 
 
-def _found(gold: Gold, message_ids: Iterable[str]) -> set[str]:
+def _found(gold: Gold, message_ids: Iterable[str]) -> Iterable[str]:
     """Return `message_ids` in the unit of the question's evidence: messages, or the threads they belong to."""
     if gold.evidence_turns:
-        return set(message_ids)
-    return {message_id.rpartition(":")[0] for message_id in message_ids}
+        return message_ids
+    return (message_id.rpartition(":")[0] for message_id in message_ids)

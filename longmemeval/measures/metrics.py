@@ -1,5 +1,6 @@
 """Accuracies from judgements. Every selected question counts, judged or not."""
 
+from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 import msgspec
@@ -43,7 +44,8 @@ class Latency(Struct, frozen=True):
 
 def latency(milliseconds: Sequence[float]) -> Latency:
     """Return the 50th and the 95th percentile."""
-    return Latency(percentile(milliseconds, 50), percentile(milliseconds, 95))
+    numbers = array("d", milliseconds)
+    return Latency(percentile(numbers, 50), percentile(numbers, 95))
 
 
 class VoteSpread(Struct, frozen=True):
@@ -132,10 +134,10 @@ def compute_metrics(
     present = [judgements[gold.question_id] for gold in golds if gold.question_id in judgements]
     evaluated = [judgement for judgement in present if judgement.label is not None]
     clusters = {gold.question_id: (haystacks or {}).get(gold.question_id, gold.question_id) for gold in golds}
-    scores = _Scorer(judgements, identity.metric, clusters)
+    scores = _Scorer(present, identity.metric, clusters)
     by_type = scores.grouped(golds, lambda gold: gold.question_type, types.order)
-    unanswerable = [gold for gold in golds if gold.abstention]
-    answerable = [gold for gold in golds if not gold.abstention]
+    unanswerable = [gold.question_id for gold in golds if gold.abstention]
+    answerable = [gold.question_id for gold in golds if not gold.abstention]
     faceted = sorted((g for g in golds if g.facets), key=lambda g: (g.question_type, *g.facets.values()))
     latencies = [one.latency_ms for one in present if one.attempts > 0 and one.latency_ms is not None]
     official = _is_official(identity, evaluated)
@@ -145,7 +147,7 @@ def compute_metrics(
         run=run,
         judge=msgspec.structs.replace(identity, official=official),
         format=METRICS_FORMAT,
-        overall=scores.score(golds),
+        overall=scores.score([*clusters]),
         task_averaged=_task_average(by_type, types),
         by_type=by_type,
         abstention=scores.score(unanswerable) if unanswerable else None,
@@ -155,9 +157,7 @@ def compute_metrics(
         by_ability=scores.grouped(golds, types.ability_of, ABILITIES),
         by_facet=scores.grouped(faceted, _facet, [_facet(gold) for gold in faceted]),
         abstaining=None if hypotheses is None else abstaining(golds, hypotheses, clusters),
-        calibration=_calibration(
-            golds, top_scores or {}, {one.question_id: credit(one) for one in present}, hypotheses or {}
-        ),
+        calibration=_calibration(golds, top_scores or {}, scores.credits, hypotheses or {}),
         votes=_vote_spread(present, len(golds)),
         official_figures=figures(Labels(identity, official, golds, labels, times)) if figures and golds else None,
         haystacks=len(set(clusters.values())) if share_haystacks(list(clusters.values())) else None,
@@ -174,19 +174,19 @@ def credit(judgement: Judgement | None) -> float | None:
 class _Scorer:
     """Scores groups of questions by one judge."""
 
-    def __init__(self, judgements: Mapping[str, Judgement], metric: str, haystacks: Mapping[str, str]) -> None:
-        self._credits = {question_id: credit(judgement) for question_id, judgement in judgements.items()}
-        self._right = {question_id for question_id, judgement in judgements.items() if judgement.label is True}
+    def __init__(self, judgements: Sequence[Judgement], metric: str, haystacks: Mapping[str, str]) -> None:
+        self.credits = {judgement.question_id: credit(judgement) for judgement in judgements}
+        self._right = {judgement.question_id for judgement in judgements if judgement.label is True}
         self._labels_only = metric == "accuracy"
         self._haystacks = haystacks
 
-    def score(self, golds: Sequence[Gold]) -> Score:
-        ids = sorted(gold.question_id for gold in golds)
-        credits = [self._credits.get(question_id) for question_id in ids]
+    def score(self, questions: Sequence[str]) -> Score:
+        ids = sorted(questions)
+        credits = [*map(self.credits.get, ids)]
         values = [value or 0.0 for value in credits]
-        correct, n = sum(question_id in self._right for question_id in ids), len(ids)
+        correct, n = len(self._right.intersection(ids)), len(ids)
         accuracy = sum(values) / n if n else 0.0
-        clusters = [self._haystacks[question_id] for question_id in ids]
+        clusters = [*map(self._haystacks.__getitem__, ids)]
         interval = label_interval(values, clusters)[0] if self._labels_only else score_interval(values, clusters)
         return Score(accuracy, correct, n, credits.count(None), interval)
 
@@ -194,9 +194,9 @@ class _Scorer:
         self, golds: Sequence[Gold], group_of: Callable[[Gold], str], order: Sequence[str] = ()
     ) -> dict[str, Score]:
         """Return the score of each group, in `order`; others follow alphabetically."""
-        groups: dict[str, list[Gold]] = {}
+        groups: dict[str, list[str]] = {}
         for gold in golds:
-            groups.setdefault(group_of(gold), []).append(gold)
+            groups.setdefault(group_of(gold), []).append(gold.question_id)
         names = [*(name for name in dict.fromkeys(order) if name in groups), *sorted(groups.keys() - set(order))]
         return {name: self.score(groups[name]) for name in names}
 

@@ -15,7 +15,7 @@ from longmemeval.pipeline.board.board import Board, BoardField, BoardRow, Field,
 from longmemeval.pipeline.board.signers import Signer
 from longmemeval.pipeline.board.submissions import Apart
 from longmemeval.report.charts.svg import need_report_libraries
-from longmemeval.report.page.templates import environment, page_style, policy
+from longmemeval.report.page.templates import written_page
 from longmemeval.settings import Folders
 
 _STYLE = """
@@ -73,24 +73,16 @@ def write_board(
 
 def board_page(board: Board) -> str:
     """Return the page of a board."""
-    from markupsafe import Markup
-
-    style = page_style() + _STYLE
     runs = sum(len(field.rows) for field in board.fields)
-    text = (
-        environment()
-        .get_template("board.html.j2")
-        .render(
-            policy=policy("", style),
-            title="Memory systems, measured",
-            lead=f"{count_of(runs, 'verified run')}, {count_of(len(board.apart), 'run')} not ranked",
-            version=board.version,
-            groups=[_group(list(fields)) for _, fields in groupby(board.fields, lambda one: one.field.dataset_sha256)],
-            apart=tabulate("", _APART, board.apart) if board.apart else None,
-            style=Markup(style),
-        )
+    return written_page(
+        "board.html.j2",
+        style=_STYLE,
+        kind="board",
+        title="Memory systems, measured",
+        lead=f"{count_of(runs, 'verified run')}, {count_of(len(board.apart), 'run')} not ranked",
+        groups=[_group(list(fields)) for _, fields in groupby(board.fields, lambda one: one.field.dataset_sha256)],
+        apart=tabulate("", _APART, board.apart) if board.apart else None,
     )
-    return text + "\n"
 
 
 _Placed = tuple[Field, BoardRow]

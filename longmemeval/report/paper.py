@@ -62,7 +62,7 @@ def latex(
 
 def _runs(comparison: Comparison, chosen: Sequence[str]) -> tuple[Table, list[str]]:
     """Return the table of runs, and what is the same for all of them and not in it."""
-    names = {one.summary.run_id: run.name for one, run in zip(comparison.runs, shown_in(comparison), strict=True)}
+    names = run_names(comparison)
     score, *others = figure_columns(comparison)
     columns: list[Column[RunFigures]] = [
         Column("model", lambda one: one.summary.model, "text"),

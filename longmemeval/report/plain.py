@@ -8,12 +8,11 @@ from longmemeval.core.tables.table import Column, Table, tabulate
 from longmemeval.core.text.figures import bounds, percent
 from longmemeval.measures.metrics import Score
 from longmemeval.pipeline.claims.catalogue import Claim
-from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
-from longmemeval.report.page.data import against_table, figure_columns, notes, pairs_line, repeats_table
-from longmemeval.report.page.summary import pair_matrix, shown_in
+from longmemeval.pipeline.compare.comparison import Comparison
+from longmemeval.report.page.data import against_table, figures_table, notes, pairs_line
+from longmemeval.report.page.summary import pair_matrix
 from longmemeval.report.tables.abilities import ability_legend, ability_notes, ability_table
-from longmemeval.report.tables.cells import controls_apart
-from longmemeval.report.tables.comparison import digest_table, published_table, question_count, run_names
+from longmemeval.report.tables.comparison import digest_table, published_table, repeats_table, run_names
 from longmemeval.report.tables.effort import cost_table, footprint_table, latency_table
 from longmemeval.report.tables.footnotes import verdict_line
 from longmemeval.report.tables.memory_models import memory_model_table
@@ -26,7 +25,7 @@ def markdown(comparison: Comparison, published: Sequence[Claim] = ()) -> str:
         f"# {render.escape_markdown(comparison.dataset)}",
         render.escape_markdown(verdict_line(comparison, run_names(comparison))),
     ]
-    parts += [render.markdown(table) for table in _tables(comparison, published)]
+    parts += [render.markdown(table) for table in (figures_table(comparison), *other_tables(comparison, published))]
     parts += [_bullets(notes(comparison))]
     if comparison.pairs:
         parts += [render.escape_markdown(pairs_line(comparison))]
@@ -47,31 +46,17 @@ def latex_across(graded: Sequence[Evaluation], style: LatexStyle = "plain") -> s
     return f"{needs(style)}\n\n{latex(ability_table(graded), said, 'tab:longmemeval-across', style)}\n"
 
 
-def _tables(comparison: Comparison, published: Sequence[Claim]) -> list[Table]:
-    """Return the table of runs with their figures, then the others."""
-    names = [one.name for one in shown_in(comparison)]
-    called = {one.summary.run_id: name for one, name in zip(comparison.runs, names, strict=True)}
-    columns: list[Column[RunFigures]] = [
-        Column("run", lambda one: f"{called[one.summary.run_id]} {one.marks}".strip(), "text"),
-        Column("model", lambda one: one.summary.model, "text"),
-        *(one for one in figure_columns(comparison) if not one.title.startswith("latency")),
-    ]
-    summaries = [one.summary for one in comparison.runs]
-    caption = f"{comparison.dataset}, {question_count(comparison)}"
-    runs = tabulate(caption, columns, comparison.runs, breaks=controls_apart(summaries))
-    return [runs, *other_tables(comparison, published)]
-
-
 def other_tables(comparison: Comparison, published: Sequence[Claim]) -> list[Table]:
     """Return the tables that have rows: types by runs, costs, latencies, repeats, published figures, what was lost."""
-    names = [one.name for one in shown_in(comparison)]
+    called = run_names(comparison)
+    names = list(called.values())
     summaries = [one.summary for one in comparison.runs]
     types = _types(names, summaries)
     costs = cost_table(summaries, names, [one.cheaper_from for one in comparison.runs])
     effort = [costs, *(made(summaries, names) for made in (footprint_table, latency_table, memory_model_table))]
-    repeats = repeats_table(comparison, names)
+    repeats = repeats_table(comparison, called)
     others = published_table(published) if published else None
-    lost = digest_table(comparison.digest, run_names(comparison))
+    lost = digest_table(comparison.digest, called)
     return [table for table in (types, *effort, repeats, others, lost) if table and table.rows]
 
 

@@ -137,7 +137,7 @@ def _rendered(run_ids: Sequence[str], options: ReportOptions, where: Folders) ->
 
 def _across(graded: Sequence[Evaluation], options: ReportOptions) -> str:
     if options.format == "html":
-        from longmemeval.report.page.across import across_page
+        from longmemeval.report.page.html import across_page
 
         return across_page(graded)
     return markdown_across(graded) if options.format == "md" else latex_across(graded, options.latex_style)

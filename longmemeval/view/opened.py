@@ -78,8 +78,7 @@ class OpenRuns:
         self._runs: Kept[Evaluation] = Kept(_RUNS)
         self._comparisons: Kept[Comparison] = Kept(_COMPARISONS)
         self._made: Kept[tuple[Comparison, object]] = Kept(2 * _COMPARISONS)
-        # What was never prepared here has no caches either.
-        self._remembered = Remembered(where.cache_dir / "view.sqlite" if where.prepared_dir.is_dir() else None)
+        self._remembered = Remembered.among(where)
 
     def stats(self, choice: Choice) -> tuple[Stat, ...]:
         """Return what the figures of these runs depend on, checks of judges included."""
@@ -131,14 +130,16 @@ class OpenRuns:
             comparison: as it was opened.
             make: slow, and the same for the same comparison; a function of a module, by which it is known.
         """
+        key = (id(comparison), make)
         with self._lock:
-            key = (id(comparison), make)
             # The comparison is kept beside it: no other can have its id.
             kept = self._made.get(key, None)
-            if kept is None:
-                kept = self._made.put(key, None, (comparison, make(comparison)))
-            # Under this key is what this very function made.
-            return cast("M", kept[1])
+        if kept is None:
+            made = (comparison, make(comparison))  # Nobody waits for it: who asks for the same now makes it too.
+            with self._lock:
+                kept = self._made.put(key, None, made)
+        # Under this key is what this very function made.
+        return cast("M", kept[1])
 
 
 def _in_order(runs: Sequence[Evaluation]) -> list[Evaluation]:

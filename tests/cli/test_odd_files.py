@@ -144,6 +144,7 @@ def test_verify_names_links_that_lead_nowhere_or_astray(prepared: Path, command:
     assert "d/default/q1/meta.json: is another data set's or haystack's" in outcome.stderr
 
 
+@pytest.mark.slow
 def test_control_characters_in_names_reach_no_terminal_and_no_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Command
 ) -> None:

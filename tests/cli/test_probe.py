@@ -8,6 +8,7 @@ from longmemeval.core.text.figures import UNKNOWN
 from tests.cli.conftest import Command
 
 
+@pytest.mark.slow
 def test_the_command_says_the_result_first(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     line = "probe --memory bm25 --seed 5 --lives 1 --sessions 10"

@@ -196,6 +196,7 @@ def test_address_that_cannot_be_called_is_refused_before_the_first_call(
         holds_none(folder, *outcome[1:])
 
 
+@pytest.mark.slow
 def test_user_information_in_the_environment_is_sent_and_kept_secret(
     echo: Echo, folder: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:

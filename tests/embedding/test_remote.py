@@ -120,6 +120,7 @@ def test_dead_server_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
         RemoteEmbedder("small", base).embed(["red"])
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dead", [nobody, black_hole])
 def test_dead_server_is_given_up_in_time(dead: Callable[[], str] | Callable[[], AbstractContextManager[str]]) -> None:
     place = dead()

@@ -2,12 +2,14 @@
 
 import httpx
 import numpy as np
-import openai
 
 from tests.server import ModelServer, text_vector
 
 
 def test_embeddings_are_the_same_in_both_encodings() -> None:
+    # Slow to import: not where every worker collects.
+    import openai
+
     with ModelServer(dimension=16) as server, openai.OpenAI(base_url=server.url, api_key="none") as client:
         floats = client.embeddings.create(model="m", input=["one", "two"], encoding_format="float").data
         packed = client.embeddings.create(model="m", input=["one", "two"]).data

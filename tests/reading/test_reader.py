@@ -380,6 +380,7 @@ contents = st.text(alphabet="abc {}%\"'\n\u00fc", max_size=12)
 histories = st.lists(st.tuples(ids, st.lists(contents, min_size=1, max_size=3)), min_size=1, max_size=4)
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(60))
 @given(histories, ids)
 def test_no_id_and_always_the_date_in_every_prompt(history: list[tuple[str, list[str]]], question_id: str) -> None:

@@ -179,6 +179,7 @@ def test_the_default_file_ends_as_its_format(
     )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("format", "name"), [("md", "report.md"), ("latex", "report.tex"), ("html", "page.html")])
 def test_only_a_report_is_replaced(
     where: Folders, tmp_path: Path, format: Literal["md", "latex", "html"], name: str
@@ -208,6 +209,7 @@ def test_force_replaces_a_file_that_is_no_report(where: Folders, tmp_path: Path)
     assert "longmemeval report" in notes.read_text()
 
 
+@pytest.mark.slow
 def test_figures_are_svg_and_pdf_for_paper(where: Folders, tmp_path: Path) -> None:
     options = ReportOptions(format="figures", judge="strict")
     folder = tmp_path / "figures"

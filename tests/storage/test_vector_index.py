@@ -326,6 +326,7 @@ def test_storing_vectors_takes_no_more_than_a_copy_of_them() -> None:
     assert peak_memory(lambda: VectorIndex.of("messages", named, vectors, HASHING)) < 2.5 * vectors.nbytes
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("top_k", [1, 10, 299, 300])
 def test_exact_search_is_that_in_double_precision(top_k: int) -> None:
     # Three of each, and many that differ by less than single precision can tell.

@@ -76,6 +76,7 @@ def test_two_windows_at_once_lose_nothing(where: Folders) -> None:
     assert given(where) == {f"q{number}": True for number in range(11)}
 
 
+@pytest.mark.slow
 def test_blind_hides_names_in_the_page_itself(client: TestClient, where: Folders) -> None:
     begin = client.get(f"/labels{CHOSEN}").text
     code = re.search(r'name="set" value="([^"]+)"', begin)

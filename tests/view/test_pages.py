@@ -197,6 +197,7 @@ def test_a_pattern_is_searched_in_questions_and_answers(where: Folders) -> None:
     assert answer("(")["error"]["what"].startswith("This is no regular expression: missing )")
 
 
+@pytest.mark.slow
 def test_a_hostile_pattern_is_ended_and_the_server_goes_on() -> None:
     with pytest.raises(HarnessError, match="took longer than 1 s and was ended"):
         matching(r"^(a+)+$", ["a" * 40 + "b"], lambda: False, limit_s=1)

@@ -75,6 +75,8 @@ def test_on_paper_nothing_is_cut_and_folded_notes_are_open(demo: Folders, visit:
         page.set_viewport_size({"width": 720, "height": 1000})  # A4 between its margins, in CSS pixels.
         page.emulate_media(media="print", color_scheme="dark")
         page.evaluate("dispatchEvent(new Event('beforeprint'))")
+        # What was folded is laid out in the frame after the one that knows it is paper.
+        page.evaluate("new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(done)))")
         assert page.eval_on_selector_all("main *", CUT) == [], path
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, path
         assert page.evaluate("getComputedStyle(document.body).color") == "rgb(29, 33, 39)", path  # Ink on white.

@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import datetime
 from functools import cached_property
 from pathlib import Path
@@ -23,9 +23,9 @@ from longmemeval.benchmarks.beam.format import (
     read_probes,
 )
 from longmemeval.benchmarks.beam.layout import SIZES, Files, Text, list_conversations
-from longmemeval.benchmarks.faults import problem_of_id
+from longmemeval.benchmarks.faults import problem_of_id, unknown_id
 from longmemeval.core.files import sha256_file
-from longmemeval.errors import DataError, nearest
+from longmemeval.errors import DataError
 from longmemeval.records import Gold, Haystack, Question, Session, Turn
 
 FULL = "-full"
@@ -178,7 +178,7 @@ class BeamDataset:
     def conversation(self, haystack_id: str) -> Conversation:
         """Return one conversation without its texts; raises `DataError` if there is none with that id."""
         if haystack_id not in self._files:
-            raise self._unknown("haystack", haystack_id, self._files)
+            raise unknown_id(self.path, "haystack", haystack_id, self._files)
         if haystack_id not in self._conversations:
             self._conversations[haystack_id] = self._indexed(haystack_id)
         return self._conversations[haystack_id]
@@ -217,11 +217,8 @@ class BeamDataset:
         probes = {f"{probe.ability}/{probe.number}": probe for probe in self._probes.get(haystack_id, ())}
         if rest not in probes:
             known = [f"{name}/{rest}" for name in self._files] + [f"{haystack_id}/{probe}" for probe in probes]
-            raise self._unknown("question", question_id, known)
+            raise unknown_id(self.path, "question", question_id, known)
         return haystack_id, probes[rest]
-
-    def _unknown(self, kind: str, identifier: str, known: Iterable[str]) -> DataError:
-        return DataError(f"There is no {kind} {identifier!r}", where=str(self.path), fix=nearest(identifier, known))
 
 
 def _repaired(anchors: list[str | None], files: Files) -> tuple[Dated, ...]:

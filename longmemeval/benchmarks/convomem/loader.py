@@ -1,7 +1,7 @@
 """ConvoMem: questions in six categories about up to 300 conversations, published as a folder of large files."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from os.path import abspath, isdir
 from pathlib import Path
@@ -12,10 +12,10 @@ import msgspec
 from longmemeval.benchmarks.convomem.evidence import find_evidence
 from longmemeval.benchmarks.convomem.format import Case, read_cases
 from longmemeval.benchmarks.convomem.layout import CATEGORIES, Listing, Origin, list_files, origin_of
-from longmemeval.benchmarks.faults import problem_of_id
+from longmemeval.benchmarks.faults import problem_of_id, unknown_id
 from longmemeval.core.files import sha256_file
 from longmemeval.core.text.calendar_names import stand_in_date
-from longmemeval.errors import DataError, nearest
+from longmemeval.errors import DataError
 from longmemeval.records import Gold, Haystack, Question, Session
 
 _OPEN_FILES = 8
@@ -127,7 +127,7 @@ class ConvoMemDataset:
     def haystack(self, haystack_id: str) -> Haystack:
         """Return one haystack, sessions in file order, each on its stand-in day."""
         if haystack_id not in self._entries:
-            raise self._unknown("haystack", haystack_id, self._entries)
+            raise unknown_id(self.path, "haystack", haystack_id, self._entries)
         case = self._case(self._entries[haystack_id])
         sessions = (
             Session(session_id, *stand_in_date(index), turns)
@@ -175,11 +175,8 @@ class ConvoMemDataset:
         """Return the haystack of a question, and the question's index there."""
         haystack_id = question_id.rpartition("/")[0]
         if haystack_id not in self._entries:
-            raise self._unknown("question", question_id, (f"{known}/q0" for known in self._entries))
+            raise unknown_id(self.path, "question", question_id, (f"{known}/q0" for known in self._entries))
         ids = [question.question_id for question in self._questions(haystack_id)]
         if question_id not in ids:
-            raise self._unknown("question", question_id, ids)
+            raise unknown_id(self.path, "question", question_id, ids)
         return self._entries[haystack_id], ids.index(question_id)
-
-    def _unknown(self, kind: str, identifier: str, known: Iterable[str]) -> DataError:
-        return DataError(f"There is no {kind} {identifier!r}", where=str(self.path), fix=nearest(identifier, known))

@@ -1,7 +1,7 @@
 """LoCoMo: ten long conversations of two people, each with many questions about it."""
 
 import hashlib
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 from msgspec.structs import replace
 
-from longmemeval.benchmarks.faults import json_in
+from longmemeval.benchmarks.faults import json_in, unknown_id
 from longmemeval.benchmarks.locomo.format import (
     ADVERSARIAL,
     CATEGORIES,
@@ -19,7 +19,7 @@ from longmemeval.benchmarks.locomo.format import (
     read_conversations,
 )
 from longmemeval.core.files import sha256_bytes
-from longmemeval.errors import DataError, nearest
+from longmemeval.errors import DataError
 from longmemeval.records import Gold, Haystack, Question, Session, Turn
 
 _COPIES = {
@@ -115,7 +115,7 @@ class LocomoDataset:
         """Return the conversation `haystack_id`, sessions by date, ties in the order of their numbers."""
         conversation = self._conversations.get(haystack_id)
         if conversation is None:
-            raise self._unknown("haystack", haystack_id, self._conversations)
+            raise unknown_id(self.path, "haystack", haystack_id, self._conversations)
         return Haystack(haystack_id, tuple(_session(conversation, session) for session in conversation.sessions))
 
     def question_type(self, question_id: str) -> str:
@@ -140,7 +140,7 @@ class LocomoDataset:
 
     def _find(self, question_id: str) -> tuple[Conversation, QuestionRecord]:
         if question_id not in self._questions:
-            raise self._unknown("question", question_id, self._questions)
+            raise unknown_id(self.path, "question", question_id, self._questions)
         return self._questions[question_id]
 
     def conversations(self) -> Iterator[Conversation]:
@@ -150,9 +150,6 @@ class LocomoDataset:
     def plain_records(self) -> list[dict[str, Any]]:
         """Return all records as plain dictionaries, every key of the file included."""
         return msgspec.json.decode(json_in(self.path, self._data), type=list[dict[str, Any]])
-
-    def _unknown(self, kind: str, identifier: str, known: Iterable[str]) -> DataError:
-        return DataError(f"There is no {kind} {identifier!r}", where=str(self.path), fix=nearest(identifier, known))
 
 
 def _session(conversation: Conversation, session: SessionRecord) -> Session:

@@ -17,7 +17,7 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from longmemeval.benchmarks.faults import Place, malformed, problem_of_id
+from longmemeval.benchmarks.faults import Place, malformed, problem_of_id, unknown_id
 from longmemeval.benchmarks.mapped_file import MappedFile, note_read
 from longmemeval.core.text.calendar_names import WEEKDAYS
 from longmemeval.errors import DataError, nearest
@@ -299,8 +299,7 @@ class LongMemEvalDataset:
         """Return the record number, counted from 1, of a question or haystack id."""
         number = self._numbers.get(identifier)
         if number is None:
-            what = f"There is no {kind} {identifier!r}"
-            raise DataError(what, where=str(self.path), fix=nearest(identifier, self._numbers))
+            raise unknown_id(self.path, kind, identifier, self._numbers)
         return number
 
     def _history(self, number: int, sessions_decoder: "msgspec.json.Decoder[tuple[_T, ...]]") -> _History[_T]:

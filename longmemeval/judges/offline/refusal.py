@@ -247,7 +247,7 @@ def _plain(text: str) -> str:
     text = text.lower().replace("\u2019", "'").replace("cannot", "can not")
     for short, long in _CONTRACTIONS if "'" in text else ():
         text = text.replace(short, long)
-    return _THINKING.sub("\n", text)
+    return _THINKING.sub("\n", text) if "<" in text else text
 
 
 def _final_part(text: str) -> str:

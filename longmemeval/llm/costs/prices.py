@@ -1,33 +1,17 @@
 """LiteLLM, set up once and loaded on demand; and the prices in its table on disk."""
 
 import functools
-import gc
 import importlib
 import logging
 import math
 import os
 import warnings
-from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Coroutine, Mapping
+from contextlib import suppress
 from types import ModuleType
 from typing import Any, NamedTuple
 
-
-@contextmanager
-def without_collector() -> Iterator[None]:
-    """Suspend the garbage collector while loading objects that stay as long as the process.
-
-    It would scan LiteLLM's 400,000 objects several times while they are loaded, and then again and again during calls:
-    a quarter of a second each time, in which everything stops.
-    """
-    usual = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.freeze()
-        if usual:
-            gc.enable()
+from longmemeval.core.on_demand import without_collector
 
 
 @functools.cache
@@ -38,7 +22,9 @@ def load_litellm() -> ModuleType:
     warnings.filterwarnings("ignore", message=".*`ReadOnly` qualifier", category=UserWarning)
     # Raised when a call is cancelled between two of LiteLLM's own steps.
     warnings.filterwarnings("ignore", message="coroutine '.*completion' was never awaited", category=RuntimeWarning)
-    with without_collector():
+    # It would scan the 400,000 objects several times while they are loaded, and then again and again during calls: a
+    # quarter of a second each time, in which everything stops.
+    with without_collector(for_good=True):
         litellm = importlib.import_module("litellm")
     vars(litellm).update(telemetry=False, suppress_debug_info=True)
     _log_only_for_listeners(litellm)

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from urllib.request import getproxies
 from weakref import WeakKeyDictionary
 
-from longmemeval.llm.costs.prices import without_collector
+from longmemeval.core.on_demand import without_collector
 from longmemeval.llm.http.connections import close_connections_with_the_loop
 
 _PATIENCE_S = 5.0
@@ -52,7 +52,7 @@ async def _warm_up(litellm: ModuleType, address: str | None) -> None:
     if not _rehearsed:
         _rehearsed.add("done")
         # Anything that makes the rehearsal fail (for example a proxy for the loopback) does not matter to the calls.
-        with suppress(Exception), without_collector():
+        with suppress(Exception), without_collector(for_good=True):
             # In a thread: loading is work, and other calls may be under way in this loop.
             await asyncio.to_thread(lambda: asyncio.run(_rehearse(litellm)))
     if address and not getproxies():

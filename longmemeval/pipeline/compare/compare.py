@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from longmemeval.core.files import sha256_bytes
+from longmemeval.core.on_demand import without_collector
 from longmemeval.core.text.figures import signed, signed_bounds
 from longmemeval.errors import HarnessError
 from longmemeval.llm.controls import CONTROL_MODELS
@@ -50,6 +51,7 @@ from longmemeval.statistics.spread import repeat_spread
 _THREADS = 2
 
 
+@without_collector()
 def compare_runs(
     graded: Sequence[Evaluation],
     where: Folders,

@@ -8,7 +8,7 @@ from msgspec import Struct
 from longmemeval.pipeline.status.preparations import PreparationState, PreparationWatch, unfinished_preparations
 from longmemeval.pipeline.status.runs import RunState, RunWatch, is_unfinished
 from longmemeval.results.listing import DAMAGED, ListedRun
-from longmemeval.results.manifest import run_folder, runs_by_change
+from longmemeval.results.manifest import run_folder, run_ids, runs_by_change
 from longmemeval.results.planned import PLANNED
 from longmemeval.settings import Folders
 
@@ -39,14 +39,34 @@ class Watching:
     Args:
         runs: each keeps its place in the lists of states.
         preparations: likewise.
+        joining: the folders where what is begun meanwhile is observed too, runs to the last, preparations
+            as long as they are unfinished; None: only what is named.
     """
 
-    def __init__(self, runs: Sequence[RunWatch], preparations: Sequence[PreparationWatch] = ()) -> None:
-        self._runs, self._preparations = runs, preparations
+    def __init__(
+        self,
+        runs: Sequence[RunWatch] = (),
+        preparations: Sequence[PreparationWatch] = (),
+        *,
+        joining: Folders | None = None,
+    ) -> None:
+        self._runs = {one.folder: one for one in runs}
+        self._preparations = {one.folder: one for one in preparations}
+        self._joining = joining
 
     def look(self) -> UnderWay:
         """Return the state of all of them at this moment."""
-        return UnderWay(tuple(one.look() for one in self._runs), tuple(one.look() for one in self._preparations))
+        if self._joining:
+            self._join(self._joining)
+        runs, preparations = self._runs.values(), self._preparations.values()
+        return UnderWay(tuple(one.look() for one in runs), tuple(one.look() for one in preparations))
+
+    def _join(self, where: Folders) -> None:
+        for folder in (where.results_dir / run for run in run_ids(where.results_dir)):
+            if folder not in self._runs and is_unfinished(folder):
+                self._runs[folder] = RunWatch(folder)
+        unfinished = unfinished_preparations(where.prepared_dir)
+        self._preparations = {one.folder: self._preparations.get(one.folder, one) for one in unfinished}
 
 
 def watch_named(run_ids: Sequence[str], where: Folders) -> Watching:

@@ -7,14 +7,13 @@ from longmemeval.core.tables.table import Column, tabulate
 from longmemeval.core.text.figures import count, percent
 from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
 from longmemeval.pipeline.compare.tokens import BudgetCurve, budget_curves
-from longmemeval.report.charts.charts import Chart, percent_axis, spread_apart
+from longmemeval.report.charts.charts import Chart, named_lines
 from longmemeval.report.charts.palette import Shown
-from longmemeval.report.charts.svg import GRID, drawn, run_colour
+from longmemeval.report.charts.svg import drawn
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-_LEADER = {"arrowstyle": "-", "color": GRID, "linewidth": 0.6}
 _DESCRIPTION = (
     "Up is better, left is less text for the model. A line joins the budgets of one memory; where lines are compared, "
     "they are compared at equal tokens. Other runs stand as single marks."
@@ -68,15 +67,7 @@ def _chart(
     def draw(figure: "Figure") -> None:
         axes = figure.add_subplot()
         axes.set_xscale("log")
-        span = percent_axis(axes, "y", [value for _, _, known in lines for _, value, _ in known])
-        ends = spread_apart([known[-1][1] for _, _, known in lines], 0.055 * span)
-        right = max(known[-1][0] for _, _, known in lines)
-        for (look, label, known), end in zip(lines, ends, strict=True):
-            colour = run_colour(look)
-            axes.plot([one[0] for one in known], [one[1] for one in known], linewidth=1.5, markersize=4.5,
-                      marker=look.marker, color=colour)  # fmt: skip
-            axes.annotate(label, known[-1][:2], (right * 1.15, end), fontsize=8, color=colour, va="center",
-                          annotation_clip=False, arrowprops=_LEADER)  # fmt: skip
+        named_lines(axes, [(look, label, [(x, y) for x, y, _ in known]) for look, label, known in lines])
         axes.set_xticks(sorted({budget for curve in curves for budget in curve.budgets}))
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.xaxis.set_minor_formatter("")

@@ -10,7 +10,7 @@ from longmemeval.core.tables.picture import Picture
 from longmemeval.core.tables.table import Column, Table, tabulate
 from longmemeval.core.text.figures import bounds, percent
 from longmemeval.pipeline.compare.pareto import ParetoPoint, pareto_front
-from longmemeval.report.charts.palette import Shown
+from longmemeval.report.charts.palette import Look, Shown
 from longmemeval.report.charts.svg import GRID, MUTED, SURFACE, alone, drawn, run_colour, run_face
 from longmemeval.report.page.templates import page_file
 
@@ -21,6 +21,10 @@ if TYPE_CHECKING:
 _WIDE, _HALF = 7.6, 4.6
 _LABEL = 36
 """Longest label beside bars, in characters."""
+
+
+_LEADER = {"arrowstyle": "-", "color": GRID, "linewidth": 0.6}
+"""The line from a name to the end of its line."""
 
 
 class Chart(Struct, frozen=True):
@@ -232,17 +236,10 @@ def recall_chart(curves: Sequence[Curve]) -> Chart:
     def draw(figure: "Figure") -> None:
         axes = figure.add_subplot()
         axes.set_xscale("log")
-        span = percent_axis(axes, "y", [share for curve in curves for share in curve.shares])
-        ends = spread_apart([curve.shares[-1] for curve in curves], 0.055 * span)
-        right = max(curve.k[-1] for curve in curves)
-        for curve, end in zip(curves, ends, strict=True):
-            colour = run_colour(curve.run.look)
-            axes.plot(curve.k, curve.shares, color=colour, linewidth=1.5, marker=curve.run.look.marker,
-                      markersize=3.5, markerfacecolor=run_face(curve.run.look))  # fmt: skip
-            axes.annotate(_short(curve.run.name), (curve.k[-1], curve.shares[-1]), (right * 1.12, end), fontsize=8,
-                          color=colour, va="center", annotation_clip=False,
-                          arrowprops={"arrowstyle": "-", "color": GRID, "linewidth": 0.6})  # fmt: skip
-        axes.set_xlim(0.9, right * 1.08)
+        named_lines(
+            axes, [(one.run.look, _short(one.run.name), list(zip(one.k, one.shares, strict=True))) for one in curves]
+        )
+        axes.set_xlim(0.9, max(curve.k[-1] for curve in curves) * 1.08)
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.set_xlabel("messages k, in the order of the prompt")
         axes.set_ylabel("evidence found")
@@ -284,6 +281,19 @@ def percent_axis(axes: "Axes", which: str, values: Sequence[float]) -> float:
     if which == "y":
         axes.tick_params(axis="y", labelcolor=MUTED)
     return high - low
+
+
+def named_lines(axes: "Axes", lines: Sequence[tuple[Look, str, Sequence[tuple[float, float]]]]) -> None:
+    """Draw lines over a scale in percent, each with its name beside its right end; of a look, a name and points."""
+    span = percent_axis(axes, "y", [share for _, _, points in lines for _, share in points])
+    ends = spread_apart([points[-1][1] for _, _, points in lines], 0.055 * span)
+    right = max(points[-1][0] for _, _, points in lines)
+    for (look, name, points), end in zip(lines, ends, strict=True):
+        colour = run_colour(look)
+        axes.plot(*zip(*points, strict=True), color=colour, linewidth=1.5, marker=look.marker, markersize=4,
+                  markerfacecolor=run_face(look))  # fmt: skip
+        axes.annotate(name, points[-1], (right * 1.13, end), fontsize=8, color=colour, va="center",
+                      annotation_clip=False, arrowprops=_LEADER)  # fmt: skip
 
 
 def spread_apart(values: Sequence[float], gap: float, most: float = 1.05) -> list[float]:

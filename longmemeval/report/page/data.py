@@ -20,19 +20,20 @@ from longmemeval.core.text.figures import (
 from longmemeval.judges.official_status import judge_name
 from longmemeval.measures.abstention import Abstaining
 from longmemeval.measures.metrics import Score
-from longmemeval.pipeline.compare.comparison import Comparison, PairResult, RepeatGroup, RunFigures
+from longmemeval.pipeline.compare.comparison import Comparison, PairResult, RunFigures
 from longmemeval.pipeline.evaluate.agreement import judge_agreements
 from longmemeval.report.charts.palette import Look
 from longmemeval.report.page.summary import difference_text, shown_in
 from longmemeval.report.tables.cells import (
     abstaining_shares,
+    controls_apart,
     corrected_cell,
     cost_text,
     warned,
 )
-from longmemeval.report.tables.comparison import FLIPS, detectable_line, run_names, shown_recall
-from longmemeval.report.tables.effort import effort_notes, kinds, work_line
-from longmemeval.report.tables.footnotes import deviation_lines, footnotes
+from longmemeval.report.tables.comparison import comparison_notes, question_count, run_names, shown_recall
+from longmemeval.report.tables.effort import kinds, work_line
+from longmemeval.report.tables.footnotes import deviation_lines
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.manifest import document_of
 from longmemeval.statistics.agreement import Concordance
@@ -121,19 +122,21 @@ def _settings(run: Evaluation) -> str:
 
 
 def figures_table(comparison: Comparison) -> Table:
-    """Return all figures of every run."""
-    names = {one.summary.run_id: run.name for one, run in zip(comparison.runs, shown_in(comparison), strict=True)}
+    """Return all figures of every run but latencies, which have a table of their own."""
+    names = run_names(comparison)
     columns: list[Column[RunFigures]] = [
         Column("run", lambda one: f"{names[one.summary.run_id]} {one.marks}".strip(), "text"),
-        *figure_columns(comparison),
+        Column("model", lambda one: one.summary.model, "text"),
+        *(one for one in figure_columns(comparison) if not one.title.startswith("latency")),
     ]
-    return tabulate("", columns, comparison.runs)
+    caption = f"{comparison.dataset}, {question_count(comparison)}"
+    breaks = controls_apart([one.summary for one in comparison.runs])
+    return tabulate(caption, columns, comparison.runs, breaks=breaks)
 
 
 def against_table(comparison: Comparison) -> Table | None:
     """Return every other run minus the baseline; None for a single run."""
-    baseline, *_ = shown_in(comparison)
-    names = {one.summary.run_id: run.name for one, run in zip(comparison.runs, shown_in(comparison), strict=True)}
+    names = run_names(comparison)
     pairs = list(comparison.from_baseline.values())
     columns: list[Column[PairResult]] = [
         Column("run", lambda pair: names[pair.a], "text"),
@@ -143,26 +146,20 @@ def against_table(comparison: Comparison) -> Table | None:
         Column("p (Holm)", lambda pair: p_value(pair.p_holm)),
         Column("MDE", lambda pair: in_percent(pair.detectable)),
     ]
-    return tabulate(f"Against {baseline.name}, in points", columns, pairs) if pairs else None
+    return tabulate(f"Against {next(iter(names.values()))}, in points", columns, pairs) if pairs else None
 
 
 def pairs_line(comparison: Comparison) -> str:
-    """Return by which test pairs are held against each other, and what difference the questions can show."""
+    """Return by which test pairs are held against each other."""
     tests = " or ".join(dict.fromkeys(pair.test for pair in comparison.pairs))
     adjusted = f"p adjusted for {count_of(len(comparison.pairs), 'pair')} (Holm)"
-    return f"Pairs by {tests}, {adjusted}; ▲ ▼: significant. {detectable_line(comparison)}"
+    return f"Pairs by {tests}, {adjusted}; ▲ ▼: significant."
 
 
 def notes(comparison: Comparison) -> list[str]:
     """Return all that the figures rest on, warnings first; each once."""
-    summaries = [one.summary for one in comparison.runs]
-    said = [
-        *deviation_lines(comparison, run_names(comparison)),
-        *comparison.warnings,
-        *footnotes(summaries),
-        *effort_notes(summaries),
-    ]
-    return list(dict.fromkeys(said))
+    first = [*deviation_lines(comparison, run_names(comparison)), *comparison.warnings]
+    return list(dict.fromkeys([*first, *comparison_notes(comparison)]))
 
 
 NamedRun = tuple[str, RunFigures]
@@ -225,18 +222,3 @@ def agreement_tables(graded: list[Evaluation], names: Sequence[str]) -> list[Tab
             disputed = f"{count_of(len(pair.agreement.disputed), 'question')} in dispute"
             tables.append(tabulate(f"{name}: {pair.a} and {pair.b}, {disputed}", columns, groups.items()))
     return tables
-
-
-def repeats_table(comparison: Comparison, names: Sequence[str]) -> Table | None:
-    """Spread of runs that were repeated; None where none were."""
-    called = {one.summary.run_id: name for name, one in zip(names, comparison.runs, strict=True)}
-    columns: list[Column[RepeatGroup]] = [
-        Column("runs", lambda group: f"{', '.join(called[run_id] for run_id in group.run_ids)}: {group.name}", "text"),
-        Column("n", lambda group: group.spread.n),
-        Column("mean", lambda group: percent(group.spread.mean)),
-        Column("sd, points", lambda group: in_percent(group.spread.sd)),
-        Column("lowest", lambda group: percent(group.spread.lowest)),
-        Column("highest", lambda group: percent(group.spread.highest)),
-        *FLIPS,
-    ]
-    return tabulate("", columns, comparison.repeats) if comparison.repeats else None

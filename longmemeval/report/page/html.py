@@ -7,9 +7,8 @@ from typing import TypeVar
 import msgspec
 from msgspec import Struct
 
-from longmemeval import __version__
 from longmemeval.core.tables.table import Table
-from longmemeval.core.text.figures import listed
+from longmemeval.core.text.figures import count_of, listed
 from longmemeval.judges.official_status import judge_name
 from longmemeval.pipeline.claims.catalogue import Claim
 from longmemeval.pipeline.compare.comparison import Comparison
@@ -25,14 +24,14 @@ from longmemeval.report.page.data import (
     figures_table,
     notes,
     pairs_line,
-    repeats_table,
     run_views,
 )
 from longmemeval.report.page.question_data import details, rows
 from longmemeval.report.page.question_records import Row
 from longmemeval.report.page.summary import Pattern, among, pair_matrix, patterns_of, scores_of, shown_in
-from longmemeval.report.page.templates import environment, page_file, page_style, policy
-from longmemeval.report.tables.comparison import digest_table, published_table, question_count, run_names
+from longmemeval.report.page.templates import page_file, written_page
+from longmemeval.report.tables.abilities import ability_legend, ability_notes, ability_table
+from longmemeval.report.tables.comparison import digest_table, published_table, question_count, repeats_table, run_names
 from longmemeval.report.tables.effort import FOOTPRINT, cost_table, footprint_table, latency_table
 from longmemeval.report.tables.footnotes import short_notes, verdict_line
 from longmemeval.report.tables.memory_models import memory_model_table
@@ -107,33 +106,46 @@ def html_page(
         patterns_of(comparison),
     )
     main = short_notes(comparison, [one.name for one in shown])
-    script, style = page_file("page.js"), page_style()
-    text = (
-        environment()
-        .get_template("page.html.j2")
-        .render(
-            policy=policy(script, style),
-            title=f"{comparison.dataset}: {_named(runs)}",
-            verdict=verdict_line(comparison, run_names(comparison)),
-            lead=_lead(comparison),
-            scores=scores_of(comparison),
-            all_figures=figures_table(comparison),
-            main_notes=main,
-            version=__version__,
-            runs=runs,
-            notes=[line for line in notes(comparison) if line not in main],
-            question_filter=lambda kind, row: f"#?pattern={kind}-{row.place}",
-            pairs=pair_matrix(comparison),
-            pairs_line=pairs_line(comparison) if comparison.pairs else "",
-            sections=[*_sections(comparison, graded, shown), *_published(published)],
-            left_out=left_out,
-            style=Markup(style),
-            script=Markup(script),
-            page_json=Markup(_embedded(first)),
-            detail_json=Markup(_embedded(below)),
-        )
+    return written_page(
+        "page.html.j2",
+        script=page_file("page.js"),
+        number=len(runs),
+        title=f"{comparison.dataset}: {_named(runs)}",
+        verdict=verdict_line(comparison, run_names(comparison)),
+        lead=_lead(comparison),
+        scores=scores_of(comparison),
+        all_figures=figures_table(comparison).with_title(""),
+        main_notes=main,
+        runs=runs,
+        notes=[line for line in notes(comparison) if line not in main],
+        question_filter=lambda kind, row: "" if kind == "same" else f"#?pattern={kind}-{row.place}",
+        pairs=pair_matrix(comparison),
+        pairs_line=pairs_line(comparison) if comparison.pairs else "",
+        sections=[*_sections(comparison, graded, shown), *_published(published)],
+        left_out=left_out,
+        page_json=Markup(_embedded(first)),
+        detail_json=Markup(_embedded(below)),
     )
-    return text + "\n"
+
+
+def across_page(graded: Sequence[Evaluation]) -> str:
+    """Return the page of runs on different data sets: the table by ability, what stands in it, nothing compared.
+
+    Raises:
+        HarnessError: the extra `report` is not installed.
+    """
+    sets = len({run.manifest.dataset["content_sha256"] for run in graded})
+    table = ability_table(graded)
+    return written_page(
+        "across.html.j2",
+        style="\ntd, thead th { white-space: pre-line; }\n",
+        number=len(graded),
+        title=table.title,
+        table=table,
+        lead=f"{count_of(len(graded), 'run')}, {count_of(sets, 'data set')}",
+        legend=ability_legend(graded),
+        notes=ability_notes(graded),
+    )
 
 
 def page_charts(comparison: Comparison, graded: list[Evaluation]) -> list[Chart]:
@@ -171,7 +183,8 @@ def _embedded(document: object) -> str:
 
 def _sections(comparison: Comparison, graded: list[Evaluation], shown: list[Shown]) -> list[Section]:
     """Return the sections that have something to show."""
-    names = [one.name for one in shown]
+    called = run_names(comparison)
+    names = list(called.values())
     by_type = charts.group_chart("types", "By question type", comparison, shown, lambda one: one.by_type)
     by_ability = charts.group_chart("abilities", "By ability", comparison, shown, lambda one: one.by_ability)
     effort = tuple(charts.tradeoff_charts(comparison, shown))
@@ -194,7 +207,7 @@ def _sections(comparison: Comparison, graded: list[Evaluation], shown: list[Show
             "losses",
             "Where questions were lost",
             charts=_some(losses),
-            tables=tuple(table for table in [digest_table(comparison.digest, run_names(comparison))] if table.rows),
+            tables=tuple(table for table in [digest_table(comparison.digest, called)] if table.rows),
             short="Losses",
         ),
         Section("calibration", "Calibration", _CALIBRATION, calibration, narrow=True),
@@ -218,7 +231,7 @@ def _sections(comparison: Comparison, graded: list[Evaluation], shown: list[Show
             tables=_with_rows(latency_table(summaries, names)),
         ),
         Section("judges", "Judge agreement", f"{_AGREEMENT} {missing}", _some(judges), agreement, short="Judges"),
-        Section("repeats", "Repeats", _REPEATS, tables=_some(repeats_table(comparison, names))),
+        Section("repeats", "Repeats", _REPEATS, tables=_with_rows(repeats_table(comparison, called))),
     ]
     return [section for section in sections if section.charts or section.tables]
 

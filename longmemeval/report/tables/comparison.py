@@ -34,7 +34,7 @@ from longmemeval.pipeline.compare.comparison import (
 from longmemeval.report.tables.budgets import budget_table
 from longmemeval.report.tables.cells import controls_apart, corrected_cell, cost_text, remarks, row_names, warned
 from longmemeval.report.tables.effort import Named, cost_table, effort_notes, footprint_table, latency_table
-from longmemeval.report.tables.footnotes import ORACLE_NOTE, footnotes
+from longmemeval.report.tables.footnotes import footnotes
 from longmemeval.report.tables.memory_models import memory_model_table
 from longmemeval.statistics.power import ALPHA, DISCORDANT
 from longmemeval.statistics.resampling import smallest_p
@@ -69,7 +69,7 @@ def comparison_tables(
             footprint_table(summaries, names),
             latency_table(summaries, names),
             memory_model_table(summaries, names),
-            _repeats(comparison, called),
+            repeats_table(comparison, called),
         ]
     return [table for table in tables if table.rows]
 
@@ -226,7 +226,7 @@ def _lost(comparison: Comparison, names: Sequence[str]) -> Table:
     return tabulate("Where wrongly answered questions were lost", columns, rows)
 
 
-FLIPS: tuple[Column[RepeatGroup], ...] = (
+_FLIPS: tuple[Column[RepeatGroup], ...] = (
     Column("labels that\nchange", lambda group: f"{group.flips.flipped:,} of {group.flips.questions:,}"),
     Column("by the\nanswer", lambda group: group.flips.by_answer, drop=2),
     Column("by the\njudge", lambda group: group.flips.by_judge, drop=3),
@@ -251,7 +251,8 @@ def digest_table(digest: Digest, called: Mapping[str, str] = {}) -> Table:
     return tabulate(f"{name} lost {digest.lost:,} of {count_of(digest.of, 'question')}", columns, digest.groups)
 
 
-def _repeats(comparison: Comparison, called: Mapping[str, str]) -> Table:
+def repeats_table(comparison: Comparison, called: Mapping[str, str]) -> Table:
+    """Return the spread of runs that were repeated, a row per configuration; without rows where none was."""
     columns: list[Column[RepeatGroup]] = [
         Column("configuration", lambda group: group.name, "prose"),
         Column("runs", lambda group: ", ".join(called.get(one, one) for one in group.run_ids), "prose"),
@@ -265,7 +266,7 @@ def _repeats(comparison: Comparison, called: Mapping[str, str]) -> Table:
             lambda group: f"{percent(group.spread.lowest)} to {percent(group.spread.highest)}",
             drop=1,
         ),
-        *FLIPS,
+        *_FLIPS,
     ]
     title = "Repeats: spread between runs, beside the sampling of questions"
     return tabulate(title, columns, comparison.repeats)
@@ -279,7 +280,7 @@ def comparison_notes(comparison: Comparison) -> Iterator[str]:
         yield BY_SESSION_NOTE
     if comparison.repeats:
         yield FLIPS_NOTE
-    yield from (note for note in footnotes(summaries) if note != ORACLE_NOTE)
+    yield from footnotes(summaries)
     yield from effort_notes(summaries)
     yield from comparison.warnings
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from msgspec import Struct
 
+from longmemeval.core.on_demand import without_collector
 from longmemeval.core.tables.showing import Showing
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.judges.official_status import grading
@@ -52,7 +53,7 @@ def latency_of(answers: Sequence[Answer]) -> RunLatency:
     return RunLatency(
         recall=latency([answer.recall_ms for answer in answers]),
         model=latency([answer.latency_ms for answer in answers if answer.latency_ms is not None]),
-        total=latency([answer.total_ms for answer in answers if answer.total_ms is not None]),
+        total=latency([total for answer in answers if (total := answer.total_ms) is not None]),
     )
 
 
@@ -309,6 +310,7 @@ def graded_run(
     )
 
 
+@without_collector()
 def load_graded(
     run_ids: Sequence[str],
     where: Folders,
@@ -335,9 +337,7 @@ def load_graded(
         IntegrityError: its files have been changed since the run, or do not give the stored scores.
     """
     asked_of: dict[tuple[str, ...], RunQuestions] = {}
-    remembered = remembered or Remembered()
-    graded = []
-    checks = StoredChecks(where.results_dir)
+    remembered, checks, graded = remembered or Remembered(), StoredChecks(where.results_dir), []
     for run_id in run_ids:
         folder = run_folder(where.results_dir, run_id)
         files = RunFiles(folder, look_into_prompts=look_into_prompts)

@@ -8,6 +8,7 @@ from msgspec import Struct
 from longmemeval.errors import HarnessError
 from longmemeval.results.graded.graded_run import load_graded
 from longmemeval.results.listing import ListedRun
+from longmemeval.results.scores.remembered import Remembered
 from longmemeval.results.scores.warnings import ScoreWarning
 from longmemeval.settings import Folders
 
@@ -31,9 +32,9 @@ def warnings_of(listed: Sequence[ListedRun], where: Folders) -> ListWarnings:
     are not.
     """
     graded = [one for one in listed if one.scores and one.kind != "retrieval"]
-    found = {}
+    found, remembered = {}, Remembered.among(where)
     for one in graded if len(graded) <= _LOOKED_AT else ():
         with suppress(HarnessError, OSError):  # Its data has moved, say: the list is of what is there.
-            (run,) = load_graded([one.run], where, judge=one.scores[0].judge)
+            (run,) = load_graded([one.run], where, judge=one.scores[0].judge, remembered=remembered)
             found[one.run] = tuple(run.summary.warnings)
     return ListWarnings(found, len(graded) - len(found))

@@ -2,6 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterable
+from functools import partial
 from pathlib import Path
 from typing import get_args
 
@@ -9,7 +10,7 @@ from msgspec import Struct
 
 from longmemeval.errors import FixtureError
 from longmemeval.measures.losses import Stage, by_session, evidence_recall, stage_of
-from longmemeval.records import Answer, Gold, Provenance
+from longmemeval.records import Answer, Provenance
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import fixture_folder, meta_of
@@ -76,12 +77,18 @@ def losses(run: Evaluation, stored: StoredSessions) -> Losses:
         run: run of any kind; of answers of another system it is only known which are missing.
         stored: the sessions in the fixtures; shared by the runs of a comparison.
     """
+    answers, judgements, own = run.answers, run.judgements, run.manifest.kind == "run"
     contested, golds = disputed(run), run.asked.golds()
-    stages = {gold.question_id: _stage(run, gold, stored, gold.question_id in contested) for gold in golds}
+    stages: dict[str, Stage | None] = dict.fromkeys(run.asked.questions)
+    for gold in golds:
+        name = gold.question_id
+        answer, judgement = answers.get(name), judgements.get(name)
+        wrong = own and judgement is not None and judgement.label is False
+        if wrong or answer is None or answer.status != "ok":
+            stages[name] = stage_of(gold, answer, stored=partial(stored.holds, run, name), disputed=name in contested)
     counted = Counter(stages.values())
-    provenance = _provenance(run.answers.values())
-    known = golds if run.manifest.kind == "run" and provenance != "none" else ()
-    answers = run.answers
+    provenance = _provenance(answers.values())
+    known = golds if own and provenance != "none" else ()
     if provenance == "session":
         answers = {question_id: by_session(answer) for question_id, answer in answers.items()}
     recalls = [evidence_recall(gold, answers.get(gold.question_id)) for gold in known]
@@ -98,20 +105,6 @@ def _provenance(answers: Iterable[Answer]) -> Provenance:
     """Return the coarsest provenance of all answers, so that one figure has one meaning."""
     levels = {answer.provenance for answer in answers}
     return "none" if "none" in levels else "session" if "session" in levels else "message"
-
-
-def _stage(run: Evaluation, gold: Gold, stored: StoredSessions, disputed: bool) -> Stage | None:
-    question_id = gold.question_id
-    answer, judgement = run.answers.get(question_id), run.judgements.get(question_id)
-    answered = answer is not None and answer.status == "ok"
-    wrong = judgement is not None and judgement.label is False
-    if answered and not (wrong and run.manifest.kind == "run"):
-        return None
-
-    def holds(identifier: str) -> bool:
-        return stored.holds(run, question_id, identifier)
-
-    return stage_of(gold, answer, stored=holds, disputed=disputed)
 
 
 def disputed(run: Evaluation) -> frozenset[str]:

@@ -132,8 +132,8 @@ def check_labels(files: RunFiles, judge: JudgeIdentity, asked: RunQuestions) -> 
             judgement.score,
             judgement.vote_labels,
         )
-        name = f"judgements/{judge.id}.jsonl: question '{judgement.question_id}'"
-        yield None if same else f"{name} has a label that does not follow from what the judge said"
+        name = "" if same else f"judgements/{judge.id}.jsonl: question '{judgement.question_id}'"
+        yield f"{name} has a label that does not follow from what the judge said" if name else None
 
 
 def check_scores(files: RunFiles, stored: Metrics, again: Metrics) -> Iterator[str | None]:

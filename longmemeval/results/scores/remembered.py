@@ -1,16 +1,17 @@
-"""Results of checks and computations on runs, kept in a file by the content they were made from, for the live pages."""
+"""Results of checks and computations on runs, kept in a file by the content they follow from: for lists and pages."""
 
 import sys
 from collections.abc import Callable
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
 import msgspec
 
 from longmemeval.core.caches.sqlite import SqliteCache, cache_key
 from longmemeval.errors import HarnessError
+from longmemeval.settings import Folders
 
 V = TypeVar("V")
 
@@ -29,6 +30,11 @@ class Remembered:
         if path is not None:
             with suppress(HarnessError, OSError):
                 self._cache = SqliteCache(path)
+
+    @classmethod
+    def among(cls, where: Folders) -> Self:
+        """Return those beside the other caches of these folders; what was never prepared here has none."""
+        return cls(where.cache_dir / "view.sqlite" if where.prepared_dir.is_dir() else None)
 
     def of(self, kind: type[V], made_of: Callable[[], tuple[str, ...]], make: Callable[[], V]) -> V:
         """Return what `make` returns, from the file if it was made of the same before.

@@ -43,6 +43,7 @@ def show(request: Request) -> Response:
         judged=first.title,
         baseline=comparison.runs[0].summary.run_id,
         scores=scores_of(comparison),
+        changes=lambda kind, row: choice.address("/questions", {"show": _SHOWN[kind], "of": row.run_id}),
         judges=judges,
         reader_differs=differing,
         settings=settings_side_by_side(comparison.evaluations),
@@ -52,6 +53,10 @@ def show(request: Request) -> Response:
         tables=tables,
         notes=list(comparison_notes(comparison)),
     )
+
+
+_SHOWN = {"won": "won", "lost": "lost", "same": "unchanged"}
+"""What the page of questions calls the ways in which a run can change a question."""
 
 
 def _side_by_side(request: Request, choice: Choice, error: HarnessError, judges: list[str]) -> Response:

@@ -6,8 +6,6 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from scipy.stats import kendalltau
-
 from longmemeval.benchmarks.beam.wording import ANSWERING_FILE, METRICS_FILE, PROMPTS_FILE
 from tests.benchmarks.checking import Expected, Expecting, Messages, choice
 from tests.conftest import SHARED_DATA
@@ -88,6 +86,8 @@ def _aligned(rubric: list[str], answer: str, same: Callable[[str, str], bool]) -
 
 def _tau(reference: list[str], system: list[str]) -> float | None:
     """`event_ordering_score`, compute_metrics.py:270-308."""
+    from scipy.stats import kendalltau
+
     union = list(dict.fromkeys(reference + system))
 
     def ranks(items: list[str]) -> list[int]:

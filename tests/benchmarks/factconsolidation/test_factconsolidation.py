@@ -127,6 +127,7 @@ def test_evidence_is_the_newest_fact_of_each_hop(real: FactConsolidationDataset)
     assert (chain.answer, chain.consistent, len(chain.evidence_turns)) == ("Oceania", False, 4)
 
 
+@pytest.mark.slow
 def test_evidence_says_what_the_reference_says(real: FactConsolidationDataset) -> None:
     known = json.loads(real_file("factconsolidation_evidence.json").read_bytes())["questions"]
     for question in real.questions():
@@ -296,6 +297,7 @@ def test_measures_of_changes_are_refused_where_nothing_is_labelled(tmp_path: Pat
         )
 
 
+@pytest.mark.slow
 def test_the_parrot_has_full_marks_by_substring_and_none_for_current_answers(small: Path, tmp_path: Path) -> None:
     where, dataset = folders_in(tmp_path), load_dataset(small)
     prepare(dataset, ["full-history"], options=PrepareOptions(jobs=1), where=where)

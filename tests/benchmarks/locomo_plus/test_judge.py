@@ -116,6 +116,7 @@ def of_every_kind(dataset: LocomoPlusDataset) -> set[str]:
     return {*kinds.values()}
 
 
+@pytest.mark.slow
 def test_a_filled_prompt_is_the_one_hashed_outside_this_project(official: Path) -> None:
     judgement = asyncio.run(judge().judge(QUESTION, GOLD, "PRED"))
     assert judgement.prompt_sha256 == "e9d30d041a7474d26eaac9c661bfe94598c4a866bdc94f0330937249f87b55bf"

@@ -170,6 +170,7 @@ def test_letters_are_read_as_the_authors_do(reply: str, right: bool) -> None:
     assert is_right(reply, "c") is right
 
 
+@pytest.mark.slow
 def test_the_longest_option_scores_what_the_reference_says(real: PersonaMemDataset, tmp_path: Path) -> None:
     where = folders_in(tmp_path)
     prepare(real, ["none"], options=PrepareOptions(jobs=1), where=where)

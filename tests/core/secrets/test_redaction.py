@@ -79,6 +79,7 @@ def test_value_is_found_in_every_spelling(planted: str, spelling: str) -> None:
     assert without_secrets(f"it is {spelling}.") == f"it is {MARK}."
 
 
+@pytest.mark.slow
 @given(st.text(min_size=12), st.text(max_size=6))
 @settings(max_examples=examples(60))
 def test_any_value_is_found_in_base64(value: str, user: str) -> None:

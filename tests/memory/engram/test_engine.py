@@ -114,6 +114,7 @@ def test_search_finds_facts_and_messages_as_of_a_day() -> None:
     assert any("Cork" in item.text for item in engine.search("Where do I live now?"))
 
 
+@pytest.mark.slow
 def test_a_real_conversation_is_read_whole_with_provenance() -> None:
     from longmemeval.benchmarks.registry import load_dataset
 

@@ -20,7 +20,10 @@ from tests.pipeline.helpers import folders_in
 from tests.support import record, write_dataset
 
 START = datetime(2024, 3, 4, 9, 0)
-COUNT = encoding_counter("o200k_base").count
+
+
+def count(text: str) -> int:
+    return encoding_counter("o200k_base").count(text)
 
 
 def day(number: int) -> datetime:
@@ -68,7 +71,7 @@ def recalled(
     **settings: object,
 ) -> Recall:
     configuration = resolve_configuration(memory, [f"{key}={value}" for key, value in settings.items()])
-    system: MemorySystem = build_memory(configuration, MemoryTools(embed_query=embedded, count_tokens=COUNT))
+    system: MemorySystem = build_memory(configuration, MemoryTools(embed_query=embedded, count_tokens=count))
     return asyncio.run(system.recall(Question("q", text, asked, "", "h"), fixture))
 
 
@@ -102,7 +105,7 @@ def test_nothing_of_later_days_is_recalled(fixture: Fixture) -> None:
 def test_what_is_rendered_fits_the_budget(fixture: Fixture, budget: int, settings: dict[str, str | int]) -> None:
     for text in ("Where do I live now?", "What bread do I bake?", "Who is Mia?"):
         recall = recalled(fixture, text, LATER, "engram-lean", budget=budget, **settings)
-        assert COUNT(render_history(recall, message_chunks(recall), "nl")) <= budget or not recall.items
+        assert count(render_history(recall, message_chunks(recall), "nl")) <= budget or not recall.items
 
 
 def test_what_has_no_room_is_told(fixture: Fixture) -> None:
@@ -150,7 +153,7 @@ def test_full_knows_the_tokens_of_what_it_shows(fixture: Fixture) -> None:
     assert isinstance(system, KnowsTokens)
     known = system.known_tokens(counter, fixture, recall)
     assert known is not None
-    assert [one.tokens for one in known] == [COUNT(item.text) for item in recall.items]
+    assert [one.tokens for one in known] == [count(item.text) for item in recall.items]
 
 
 @pytest.mark.slow

@@ -419,6 +419,7 @@ class StartsSlowly(MyMemory):
 """
 
 
+@pytest.mark.slow
 def test_what_has_to_start_first_is_no_part_of_a_search(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The memory's process, the harness's own way to models, the embedder, and the history."""
     two_haystacks(folder)

@@ -91,6 +91,7 @@ FAULTS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("fault", FAULTS)
 def test_a_faulty_child_is_told_of_and_ended(fault: str, tmp_path: Path) -> None:
     message, code = FAULTS[fault]
@@ -124,6 +125,7 @@ def test_what_a_child_began_ends_with_it(tmp_path: Path) -> None:
         time.sleep(0.01)
 
 
+@pytest.mark.slow
 def test_progress_gives_a_call_more_time(tmp_path: Path) -> None:
     progress = "{'method': 'progress', 'params': {'scope': 'h_1', 'done': DONE}}"
     steps = f"for n in range(1, 11): time.sleep(0.5); print(json.dumps({progress}), flush=True)\n        END"
@@ -204,6 +206,7 @@ def over_http(address: str) -> MemoryService:
     return MemoryService(lambda on_progress: HttpService(address), QUICK)
 
 
+@pytest.mark.slow
 def test_what_may_pass_is_tried_again_and_nothing_else() -> None:
     async def ready(address: str) -> ReadyResult:
         service = over_http(address)

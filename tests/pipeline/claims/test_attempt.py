@@ -27,6 +27,7 @@ def planted(folder: Path, value: float, n: int | None = None, **changes: Any) ->
     return claim
 
 
+@pytest.mark.slow
 def test_a_planted_wrong_claim_is_not_reproduced_and_a_right_one_is_the_same(tmp_path: Path) -> None:
     where = folders_in(tmp_path)
     wrong = try_claim(planted(tmp_path, 0.1), where=where)
@@ -47,6 +48,7 @@ def test_a_small_sample_tells_nothing(tmp_path: Path) -> None:
     assert tried.deviations == ("questions: claimed 500, here 8",)
 
 
+@pytest.mark.slow
 def test_another_model_judge_and_data_are_deviations(tmp_path: Path) -> None:
     (claim,) = claims_of(
         write(
@@ -68,6 +70,7 @@ def test_another_model_judge_and_data_are_deviations(tmp_path: Path) -> None:
     assert tried.assumed == ("temperature: 0",)
 
 
+@pytest.mark.slow
 def test_a_claim_about_what_is_found_needs_no_model(tmp_path: Path) -> None:
     settings = {"dataset": "sample", "memory": "bm25", "measure": "recall_any@5", "granularity": "session"}
     (claim,) = claims_of(write(tmp_path, benchmark="longmemeval", settings=settings))
@@ -77,6 +80,7 @@ def test_a_claim_about_what_is_found_needs_no_model(tmp_path: Path) -> None:
     assert trial.attempt() == first
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("of_rankings", [False, True])
 def test_groups_have_verdicts_of_their_own(of_rankings: bool, tmp_path: Path) -> None:
     """The whole first; a planted wrong group is found, one that nobody asks is named."""

@@ -64,6 +64,7 @@ def bm25() -> list[Part[Any]]:
     return list(parts_of(as_configuration("bm25")))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_processes")
 def test_small_histories_are_made_in_this_process_however_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     data, where = load_dataset("sample"), folders_in(tmp_path)
@@ -78,6 +79,7 @@ def test_small_histories_are_made_in_this_process_however_many(tmp_path: Path, m
         prepare(data, ["bm25"], selection=ENOUGH, options=PrepareOptions(force=True), where=where)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("no_processes")
 def test_small_histories_are_ranked_in_this_process_however_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -92,6 +94,7 @@ def test_small_histories_are_ranked_in_this_process_however_many(
         retrieve(data, ["bm25"], selection=ENOUGH, where=where)
 
 
+@pytest.mark.slow
 def test_what_was_taken_to_find_out_is_made_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # That worker processes give the same bytes is seen in tests/pipeline/test_workers.py.
     monkeypatch.setattr(Processes, "map", SerialExecutor.map)

@@ -143,6 +143,7 @@ def _counted(share: Mean | None) -> tuple[int, int]:
     return round(share.mean * share.n), share.n
 
 
+@pytest.mark.slow
 def test_controls_are_what_they_must_be(lives: LivesDataset) -> None:
     floor, ceiling = (lifecycle_of_control(one, lives.lives_of(12)) for one in ("floor", "ceiling"))
     assert (_counted(floor.deletion), _counted(floor.read_after_write)) == ((0, 6), (0, 9))
@@ -167,6 +168,7 @@ def test_a_failure_is_told(tried: Callable[[type], Lifecycle]) -> None:
     assert "the index is locked" in tried(Broken).notes[0]
 
 
+@pytest.mark.slow
 def test_late_is_measured_in_messages(tried: Callable[[type], Lifecycle]) -> None:
     late = tried(Late)
     assert _counted(late.read_after_write)[0] < 9

@@ -20,6 +20,7 @@ def report(where: Folders) -> ProbeReport:
     return probe(["bm25", "last-k"], seed=3, lives=2, sessions=(10, 40), where=where)
 
 
+@pytest.mark.slow
 def test_controls_stand_beside_every_memory(report: ProbeReport) -> None:
     assert [one.memory for one in report.memories] == ["bm25", "last-k", "none", "oracle"]
     found = {one.memory: {name: mean.mean for name, mean in one.probes.items()} for one in report.memories}
@@ -28,6 +29,7 @@ def test_controls_stand_beside_every_memory(report: ProbeReport) -> None:
     assert len(found["bm25"]) == 5
 
 
+@pytest.mark.slow
 def test_every_probe_can_be_passed_and_failed_by_a_memory(report: ProbeReport) -> None:
     bm25, last = report.memories[:2]
     assert 0.2 < (bm25.overall.mean or 0) < 1
@@ -35,12 +37,14 @@ def test_every_probe_can_be_passed_and_failed_by_a_memory(report: ProbeReport) -
     assert bm25.same_twice == 1
 
 
+@pytest.mark.slow
 def test_the_verdict_names_the_weakest_probe(report: ProbeReport) -> None:
     assert report.verdict.startswith("bm25 passes ")
     assert "weakest: " in report.verdict
     assert f"of {report.questions} questions" in report.verdict
 
 
+@pytest.mark.slow
 def test_the_same_seed_is_the_same_data_and_nothing_is_prepared_again(report: ProbeReport, where: Folders) -> None:
     again = probe(["bm25"], seed=3, lives=2, sessions=(10, 40), where=where)
     assert again.dataset == report.dataset

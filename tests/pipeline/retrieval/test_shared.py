@@ -78,6 +78,7 @@ def test_any_number_of_workers_gives_the_same_files(talks: Dataset, where: Folde
     assert len(trees[0]) == 3 * len(MEMORIES)
 
 
+@pytest.mark.slow
 def test_together_or_one_by_one_gives_the_same_rankings(talks: Dataset, where: Folders) -> None:
     prepare(talks, MEMORIES, options=PrepareOptions(jobs=1), where=where)
     together = ranked(talks, where, MEMORIES)

@@ -64,6 +64,7 @@ def asked_twice(folder: Path, name: str, *, jobs: int = 1) -> RetrievalReport:
     return report
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "found"), [("Wobbly", "ids"), ("Shuffling", "order"), ("Rewording", "text")])
 def test_a_memory_that_changes_its_mind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, found: Difference
@@ -86,6 +87,7 @@ def test_a_memory_that_does_not(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert not [one for one in run.warnings if one.code == "unstable-recall"]
 
 
+@pytest.mark.slow
 def test_a_score_by_such_a_memory_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "memories", None)

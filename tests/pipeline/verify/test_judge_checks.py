@@ -260,6 +260,7 @@ def test_a_signature_of_before_holds_and_says_what_it_does_not_cover(tmp_path: P
     assert "is not by the owner" in verify("r", public_key=public, where=where).problems[0]
 
 
+@pytest.mark.slow
 def test_rates_of_other_data_and_of_some_questions_are_called_that(tmp_path: Path) -> None:
     data, where = prepared_colours(tmp_path, 12)
     answer_all(data, where)

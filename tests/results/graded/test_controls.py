@@ -195,6 +195,7 @@ def test_what_the_control_gets_right_cannot_be_won(tmp_path: Path, where: Folder
     )
 
 
+@pytest.mark.slow
 def test_haystacks_are_what_is_won_where_questions_share_them(tmp_path: Path, where: Folders) -> None:
     """Ten conversations: 25 runs against one control can be told from it, 26 cannot, however good they are."""
     path = tmp_path / "ten.json"

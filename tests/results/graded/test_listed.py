@@ -29,3 +29,16 @@ def test_a_run_whose_data_is_gone_is_counted_as_not_looked_at(tmp_path: Path) ->
     (tmp_path / "d.json").unlink()
     found = warnings_of(list_runs(where.results_dir), where)
     assert (found.by_run, found.unknown) == ({}, 1)
+
+
+def test_what_was_checked_is_kept_for_the_same_bytes_alone(tmp_path: Path) -> None:
+    dataset, where = colours(tmp_path / "d.json", 10), folders_in(tmp_path)
+    where.prepared_dir.mkdir()
+    folder = graded_run(dataset, where, "r", labels(6, 4))
+    first = warnings_of(list_runs(where.results_dir), where)
+    assert (where.cache_dir / "view.sqlite").exists()
+    assert set(first.by_run) == {"r"}
+    assert warnings_of(list_runs(where.results_dir), where) == first
+    answers = folder / "answers.jsonl"
+    answers.write_bytes(answers.read_bytes().replace(b'"hypothesis":"', b'"hypothesis":"not ', 1))
+    assert warnings_of(list_runs(where.results_dir), where).unknown == 1
