@@ -94,6 +94,25 @@ def test_repeats_are_one_column_until_unfolded(where: Folders, visit: Visit) -> 
     assert page.locator(".grid thead th").count() == 6
 
 
+def test_a_phone_shows_questions_first_and_filters_when_asked(where: Folders, visit: Visit) -> None:
+    page = ready(visit(where, f"/questions?{THREE}", width=390))
+    lost, search = page.get_by_role("button", name="lost to baseline"), page.locator("#search")
+    expect(page.locator(".tools > summary")).to_have_text("Filter, search, sort: differ")
+    expect(lost).to_be_hidden()
+    page.locator(".tools > summary").click()
+    lost.click()
+    expect(page.locator(".tools > summary")).to_have_text("Filter, search, sort: lost to baseline")
+    page.locator(".tools > summary").click()
+    expect(search).to_be_hidden()
+    page.keyboard.press("/")
+    expect(search).to_be_focused()
+    # A screen that becomes wide shows them all, with nothing to fold them.
+    page.locator(".tools > summary").click()
+    page.set_viewport_size({"width": 1280, "height": 900})
+    expect(lost).to_be_visible()
+    expect(page.locator(".tools > summary")).to_be_hidden()
+
+
 def test_everything_can_be_reached_by_keys_alone(where: Folders, visit: Visit) -> None:
     page = ready(visit(where, f"/questions?{THREE}&show=all"))
     for _ in range(3):

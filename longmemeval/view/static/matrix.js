@@ -168,9 +168,16 @@ function Grid() {
     ${rows.length === 0 && html`<tr><td class="text" colspan=${wide}>No question is like that.</td></tr>`}
     </tbody></table></div>`;
 }
+// A phone shows the questions first: what chooses among them is folded there.
+const phone = matchMedia("screen and (max-width: 760px)");
+const unfolded = !phone.matches;
+const unfold = (open) => { place.querySelector(".tools").open = open; };
+phone.addEventListener("change", () => unfold(!phone.matches));
 const choose = (name, value) => { state[name].value = state[name].value === value ? "" : value; };
 function Tools() {
-  return html`<div class="bar" role="group" aria-label="Filters">
+  return html`<details class="tools" open=${unfolded}>
+    <summary>Filter, search, sort: ${FILTERS.find(([name]) => name === shownFilter.value)?.[2] ?? "all"}</summary>
+    <div class="bar" role="group" aria-label="Filters">
     ${FILTERS.filter(([name]) => others.length || !["differ", "lost", "won", "unchanged"].includes(name)).map(([name, letter, words]) =>
       html`<button type="button" aria-pressed=${shownFilter.value === name} aria-keyshortcuts=${letter} onClick=${() => { state.show.value = name; }}>${words} ${counts.value[name]}</button>`)}
     </div><div class="bar">
@@ -181,7 +188,7 @@ function Tools() {
     ${runs.length > 1 && html`<${Pick} name="only" title="only right in" values=${runs.map((run) => [run.id, run.name])} none="–" />`}
     <${Pick} name="sort" title="sort" values=${SORTS.slice(1)} none=${SORTS[0][1]} />
     ${all.repeats.length > 0 && html`<button type="button" aria-pressed=${folds.value} onClick=${() => { folds.value = !folds.value; }}>fold repeats</button>`}
-    <button type="button" onClick=${copyLink}>Copy link</button></div>
+    <button type="button" onClick=${copyLink}>Copy link</button></div></details>
     <p class="quiet" role="status"><strong>${chosen.value.length}</strong> of ${N}${groups.value.length > 0 && html`; lost: ${groups.value.map(([name, number], at) =>
       html`${at ? ", " : ""}<a href="#" aria-current=${state.stage.value === name ? "true" : null} onClick=${(event) => { event.preventDefault(); choose("stage", name); }}>${name} ${number}</a>`)}`}</p>
     <ul class="legend" aria-label="Runs">${columns.value.map(({ run, at }) => html`<li class="named"><${Mark} run=${run} /> ${run.name}${at === 0 ? " (baseline)" : ""}</li>`)}</ul>`;
@@ -228,5 +235,8 @@ key("b", "next run as the baseline", () => {
   [...at.slice(1), at[0]].forEach((id) => query.append("run", id));
   location.search = query;
 });
-key("/", "search", () => document.getElementById("search").focus());
+key("/", "search", () => {
+  unfold(true);
+  document.getElementById("search").focus();
+});
 document.documentElement.dataset.ready = "matrix";
