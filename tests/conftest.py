@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 from hypothesis import settings
 
+from longmemeval.core.remote import places
 from longmemeval.core.secrets import redaction
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import folders_in
@@ -55,12 +56,17 @@ def real_longmemeval() -> Path:
 
 
 @pytest.fixture(autouse=True)
-def _addresses_of_this_test_alone() -> Iterator[None]:
-    """What is taken for a secret because it stood in an address of one test is none in the next."""
-    before = set(redaction._from_addresses)
+def _addresses_and_paths_of_this_test_alone() -> Iterator[None]:
+    """What is taken for a secret because it stood in an address of one test is none in the next.
+
+    And no text is searched for the folders of all the tests before it.
+    """
+    secrets, given, shortened = set(redaction._from_addresses), places._given, places._shortened
+    places._given, places._shortened = dict(given), list(shortened)
     yield
+    places._given, places._shortened = given, shortened
     redaction._from_addresses.clear()
-    redaction._from_addresses.update(before)
+    redaction._from_addresses.update(secrets)
 
 
 @pytest.fixture

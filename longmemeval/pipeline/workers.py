@@ -114,6 +114,8 @@ class WatchedChatModel:
         except ModelError as error:
             self._outcomes.add(error)
             raise
-        empty = EmptyReplyError(f"The reply is empty (finish reason: {reply.finish_reason})")
-        self._outcomes.add(None if reply.text.strip() else empty)
+        said = bool(reply.text.strip())
+        self._outcomes.add(
+            None if said else EmptyReplyError(f"The reply is empty (finish reason: {reply.finish_reason})")
+        )
         return reply

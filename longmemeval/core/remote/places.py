@@ -7,6 +7,7 @@ screen and in errors it is the address again (`as_addresses`).
 
 import os
 import re
+from bisect import insort
 from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
@@ -19,6 +20,8 @@ _SHOWN = re.compile(rf"[^\s\"'(]*{re.escape(_MARK)}(s3|gs|az)\+")
 _CACHE_GB = 10.0
 _given: dict[str, str] = {}
 """Absolute paths to the paths they were made from."""
+_shortened: list[tuple[str, str]] = []
+"""Those of `_given` that differ, the longest first."""
 
 
 class PlaceError(ValueError):
@@ -118,14 +121,18 @@ def anchored(path: Path) -> Path:
         absolute = Path.cwd() / path
     except OSError:  # The working folder was removed: nothing in it can be found again.
         return path
-    _given.setdefault(str(absolute), str(path))
+    whole, given = str(absolute), str(path)
+    if whole not in _given:
+        _given[whole] = given
+        if whole != given:
+            insort(_shortened, (whole, given), key=lambda paths: -len(paths[0]))
     return absolute
 
 
 def as_given(text: str) -> str:
     """Return `text` with relative paths as they were given, in place of those that `anchored` made of them."""
-    for absolute, given in sorted(_given.items(), key=lambda paths: -len(paths[0])):
-        if absolute != given and absolute in text:
+    for absolute, given in _shortened:
+        if absolute in text:
             replacement = given.replace("\\", r"\\")
             text = re.sub(rf"(?<![\w./-]){re.escape(absolute)}(?![\w-])", replacement, text)
     return text

@@ -6,7 +6,8 @@ words, so they are for replies that say things in the words of the gold or not a
 
 import json
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from functools import lru_cache
 
 from longmemeval.judges.offline.refusal import abstains
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
@@ -25,7 +26,8 @@ _UNDECIDED = re.compile(r"cannot tell which|not sure which|one of the two", re.I
 _FORGIVES = "do not penalize off-by-one errors"
 
 
-def words(text: str) -> list[str]:
+@lru_cache(maxsize=1 << 14)
+def words(text: str) -> tuple[str, ...]:
     """Words and numbers in order, numbers as digits, weeks as days, plurals without their s."""
     low = re.sub(r"(?<=\d),(?=\d{3})", "", text.lower().replace("\u2019", "'"))
     found = re.findall(r"[a-z]+(?:'[a-z]+)?|\d+(?:[.:/]\d+)*", low)
@@ -35,7 +37,7 @@ def words(text: str) -> list[str]:
             count = 1 if digits[place] == "one" else int(digits[place])
             digits[place : place + 2] = [str(7 * count), "day"]
     plain = (re.sub(r"'s$|(?<=[a-z]{3})s$|(?<=\d)(?:st|nd|rd|th)$", "", one) for one in digits)
-    return [one for one in plain if one not in _IDLE]
+    return tuple(one for one in plain if one not in _IDLE)
 
 
 def alternatives(gold: str) -> list[str]:
@@ -50,7 +52,7 @@ def alternatives(gold: str) -> list[str]:
     return [part for way in ways for part in ([way] if "," in way else re.split(r"\bor\b", way)) if words(part)]
 
 
-def holds(said: list[str], wanted: list[str], *, one_off: bool = False) -> bool:
+def holds(said: Sequence[str], wanted: Sequence[str], *, one_off: bool = False) -> bool:
     """Whether all words are there, numbers at most one off where that is forgiven."""
     numbers = {int(one) for one in said if one.isdigit()}
     near = {str(one + step) for one in numbers for step in (-1, 0, 1)} if one_off else set[str]()

@@ -134,13 +134,14 @@ pytestmark = pytest.mark.slow
 every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
 
-def checked(
-    case: Case, data: Dataset, where: Folders, monkeypatch: pytest.MonkeyPatch, model: ChatModel
-) -> tuple[JudgeChecking, JudgeCheck]:
-    monkeypatch.setattr(check, "load_chat_model", lambda *given, **named: model)
+def planted(case: Case, data: Dataset, where: Folders) -> JudgeChecking:
     selection = Selection(sample=case.sample) if case.sample else Selection()
-    checking = JudgeChecking(data, case.judge, selection=selection, where=where)
-    return checking, checking.check().check
+    return JudgeChecking(data, case.judge, selection=selection, where=where)
+
+
+def checked(checking: JudgeChecking, monkeypatch: pytest.MonkeyPatch, model: ChatModel) -> JudgeCheck:
+    monkeypatch.setattr(check, "load_chat_model", lambda *given, **named: model)
+    return checking.check().check
 
 
 def corrected_by(checking: JudgeChecking, score: Score) -> Corrected:
@@ -206,7 +207,8 @@ def said(gold: Gold, right: bool, random: Random) -> tuple[str, float]:
 @every_case
 def test_an_ideal_judge_agrees_with_every_plant(case: Case, where: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
     data = case.data(where)
-    checking, found = checked(case, data, where, monkeypatch, IdealModel(MODEL))
+    checking = planted(case, data, where)
+    found = checked(checking, monkeypatch, IdealModel(MODEL))
     assert disagreed(checking) == []
     right, wrong = found.rates.right, found.rates.wrong
     assert min(right.n, wrong.n) >= 50
@@ -232,7 +234,8 @@ def test_plants_of_answers_are_wrong_where_the_gold_is_none(
     data = case.data(where)
     spec = replace(benchmark_of(data), planting=answer_planting())
     monkeypatch.setitem(BENCHMARK_SPECS._loaded, spec.name, spec)
-    checking, _ = checked(case, data, where, monkeypatch, IdealModel(MODEL))
+    checking = planted(case, data, where)
+    checked(checking, monkeypatch, IdealModel(MODEL))
     assert len(disagreed(checking)) > 0.05 * len(checking.plants)
 
 
@@ -249,10 +252,13 @@ def test_a_judge_of_known_errors_is_corrected_to_the_truth(
     """It fails 5 % of what is right and passes 25 % of what is wrong; nugget by nugget on BEAM."""
     data = case.data(where)
     inside, off, raw = 0, [], []
+    # The plants are the same for each seed: only the judge is another.
+    checking = planted(case, data, where)
+    folder = checking.folder
     for seed in range(10):
         model = IdealModel(MODEL, erring(seed, fails=0.05, passes=0.25))
-        apart = where.model_copy(update={"results_dir": where.results_dir / str(seed)})
-        checking, _ = checked(case, data, apart, monkeypatch, model)
+        checking.folder = folder.with_name(f"{folder.name}-{seed}")
+        checked(checking, monkeypatch, model)
         truth, score = simulated(case, data, where, model, seed)
         corrected = corrected_by(checking, score)
         inside += corrected.interval[0] <= truth <= corrected.interval[1]
