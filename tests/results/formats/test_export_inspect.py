@@ -26,14 +26,14 @@ READ = """
 import sys
 from inspect_ai.log import read_eval_log, read_eval_log_sample, read_eval_log_sample_summaries
 
-file = sys.argv[1]
-log = read_eval_log(file)
-for summary in read_eval_log_sample_summaries(file):
-    alone = read_eval_log_sample(file, summary.id, summary.epoch)
-    assert alone.messages and summary.scores.keys() == alone.scores.keys()
-    assert summary.message_count == len(alone.messages)
-assert read_eval_log(file, header_only=True).results == log.results
-print(log.model_dump_json(exclude_none=True))
+for file in sys.argv[1:]:
+    log = read_eval_log(file)
+    for summary in read_eval_log_sample_summaries(file):
+        alone = read_eval_log_sample(file, summary.id, summary.epoch)
+        assert alone.messages and summary.scores.keys() == alone.scores.keys()
+        assert summary.message_count == len(alone.messages)
+    assert read_eval_log(file, header_only=True).results == log.results
+    print(log.model_dump_json(exclude_none=True))
 """
 
 
@@ -145,15 +145,13 @@ def test_inspect_reads_500_questions_by_three_judges_and_they_are_equal(inspect_
         labels[epoch] = {STRICT.id: strict, LENIENT.id: lenient, F1.id: fractions}
     (zipped,) = export_inspect(["one", "two"], tmp_path / "out", where=where)
     (document,) = export_inspect(["one", "two"], tmp_path / "out", format="inspect-json", where=where)
-    read = []
-    for file in (zipped.file, document.file):
-        done = subprocess.run(
-            [inspect_python, "-c", READ, file], env=clean_environment(), capture_output=True, text=True, check=False
-        )
-        assert done.returncode == 0, done.stderr
-        log = json.loads(done.stdout)
+    command = [str(inspect_python), "-c", READ, zipped.file, document.file]
+    done = subprocess.run(command, env=clean_environment(), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    read = [json.loads(line) for line in done.stdout.splitlines()]
+    for log in read:
         log["samples"].sort(key=lambda one: (one["epoch"], one["id"]))
-        read.append(log)
+    assert len(read) == 2
     assert read[0] == read[1]
     log = read[0]
     assert len(log["samples"]) == 1000
