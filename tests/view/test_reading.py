@@ -80,7 +80,7 @@ def test_on_paper_nothing_is_cut_and_folded_notes_are_open(demo: Folders, visit:
         assert page.eval_on_selector_all("main *", CUT) == [], path
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, path
         assert page.evaluate("getComputedStyle(document.body).color") == "rgb(29, 33, 39)", path  # Ink on white.
-        # What only a screen can use is not on paper at all: filters, and the settings that the explorer has of some memories.
+        # Not on paper at all: filters, and the settings that the explorer has of some memories.
         for_screens = page.locator("main :is(.tools, .explore) details > *, main .tools > *")
         assert for_screens.locator("visible=true").count() == 0, path
         folds = "main details:not(.label, .tools, .explore details)"
