@@ -127,7 +127,10 @@ class _Trial:
             await self._add(name)
 
         if self._hello.capabilities.max_parallel > 1:
-            await asyncio.gather(*map(fill, self._histories))
+            # Both come to their end, also where one fails: what is still being added cannot be cleaned up.
+            ended = await asyncio.gather(*map(fill, self._histories), return_exceptions=True)
+            for error in filter(None, ended):
+                raise error
             return Finding("add", "works", f"two histories at once; up to {self._hello.capabilities.max_parallel}")
         for name in self._histories:
             await fill(name)
