@@ -48,7 +48,7 @@ def run_there(packages: Path, cwd: Path, *arguments: str) -> str:
     done = subprocess.run(
         [sys.executable, "-m", *arguments],
         cwd=cwd,
-        env=clean_environment() | {"PYTHONPATH": str(packages)},
+        env=clean_environment() | {"PYTHONPATH": str(packages), "PYTEST_ADDOPTS": ""},
         capture_output=True,
         text=True,
         timeout=120,

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from longmemeval.measures.losses import cause_of
 from longmemeval.pipeline.compare.comparison import Comparison
-from longmemeval.report.page.summary import shown_in
+from longmemeval.report.page.summary import among, shown_in
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.graded.losses import disputed
 
@@ -52,6 +52,8 @@ class Matrix(Struct, frozen=True):
     """Mean prompt tokens over the runs that sent some; 0: none is known."""
     repeats: tuple[tuple[int, ...], ...]
     """Places of runs that repeat one configuration."""
+    among: tuple[int, ...]
+    """Places of the runs that counts and filters are about: the baseline, and those that are no controls."""
 
 
 def matrix_of(comparison: Comparison) -> Matrix:
@@ -86,6 +88,7 @@ def matrix_of(comparison: Comparison) -> Matrix:
         found="".join(_letter(one, stage_names) for one in stage_names if one in EVIDENCE_FOUND),
         tokens=tuple(_mean_tokens(graded, row.question_id) for row in rows),
         repeats=tuple(tuple(places[one] for one in group.run_ids) for group in comparison.repeats),
+        among=tuple(among(comparison)),
     )
 
 

@@ -81,7 +81,8 @@ def selected(matrix: Matrix, wanted: Selection, answers: str = "") -> list[int]:
     """
     runs, baseline = matrix.runs, matrix.runs[0].labels
     ids = [run.id for run in runs]
-    chosen = [ids.index(wanted.of)] if wanted.of in ids[1:] else list(range(1, len(runs)))
+    chosen = [ids.index(wanted.of)] if wanted.of in ids[1:] else [place for place in matrix.among if place]
+    counted = [runs[place] for place in matrix.among]
     only = ids.index(wanted.only) if wanted.only in ids else -1
     kind = matrix.type_names.index(wanted.type) if wanted.type in matrix.type_names else -1
     at_stage = chr(97 + matrix.stage_names.index(wanted.stage)) if wanted.stage in matrix.stage_names else ""
@@ -91,20 +92,20 @@ def selected(matrix: Matrix, wanted: Selection, answers: str = "") -> list[int]:
         return [_WORTH[runs[run].labels[row]] - _WORTH[baseline[row]] for run in chosen]
 
     tests = {
-        "differ": lambda row: any(run.labels[row] != baseline[row] for run in runs),
+        "differ": lambda row: any(_WORTH[run.labels[row]] != _WORTH[baseline[row]] for run in counted),
         "lost": lambda row: min(gains(row), default=0) < 0,
         "won": lambda row: max(gains(row), default=0) > 0,
         "unchanged": lambda row: not any(gains(row)),
-        "wrong": lambda row: all(run.labels[row] != RIGHT for run in runs),
-        "disagree": lambda row: any(run.disputed[row] == "1" for run in runs),
-        "found": lambda row: any(run.stages[row] in matrix.found for run in runs),
+        "wrong": lambda row: all(run.labels[row] != RIGHT for run in counted),
+        "disagree": lambda row: any(run.disputed[row] == "1" for run in counted),
+        "found": lambda row: any(run.stages[row] in matrix.found for run in counted),
     }
     test = tests.get(wanted.show)
 
     def fits(row: int) -> bool:
         if (test and not test(row)) or (kind >= 0 and matrix.types[row] != kind):
             return False
-        if only >= 0 and any((run.labels[row] == RIGHT) != (place == only) for place, run in enumerate(runs)):
+        if only >= 0 and any((runs[at].labels[row] == RIGHT) != (at == only) for at in {*matrix.among, only}):
             return False
         if at_stage and not any(runs[run].stages[row] == at_stage for run in [*chosen, 0]):
             return False
@@ -112,7 +113,7 @@ def selected(matrix: Matrix, wanted: Selection, answers: str = "") -> list[int]:
         return (in_words and (wanted.within != "pattern" or not text)) or answers[row : row + 1] == "1"
 
     def agreement(row: int) -> float:
-        right = sum(_WORTH[run.labels[row]] for run in runs) / len(runs)
+        right = sum(_WORTH[run.labels[row]] for run in counted) / len(counted)
         return -right * (1 - right)
 
     orders = {

@@ -1,4 +1,4 @@
-"""Test every run of a comparison against its best control.
+"""Test every run of a comparison against its best trivial control.
 
 They are a family of their own, apart from the table of all pairs: k runs against one control, adjusted for k
 comparisons (Holm 1979). Repeats of one configuration are one run, each question with its mean credit.
@@ -20,7 +20,7 @@ Pool = Sequence[Evaluation]
 
 
 def floor_note(graded: Sequence[Evaluation], seed: int = 0) -> Note | None:
-    """Return which runs are significantly better than the best control, or that these questions cannot show it.
+    """Return which runs are significantly better than the best trivial control, or that these questions cannot show it.
 
     Args:
         graded: over the same questions, by one judge.
@@ -41,19 +41,19 @@ def floor_note(graded: Sequence[Evaluation], seed: int = 0) -> Note | None:
     found = [compare_pairs(_credits(pool), base, haystacks, seed=seed) for pool in systems]
     adjusted = holm([paired.p for paired in found])
     behind = [
-        _name(pool)
+        f"{_name(pool)} ({_score(pool):.1f} %)"
         for pool, paired, p in zip(systems, found, adjusted, strict=True)
         if p >= ALPHA or paired.difference <= 0
     ]
     control = _control(best, comparisons=len(systems))
     if len(systems) == 1:
-        text = f"{_name(systems[0])} is {'NOT ' if behind else ''}significantly better than {control}."
+        text = f"{_name(systems[0])} is {'not ' if behind else ''}significantly better than {control}."
     elif not behind:
         text = f"Every run is significantly better than {control}."
     elif len(behind) == len(systems):
-        text = f"NO run is significantly better than {control}."
+        text = f"No run is significantly better than {control}."
     else:
-        text = f"NOT significantly better than {control}: {', '.join(behind)}."
+        text = f"Not significantly better than {control}: {', '.join(behind)}."
     return Note(text, caution=bool(behind))
 
 
@@ -88,15 +88,19 @@ def _credits(pool: Pool) -> dict[str, float]:
     return {name: fsum(credits[name] or 0.0 for credits in per_run) / len(per_run) for name in per_run[0]}
 
 
+def _score(pool: Pool) -> float:
+    credits = _credits(pool)
+    return fsum(credits.values()) / len(credits) * 100 if credits else 0.0
+
+
 def _name(pool: Pool) -> str:
     first = pool[0].summary.run_id
     return first if len(pool) == 1 else f"{first} ({len(pool)} repeats pooled)"
 
 
 def _control(pool: Pool, comparisons: int = 1) -> str:
-    summary, credits = pool[0].summary, _credits(pool)
-    score = fsum(credits.values()) / len(credits) * 100 if credits else 0.0
+    summary = pool[0].summary
     pooled = f", {len(pool)} repeats pooled" if len(pool) > 1 else ""
     adjusted = f"; p adjusted for {comparisons} comparisons" if comparisons > 1 else ""
-    what = f"{summary.model} with memory {summary.memory}, {score:.1f} %{pooled}{adjusted}"
-    return f"the best control, {summary.run_id} ({what})"
+    what = f"{summary.model} with memory {summary.memory}, {_score(pool):.1f} %{pooled}{adjusted}"
+    return f"the best trivial control, {summary.run_id} ({what})"

@@ -42,6 +42,7 @@ def show(request: Request) -> Response:
         comparison=comparison,
         judged=first.title,
         baseline=comparison.runs[0].summary.run_id,
+        offline=all(one.summary.model.startswith("offline/") for one in comparison.runs),
         scores=scores_of(comparison),
         changes=lambda kind, row: choice.address("/questions", {"show": _SHOWN[kind], "of": row.run_id}),
         judges=judges,

@@ -66,6 +66,7 @@ def show(request: Request) -> Response:
         dates=dates_below(found.sessions),
         prompt=prompt_view(run, question_id, site.recallers.of(run), whole=query.get("prompt") == "all"),
         shown=shown,
+        order=list(dict.fromkeys([0, shown, *range(len(runs))])),
         at=at,
         words=words,
         all_questions=choice.address("/questions", wanted.address("q")),

@@ -18,7 +18,7 @@ from longmemeval.view.question.records import Asked, Found, QuestionPage, Track
 
 WHY_LOST: dict[str, str] = {
     "not stored": "never had the evidence: it is not in the fixture",
-    "not retrieved": "never saw the evidence: it was not recalled",
+    "not retrieved": "did not see all of the evidence: some or all of it was not recalled",
     "retrieved but cut": "found the evidence, but it was cut before the prompt",
     "in the prompt": "had the evidence in the prompt and answered otherwise",
     "disputed": "had the evidence in the prompt, and the judges disagree on the answer",
@@ -55,7 +55,8 @@ def question_page(comparison: Comparison, question_id: str, walked: Sequence[str
     order = list(walked) if question_id in walked else ids
     at = order.index(question_id)
     whys = [
-        why_lost(stage, run.answers.get(question_id), evidence) for run, stage in zip(runs, row.stages, strict=True)
+        why_lost(stage, run.answers.get(question_id), evidence, unanswerable=bool(detail.unanswerable))
+        for run, stage in zip(runs, row.stages, strict=True)
     ]
     said = [one.hypothesis.text if one.hypothesis else "" for one in detail.runs]
     judges = [scores.judge for run in runs for scores in run.files.metrics if not is_person(scores.judge)]
@@ -80,13 +81,17 @@ def question_page(comparison: Comparison, question_id: str, walked: Sequence[str
     )
 
 
-def why_lost(stage: str | None, answer: Answer | None, evidence: Evidence) -> str:
+def why_lost(stage: str | None, answer: Answer | None, evidence: Evidence, *, unanswerable: bool = False) -> str:
     """Return why a question was lost, to follow the name of a run; empty where it was not."""
     if stage is None:
         return ""
-    found, there = evidence.found_in(answer.recall_ids) if answer else (0, 0)
-    if stage == "not retrieved" and found:
-        return f"saw {found} of {there} pieces of the evidence: the rest was not recalled"
+    if unanswerable and stage == "in the prompt":
+        return "gave an answer, though the history holds none"
+    if stage == "not retrieved" and answer and answer.recall_ids:
+        found, there = evidence.found_in(answer.recall_ids)
+        if found:
+            return f"saw {found} of {there} pieces of the evidence: the rest was not recalled"
+        return "never saw the evidence: none of it was recalled"
     return WHY_LOST[stage]
 
 

@@ -53,20 +53,21 @@ effect(() => {
 
 // ---- which questions ----
 const against = (row, run) => worth[labels[run][row]] - worth[labels[0][row]];
-const others = runs.map((_, place) => place).slice(1);
+const among = all.among;
+const others = runs.map((_, place) => place).slice(1), memories = among.filter((place) => place > 0);
 const chosenRuns = computed(() => {
   const at = runs.findIndex((run) => run.id === state.of.value);
-  return at > 0 ? [at] : others;
+  return at > 0 ? [at] : memories;
 });
 const tests = {
   all: () => true,
-  differ: (row) => labels.some((one) => one[row] !== labels[0][row]),
+  differ: (row) => among.some((run) => against(row, run) !== 0),
   lost: (row) => chosenRuns.value.some((run) => against(row, run) < 0),
   won: (row) => chosenRuns.value.some((run) => against(row, run) > 0),
   unchanged: (row) => chosenRuns.value.every((run) => against(row, run) === 0),
-  wrong: (row) => labels.every((one) => worth[one[row]] < 1),
-  disagree: (row) => runs.some((run) => run.disputed[row] === "1"),
-  found: (row) => runs.some((run) => all.found.includes(run.stages[row])),
+  wrong: (row) => among.every((run) => worth[labels[run][row]] < 1),
+  disagree: (row) => among.some((run) => runs[run].disputed[row] === "1"),
+  found: (row) => among.some((run) => all.found.includes(runs[run].stages[row])),
 };
 const counts = computed(() => {
   chosenRuns.value;
@@ -78,7 +79,7 @@ const counts = computed(() => {
 });
 const regression = computed(() => Array.from({ length: N }, (_, row) => chosenRuns.value.reduce((sum, run) => sum + against(row, run), 0)));
 const split = Array.from({ length: N }, (_, row) => {
-  const right = labels.reduce((sum, one) => sum + worth[one[row]], 0) / runs.length;
+  const right = among.reduce((sum, run) => sum + worth[labels[run][row]], 0) / among.length;
   return right * (1 - right);
 });
 const chosen = computed(() => {
@@ -92,7 +93,7 @@ const chosen = computed(() => {
   for (let row = 0; row < N; row++) {
     if (!test(row) || (type >= 0 && types[row] !== type)) continue;
     if (text && inAnswers.value?.[row] !== "1" && (pattern || (!lower[row].includes(text) && !ids[row].includes(state.q.value)))) continue;
-    if (only >= 0 && !labels.every((one, run) => (one[row] === "1") === (run === only))) continue;
+    if (only >= 0 && ![...among, only].every((run) => (labels[run][row] === "1") === (run === only))) continue;
     if (stage && !chosenRuns.value.concat(0).some((run) => runs[run].stages[row] === stage)) continue;
     rows.push(row);
   }

@@ -77,14 +77,14 @@ def runs(tmp_path: Path) -> tuple[Dataset, Folders]:
     return dataset, where
 
 
-FLOOR = "the best control, refuse (offline/refuse with memory none, 40.0 %)"
+FLOOR = "the best trivial control, refuse (offline/refuse with memory none, 40.0 %)"
 
 
 def test_the_sentence_names_those_that_are_not_better(runs: tuple[Dataset, Folders]) -> None:
     _, where = runs
     found = compare(["good", "refuse", "poor", "everything", "parrot"], where=where)
     assert [run.summary.run_id for run in found.runs] == ["good", "poor", "refuse", "everything", "parrot"]
-    assert f"NOT significantly better than {adjusted(2)}: poor." in found.warnings
+    assert f"Not significantly better than {adjusted(2)}: poor (45.0 %)." in found.warnings
     table = comparison_tables(found)[0]
     assert table.breaks == {2}
     assert [row[0] for row in table.rows[-3:]] == ["refuse\n(control)", "everything\n(control)", "parrot\n(control)"]
@@ -97,7 +97,7 @@ def test_the_sentence_names_those_that_are_not_better(runs: tuple[Dataset, Folde
     [
         (["good", "refuse"], f"good is significantly better than {FLOOR}."),
         (["refuse", "good"], f"good is significantly better than {FLOOR}."),
-        (["poor", "refuse"], f"poor is NOT significantly better than {FLOOR}."),
+        (["poor", "refuse"], f"poor is not significantly better than {FLOOR}."),
         (["good", "everything"], None),
         (["refuse", "parrot"], None),
     ],
@@ -106,7 +106,7 @@ def test_the_sentence_is_there_where_it_can_be(
     runs: tuple[Dataset, Folders], names: list[str], sentence: str | None
 ) -> None:
     _, where = runs
-    told = [one for one in compare(names, where=where).warnings if "the best control" in one]
+    told = [one for one in compare(names, where=where).warnings if "the best trivial control" in one]
     assert told == ([sentence] if sentence else [])
 
 
@@ -121,7 +121,7 @@ def credited(right: int, total: int, first: int = 0) -> list[bool]:
 
 
 def about_the_best_control(names: list[str], where: Folders) -> str:
-    (sentence,) = [one for one in compare(names, where=where).warnings if "the best control" in one]
+    (sentence,) = [one for one in compare(names, where=where).warnings if "the best trivial control" in one]
     return sentence
 
 
@@ -139,7 +139,7 @@ def test_the_runs_and_one_control_are_a_family_of_their_own(tmp_path: Path, wher
     )
     graded_run(dataset, where, "m12", credited(17, N), settings=settings())
     sentence = about_the_best_control([*names, "m12", "refuse"], where)
-    assert sentence == f"NO run is significantly better than {adjusted(13)}."
+    assert sentence == f"No run is significantly better than {adjusted(13)}."
 
 
 def test_repeats_are_pooled_first(tmp_path: Path, where: Folders) -> None:
@@ -151,7 +151,7 @@ def test_repeats_are_pooled_first(tmp_path: Path, where: Folders) -> None:
         graded_run(dataset, where, name, credited(8, N, first=repeat), settings=plain)
     for repeat, name in enumerate(names[2:], start=1):
         graded_run(dataset, where, name, credited(16, N), settings=settings() | {"repeat": repeat})
-    control = "the best control, refuse (offline/refuse with memory none, 40.0 %, 2 repeats pooled)"
+    control = "the best trivial control, refuse (offline/refuse with memory none, 40.0 %, 2 repeats pooled)"
     sentence = about_the_best_control(names, where)
     assert sentence == f"good-1 (5 repeats pooled) is significantly better than {control}."
 
@@ -163,7 +163,7 @@ def test_a_mean_that_chance_could_make_is_not_shown_by_pooling(tmp_path: Path, w
     for repeat in range(1, 4):
         graded_run(dataset, where, f"r{repeat}", credited(13, N), settings=settings() | {"repeat": repeat})
     sentence = about_the_best_control(["r1", "r2", "r3", "refuse"], where)
-    assert sentence == f"r1 (3 repeats pooled) is NOT significantly better than {FLOOR}."
+    assert sentence == f"r1 (3 repeats pooled) is not significantly better than {FLOOR}."
 
 
 def test_where_no_difference_could_be_shown_it_says_so(tmp_path: Path, where: Folders) -> None:
@@ -172,7 +172,7 @@ def test_where_no_difference_could_be_shown_it_says_so(tmp_path: Path, where: Fo
     graded_run(dataset, where, "refuse", credited(0, 7), settings=refuse)
     for number in range(5):
         graded_run(dataset, where, f"m{number}", credited(7, 7), settings=settings())
-    control = "the best control, refuse (offline/refuse with memory none, 0.0 %)"
+    control = "the best trivial control, refuse (offline/refuse with memory none, 0.0 %)"
     names = [f"m{number}" for number in range(5)]
     assert about_the_best_control([*names, "refuse"], where) == (
         f"No run can be shown to be better than {control}: even winning all that it leaves to win "
@@ -189,7 +189,8 @@ def test_what_the_control_gets_right_cannot_be_won(tmp_path: Path, where: Folder
     graded_run(dataset, where, "parrot", credited(16, N), settings=settings("last-k", "offline/parrot"))
     graded_run(dataset, where, "perfect", credited(N, N), settings=settings())
     assert about_the_best_control(["perfect", "parrot"], where) == (
-        "No run can be shown to be better than the best control, parrot (offline/parrot with memory last-k, 80.0 %): "
+        "No run can be shown to be better than the best trivial control, parrot "
+        "(offline/parrot with memory last-k, 80.0 %): "
         "even winning all that it leaves to win (4 of 20 questions) gives p = 0.12. "
         "At least 6 questions must be left to win."
     )
