@@ -2,6 +2,7 @@
 
 from longmemeval.dataset import Dataset
 from longmemeval.judges.protocol import JudgeIdentity
+from longmemeval.llm.options import is_offline
 from longmemeval.pipeline.claims.catalogue import Claim, all_claims
 
 
@@ -23,5 +24,5 @@ def published_for(dataset: Dataset, judge: JudgeIdentity | None = None) -> tuple
 
 def _grades_alike(judge: JudgeIdentity, claim: Claim) -> bool:
     """Return whether the metric is the same, and the model with the benchmark's own prompts or the rules."""
-    ruled = judge.model.startswith("offline/")
+    ruled = is_offline(judge.model)
     return (judge.metric, judge.model) == (claim.metric, claim.graded_by) and (judge.official or ruled)

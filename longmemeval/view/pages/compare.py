@@ -7,6 +7,7 @@ from starlette.routing import BaseRoute, Route
 
 from longmemeval.core.tables.table import Link, Table
 from longmemeval.errors import HarnessError
+from longmemeval.llm.options import is_offline
 from longmemeval.measures.losses import cause_of
 from longmemeval.pipeline.compare.comparable import setting_differences, settings_side_by_side
 from longmemeval.pipeline.compare.comparison import Comparison
@@ -42,7 +43,7 @@ def show(request: Request) -> Response:
         comparison=comparison,
         judged=first.title,
         baseline=comparison.runs[0].summary.run_id,
-        offline=all(one.summary.model.startswith("offline/") for one in comparison.runs),
+        offline=all(is_offline(one.summary.model) for one in comparison.runs),
         scores=scores_of(comparison),
         changes=lambda kind, row: choice.address("/questions", {"show": _SHOWN[kind], "of": row.run_id}),
         judges=judges,

@@ -55,7 +55,7 @@ def question_page(comparison: Comparison, question_id: str, walked: Sequence[str
     order = list(walked) if question_id in walked else ids
     at = order.index(question_id)
     whys = [
-        why_lost(stage, run.answers.get(question_id), evidence, unanswerable=bool(detail.unanswerable))
+        why_lost(stage, run.answers.get(question_id), evidence, unanswerable=detail.unanswerable)
         for run, stage in zip(runs, row.stages, strict=True)
     ]
     said = [one.hypothesis.text if one.hypothesis else "" for one in detail.runs]
