@@ -70,7 +70,7 @@ def _addresses_and_paths_of_this_test_alone() -> Iterator[None]:
 
 
 @pytest.fixture
-def where(tmp_path: Path) -> Folders:
+def folders(tmp_path: Path) -> Folders:
     return folders_in(tmp_path)
 
 

@@ -117,30 +117,30 @@ def test_scores_rankings_and_signatures_of_0_2_are_shown(folder: Path) -> None:
 
 
 def test_a_run_of_0_1_is_refused_with_its_command(tmp_path: Path) -> None:
-    dataset, where = prepared_colours(tmp_path, 4)
-    answer_all(dataset, where)
-    path = where.results_dir / "r" / "run.json"
+    dataset, folders = prepared_colours(tmp_path, 4)
+    answer_all(dataset, folders)
+    path = folders.results_dir / "r" / "run.json"
     manifest = document(path)
     manifest["environment"] |= {"packages": {"longmemeval": "0.1.0"}, "command": ["longmemeval", "run", "--limit", "2"]}
     path.write_text(json.dumps(manifest | {"format": 1}))
-    before = tree(where.results_dir)
-    for act in (lambda: verify("r", where=where), lambda: answer_all(dataset, where)):
+    before = tree(folders.results_dir)
+    for act in (lambda: verify("r", folders=folders), lambda: answer_all(dataset, folders)):
         with pytest.raises(HarnessError, match=r"Version 0\.1\.0 began this run: it is no longer read") as caught:
             act()
         assert "under another --run-id, with `longmemeval run --limit 2`; the files" in caught.value.fix
-    assert tree(where.results_dir) == before
+    assert tree(folders.results_dir) == before
     # The list of runs still shows it.
-    assert [run.run for run in list_runs(where.results_dir)] == ["r"]
+    assert [run.run for run in list_runs(folders.results_dir)] == ["r"]
 
 
 @pytest.mark.parametrize(
     ("part", "key", "value"), [("db", "working_memory", {"updater": "rules"}), ("vector", "index", "exact")]
 )
 def test_a_fixture_of_0_1_is_refused_and_never_replaced(
-    tmp_path: Path, where: Folders, part: str, key: str, value: object
+    tmp_path: Path, folders: Folders, part: str, key: str, value: object
 ) -> None:
-    dataset, where = prepared_colours(tmp_path, 2, "hybrid")
-    folder = where.prepared_dir / dataset.name / "default" / "q1"
+    dataset, folders = prepared_colours(tmp_path, 2, "hybrid")
+    folder = folders.prepared_dir / dataset.name / "default" / "q1"
     fixture = Fixture.open(folder)
     data = json.loads(fixture.read_part("db"))
     data["resource"]["working_memory"] = "# Paid for"
@@ -148,22 +148,22 @@ def test_a_fixture_of_0_1_is_refused_and_never_replaced(
     infos = dict(fixture.meta.parts) | {"db": PartInfo(sha256_bytes(content["db"]), fixture.meta.parts["db"].recipe)}
     infos[part] = structs.replace(infos[part], recipe=infos[part].recipe | {key: value})
     write_fixture(folder, structs.replace(fixture.meta, format=1, parts=infos), content)
-    before = tree(where.prepared_dir)
+    before = tree(folders.prepared_dir)
     for options in (PrepareOptions(jobs=1), PrepareOptions(jobs=1, force=True)):
         with pytest.raises(OlderFormatError, match=r"Version 0\.1 made this fixture, its .* is inside.*--name NEW"):
-            prepare(dataset, ["hybrid"], options=options, where=where)
+            prepare(dataset, ["hybrid"], options=options, folders=folders)
     with pytest.raises(FixtureError, match=r"Version 0\.1 made this fixture"):
-        answer_all(dataset, where, memory="hybrid")
-    assert tree(where.prepared_dir) == before
-    assert prepare(dataset, ["hybrid"], options=PrepareOptions(jobs=1, name="NEW"), where=where).prepared == 2
+        answer_all(dataset, folders, memory="hybrid")
+    assert tree(folders.prepared_dir) == before
+    assert prepare(dataset, ["hybrid"], options=PrepareOptions(jobs=1, name="NEW"), folders=folders).prepared == 2
 
 
 def test_a_meta_json_that_0_2_wrote_is_read_and_written_in_format_2(tmp_path: Path) -> None:
-    dataset, where = prepared_colours(tmp_path, 1, "last-k")
-    path = where.prepared_dir / dataset.name / "default" / "q0" / "meta.json"
+    dataset, folders = prepared_colours(tmp_path, 1, "last-k")
+    path = folders.prepared_dir / dataset.name / "default" / "q0" / "meta.json"
     meta = document(path)
     assert meta["format"] == 2
     path.write_bytes(msgspec.json.encode(meta | {"format": 1}))
-    prepare(dataset, ["bm25"], options=PrepareOptions(jobs=1), where=where)
+    prepare(dataset, ["bm25"], options=PrepareOptions(jobs=1), folders=folders)
     assert document(path)["format"] == 2
     assert document(path)["parts"]["db"] == meta["parts"]["db"]

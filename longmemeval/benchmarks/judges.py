@@ -21,7 +21,7 @@ from longmemeval.judges.votes import RepeatedJudge, VotingJudge
 from longmemeval.llm.http.endpoints import served_at
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatModel
-from longmemeval.settings import folders
+from longmemeval.settings import Folders
 
 _SCRIPTED = "offline/scripted:"
 
@@ -59,7 +59,7 @@ def load_judge(
             what = f"'{spec}' gives the same labels every time"
             raise HarnessError(what, fix="Ask it once; votes and --rejudge are for chat models")
         return make()
-    judge = _model_judge(spec, model_factory, benchmark, options, data_dir or folders().data_dir)
+    judge = _model_judge(spec, model_factory, benchmark, options, data_dir or Folders().data_dir)
     if votes > 1:
         judge = VotingJudge(judge, votes)
     return RepeatedJudge(judge, repeat) if repeat > 1 else judge

@@ -26,7 +26,7 @@ from longmemeval.core.remote.places import anchored
 from longmemeval.core.tables.parquet import MAGIC, parquet_keys
 from longmemeval.dataset import Dataset
 from longmemeval.errors import DataError, HarnessError, nearest
-from longmemeval.settings import folders
+from longmemeval.settings import Folders
 
 _BEFORE_RECORD = re.compile(rb"\s*\[?\s*")
 _FIRST_KEY = re.compile(rb'\s*\[?\s*\{\s*"(\w+)"')
@@ -53,7 +53,7 @@ def load_dataset(name_or_path: str | Path, data_dir: Path | None = None, **optio
     """
     if isinstance(name_or_path, str) and not is_path(name_or_path):
         entry = catalogue_entry(name_or_path)
-        name, path = entry.name, _present(entry, data_dir or folders().data_dir)
+        name, path = entry.name, _present(entry, data_dir or Folders().data_dir)
     else:
         name, path = "", anchored(Path(name_or_path))
     benchmark = _whose(path)

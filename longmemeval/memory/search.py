@@ -65,7 +65,7 @@ class NearestSearch:
         found = fixture.part(MESSAGE_GRAPH).query(
             self._embed_query(question.text),
             limit or max(1, len(fixture.memory.messages)),
-            where=(lambda item: item.thread_id == thread) if self._within_thread else None,
+            matching=(lambda item: item.thread_id == thread) if self._within_thread else None,
         )
         return [RankedUnit(hit.item.id, hit.item.thread_id, (hit.item.id,), hit.score) for hit in found]
 

@@ -41,14 +41,14 @@ class DemoOutcome(Struct, frozen=True):
     newly_answered: int
     seconds: float
 
-    def comparison(self, where: Folders) -> Comparison:
+    def comparison(self, folders: Folders) -> Comparison:
         """Compare the runs with the full history: what a memory has to beat, or do as well as with fewer tokens."""
         runs = {one.id: one for one in self.evaluations}
-        ordered = [runs[run_id] for run_id in baseline_first(list(runs), where.results_dir)]
-        return compare_runs(controls_last(ordered, lambda run: run.summary.control), where)
+        ordered = [runs[run_id] for run_id in baseline_first(list(runs), folders.results_dir)]
+        return compare_runs(controls_last(ordered, lambda run: run.summary.control), folders)
 
 
-def run_demo(index: IndexEngine, where: Folders, *, everything: bool = False) -> DemoOutcome:
+def run_demo(index: IndexEngine, folders: Folders, *, everything: bool = False) -> DemoOutcome:
     """Prepare, run and evaluate presets and controls on the sample; finished work is not repeated.
 
     The judge is checked first, so that its error rates can be shown beside the scores.
@@ -58,12 +58,12 @@ def run_demo(index: IndexEngine, where: Folders, *, everything: bool = False) ->
         everything: every preset and control, not only those of `SHOWN` and the parrot.
     """
     started = time.perf_counter()
-    dataset = load_dataset("sample", where.data_dir)
-    JudgeChecking(dataset, LEXICAL_JUDGE, where=where).check()
+    dataset = load_dataset("sample", folders.data_dir)
+    JudgeChecking(dataset, LEXICAL_JUDGE, folders=folders).check()
     names = [name for name in MEMORIES.built_in if everything or name in SHOWN]
     configurations = [resolve_configuration(name) for name in names]
     name = "default" if index == "hnsw" else index
-    preparation = prepare(dataset, configurations, options=PrepareOptions(index=index, name=name), where=where)
+    preparation = prepare(dataset, configurations, options=PrepareOptions(index=index, name=name), folders=folders)
     suffix = "" if index == "hnsw" else f"-{index}"
     planned = [(configuration.name, configuration, MODEL) for configuration in configurations]
     controls = control_pairs([resolve_configuration(REPEATED), *configurations], ())
@@ -75,7 +75,7 @@ def run_demo(index: IndexEngine, where: Folders, *, everything: bool = False) ->
     evaluations, new = [], 0
     for label, configuration, model in planned:
         run_id = f"demo-{label}{suffix}"
-        report = run(dataset, configuration, model, options=RunOptions(run_id=run_id, prepared=name), where=where)
+        report = run(dataset, configuration, model, options=RunOptions(run_id=run_id, prepared=name), folders=folders)
         new += report.newly_answered
-        evaluations.append(evaluate(run_id, options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where))
+        evaluations.append(evaluate(run_id, options=EvaluateOptions(judge=LEXICAL_JUDGE), folders=folders))
     return DemoOutcome(preparation, DEFAULT_EMBEDDER, evaluations, new, time.perf_counter() - started)

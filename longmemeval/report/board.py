@@ -43,7 +43,7 @@ def write_board(
     *,
     datasets: Sequence[str] = (),
     keys: Path | None = None,
-    where: Folders | None = None,
+    folders: Folders | None = None,
 ) -> WrittenBoard:
     """Verify the runs below `paths`, and write `index.html`, `board.json` and `manifests/`; same runs, same bytes.
 
@@ -52,13 +52,13 @@ def write_board(
         output: the folder; manifests of an earlier board in it that are not linked any more are removed.
         datasets: files that the runs answered, where these are not of the catalogue.
         keys: a folder of public keys, by which signatures are checked.
-        where: the folders; that of downloaded data counts.
+        folders: the folders; that of downloaded data counts.
 
     Raises:
         HarnessError: a folder or a file of data is not there, or the extra `report` is missing.
     """
     need_report_libraries()
-    made = make_board(paths, datasets=datasets, keys=keys, where=where)
+    made = make_board(paths, datasets=datasets, keys=keys, folders=folders)
     for name, source in made.manifests.items():
         write_atomic(output / name, source.read_bytes())
     for path in (output / "manifests").rglob("*.json"):

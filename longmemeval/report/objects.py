@@ -91,7 +91,7 @@ def data_frame(held: Held) -> "DataFrame":
     if isinstance(held, Evaluation):
         columns, rows = question_columns(held), question_rows(held)
     else:
-        asked = RunQuestions(held.manifest, dataset_of(held.manifest, None, held.where))
+        asked = RunQuestions(held.manifest, dataset_of(held.manifest, None, held.folders))
         columns, rows = question_columns(held.files), question_rows(held.files, asked.questions)
     types = {column.title: _TYPES[column.form] for column in columns}
     return DataFrame(rows, columns=list(types), dtype="object").astype(types)
@@ -121,7 +121,7 @@ def _charts(held: Held) -> "list[Chart]":
         drawn = latency_ridges([held], [Shown("", look_of(0))])
         return [drawn] if drawn else []
     if isinstance(held, Evaluation):
-        return page_charts(compare_runs([held], held.where), [held])
+        return page_charts(compare_runs([held], held.folders), [held])
     return page_charts(held, list(held.evaluations))
 
 
@@ -129,4 +129,4 @@ def write_comparison(comparison: Comparison, path: Path, force: bool) -> None:
     """Write the report on the runs of a comparison; the format is told by the file's ending."""
     first = comparison.evaluations[0]
     options = ReportOptions(format=_FORMATS.get(path.suffix, "html"), judge=first.metrics.judge.id)
-    write_report([one.id for one in comparison.evaluations], path, options=options, where=first.where, force=force)
+    write_report([one.id for one in comparison.evaluations], path, options=options, folders=first.folders, force=force)

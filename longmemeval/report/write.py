@@ -15,7 +15,7 @@ from longmemeval.report.plain import latex_across, markdown, markdown_across
 from longmemeval.report.published import published_for
 from longmemeval.results.compared import with_first
 from longmemeval.results.graded.graded_run import Evaluation, load_graded
-from longmemeval.settings import Folders, folders
+from longmemeval.settings import Folders
 
 __all__ = ["ReportOptions", "render_report", "write_report"]
 
@@ -46,7 +46,7 @@ def write_report(
     output: Path | None = None,
     *,
     options: ReportOptions = ReportOptions(),
-    where: Folders | None = None,
+    folders: Folders | None = None,
     force: bool = False,
 ) -> WrittenReport:
     """Write a report on one run or several over the same questions; the same files give the same bytes.
@@ -55,7 +55,7 @@ def write_report(
         run_ids: graded runs, in the order they are to be shown.
         output: the file; an earlier report there is replaced. None: `report.html`, `report.md` or `report.tex`, here.
         options: format, judge, and what is in the page.
-        where: the folders; None: from the environment.
+        folders: the folders; None: from the environment.
         force: replace whatever file is there.
 
     Raises:
@@ -63,7 +63,7 @@ def write_report(
             the file is there and is no report of longmemeval.
     """
     if options.format == "figures":
-        return _write_figures(run_ids, output or Path("figures"), options, where or folders(), force=force)
+        return _write_figures(run_ids, output or Path("figures"), options, folders or Folders(), force=force)
     output = output or Path(f"report.{_ENDINGS[options.format]}")
     if not force and output.is_file() and not _is_report(output):
         raise HarnessError(
@@ -71,32 +71,32 @@ def write_report(
             where=str(output),
             fix="Name another with --output FILE, or add --force to replace it",
         )
-    text, runs, questions = _rendered(run_ids, options, where or folders())
+    text, runs, questions = _rendered(run_ids, options, folders or Folders())
     data = (_FIRST_LINES[options.format] + text).encode()
     write_atomic(output, data)
     return WrittenReport(str(output), len(data), runs, questions)
 
 
 def _write_figures(
-    run_ids: Sequence[str], folder: Path, options: ReportOptions, where: Folders, *, force: bool
+    run_ids: Sequence[str], folder: Path, options: ReportOptions, folders: Folders, *, force: bool
 ) -> WrittenReport:
     if not force and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise HarnessError(
             "There are files already", where=str(folder), fix="Name another folder with --output, or add --force"
         )
-    graded = _graded(run_ids, options, where, prompts=False)
-    comparison = compare_runs(graded, where)
+    graded = _graded(run_ids, options, folders, prompts=False)
+    comparison = compare_runs(graded, folders)
     made = figures(comparison, graded)
     for name, data in made.items():
         write_atomic(folder / name, data)
     return WrittenReport(str(folder), sum(map(len, made.values())), len(graded), len(comparison.questions))
 
 
-def _graded(run_ids: Sequence[str], options: ReportOptions, where: Folders, *, prompts: bool) -> list[Evaluation]:
+def _graded(run_ids: Sequence[str], options: ReportOptions, folders: Folders, *, prompts: bool) -> list[Evaluation]:
     """Return the runs, the baseline first."""
     if options.baseline is not None:
         run_ids = with_first(run_ids, options.baseline)
-    return load_graded(run_ids, where, judge=options.judge, dataset=options.dataset, look_into_prompts=prompts)
+    return load_graded(run_ids, folders, judge=options.judge, dataset=options.dataset, look_into_prompts=prompts)
 
 
 def _is_report(file: Path) -> bool:
@@ -108,20 +108,20 @@ def _is_report(file: Path) -> bool:
 
 @checked()
 def render_report(
-    run_ids: Sequence[str], *, options: ReportOptions = ReportOptions(), where: Folders | None = None
+    run_ids: Sequence[str], *, options: ReportOptions = ReportOptions(), folders: Folders | None = None
 ) -> str:
     """Return the report as text, where it is one; arguments and errors as of `write_report`."""
-    return _rendered(run_ids, options, where or folders())[0]
+    return _rendered(run_ids, options, folders or Folders())[0]
 
 
-def _rendered(run_ids: Sequence[str], options: ReportOptions, where: Folders) -> tuple[str, int, int]:
+def _rendered(run_ids: Sequence[str], options: ReportOptions, folders: Folders) -> tuple[str, int, int]:
     """Return the text, and how many runs and questions it is about."""
-    graded = _graded(run_ids, options, where, prompts=not options.across)
+    graded = _graded(run_ids, options, folders, prompts=not options.across)
     if options.across:
         return _across(graded, options), len(graded), sum(run.metrics.overall.n for run in graded)
     if options.format == "bibtex":
         return bibtex(graded), len(graded), sum(run.metrics.overall.n for run in graded)
-    comparison = compare_runs(graded, where)
+    comparison = compare_runs(graded, folders)
     judge = None if options.published == "all" else graded[0].metrics.judge
     figures = published_for(graded[0].asked.dataset, judge) if options.published else ()
     if options.format == "html":

@@ -140,7 +140,7 @@ def check_selection(manifest: RunManifest, dataset: Dataset, questions: Sequence
         )
 
 
-def _where_it_was(name: str, path: Path, where: Folders) -> Dataset:
+def _where_it_was(name: str, path: Path, folders: Folders) -> Dataset:
     """Load a data set from its path, or by name if its folder has names in the catalogue.
 
     Several names may read the files of one folder in different ways.
@@ -148,10 +148,10 @@ def _where_it_was(name: str, path: Path, where: Folders) -> Dataset:
     entry = catalogue().get(name)
     if entry and entry.is_folder and path.exists() and path.as_posix().endswith(f"/{entry.file}"):
         return load_dataset(name, path.parents[len(Path(entry.file).parts) - 1])
-    return load_dataset(path if path.exists() else name, where.data_dir)
+    return load_dataset(path if path.exists() else name, folders.data_dir)
 
 
-def dataset_of(manifest: RunManifest, override: str | None, where: Folders) -> Dataset:
+def dataset_of(manifest: RunManifest, override: str | None, folders: Folders) -> Dataset:
     """Return the data set that a run answered.
 
     Raises:
@@ -164,7 +164,7 @@ def dataset_of(manifest: RunManifest, override: str | None, where: Folders) -> D
             where=str(path),
             fix="Name the file with --dataset",
         )
-    dataset = load_dataset(override, where.data_dir) if override else _where_it_was(name, path, where)
+    dataset = load_dataset(override, folders.data_dir) if override else _where_it_was(name, path, folders)
     if dataset.sha256 != manifest.dataset["sha256"] and dataset.content_sha256 != manifest.dataset["content_sha256"]:
         raise HarnessError(
             f"The run answered other data: sha256 {manifest.dataset['sha256'][:12]}…, this file has "

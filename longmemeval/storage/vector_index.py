@@ -123,17 +123,17 @@ class VectorIndex:
         return VectorIndex(self.name, self.items, self.vectors, self.embedder, graph)
 
     def query(
-        self, vector: Vectors, top_k: int, *, where: Callable[[VectorItem], bool] | None = None
+        self, vector: Vectors, top_k: int, *, matching: Callable[[VectorItem], bool] | None = None
     ) -> list[VectorHit]:
         """Return the nearest items, best first, equal scores in item order.
 
-        Without `where` a graph is approximate. Hits are scored exactly in any case, and a filtered query compares with
+        Without `matching` a graph is approximate. Hits are scored exactly in any case; a filtered query compares with
         every item that passes, however few.
 
         Args:
             vector: shape (dimension,), finite.
             top_k: number of hits, at least 1; fewer are returned only if fewer items match.
-            where: filter; only items for which it is true are searched.
+            matching: filter; only items for which it is true are searched.
 
         Raises:
             HarnessError: wrong shape, NaN or infinity, or `top_k` below 1.
@@ -141,7 +141,7 @@ class VectorIndex:
         if top_k < 1:
             raise HarnessError(f"top_k is {top_k}, it must be at least 1", where=f"index {self.name!r}")
         unit = _unit_rows(np.asarray(vector)[np.newaxis], 1, self.dimension, f"query of index {self.name!r}")[0]
-        rows = self._candidates(unit, top_k) if where is None else self._matching(where)
+        rows = self._candidates(unit, top_k) if matching is None else self._rows(matching)
         # Row by row in double precision, then rounded: a score depends only on its two vectors, so equal vectors tie.
         products = self.vectors[rows].astype(np.float64) * unit.astype(np.float64)
         scores = products.sum(axis=1).astype(np.float32)
@@ -158,8 +158,8 @@ class VectorIndex:
                 return np.sort(found)
         return _possibly_best(self.vectors, unit, top_k)
 
-    def _matching(self, where: Callable[[VectorItem], bool]) -> Rows:
-        return np.array([row for row, item in enumerate(self.items) if where(item)], dtype=np.int64)
+    def _rows(self, matching: Callable[[VectorItem], bool]) -> Rows:
+        return np.array([row for row, item in enumerate(self.items) if matching(item)], dtype=np.int64)
 
     def persist(self) -> bytes:
         """Return the index as `vector.json`, without the graph."""

@@ -13,7 +13,7 @@ from longmemeval.pipeline.objects.run import Run
 from longmemeval.pipeline.objects.verbs import prepare, retrieve
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions
 from longmemeval.results.graded.graded_run import Evaluation, load_graded
-from longmemeval.settings import Folders, folders
+from longmemeval.settings import Folders
 
 
 @checked()
@@ -23,7 +23,7 @@ def assert_recall(
     *,
     at: int = 10,
     least: float = 0.8,
-    where: Folders | None = None,
+    folders: Folders | None = None,
 ) -> None:
     """Assert that a memory finds enough of the evidence; what is missing is prepared, no model answers.
 
@@ -32,19 +32,19 @@ def assert_recall(
         data: what `load_dataset` gives, or what it takes.
         at: the number of best hits that count.
         least: the mean share of a question's evidence among them, between 0 and 1.
-        where: the folders; the rankings are not kept.
+        folders: the folders; the rankings are not kept.
 
     Raises:
         AssertionError: it finds less, or it does not say which messages it found.
         HarnessError: bad input.
     """
     chosen, used = as_data(data), as_memory(memory)
-    place = where or folders()
-    prepare(chosen, used, where=place)
+    place = folders or Folders()
+    prepare(chosen, used, folders=place)
     with TemporaryDirectory() as scratch:
         options = RetrievalOptions(measures=(f"recall@{at}",), run_id="asserted")
         there = place.model_copy(update={"results_dir": Path(scratch)})
-        (ranked,) = retrieve(chosen, used, options=options, where=there).runs
+        (ranked,) = retrieve(chosen, used, options=options, folders=there).runs
     found = [(result, mean) for result in ranked.results for mean in result.measures.values()]
     known = [(result, mean) for result, mean in found if mean.mean is not None]
     if not known:
@@ -73,7 +73,7 @@ def assert_no_regression(
     margin: float = 0.03,
     undecided_passes: bool = False,
     seed: int = 0,
-    where: Folders | None = None,
+    folders: Folders | None = None,
 ) -> None:
     """Assert that a graded run is not worse than a baseline by more than a margin.
 
@@ -86,13 +86,13 @@ def assert_no_regression(
         margin: how much worse it may be, between 0 and 1.
         undecided_passes: accept what the data cannot decide.
         seed: of the resampling.
-        where: the folders; None: those of the run.
+        folders: the folders; None: those of the run.
 
     Raises:
         AssertionError: it is worse, or that cannot be decided.
         HarnessError: one of them is not graded, or they are of different data, questions or judges.
     """
-    place = where or (folders() if isinstance(run, str) else run.where)
+    place = folders or (Folders() if isinstance(run, str) else run.folders)
     graded = _graded(run, place, None)
     judge = graded.metrics.judge.id
     named = str(baseline) if isinstance(baseline, str | Path) else _graded(baseline, place, judge).id
@@ -111,8 +111,8 @@ def assert_no_regression(
         )
 
 
-def _graded(run: Evaluation | Run | str, where: Folders, judge: str | None) -> Evaluation:
+def _graded(run: Evaluation | Run | str, folders: Folders, judge: str | None) -> Evaluation:
     if isinstance(run, Evaluation):
         return run
-    (graded,) = load_graded([run if isinstance(run, str) else run.id], where, judge=judge)
+    (graded,) = load_graded([run if isinstance(run, str) else run.id], folders, judge=judge)
     return graded

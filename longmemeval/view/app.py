@@ -49,7 +49,7 @@ PAGES: tuple[Sequence[BaseRoute], ...] = (
 
 
 def make_app(
-    where: Folders,
+    folders: Folders,
     run_ids: Sequence[str] = (),
     judge: str = "",
     *,
@@ -61,7 +61,7 @@ def make_app(
     """Return the application.
 
     Args:
-        where: the folders.
+        folders: the folders.
         run_ids: the runs that pages show where their address names none.
         judge: by whom they are graded there; empty: the official one where it graded, else the newest.
         token: of the address.
@@ -80,7 +80,7 @@ def make_app(
         middleware=[Middleware(GZipMiddleware, minimum_size=1000, compresslevel=6)],
         exception_handlers={HarnessError: _error_page, HTTPException: _refused, Exception: _broken},
     )
-    app.state.site = Site(where, Choice(tuple(run_ids), judge))
+    app.state.site = Site(folders, Choice(tuple(run_ids), judge))
     if ahead:
         Thread(target=app.state.site.open_ahead, daemon=True).start()
     return Guard(app, token=token, host=host, port=port)

@@ -63,7 +63,7 @@ def listening(host: str, port: int | None) -> socket.socket:
 
 
 def serve(
-    where: Folders,
+    folders: Folders,
     run_ids: Sequence[str],
     judge: str = "",
     *,
@@ -76,7 +76,7 @@ def serve(
     """Serve the pages until the process is interrupted.
 
     Args:
-        where: the folders.
+        folders: the folders.
         run_ids: the runs that pages show first.
         judge: by whom they are graded there; empty: the official one where it graded, else the newest.
         host: the address to listen at.
@@ -95,7 +95,7 @@ def serve(
 
     bound = listening(host, port)
     number, token = bound.getsockname()[1], secrets.token_urlsafe(24)
-    app = make_app(where, run_ids, judge, token=token, host=host, port=number, ahead=True)
+    app = make_app(folders, run_ids, judge, token=token, host=host, port=number, ahead=True)
     # The address has the token: requests are not logged. A page that follows a run never ends by itself.
     config = uvicorn.Config(
         app, log_level="error", access_log=False, lifespan="off", ws="none", timeout_graceful_shutdown=1

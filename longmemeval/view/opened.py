@@ -69,20 +69,20 @@ class OpenRuns:
     """The graded runs and comparisons that pages are made of; used by several requests at once.
 
     Args:
-        where: the folders.
+        folders: the folders.
     """
 
-    def __init__(self, where: Folders) -> None:
-        self.where = where
+    def __init__(self, folders: Folders) -> None:
+        self.folders = folders
         self._lock = RLock()
         self._runs: Kept[Evaluation] = Kept(_RUNS)
         self._comparisons: Kept[Comparison] = Kept(_COMPARISONS)
         self._made: Kept[tuple[Comparison, object]] = Kept(2 * _COMPARISONS)
-        self._remembered = Remembered.among(where)
+        self._remembered = Remembered.among(folders)
 
     def stats(self, choice: Choice) -> tuple[Stat, ...]:
         """Return what the figures of these runs depend on, checks of judges included."""
-        results = self.where.results_dir
+        results = self.folders.results_dir
         checks = [(str(path), path.stat().st_mtime_ns, 0) for path in sorted(results.glob("judge-checks/*"))]
         return (tuple(checks), *(stat_of(results / run) for run in choice.runs))
 
@@ -101,7 +101,7 @@ class OpenRuns:
         found = [self._runs.get(key, (checks, stat)) for key, stat in zip(keys, of_runs, strict=True)]
         missing = [run for run, one in zip(choice.runs, found, strict=True) if one is None]
         judge, remembered = choice.judge or None, self._remembered
-        loaded = {one.id: one for one in load_graded(missing, self.where, judge=judge, remembered=remembered)}
+        loaded = {one.id: one for one in load_graded(missing, self.folders, judge=judge, remembered=remembered)}
         runs = []
         for run, key, stat, one in zip(choice.runs, keys, of_runs, found, strict=True):
             runs.append(one or self._runs.put(key, (checks, stat), loaded[run]))
@@ -120,7 +120,7 @@ class OpenRuns:
             runs = self._evaluations(choice, stats)
             # Of the same data, those that all runs answered; what is left out, the comparison says.
             common = len({run.manifest.dataset["content_sha256"] for run in runs}) == 1
-            found = compare_runs(runs, self.where, common=common, remembered=self._remembered)
+            found = compare_runs(runs, self.folders, common=common, remembered=self._remembered)
             return self._comparisons.put(choice, stats, found)
 
     def of(self, comparison: Comparison, make: Callable[[Comparison], M]) -> M:

@@ -17,28 +17,28 @@ class Site:
     """The state of one server.
 
     Args:
-        where: the folders.
+        folders: the folders.
         named: what pages show where their address names no run; without runs: those like the newest graded one.
     """
 
-    def __init__(self, where: Folders, named: Choice = NOTHING_NAMED) -> None:
-        self.where = where
+    def __init__(self, folders: Folders, named: Choice = NOTHING_NAMED) -> None:
+        self.folders = folders
         self.named = named
-        self.opened = OpenRuns(where)
-        self.recallers = Recallers(where)
+        self.opened = OpenRuns(folders)
+        self.recallers = Recallers(folders)
         self.recalled = RecalledTexts()
 
     def choice(self, request: Request) -> Choice:
         """Return which runs, baseline and judge the address asks for."""
         query = request.query_params
         otherwise = NOTHING_NAMED if query.getlist("run") else self.first()
-        return choice_of(query, self.where.results_dir, otherwise)
+        return choice_of(query, self.folders.results_dir, otherwise)
 
     def first(self) -> Choice:
         """Return what is shown where an address names no run."""
         if self.named.runs:
             return self.named
-        return Choice(tuple(newest_alike(self.where.results_dir)), self.named.judge)
+        return Choice(tuple(newest_alike(self.folders.results_dir)), self.named.judge)
 
     def open_ahead(self) -> None:
         """Open the runs that pages show first, while the browser starts; what is wrong with them, pages say."""

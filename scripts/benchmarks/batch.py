@@ -31,7 +31,7 @@ def failing(number: int, body: dict[str, Any]) -> int | None:
     return 500 if number % 20 == 0 else None
 
 
-def equal(dataset: Dataset, where: Folders) -> None:
+def equal(dataset: Dataset, folders: Folders) -> None:
     """Answer all questions directly and by batch."""
     with BatchServer(reply) as server:
         server.spoil = failing
@@ -39,10 +39,10 @@ def equal(dataset: Dataset, where: Folders) -> None:
         seconds = []
         for name, given in (("direct", {"batch": None}), ("batched", {})):
             started = time.perf_counter()
-            ask(dataset, where, server, name, model_options=ModelOptions(server.url), **given)
+            ask(dataset, folders, server, name, model_options=ModelOptions(server.url), **given)
             seconds.append(time.perf_counter() - started)
-        same = by_question(where, "direct") == by_question(where, "batched")
-        spent = [spent_in(where.results_dir / name / SPENDING) for name in ("direct", "batched")]
+        same = by_question(folders, "direct") == by_question(folders, "batched")
+        spent = [spent_in(folders.results_dir / name / SPENDING) for name in ("direct", "batched")]
         print(f"{len(dataset)} questions, batches of {server.sizes}: answers {'equal' if same else 'DIFFERENT'}")
         print(f"requests paid for more than once: {sum(times > 1 for times in server.paid.values())}")
         print(
@@ -50,17 +50,17 @@ def equal(dataset: Dataset, where: Folders) -> None:
         )
 
 
-def killed(dataset: Dataset, where: Folders, kills: int, chance: random.Random) -> None:
+def killed(dataset: Dataset, folders: Folders, kills: int, chance: random.Random) -> None:
     """Kill runs at random moments and give them again."""
     with BatchServer(reply) as server:
-        ask(dataset, where, server, "undisturbed", batch=None)
-        folder, hits, runs, wrong = where.results_dir.parent, 0, 0, 0
+        ask(dataset, folders, server, "undisturbed", batch=None)
+        folder, hits, runs, wrong = folders.results_dir.parent, 0, 0, 0
         command = ("run", "--dataset", dataset.path, "--memory", "last-k", "--model", PRICED, "--batch")
         options = ("--api-base", server.url, "--run-id")
         while hits < kills:
             run_id, runs = f"killed-{runs}", runs + 1
             server.paid.clear()
-            steps = where.results_dir / run_id
+            steps = folders.results_dir / run_id
             for _ in range(2):
                 process = start(*command, *options, run_id, cwd=folder, OPENAI_API_KEY=KEY)
                 while process.poll() is None and not steps.exists():
@@ -70,8 +70,10 @@ def killed(dataset: Dataset, where: Folders, kills: int, chance: random.Random) 
                 process.communicate()
                 hits += process.returncode == -signal.SIGKILL
             longmemeval(*command, *options, run_id, cwd=folder, OPENAI_API_KEY=KEY)
-            as_it_should = by_question(where, run_id) == by_question(where, "undisturbed")
-            wrong += not as_it_should or len(answers(where, run_id)) != len(dataset) or set(server.paid.values()) != {1}
+            as_it_should = by_question(folders, run_id) == by_question(folders, "undisturbed")
+            wrong += (
+                not as_it_should or len(answers(folders, run_id)) != len(dataset) or set(server.paid.values()) != {1}
+            )
         print(f"{hits} kills in {runs} runs of {len(dataset)} questions: {wrong} runs end otherwise or paid twice")
 
 

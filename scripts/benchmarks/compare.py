@@ -59,29 +59,31 @@ def record(number: int) -> dict[str, object]:
 class GradedRuns:
     """Folders with graded runs."""
 
-    where: Folders
+    folders: Folders
     run_ids: list[str]
 
 
 def make_runs(folder: Path, runs: int, questions: int, *, scores: bool = False) -> GradedRuns:
-    where = Folders(data_dir=folder, prepared_dir=folder / "prepared", results_dir=folder / "results")
+    folders = Folders(data_dir=folder, prepared_dir=folder / "prepared", results_dir=folder / "results")
     path = folder / "small.json"
     path.write_text(json.dumps([record(number) for number in range(questions)]))
     dataset = LongMemEvalDataset(path)
-    prepare(dataset, ["last-k"], options=PrepareOptions(jobs=1), where=where)
-    run(dataset, "last-k", "offline/extractive", options=RunOptions(run_id="run-0", save_prompts=False), where=where)
-    first = evaluate("run-0", options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where)
+    prepare(dataset, ["last-k"], options=PrepareOptions(jobs=1), folders=folders)
+    run(
+        dataset, "last-k", "offline/extractive", options=RunOptions(run_id="run-0", save_prompts=False), folders=folders
+    )
+    first = evaluate("run-0", options=EvaluateOptions(judge=LEXICAL_JUDGE), folders=folders)
     run_ids = [f"run-{number}" for number in range(runs)]
     generator = np.random.default_rng(0)
     for run_id in run_ids:
-        target = where.results_dir / run_id
+        target = folders.results_dir / run_id
         if run_id != "run-0":
-            shutil.copytree(where.results_dir / "run-0", target)
+            shutil.copytree(folders.results_dir / "run-0", target)
         manifest = msgspec.structs.replace(first.manifest, run_id=run_id)
         (target / "run.json").write_bytes(msgspec.json.encode(manifest))
         relabel(target / "judgements" / f"{first.metrics.judge.id}.jsonl", generator, scores=scores)
-        write_metrics(where.results_dir, RunFiles(target), RunQuestions(manifest, dataset), first.metrics.judge)
-    return GradedRuns(where, run_ids)
+        write_metrics(folders.results_dir, RunFiles(target), RunQuestions(manifest, dataset), first.metrics.judge)
+    return GradedRuns(folders, run_ids)
 
 
 def relabel(path: Path, generator: np.random.Generator, *, scores: bool) -> None:
@@ -126,12 +128,12 @@ def main() -> None:
         made = make_runs(Path(folder), arguments.runs, arguments.questions, scores=arguments.scores)
 
         def reading() -> object:
-            return load_graded(made.run_ids, made.where)
+            return load_graded(made.run_ids, made.folders)
 
-        graded = load_graded(made.run_ids, made.where)
-        comparison = compare_runs(graded, made.where)
+        graded = load_graded(made.run_ids, made.folders)
+        comparison = compare_runs(graded, made.folders)
         read = min(seconds_of(reading) for _ in range(3))
-        compared = min(seconds_of(lambda: compare_runs(graded, made.where)) for _ in range(3))
+        compared = min(seconds_of(lambda: compare_runs(graded, made.folders)) for _ in range(3))
     other = by_scipy(comparison)
     print(f"{arguments.runs} runs of {arguments.questions} questions, {len(comparison.pairs)} pairs, fastest of 3\n")
     print(f"reading the runs     {read:8.2f} s")

@@ -173,12 +173,12 @@ def one_haystack(base: dict[str, Any], questions: int) -> list[dict[str, Any]]:
     return [{"sample_id": "shared", "conversation": conversation, "qa": qa}]
 
 
-def ours(where: Folders, dataset: Dataset, memory: str, concurrency: int, url: str) -> Figures:
+def ours(folders: Folders, dataset: Dataset, memory: str, concurrency: int, url: str) -> Figures:
     """A run; its longest stop is the one it tells of itself."""
 
     def ask(run_id: str, limit: int | None) -> None:
         options = RunOptions(run_id=run_id, concurrency=concurrency, model_options=ModelOptions(api_base=url))
-        run(dataset, memory, MODEL, selection=Selection(limit=limit), options=options, where=where)
+        run(dataset, memory, MODEL, selection=Selection(limit=limit), options=options, folders=folders)
 
     run_id = f"{memory}-{concurrency}"
     ask(f"warm-{run_id}", 1)
@@ -187,7 +187,7 @@ def ours(where: Folders, dataset: Dataset, memory: str, concurrency: int, url: s
     ask(run_id, ONE_BY_ONE if concurrency == 1 else None)
     processor = time.process_time() - started
     served_p50 = statistics.median(own_times(url))
-    folder = where.results_dir / run_id
+    folder = folders.results_dir / run_id
     told = json.loads((folder / "run.json").read_text())["totals"]["load"]
     latencies = [json.loads(line)["latency_ms"] for line in (folder / "answers.jsonl").read_text().splitlines()]
     return msgspec.structs.replace(figures(latencies, processor, told["longest_block_ms"]), served_p50_ms=served_p50)
@@ -255,9 +255,9 @@ asyncio.run(main())
 """
 
 
-def whole_processes(where: Folders, data: Path, url: str, repeats: int = 3) -> None:
+def whole_processes(folders: Folders, data: Path, url: str, repeats: int = 3) -> None:
     """Print the processor time of the command and of the script, each the least of some repeats."""
-    folders = {"DATA": where.data_dir, "PREPARED": where.prepared_dir, "RESULTS": where.results_dir}
+    folders = {"DATA": folders.data_dir, "PREPARED": folders.prepared_dir, "RESULTS": folders.results_dir}
     environment = os.environ | {f"LONGMEMEVAL_{name}_DIR": str(folder) for name, folder in folders.items()}
     # Compiled, as what is installed is.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -275,20 +275,20 @@ def whole_processes(where: Folders, data: Path, url: str, repeats: int = 3) -> N
             run_id = f"whole-{memory}-{number}"
             asked = ("--dataset", str(data), "--memory", memory, "--model", MODEL, "--run-id", run_id)
             own.append(seconds("-m", "longmemeval", "run", *asked, "--concurrency", limit, "--api-base", url))
-            prompts = str(where.results_dir / run_id / "prompts.jsonl")
+            prompts = str(folders.results_dir / run_id / "prompts.jsonl")
             other.append(seconds("-c", WHOLE_SCRIPT, prompts, url, limit, MODEL))
         # The first of each compiles.
         best, plain_best = min(own[1:]), min(other[1:])
         print(f"{memory:13} {best:6.2f} s | script {plain_best:6.2f} s | {best / plain_best:.2f}x", flush=True)
 
 
-def retried(where: Folders, dataset: Dataset, url: str, timeout_s: float) -> int:
+def retried(folders: Folders, dataset: Dataset, url: str, timeout_s: float) -> int:
     """Attempts beyond the first of `hybrid` at concurrency 31, when each may take so long."""
     options = RunOptions(
         run_id="timeouts", concurrency=31, model_options=ModelOptions(api_base=url, timeout_s=timeout_s)
     )
-    run(dataset, "hybrid", MODEL, options=options, where=where)
-    lines = (where.results_dir / "timeouts" / "answers.jsonl").read_text().splitlines()
+    run(dataset, "hybrid", MODEL, options=options, folders=folders)
+    lines = (folders.results_dir / "timeouts" / "answers.jsonl").read_text().splitlines()
     return sum(json.loads(line)["attempts"] - 1 for line in lines)
 
 
@@ -296,28 +296,28 @@ def compare(questions: int, seconds: float, *, shared: bool, processes: bool) ->
     load_litellm()
     with tempfile.TemporaryDirectory() as name, served(seconds) as url:
         folder = Path(name)
-        where = Folders(data_dir=folder, prepared_dir=folder / "prepared", results_dir=folder / "results")
+        folders = Folders(data_dir=folder, prepared_dir=folder / "prepared", results_dir=folder / "results")
         made_of = write_data(folder / "load.json", questions, shared=shared)
         dataset = load_dataset(folder / "load.json")
-        prepare(dataset, MEMORIES, options=PrepareOptions(jobs=1), where=where)
+        prepare(dataset, MEMORIES, options=PrepareOptions(jobs=1), folders=folders)
         on = "one haystack" if shared else "haystacks of their own"
         print(f"{questions} questions on {on} ({made_of}); the server takes {seconds} s\n")
         if processes:
-            whole_processes(where, folder / "load.json", url)
+            whole_processes(folders, folder / "load.json", url)
             return
         print("                          |     longmemeval run           |     plain LiteLLM script      | ours /")
         print("memory        concurrency |   p50    p95  cpu ms  stop ms |   p50    p95  cpu ms  stop ms | cpu, p50")
         for memory in MEMORIES:
             for concurrency in CONCURRENCIES:
-                own = ours(where, dataset, memory, concurrency, url)
-                prompts = where.results_dir / f"{memory}-{concurrency}" / "prompts.jsonl"
+                own = ours(folders, dataset, memory, concurrency, url)
+                prompts = folders.results_dir / f"{memory}-{concurrency}" / "prompts.jsonl"
                 other = plain_script(prompts, concurrency, url)
                 ratios = (
                     f"{own.processor_ms / other.processor_ms:.1f}x, {own.p50_ms / other.p50_ms:.2f}x; "
                     f"server {own.p50_ms / own.served_p50_ms:.3f}x"
                 )
                 print(f"{memory:13} {concurrency:11} | {columns(own)} | {columns(other)} | {ratios}", flush=True)
-        print(f"\nattempts after the first at concurrency 31, --timeout 3: {retried(where, dataset, url, 3.0)}")
+        print(f"\nattempts after the first at concurrency 31, --timeout 3: {retried(folders, dataset, url, 3.0)}")
 
 
 def columns(one: Figures) -> str:

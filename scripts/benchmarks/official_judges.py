@@ -29,17 +29,17 @@ def main() -> None:
     items = parser.parse_args().items
     wrong = 0
     with tempfile.TemporaryDirectory() as name:
-        where = folders_in(Path(name))
+        folders = folders_in(Path(name))
         os.environ |= {"OPENAI_API_KEY": "sk-not-a-real-key-0123"}
-        beam.clone(where.data_dir / "beam", beam.official_texts())
-        plus.prompt_file(where.data_dir / "locomo_plus_prompt.py", plus.official_texts())
+        beam.clone(folders.data_dir / "beam", beam.official_texts())
+        plus.prompt_file(folders.data_dir / "locomo_plus_prompt.py", plus.official_texts())
         chats, cues = real_file("beam/chats/100K"), real_file("locomo_plus.json")
         for data, judges, expecting, selection in (
             (chats, beam.JUDGES, beam.expecting(chats, beam.official_texts()), Selection()),
             (cues, plus.JUDGES, plus.expecting(cues, plus.official_texts()), Selection(limit=items)),
         ):
             begun = time.perf_counter()
-            found = graded(load_dataset(data), judges, expecting, where, selection=selection, jobs=2, tell=print)
+            found = graded(load_dataset(data), judges, expecting, folders, selection=selection, jobs=2, tell=print)
             requests = ", ".join(f"{count:,} requests to {model}" for model, count in found.requests.items())
             print(f"{requests}; {len(found.wrong)} not as expected; {time.perf_counter() - begun:.0f} s", flush=True)
             print(*found.wrong, sep="\n", end="\n" * bool(found.wrong))

@@ -49,7 +49,7 @@ def main() -> None:
         for name, options in (("default", ReportOptions()), ("--full", ReportOptions(full=True))):
             file = Path(folder) / "report.html"
             started = time.perf_counter()
-            written = write_report(["large"], file, options=options, where=where)
+            written = write_report(["large"], file, options=options, folders=where)
             taken = time.perf_counter() - started
             opened = seconds_to_open(file, program)
             size = f"{written.bytes / 1e6:.1f} MB"

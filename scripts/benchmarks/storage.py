@@ -14,10 +14,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
+from longmemeval import settings
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.run.run import RunOptions, run
-from longmemeval.settings import folders
 from longmemeval.storage import read_ahead
 from longmemeval.storage.compression import compressed, decompressed
 from tests.s3_server import S3Server
@@ -26,8 +26,8 @@ from tests.s3_server import S3Server
 def answering(server: S3Server, data: str, latency: float) -> None:
     """Print what a run takes on a machine that has no copies, three times each way, in turns."""
     dataset = load_dataset(data, Path("data"))
-    where = folders(prepared_dir=server.address)
-    prepare(dataset, ["hybrid"], options=PrepareOptions(jobs=1), where=where)
+    folders = settings.folders(prepared_dir=server.address)
+    prepare(dataset, ["hybrid"], options=PrepareOptions(jobs=1), folders=folders)
     server.before = lambda asked: time.sleep(latency)
     ahead, number = read_ahead.AHEAD, 0
     for _ in range(3):
@@ -36,8 +36,10 @@ def answering(server: S3Server, data: str, latency: float) -> None:
             number += 1
             read_ahead.AHEAD = fixtures
             os.environ["LONGMEMEVAL_REMOTE_CACHE_DIR"] = f"machine{number}"
-            where = folders(prepared_dir=server.address)
-            report = run(dataset, "hybrid", "offline/extractive", options=RunOptions(run_id=f"r{number}"), where=where)
+            folders = settings.folders(prepared_dir=server.address)
+            report = run(
+                dataset, "hybrid", "offline/extractive", options=RunOptions(run_id=f"r{number}"), folders=folders
+            )
             seconds.append(report.seconds)
         without, with_it = seconds
         print(f"{report.answered} questions: {without:.1f} s without read-ahead, {with_it:.1f} s with it")
@@ -46,7 +48,9 @@ def answering(server: S3Server, data: str, latency: float) -> None:
 def sizes(data: str, embedder: str) -> None:
     """Print the parts of a data set's fixtures, plain and compressed."""
     options = PrepareOptions(jobs=1, embedder=embedder)
-    prepare(load_dataset(data, Path("data")), ["hybrid"], options=options, where=folders(prepared_dir="plain"))
+    prepare(
+        load_dataset(data, Path("data")), ["hybrid"], options=options, folders=settings.folders(prepared_dir="plain")
+    )
     for name in ("db", "vector", "words"):
         parts = [path.read_bytes() for path in Path("plain").glob(f"*/default/*/{name}.json")]
         started = time.perf_counter()

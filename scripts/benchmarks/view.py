@@ -70,7 +70,7 @@ def opened(client: TestClient, path: str) -> Callable[[], int]:
     return work
 
 
-def in_browser(where: Folders, query: str) -> None:
+def in_browser(folders: Folders, query: str) -> None:
     """Print how long filters take where a browser is, by the page's own clock."""
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     if program is None:
@@ -84,7 +84,7 @@ def in_browser(where: Folders, query: str) -> None:
     from tests.view.conftest import served
 
     with ExitStack() as stack, sync_playwright() as playwright:
-        own = served(where, stack)
+        own = served(folders, stack)
         browser = playwright.chromium.launch(executable_path=program, args=["--no-sandbox", "--disable-gpu"])
         page = browser.new_page()
         page.goto(f"{own}/questions?{query}&token={TOKEN}")
@@ -107,11 +107,11 @@ def in_browser(where: Folders, query: str) -> None:
         browser.close()
 
 
-def measure(where: Folders, query: str, question: str) -> None:
+def measure(folders: Folders, query: str, question: str) -> None:
     """Print what every answer takes: of a server that knows nothing, of one begun again, and asked again."""
     print("| | seconds | of a processor | bytes, compressed |\n|---|---:|---:|---:|")
     for when in ("first time ever", "first time after a restart"):
-        client = TestClient(make_app(where, token="bench"), base_url="http://127.0.0.1")
+        client = TestClient(make_app(folders, token="bench"), base_url="http://127.0.0.1")
         client.get("/runs?token=bench")
         timed(f"comparison, {when}", opened(client, f"/compare?{query}"))
     for what, path in (

@@ -92,7 +92,7 @@ def graded(
     dataset: Dataset,
     judges: Sequence[str],
     expecting: Expecting,
-    where: Folders,
+    folders: Folders,
     *,
     memories: Sequence[str] = MEMORIES,
     selection: Selection = Selection(),
@@ -106,14 +106,14 @@ def graded(
         judges: prompt sets and models, such as `beam@openai/gpt-4.1-mini`. The first is sent everything; what it
             was told, the others find in the cache.
         expecting: what grading must send.
-        where: the folders.
+        folders: the folders.
         memories: to answer under.
         selection: of the questions.
         jobs: processes that prepare.
         tell: gets a line about each step.
     """
     found = Checked()
-    prepare(dataset, list(memories), selection=selection, options=PrepareOptions(jobs=jobs), where=where)
+    prepare(dataset, list(memories), selection=selection, options=PrepareOptions(jobs=jobs), folders=folders)
     server = CheckingJudge()
     with server:
         model = ModelOptions(api_base=server.url, max_attempts=1)
@@ -125,19 +125,21 @@ def graded(
                 ANSWERER,
                 selection=selection,
                 options=RunOptions(run_id=run_id, model_options=model),
-                where=where,
+                folders=folders,
             )
-            said = {line["question_id"]: line["hypothesis"] for line in answers(where, run_id)}
+            said = {line["question_id"]: line["hypothesis"] for line in answers(folders, run_id)}
             expected = list(expecting(said))
             requests = {messages: reply for one in expected for messages, reply in one.requests.items()}
             server.expected |= requests
             before = set(server.got)
             for place, judge in enumerate(judges):
                 sent, options = server.got.total(), EvaluateOptions(judge=judge, model_options=model)
-                foreseen = estimate_grading([judge], run_id, options=options, where=where).judges[0].stage.work.calls
+                foreseen = (
+                    estimate_grading([judge], run_id, options=options, folders=folders).judges[0].stage.work.calls
+                )
                 if place and foreseen:
                     found.wrong.append(f"{run_id}, {judge}: {foreseen} calls are foreseen")
-                made = evaluate(run_id, options=options, where=where).metrics
+                made = evaluate(run_id, options=options, folders=folders).metrics
                 found.scores[memory, judge] = made.overall.accuracy, made.overall.not_evaluated
                 found.official |= {judge} if made.judge.official else set()
                 scores = [one.scores[judge.partition("@")[0]] for one in expected]
@@ -151,6 +153,6 @@ def graded(
             foreign = server.got.keys() - before - requests.keys()
             found.wrong += [f"{run_id}: {len(missing)} requests are missing"] * bool(missing)
             found.wrong += [f"{run_id}: not the official words: {one}" for one in foreign]
-            found.wrong += [f"{run_id}: {problem}" for problem in verify(run_id, where=where).problems]
+            found.wrong += [f"{run_id}: {problem}" for problem in verify(run_id, folders=folders).problems]
         found.requests = server.models
     return found

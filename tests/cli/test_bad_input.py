@@ -26,9 +26,9 @@ RUN = "run --dataset colours.json --memory combined --model offline/extractive -
 def finished(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A data set, prepared, answered (run `r`) and graded."""
     folder = tmp_path_factory.mktemp("finished")
-    dataset, where = prepared_colours(folder, 4, "combined")
-    answer_all(dataset, where, memory="combined")
-    evaluate("r", options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where)
+    dataset, folders = prepared_colours(folder, 4, "combined")
+    answer_all(dataset, folders, memory="combined")
+    evaluate("r", options=EvaluateOptions(judge=LEXICAL_JUDGE), folders=folders)
     return folder
 
 

@@ -20,12 +20,12 @@ from tests.pipeline.helpers import colours, folders_in
 @pytest.fixture(autouse=True)
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder with graded runs over 100 questions: good 80, fair 75, bad 50 and odd 80 right."""
-    dataset, where = colours(tmp_path / "d.json", 100), folders_in(tmp_path)
+    dataset, folders = colours(tmp_path / "d.json", 100), folders_in(tmp_path)
     for run_id, right in (("good", 80), ("fair", 75), ("bad", 50)):
-        graded_run(dataset, where, run_id, labels(right, 100 - right))
+        graded_run(dataset, folders, run_id, labels(right, 100 - right))
     hostile = {"memory": {"name": "[bold]x[/]\x1b[31m", "parameters": {}}}
-    graded_run(dataset, where, "odd", labels(80, 20), settings=hostile)
-    graded_run(dataset, where, "few", labels(8, 2))
+    graded_run(dataset, folders, "odd", labels(80, 20), settings=hostile)
+    graded_run(dataset, folders, "few", labels(8, 2))
     monkeypatch.chdir(tmp_path)
 
 
@@ -180,11 +180,11 @@ def test_no_run_id_is_broken_in_a_pipe(command: Command, tmp_path: Path) -> None
 
 def test_runs_on_different_data_share_a_table_by_ability(command: Command, tmp_path: Path) -> None:
     talks = LocomoDataset(write(tmp_path / "talks.json", make_conversation()))
-    where = folders_in(tmp_path)
+    folders = folders_in(tmp_path)
     lines = [{"question_id": question.question_id, "hypothesis": "Oslo"} for question in talks.questions()]
     (tmp_path / "answers.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
-    run_id = adopt_hypotheses(tmp_path / "answers.jsonl", talks, where.results_dir, run_id="talks").run_id
-    evaluate(run_id, where=where)
+    run_id = adopt_hypotheses(tmp_path / "answers.jsonl", talks, folders.results_dir, run_id="talks").run_id
+    evaluate(run_id, folders=folders)
     refused = command("compare good talks")
     assert refused.code == 2
     assert "--across" in refused.stderr

@@ -16,17 +16,17 @@ AGES = {"a-none": 1, "z-first": 2, "b-second": 3, "c-oracle": 4}
 """Runs with the minute they began in: the oldest is a control, and so is the newest."""
 
 
-def run_of(where: Folders, name: str, minute: int, preset: str) -> None:
-    dataset = colours(where.results_dir.parent / "d.json", 10)
+def run_of(folders: Folders, name: str, minute: int, preset: str) -> None:
+    dataset = colours(folders.results_dir.parent / "d.json", 10)
     # The name of a memory may be anything; what it is says its preset.
     settings = {"memory": {"name": f"my {preset}", "preset": preset, "parameters": {}}}
-    path = graded_run(dataset, where, name, labels(5 + minute, 5 - minute), settings=settings) / "run.json"
+    path = graded_run(dataset, folders, name, labels(5 + minute, 5 - minute), settings=settings) / "run.json"
     document = json.loads(path.read_text())
     path.write_text(json.dumps(document | {"started_at": f"2026-01-01T00:0{minute}:00+00:00"}))
 
 
 @pytest.fixture
-def where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
     folders = folders_in(tmp_path)
     for name, minute in AGES.items():
         run_of(folders, name, minute, {"a-none": "none", "c-oracle": "oracle"}.get(name, "last-k"))
@@ -34,33 +34,33 @@ def where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
     return folders
 
 
-def test_the_baseline_is_the_oldest_that_is_no_control_unless_one_is_asked_for(where: Folders) -> None:
+def test_the_baseline_is_the_oldest_that_is_no_control_unless_one_is_asked_for(folders: Folders) -> None:
     ids = sorted(AGES)
-    assert baseline_first(ids, where.results_dir)[0] == "z-first"
-    assert baseline_first(ids, where.results_dir, "c-oracle") == ["c-oracle", "a-none", "b-second", "z-first"]
-    assert baseline_first(["c-oracle", "a-none"], where.results_dir) == ["a-none", "c-oracle"]
-    assert baseline_first([], where.results_dir) == []
+    assert baseline_first(ids, folders.results_dir)[0] == "z-first"
+    assert baseline_first(ids, folders.results_dir, "c-oracle") == ["c-oracle", "a-none", "b-second", "z-first"]
+    assert baseline_first(["c-oracle", "a-none"], folders.results_dir) == ["a-none", "c-oracle"]
+    assert baseline_first([], folders.results_dir) == []
 
 
-def test_the_full_history_comes_first_but_not_under_a_model_that_does_not_read(where: Folders) -> None:
-    run_of(where, "y-full", 5, "full-history")
-    assert baseline_first([*AGES, "y-full"], where.results_dir)[0] == "y-full"
-    path = where.results_dir / "y-full" / "run.json"
+def test_the_full_history_comes_first_but_not_under_a_model_that_does_not_read(folders: Folders) -> None:
+    run_of(folders, "y-full", 5, "full-history")
+    assert baseline_first([*AGES, "y-full"], folders.results_dir)[0] == "y-full"
+    path = folders.results_dir / "y-full" / "run.json"
     document = json.loads(path.read_text())
     document["settings"]["model"]["spec"] = "offline/parrot"
     path.write_text(json.dumps(document))
-    assert baseline_first([*AGES, "y-full"], where.results_dir)[0] == "z-first"
+    assert baseline_first([*AGES, "y-full"], folders.results_dir)[0] == "z-first"
 
 
-def test_a_damaged_run_is_no_baseline(where: Folders) -> None:
-    (where.results_dir / "z-first" / "run.json").write_text("{")
-    assert baseline_first(sorted(AGES), where.results_dir)[0] == "b-second"
+def test_a_damaged_run_is_no_baseline(folders: Folders) -> None:
+    (folders.results_dir / "z-first" / "run.json").write_text("{")
+    assert baseline_first(sorted(AGES), folders.results_dir)[0] == "b-second"
 
 
-def test_only_runs_like_the_newest_are_compared(where: Folders) -> None:
-    graded_run(colours(where.results_dir.parent / "d.json", 10), where, "part", labels(3))
-    graded_run(colours(where.results_dir.parent / "d.json", 10), where, "other", labels(5, 5), judge=LENIENT)
-    assert newest_alike(where.results_dir) == ["z-first", "a-none", "b-second", "c-oracle"]
+def test_only_runs_like_the_newest_are_compared(folders: Folders) -> None:
+    graded_run(colours(folders.results_dir.parent / "d.json", 10), folders, "part", labels(3))
+    graded_run(colours(folders.results_dir.parent / "d.json", 10), folders, "other", labels(5, 5), judge=LENIENT)
+    assert newest_alike(folders.results_dir) == ["z-first", "a-none", "b-second", "c-oracle"]
 
 
 def compared(command: Command, line: str) -> list[str]:
@@ -78,13 +78,13 @@ def compared(command: Command, line: str) -> list[str]:
         ("compare a-none z-first", "a-none"),
     ],
 )
-def test_the_terminal_follows_the_rule(where: Folders, command: Command, line: str, first: str) -> None:
+def test_the_terminal_follows_the_rule(folders: Folders, command: Command, line: str, first: str) -> None:
     assert compared(command, line)[0] == first
 
 
-def test_the_pages_follow_it_too(where: Folders, command: Command) -> None:
+def test_the_pages_follow_it_too(folders: Folders, command: Command) -> None:
     """Without names; with those that were ticked on the list, where none was chosen as the baseline; as named."""
-    client = visitor(where)
+    client = visitor(folders)
     assert [run["id"] for run in client.get("/data/questions").json()["runs"]] == compared(command, "compare")
     ticked = "&".join(f"run={one}" for one in sorted(AGES, key=AGES.__getitem__, reverse=True))
     for query, first in (
@@ -102,9 +102,9 @@ def test_without_any_graded_run_names_are_asked_for(tmp_path: Path, command: Com
 
 
 def test_runs_of_different_judges_are_refused_and_it_says_whose_scores_they_are(
-    where: Folders, command: Command
+    folders: Folders, command: Command
 ) -> None:
-    graded_run(colours(where.results_dir.parent / "d.json", 10), where, "theirs", labels(1, 9), judge=LENIENT)
+    graded_run(colours(folders.results_dir.parent / "d.json", 10), folders, "theirs", labels(1, 9), judge=LENIENT)
     done = command("compare z-first theirs")
     assert (done.code, done.stdout) == (2, "")
     said = " ".join(done.stderr.split())

@@ -115,11 +115,11 @@ def test_second_time_nothing_is_done_again(demo: tuple[Path, str, str]) -> None:
 
 def test_what_it_leaves_behind_is_whole(demo: tuple[Path, str, str]) -> None:
     folder, _, _ = demo
-    where = folders_in(folder)
+    folders = folders_in(folder)
     assert {path.name for path in folder.iterdir()} == {"prepared-data", "results"}
-    assert verify("sample", where=where).problems == ()
+    assert verify("sample", folders=folders).problems == ()
     for name in RUNS:
-        assert verify(f"demo-{name}", where=where).problems == ()
+        assert verify(f"demo-{name}", folders=folders).problems == ()
 
 
 def test_json_is_one_document(demo: tuple[Path, str, str]) -> None:

@@ -115,11 +115,11 @@ def test_inputs_are_no_commands_and_a_job_without_the_command_installs_it(tmp_pa
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A folder with runs over 100 questions: good 80 and bad 50 right, and one whose memory's name is hostile."""
-    dataset, where = colours(tmp_path / "d.json", 100), folders_in(tmp_path)
-    graded_run(dataset, where, "good", labels(80, 20))
-    graded_run(dataset, where, "bad", labels(50, 50))
+    dataset, folders = colours(tmp_path / "d.json", 100), folders_in(tmp_path)
+    graded_run(dataset, folders, "good", labels(80, 20))
+    graded_run(dataset, folders, "bad", labels(50, 50))
     name = "a|b\n::error::c\x1b"
-    graded_run(dataset, where, "odd", labels(80, 20), settings={"memory": {"name": name, "parameters": {}}})
+    graded_run(dataset, folders, "odd", labels(80, 20), settings={"memory": {"name": name, "parameters": {}}})
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
 

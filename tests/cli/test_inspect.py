@@ -125,7 +125,7 @@ def test_what_is_not_prepared_is_said_and_the_rest_shown(tmp_path: Path) -> None
 def test_embedder_that_cannot_be_asked_hides_only_what_needs_it(folder: Path, tmp_path: Path) -> None:
     """A preparation made by a model that has moved since: everything else is still shown."""
     dataset = colours(tmp_path / "colours.json", 1)
-    prepare(dataset, ["combined"], where=folders_in(tmp_path))
+    prepare(dataset, ["combined"], folders=folders_in(tmp_path))
     for path in tmp_path.glob("prepared-data/colours/default/q0/*.json"):
         path.write_text(path.read_text().replace("hashing:512", "fastembed:gone"))
     meta = tmp_path / "prepared-data/colours/default/q0/meta.json"

@@ -21,16 +21,16 @@ from tests.support import COMMAND, clean_environment
 @pytest.fixture(autouse=True)
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Graded runs over 10 questions, one of them of a sweep called `grid`, and a damaged one."""
-    dataset, where = colours(tmp_path / "d.json", 10), folders_in(tmp_path)
+    dataset, folders = colours(tmp_path / "d.json", 10), folders_in(tmp_path)
     hybrid = {"memory": {"name": "hybrid", "parameters": {}}}
     for run_id, right, settings in (("demo-a", 8, {}), ("demo-b", 5, hybrid), ("grid_hybrid_m_direct", 6, hybrid)):
         sweep = "grid" if run_id.startswith("grid") else None
-        graded_run(dataset, where, run_id, labels(right, 10 - right), settings=settings, sweep=sweep)
-    graded_run(dataset, where, "grid-like", labels(1, 9), settings=hybrid, status="interrupted")
-    (where.results_dir / "torn").mkdir()
-    (where.results_dir / "torn" / "run.json").write_text("{")
+        graded_run(dataset, folders, run_id, labels(right, 10 - right), settings=settings, sweep=sweep)
+    graded_run(dataset, folders, "grid-like", labels(1, 9), settings=hybrid, status="interrupted")
+    (folders.results_dir / "torn").mkdir()
+    (folders.results_dir / "torn" / "run.json").write_text("{")
     monkeypatch.chdir(tmp_path)
-    return where.results_dir
+    return folders.results_dir
 
 
 def names(command: Command, line: str) -> list[str]:
@@ -101,13 +101,13 @@ def test_a_line_of_the_index_that_a_kill_cut_short_is_dropped_and_written_again(
     assert (index.read_bytes().count(b"grid-like"), len(lines)) == (1, 4)
     index.write_bytes(b"".join(lines)[:-20])
     assert command("runs --json").code == 0
-    dataset, where = colours(workspace.parent / "d.json", 10), folders_in(workspace.parent)
-    graded_run(dataset, where, "next", labels(7, 3))
+    dataset, folders = colours(workspace.parent / "d.json", 10), folders_in(workspace.parent)
+    graded_run(dataset, folders, "next", labels(7, 3))
     assert json.loads(command("runs --json").stdout)["runs"]
     assert [entry.run for entry in read_index(workspace)] == ["demo-a", "demo-b", "grid_hybrid_m_direct", "next"]
     grade(
         dataset,
-        where,
+        folders,
         "grid-like",
         dict(zip(read_manifest(workspace / "grid-like").question_ids, labels(1, 9), strict=True)),
     )
@@ -131,10 +131,10 @@ def test_patterns_and_sweeps_name_runs(command: Command, workspace: Path) -> Non
 
 def test_a_sweep_is_the_runs_that_record_it(command: Command, workspace: Path) -> None:
     """Another sweep whose name begins with `grid`, and a run begun by hand under an id of its kind, are not of it."""
-    dataset, where = colours(workspace.parent / "d.json", 10), folders_in(workspace.parent)
+    dataset, folders = colours(workspace.parent / "d.json", 10), folders_in(workspace.parent)
     hybrid = {"memory": {"name": "hybrid", "parameters": {}}}
     for run_id, sweep in (("grid_hybrid_v2_hybrid_m_direct", "grid_hybrid_v2"), ("grid_hybrid_own", None)):
-        graded_run(dataset, where, run_id, labels(4, 6), settings=hybrid, sweep=sweep)
+        graded_run(dataset, folders, run_id, labels(4, 6), settings=hybrid, sweep=sweep)
     left_out = "1 run begins with 'grid_' and no sweep is recorded"
     assert names(command, "--sweep grid") == ["grid_hybrid_m_direct"]
     assert names(command, "--sweep grid_hybrid_v2") == ["grid_hybrid_v2_hybrid_m_direct"]

@@ -45,8 +45,8 @@ def test_one_command_runs_grades_and_compares_eight_runs(done: tuple[Path, str, 
     assert out.splitlines()[-1] == "Runs: results/sample_*"
     made = [path.name for path in (folder / "results").glob("sample_*")]
     assert sorted(made) == sorted([*RUNS, "sample_plan.json"])
-    where = folders_in(folder)
-    assert [verify(run_id, where=where).problems for run_id in RUNS] == [()] * 8
+    folders = folders_in(folder)
+    assert [verify(run_id, folders=folders).problems for run_id in RUNS] == [()] * 8
 
 
 def test_second_time_it_only_shows(done: tuple[Path, str, str]) -> None:

@@ -72,11 +72,11 @@ TAKE_FOLDERS = {"compare", "evaluate", "prepare", "render_report", "retrieve", "
 def test_wrong_arguments_are_refused(
     name: str, arguments: list[object], options: dict[str, object], said: str, tmp_path: Path
 ) -> None:
-    where = folders_in(tmp_path)
+    folders = folders_in(tmp_path)
     public: Call = getattr(lme, name)
     given = [colours(tmp_path / "d.json", 2) if one == "DATA" else one for one in arguments]
     with pytest.raises(HarnessError) as caught:
-        public(*given, **({"where": where} if name in TAKE_FOLDERS else {}) | options)
+        public(*given, **({"where": folders} if name in TAKE_FOLDERS else {}) | options)
     assert said in str(caught.value)
     assert list(tmp_path.glob("**/*.jsonl")) == []
 
@@ -122,10 +122,10 @@ def test_what_0_2_exported_says_what_takes_its_place(name: str) -> None:
 
 def test_text_for_a_number_in_a_record_is_refused(tmp_path: Path) -> None:
     public: Call = lme.RunOptions
-    options, where = public(seed="8"), folders_in(tmp_path)
+    options, folders = public(seed="8"), folders_in(tmp_path)
     run: Call = lme.run
     with pytest.raises(HarnessError, match=r"RunOptions\(seed='8'\)"):
-        run(colours(tmp_path / "d.json", 2), "none", OFFLINE, options=options, where=where)
+        run(colours(tmp_path / "d.json", 2), "none", OFFLINE, options=options, folders=folders)
 
 
 def test_paths_may_be_text(tmp_path: Path) -> None:

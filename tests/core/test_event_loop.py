@@ -129,10 +129,10 @@ def test_an_interrupt_inside_a_loop_cancels_the_work_and_leaves_no_thread() -> N
 
 
 def test_run_and_evaluate_inside_a_notebooks_loop(tmp_path: Path) -> None:
-    dataset, where = prepared_colours(tmp_path, memory="semantic-recall")
+    dataset, folders = prepared_colours(tmp_path, memory="semantic-recall")
 
     async def notebook() -> float:
-        run(dataset, "semantic-recall", MODEL, options=RunOptions(run_id="r"), where=where)
-        return evaluate("r", options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where).metrics.overall.accuracy
+        run(dataset, "semantic-recall", MODEL, options=RunOptions(run_id="r"), folders=folders)
+        return evaluate("r", options=EvaluateOptions(judge=LEXICAL_JUDGE), folders=folders).metrics.overall.accuracy
 
     assert asyncio.run(notebook()) == 1.0

@@ -134,7 +134,7 @@ def rows() -> list[tuple[str, str]]:
     """What is changed, and the cell that says where."""
     text = (ROOT / "docs" / "contributing-map.md").read_text()
     lines = [line.strip("|").split("|", 1) for line in text.splitlines() if line.startswith("| ")]
-    return [(what.strip(), where.strip()) for what, where in lines if "---" not in what]
+    return [(what.strip(), folders.strip()) for what, folders in lines if "---" not in what]
 
 
 def test_the_map_names_files_that_are_there() -> None:

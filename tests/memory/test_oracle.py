@@ -26,9 +26,9 @@ def no_vectors(text: str) -> NDArray[np.float32]:
 
 def oracle(folder: Path, one: dict[str, Any]) -> Recall:
     data = LongMemEvalDataset(write_dataset(folder / "small.json", one))
-    where = Folders(data_dir=folder, prepared_dir=folder / "prepared", results_dir=folder / "results")
-    prepare(data, ["oracle"], where=where)
-    fixture = Fixture.open(fixture_folder(where.prepared_dir, data.name, "default", one["question_id"]))
+    folders = Folders(data_dir=folder, prepared_dir=folder / "prepared", results_dir=folder / "results")
+    prepare(data, ["oracle"], folders=folders)
+    fixture = Fixture.open(fixture_folder(folders.prepared_dir, data.name, "default", one["question_id"]))
     (question,) = data.questions()
     memory = build_memory(resolve_configuration("oracle"), MemoryTools(no_vectors, data.gold))
     return complete(memory.recall(question, fixture))

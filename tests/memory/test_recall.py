@@ -219,9 +219,9 @@ def test_every_item_says_where_it_came_from(fixture: Fixture, preset: str) -> No
 def prepared(folder: Path, one: dict[str, Any]) -> tuple[LongMemEvalDataset, Fixture]:
     """A data set of one record, prepared for all presets."""
     data = LongMemEvalDataset(write_dataset(folder / "small.json", one))
-    where = Folders(data_dir=folder, prepared_dir=folder / "prepared", results_dir=folder / "results")
-    prepare(data, list(MEMORIES.built_in), options=PrepareOptions(embedder="hashing:64"), where=where)
-    return data, Fixture.open(fixture_folder(where.prepared_dir, data.name, "default", one["question_id"]))
+    folders = Folders(data_dir=folder, prepared_dir=folder / "prepared", results_dir=folder / "results")
+    prepare(data, list(MEMORIES.built_in), options=PrepareOptions(embedder="hashing:64"), folders=folders)
+    return data, Fixture.open(fixture_folder(folders.prepared_dir, data.name, "default", one["question_id"]))
 
 
 def recall_prepared(data: LongMemEvalDataset, fixture: Fixture, preset: str, *overrides: str) -> Recall:

@@ -41,9 +41,9 @@ def fixture(tmp_path_factory: pytest.TempPathFactory) -> Fixture:
     turns = [[{"role": role, "content": text} for role, text in session] for session in SESSIONS.values()]
     data = record(haystack_session_ids=list(SESSIONS), haystack_sessions=turns, answer_session_ids=["bikes"])
     dataset = load_dataset(write_dataset(folder / "small.json", data))
-    where = Folders(prepared_dir=folder / "prepared")
-    prepare(dataset, ["hybrid", "semantic-recall"], where=where)
-    return Fixture.open(fixture_folder(where.prepared_dir, "small", "default", "q1"))
+    folders = Folders(prepared_dir=folder / "prepared")
+    prepare(dataset, ["hybrid", "semantic-recall"], folders=folders)
+    return Fixture.open(fixture_folder(folders.prepared_dir, "small", "default", "q1"))
 
 
 def system(preset: str, *overrides: str) -> MemorySystem:

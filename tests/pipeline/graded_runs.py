@@ -53,7 +53,7 @@ def answer_settings(plain: Mapping[str, Any]) -> AnswerSettings:
 
 def graded_run(
     dataset: Dataset,
-    where: Folders,
+    folders: Folders,
     run_id: str,
     credits: Sequence[Credit] | Mapping[str, Credit],
     *,
@@ -91,18 +91,18 @@ def graded_run(
         selection=Selection() if credits.keys() == set(ids) else Selection(question_ids=tuple(credits)),
         sweep=sweep,
     )
-    folder = where.results_dir / run_id
+    folder = folders.results_dir / run_id
     folder.mkdir(parents=True)
     write_manifest(folder, manifest)
     answers = [Answer(question_id=name, hypothesis="said", status="ok", prompt_tokens=100) for name in credits]
     (folder / "answers.jsonl").write_bytes(b"".join(msgspec.json.encode(answer) + b"\n" for answer in answers))
-    grade(dataset, where, run_id, credits, judge=judge, served_model=served_model)
+    grade(dataset, folders, run_id, credits, judge=judge, served_model=served_model)
     return folder
 
 
 def grade(
     dataset: Dataset,
-    where: Folders,
+    folders: Folders,
     run_id: str,
     credits: Mapping[str, Credit],
     *,
@@ -110,7 +110,7 @@ def grade(
     served_model: str = "",
 ) -> None:
     """Give a run the judgements of one more judge."""
-    folder = where.results_dir / run_id
+    folder = folders.results_dir / run_id
     manifest = read_manifest(folder)
     answers = msgspec.json.decode(b"[" + b",".join((folder / "answers.jsonl").read_bytes().splitlines()) + b"]")
     said = {answer["question_id"]: answer["hypothesis"] for answer in answers if answer["status"] == "ok"}
@@ -119,7 +119,7 @@ def grade(
     judged = [_judgement(name, credit, judge, said[name]) for name, credit in credits.items() if name in said]
     lines = [msgspec.structs.replace(one, served_model=served_model) for one in judged]
     path.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
-    write_metrics(where.results_dir, RunFiles(folder), RunQuestions(manifest, dataset), judge)
+    write_metrics(folders.results_dir, RunFiles(folder), RunQuestions(manifest, dataset), judge)
 
 
 def _judgement(question_id: str, credit: Credit, judge: JudgeIdentity, hypothesis: str) -> Judgement:

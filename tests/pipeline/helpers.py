@@ -90,9 +90,9 @@ def colours(path: Path, count: int = 4, **changes: object) -> Dataset:
 
 def prepared_colours(folder: Path, count: int = 4, memory: str = "last-k") -> tuple[Dataset, Folders]:
     """Such a data set, `colours.json`, prepared in `folder`."""
-    dataset, where = colours(folder / "colours.json", count), folders_in(folder)
-    prepare(dataset, [memory], options=PrepareOptions(jobs=1), where=where)
-    return dataset, where
+    dataset, folders = colours(folder / "colours.json", count), folders_in(folder)
+    prepare(dataset, [memory], options=PrepareOptions(jobs=1), folders=folders)
+    return dataset, folders
 
 
 def add_memory(monkeypatch: pytest.MonkeyPatch, name: str, definition: MemoryDefinition[Any]) -> str:
@@ -104,14 +104,14 @@ def add_memory(monkeypatch: pytest.MonkeyPatch, name: str, definition: MemoryDef
 
 def answer_all(
     dataset: Dataset,
-    where: Folders,
+    folders: Folders,
     run_id: str = "r",
     *,
     memory: MemoryConfiguration | str = "last-k",
     selection: Selection = Selection(),
 ) -> RunReport:
     """A finished offline run."""
-    return run(dataset, memory, MODEL, selection=selection, options=RunOptions(run_id=run_id), where=where)
+    return run(dataset, memory, MODEL, selection=selection, options=RunOptions(run_id=run_id), folders=folders)
 
 
 def patience(server: ModelServer) -> ModelOptions:
@@ -119,10 +119,12 @@ def patience(server: ModelServer) -> ModelOptions:
     return ModelOptions(server.url, max_attempts=3, max_wait_s=0.01)
 
 
-def ask(dataset: Dataset, where: Folders, server: ModelServer, memory: str = "last-k", **changes: object) -> RunReport:
+def ask(
+    dataset: Dataset, folders: Folders, server: ModelServer, memory: str = "last-k", **changes: object
+) -> RunReport:
     """A run over HTTP that asks one question at a time, unless it is told otherwise."""
     options = structs.replace(RunOptions(run_id="r", concurrency=1, model_options=patience(server)), **changes)
-    return run(dataset, memory, "openai/local", options=options, where=where)
+    return run(dataset, memory, "openai/local", options=options, folders=folders)
 
 
 def timeless(folder: Path) -> dict[str, object]:
@@ -148,15 +150,15 @@ def litter(folder: Path) -> list[str]:
     return [str(path) for path in folder.rglob("*") if re.search(r"\.(tmp|new)$", path.name)]
 
 
-def manifest(where: Folders, run_id: str = "r") -> dict[str, Any]:
+def manifest(folders: Folders, run_id: str = "r") -> dict[str, Any]:
     """`run.json` as plain values."""
-    document: dict[str, Any] = json.loads((where.results_dir / run_id / "run.json").read_text())
+    document: dict[str, Any] = json.loads((folders.results_dir / run_id / "run.json").read_text())
     return document
 
 
-def answers(where: Folders, run_id: str = "r") -> list[dict[str, Any]]:
+def answers(folders: Folders, run_id: str = "r") -> list[dict[str, Any]]:
     """The lines of `answers.jsonl`."""
-    return json_lines(where.results_dir / run_id / "answers.jsonl")
+    return json_lines(folders.results_dir / run_id / "answers.jsonl")
 
 
 def lines_in(path: Path) -> int:
@@ -198,8 +200,8 @@ def compare(
     common: bool = False,
     seed: int = 0,
     margin: float = MARGIN,
-    where: Folders,
+    folders: Folders,
 ) -> Comparison:
     """Compare graded runs by their ids, the first as the baseline."""
-    graded = load_graded(run_ids, where, judge=judge, dataset=dataset)
-    return compare_runs(graded, where, seed=seed, common=common, margin=margin)
+    graded = load_graded(run_ids, folders, judge=judge, dataset=dataset)
+    return compare_runs(graded, folders, seed=seed, common=common, margin=margin)

@@ -33,11 +33,11 @@ def written(folder: Path, **changes: object) -> Path:
 
 
 def swept(folder: Path, *, max_cost: float | None = None, **changes: object) -> SweepReport:
-    return sweep(written(folder, **changes), max_cost=max_cost, where=folders_in(folder))
+    return sweep(written(folder, **changes), max_cost=max_cost, folders=folders_in(folder))
 
 
 def estimated(folder: Path, **changes: object) -> SweepEstimate:
-    return sweep(written(folder, **changes), dry_run=True, where=folders_in(folder)).estimate
+    return sweep(written(folder, **changes), dry_run=True, folders=folders_in(folder)).estimate
 
 
 def served(server: ModelServer, spec: str = PRICED, name: str = "m") -> dict[str, object]:

@@ -26,13 +26,13 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
 
 
 def test_every_question_is_graded_by_the_rules_of_its_category(tmp_path: Path, server: ModelServer) -> None:
-    dataset, where = load_dataset(write_folder(tmp_path / "convomem")), folders_in(tmp_path)
-    prepare(dataset, ["full-history"], options=PrepareOptions(jobs=1), where=where)
-    run(dataset, "full-history", MODEL, options=RunOptions(run_id="r"), where=where)
+    dataset, folders = load_dataset(write_folder(tmp_path / "convomem")), folders_in(tmp_path)
+    prepare(dataset, ["full-history"], options=PrepareOptions(jobs=1), folders=folders)
+    run(dataset, "full-history", MODEL, options=RunOptions(run_id="r"), folders=folders)
     options = EvaluateOptions(
         judge="openai/gpt-4o-mini", model_options=ModelOptions(api_base=server.url, max_attempts=1), concurrency=1
     )
-    metrics = evaluate("r", options=options, where=where).metrics
+    metrics = evaluate("r", options=options, folders=folders).metrics
     assert (metrics.judge.templates, metrics.judge.official) == ("convomem", False)
     assert metrics.overall.accuracy == 1.0
     assert metrics.overall.n == len(dataset)
@@ -51,23 +51,23 @@ def test_every_question_is_graded_by_the_rules_of_its_category(tmp_path: Path, s
         texts = dataset.gold(question.question_id).evidence_texts
         assert any(question.text in prompt and all(text in prompt for text in texts) for prompt in asked)
     assert several
-    assert verify("r", where=where).problems == ()
-    assert compare(["r"], where=where).runs[0].summary.metrics == metrics
+    assert verify("r", folders=folders).problems == ()
+    assert compare(["r"], folders=folders).runs[0].summary.metrics == metrics
 
 
 def test_an_unreadable_verdict_counts_as_not_evaluated(tmp_path: Path, server: ModelServer) -> None:
-    dataset, where = load_dataset(write_folder(tmp_path / "convomem")), folders_in(tmp_path)
-    prepare(dataset, ["none"], where=where)
-    run(dataset, "none", MODEL, options=RunOptions(run_id="r"), where=where)
+    dataset, folders = load_dataset(write_folder(tmp_path / "convomem")), folders_in(tmp_path)
+    prepare(dataset, ["none"], folders=folders)
+    run(dataset, "none", MODEL, options=RunOptions(run_id="r"), folders=folders)
     replies = iter(["right and wrong at once", "Hard to say."])
     server.responder = lambda body: next(replies, "RIGHT")
     options = EvaluateOptions(
         judge="openai/gpt-4o-mini", model_options=ModelOptions(api_base=server.url, max_attempts=1), concurrency=1
     )
-    first = evaluate("r", options=options, where=where)
+    first = evaluate("r", options=options, folders=folders)
     assert (first.metrics.overall.correct, first.metrics.overall.not_evaluated) == (len(dataset) - 2, 1)
     assert first.failed == 1
-    again = evaluate("r", options=structs.replace(options, concurrency=2), where=where)
+    again = evaluate("r", options=structs.replace(options, concurrency=2), folders=folders)
     assert (again.newly_judged, again.metrics.overall.not_evaluated) == (1, 0)
 
 

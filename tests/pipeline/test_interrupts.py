@@ -158,8 +158,8 @@ def test_while_histories_are_ranked(
 
 @pytest.mark.parametrize("verb", ["run", "evaluate", "sweep", "retrieval"])
 def test_twice_while_many_calls_are_under_way(server: ModelServer, tmp_path: Path, verb: str) -> None:
-    dataset, where = prepared_colours(tmp_path, 40, "none")
-    answer_all(dataset, where, memory="none")
+    dataset, folders = prepared_colours(tmp_path, 40, "none")
+    answer_all(dataset, folders, memory="none")
     model = ("--api-base", server.url, "--concurrency", "16")
     answering = ("--dataset", dataset.path, "--memory", "none", "--model", "openai/local", "--run-id", "s")
     sweep = {"models": [{"spec": "openai/local", "name": "m", "api_base": server.url}], "memories": ["none"]}
@@ -173,7 +173,7 @@ def test_twice_while_many_calls_are_under_way(server: ModelServer, tmp_path: Pat
         ),
     }
     if verb == "retrieval":
-        prepare(dataset, ["bm25"], where=where)
+        prepare(dataset, ["bm25"], folders=folders)
     server.plan = lambda: FOREVER if len(server.chat_requests) > 5 else None
     process = start(*commands[verb], cwd=tmp_path)
     wait_until(lambda: len(server.chat_requests) >= 8, process)

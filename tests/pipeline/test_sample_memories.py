@@ -28,18 +28,18 @@ def labels(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Labels]:
     All but two are runs of the demo.
     """
     folder = tmp_path_factory.mktemp("sample") / "demo"
-    where = folders_in(shutil.copytree(sample_demo(tmp_path_factory).folder, folder))
+    folders = folders_in(shutil.copytree(sample_demo(tmp_path_factory).folder, folder))
     dataset = load_dataset("sample", ROOT / "data")
     questions = {question.question_id: question for question in dataset.questions()}
     found: dict[str, Labels] = {}
     for label in (*MEMORIES, *CONTROLS):
         run_id = f"demo-{label.rpartition('/')[2]}"
-        if not (where.results_dir / run_id).exists():
+        if not (folders.results_dir / run_id).exists():
             assert label in ("offline/refuse", "offline/last-session")
-            run(dataset, "hybrid", label, options=RunOptions(run_id=run_id, save_prompts=False), where=where)
+            run(dataset, "hybrid", label, options=RunOptions(run_id=run_id, save_prompts=False), folders=folders)
         found[label] = {
             name: grade(questions[name], dataset.gold(name), answer["hypothesis"]).label is True
-            for answer in answers(where, run_id)
+            for answer in answers(folders, run_id)
             for name in [answer["question_id"]]
         }
     return found

@@ -24,41 +24,41 @@ SOME = Selection(limit=20)
 @pytest.fixture(scope="module")
 def alone(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     """The shipped sample prepared without any worker."""
-    where = folders_in(tmp_path_factory.mktemp("alone"))
-    prepare(load_dataset("sample"), ["combined"], selection=SOME, options=PrepareOptions(jobs=1), where=where)
-    return where
+    folders = folders_in(tmp_path_factory.mktemp("alone"))
+    prepare(load_dataset("sample"), ["combined"], selection=SOME, options=PrepareOptions(jobs=1), folders=folders)
+    return folders
 
 
-def parts(where: Folders) -> dict[str, bytes]:
-    return tree(where.prepared_dir, without=("meta.json", "prepare.jsonl"))
+def parts(folders: Folders) -> dict[str, bytes]:
+    return tree(folders.prepared_dir, without=("meta.json", "prepare.jsonl"))
 
 
 @pytest.mark.parametrize(
     ("jobs", "executor"), [pytest.param(2, None, marks=pytest.mark.slow), (2, "threads"), (5, "threads")]
 )
 def test_parts_are_equal_to_the_last_byte(alone: Folders, tmp_path: Path, jobs: int, executor: str | None) -> None:
-    where = folders_in(tmp_path)
+    folders = folders_in(tmp_path)
     options = PrepareOptions(jobs=jobs, executor=executor)
-    report = prepare(load_dataset("sample"), ["combined"], selection=SOME, options=options, where=where)
+    report = prepare(load_dataset("sample"), ["combined"], selection=SOME, options=options, folders=folders)
     assert report.prepared == 20
-    assert len(parts(where)) == 4 * 20  # db, vector, its graph, working-memory
-    assert parts(where) == parts(alone)
+    assert len(parts(folders)) == 4 * 20  # db, vector, its graph, working-memory
+    assert parts(folders) == parts(alone)
 
 
 @pytest.mark.slow
 def test_error_in_a_worker_process_reaches_the_user_whole(tmp_path: Path) -> None:
-    where = folders_in(tmp_path)
-    in_the_way = where.prepared_dir / "d" / "default" / "q3"
+    folders = folders_in(tmp_path)
+    in_the_way = folders.prepared_dir / "d" / "default" / "q3"
     in_the_way.parent.mkdir(parents=True)
     in_the_way.write_text("a file where a fixture belongs")
     dataset = colours(tmp_path / "d.json", 6)
     with pytest.raises(FixtureError, match="The fixture cannot be written") as caught:
-        prepare(dataset, ["last-k"], options=PrepareOptions(jobs=2), where=where)
+        prepare(dataset, ["last-k"], options=PrepareOptions(jobs=2), folders=folders)
     assert caught.value.where == str(in_the_way)
     assert "rerun the same `longmemeval prepare`" in caught.value.fix
     in_the_way.unlink()
-    prepare(dataset, ["last-k"], where=where)
-    assert len(list(where.prepared_dir.glob("d/default/*/meta.json"))) == 6
+    prepare(dataset, ["last-k"], folders=folders)
+    assert len(list(folders.prepared_dir.glob("d/default/*/meta.json"))) == 6
 
 
 def children_of(process: Forked) -> list[int]:
@@ -91,7 +91,7 @@ def test_death_of_a_worker_is_told_and_the_same_command_mends_it(alone: Folders,
     assert process.returncode == 2
     assert told.startswith("Error: A worker process died")
     assert "Traceback" not in told
-    prepare(load_dataset("sample"), ["combined"], selection=SOME, where=folders_in(tmp_path))
+    prepare(load_dataset("sample"), ["combined"], selection=SOME, folders=folders_in(tmp_path))
     assert parts(folders_in(tmp_path)) == parts(alone)
 
 

@@ -72,7 +72,7 @@ def test_a_turn_that_states_nothing_is_near_to_what_its_neighbours_are() -> None
 
 
 @pytest.fixture(scope="module")
-def where(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     """One history, prepared without and with the vectors of statements."""
     folder = tmp_path_factory.mktemp("statements")
     turns = [{"role": role, "content": text} for role, text in TURNS]
@@ -82,58 +82,58 @@ def where(tmp_path_factory: pytest.TempPathFactory) -> Folders:
         haystack_dates=["2023/05/20 (Sat) 02:21"],
         answer_session_ids=["s"],
     )
-    where = Folders(prepared_dir=folder / "prepared", results_dir=folder / "results")
+    folders = Folders(prepared_dir=folder / "prepared", results_dir=folder / "results")
     dataset = load_dataset(write_dataset(folder / "small.json", data))
-    prepare(dataset, ["hybrid"], where=where)
+    prepare(dataset, ["hybrid"], folders=folders)
     with pytest.raises(FixtureError, match=r"lacks part 'vector-statements'.*prepare .*--set statements=True"):
-        run(dataset, resolve_configuration("hybrid", ["statements=true"]), "offline/extractive", where=where)
-    prepare(dataset, [resolve_configuration("hybrid", ["statements=true"])], where=where)
-    return where
+        run(dataset, resolve_configuration("hybrid", ["statements=true"]), "offline/extractive", folders=folders)
+    prepare(dataset, [resolve_configuration("hybrid", ["statements=true"])], folders=folders)
+    return folders
 
 
-def opened(where: Folders) -> Fixture:
-    return Fixture.open(fixture_folder(where.prepared_dir, "small", "default", "q1"))
+def opened(folders: Folders) -> Fixture:
+    return Fixture.open(fixture_folder(folders.prepared_dir, "small", "default", "q1"))
 
 
-def ranked(where: Folders, *overrides: str, method: str = "hybrid") -> list[RankedUnit]:
-    dataset, fixture = load_dataset(where.prepared_dir.parent / "small.json"), opened(where)
+def ranked(folders: Folders, *overrides: str, method: str = "hybrid") -> list[RankedUnit]:
+    dataset, fixture = load_dataset(folders.prepared_dir.parent / "small.json"), opened(folders)
     tools = MemoryTools(embed_query=lambda text: EMBEDDER.embed([text])[0])
     memory = build_memory(resolve_configuration(method, overrides), tools)
     assert isinstance(memory, RankingMemory)
     return memory.rank(next(iter(dataset.questions())), fixture)
 
 
-def test_the_part_holds_a_vector_for_each_message_that_states_something(where: Folders) -> None:
-    items, vectors = opened(where).part(STATEMENT_VECTORS).rows()
+def test_the_part_holds_a_vector_for_each_message_that_states_something(folders: Folders) -> None:
+    items, vectors = opened(folders).part(STATEMENT_VECTORS).rows()
     assert [item.id for item in items] == ["s:0", "s:2", "s:3"]
     wanted = EMBEDDER.embed(["I painted my bicycle green.", TURNS[2][1], TURNS[3][1]])
     assert np.array_equal(vectors, wanted)
-    assert np.array_equal(vectors[1:], opened(where).part(VECTORS).rows()[1][2:])
+    assert np.array_equal(vectors[1:], opened(folders).part(VECTORS).rows()[1][2:])
 
 
-def test_made_again_it_has_the_same_bytes(where: Folders, tmp_path: Path) -> None:
+def test_made_again_it_has_the_same_bytes(folders: Folders, tmp_path: Path) -> None:
     again = Folders(prepared_dir=tmp_path)
-    dataset = load_dataset(where.prepared_dir.parent / "small.json")
-    prepare(dataset, [resolve_configuration("hybrid", ["statements=true"])], where=again)
+    dataset = load_dataset(folders.prepared_dir.parent / "small.json")
+    prepare(dataset, [resolve_configuration("hybrid", ["statements=true"])], folders=again)
     file = Path("small") / "default" / "q1" / "vector-statements.json"
-    assert (again.prepared_dir / file).read_bytes() == (where.prepared_dir / file).read_bytes()
+    assert (again.prepared_dir / file).read_bytes() == (folders.prepared_dir / file).read_bytes()
 
 
-def test_statements_change_the_dense_score_alone(where: Folders) -> None:
-    assert ranked(where, "statements=true") != ranked(where)
-    assert ranked(where, "statements=true", method="bm25") == ranked(where, method="bm25")
+def test_statements_change_the_dense_score_alone(folders: Folders) -> None:
+    assert ranked(folders, "statements=true") != ranked(folders)
+    assert ranked(folders, "statements=true", method="bm25") == ranked(folders, method="bm25")
 
 
 @pytest.mark.parametrize("method", ["bm25", "hybrid"])
-def test_the_length_prior_divides_every_score_by_a_power_of_the_words(where: Folders, method: str) -> None:
+def test_the_length_prior_divides_every_score_by_a_power_of_the_words(folders: Folders, method: str) -> None:
     words = {"s:0": 11, "s:1": 9, "s:2": 20, "s:3": 6}
-    plain = {unit.unit_id: unit.score for unit in ranked(where, method=method)}
-    found = ranked(where, "length_exponent=0.5", method=method)
+    plain = {unit.unit_id: unit.score for unit in ranked(folders, method=method)}
+    found = ranked(folders, "length_exponent=0.5", method=method)
     assert {unit.unit_id: unit.score for unit in found} == pytest.approx(
         {unit_id: score / math.sqrt(words[unit_id]) for unit_id, score in plain.items()}
     )
     assert [unit.score for unit in found] == sorted((unit.score for unit in found), reverse=True)
 
 
-def test_an_exponent_of_zero_leaves_every_bit_as_it_is(where: Folders) -> None:
-    assert ranked(where, "length_exponent=0") == ranked(where)
+def test_an_exponent_of_zero_leaves_every_bit_as_it_is(folders: Folders) -> None:
+    assert ranked(folders, "length_exponent=0") == ranked(folders)

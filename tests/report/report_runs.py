@@ -39,7 +39,7 @@ def prompt(question: Question, text: str) -> SentPrompt:
 
 def full_run(
     dataset: Dataset,
-    where: Folders,
+    folders: Folders,
     run_id: str,
     credits: Mapping[str, Credit],
     *,
@@ -50,7 +50,7 @@ def full_run(
     settings: Mapping[str, Any] | None = None,
 ) -> Path:
     """A run that recalled `recall` for every question and cut `cut`, with prompts, latencies, costs and scores."""
-    folder = graded_run(dataset, where, run_id, credits, settings=settings)
+    folder = graded_run(dataset, folders, run_id, credits, settings=settings)
     questions = {question.question_id: question for question in dataset.questions()}
     prompts = {name: prompt(questions[name], f"PROMPT {run_id} {questions[name].text}") for name in credits}
     places = {name: place for place, name in enumerate(credits)}
@@ -74,7 +74,7 @@ def full_run(
 
     replace_answers(folder, answer)
     (folder / "prompts.jsonl").write_bytes(b"".join(msgspec.json.encode(one) + b"\n" for one in prompts.values()))
-    grade(dataset, where, run_id, credits)
+    grade(dataset, folders, run_id, credits)
     return folder
 
 
@@ -86,16 +86,16 @@ def memory(name: str, **others: object) -> dict[str, Any]:
 def three_runs(path: Path) -> Folders:
     """12 questions, the last one unanswerable. `good` is right on all but the last, `bad` on none, `good-again` repeats
     `good` and is right on three; two judges grade `good` and differ on one question."""
-    dataset, where = _dataset(path / "colours.json"), folders_in(path)
+    dataset, folders = _dataset(path / "colours.json"), folders_in(path)
     ids = [question.question_id for question in dataset.questions()]
     good = dict.fromkeys(ids, True) | {ids[-1]: False}
-    full_run(dataset, where, "good", good, settings=memory("semantic", repeat=1))
+    full_run(dataset, folders, "good", good, settings=memory("semantic", repeat=1))
     again = dict.fromkeys(ids, False) | dict.fromkeys(ids[:3], True)
-    full_run(dataset, where, "good-again", again, cost=0.02, tokens=300, settings=memory("semantic", repeat=2))
+    full_run(dataset, folders, "good-again", again, cost=0.02, tokens=300, settings=memory("semantic", repeat=2))
     nothing: dict[str, Credit] = dict.fromkeys(ids, False)
     full_run(
         dataset,
-        where,
+        folders,
         "bad",
         nothing | {ids[0]: None},
         recall=("filler_1:0",),
@@ -104,19 +104,19 @@ def three_runs(path: Path) -> Folders:
         tokens=900,
         settings=memory("last-k"),
     )
-    grade(dataset, where, "good", good | {ids[0]: False}, judge=LENIENT)
-    return where
+    grade(dataset, folders, "good", good | {ids[0]: False}, judge=LENIENT)
+    return folders
 
 
 def many_runs(path: Path, number: int) -> Folders:
     """Runs of as many memories over 12 questions, each right on some more of them than the one before."""
-    dataset, where = _dataset(path / "colours.json"), folders_in(path)
+    dataset, folders = _dataset(path / "colours.json"), folders_in(path)
     ids = [question.question_id for question in dataset.questions()]
     for place in range(number):
         credits: dict[str, Credit] = {one: at < place % 12 for at, one in enumerate(ids)}
         name = f"semantic-memory-{place:02}"
-        full_run(dataset, where, f"run-{place:02}", credits, tokens=100 * (place + 1), settings=memory(name))
-    return where
+        full_run(dataset, folders, f"run-{place:02}", credits, tokens=100 * (place + 1), settings=memory(name))
+    return folders
 
 
 def _dataset(path: Path) -> Dataset:
@@ -140,16 +140,16 @@ def hostile_run(path: Path) -> Folders:
         "haystack_sessions": sessions,
     }
     records = [colour_record(number, question_id=f"{number}<b onclick='x'>&amp;", **changes) for number in (1, 2)]
-    dataset, where = LongMemEvalDataset(write_dataset(path / "hostile.json", *records)), folders_in(path)
+    dataset, folders = LongMemEvalDataset(write_dataset(path / "hostile.json", *records)), folders_in(path)
     ids = [question.question_id for question in dataset.questions()]
     shown, kept_out = (f"{HOSTILE}:0",), (f"{HOSTILE}:1",)
     for run_id, label in (("one", True), ("two", False)):
         credits: dict[str, Credit] = dict.fromkeys(ids, label)
         settings = memory(HOSTILE + run_id, model={"spec": HOSTILE}, embedder={"spec": HOSTILE})
-        folder = full_run(dataset, where, run_id, credits, recall=shown, cut=kept_out, settings=settings)
+        folder = full_run(dataset, folders, run_id, credits, recall=shown, cut=kept_out, settings=settings)
         replace_answers(folder, lambda name: Answer(name, HOSTILE, "ok", shown, kept_out, notes=(HOSTILE,)))
-        grade(dataset, where, run_id, credits)
-    return where
+        grade(dataset, folders, run_id, credits)
+    return folders
 
 
 def large_run(path: Path, questions: int = 500, recalled: int = 25) -> Folders:
@@ -161,10 +161,10 @@ def large_run(path: Path, questions: int = 500, recalled: int = 25) -> Folders:
             for place in range(3)
         ]
         records.append(colour_record(number, haystack_sessions=sessions, question=f"What about {number}? " * 4))
-    dataset, where = LongMemEvalDataset(write_dataset(path / "large.json", *records)), folders_in(path)
+    dataset, folders = LongMemEvalDataset(write_dataset(path / "large.json", *records)), folders_in(path)
     asked = {question.question_id: question for question in dataset.questions()}
     credits: dict[str, Credit] = dict.fromkeys(asked, True)
-    folder = graded_run(dataset, where, "large", credits)
+    folder = graded_run(dataset, folders, "large", credits)
     prompts = {name: prompt(question, f"{name} " + "history " * 5_000) for name, question in asked.items()}
     (folder / "prompts.jsonl").write_bytes(b"".join(msgspec.json.encode(one) + b"\n" for one in prompts.values()))
     ids = [f"{name}:{turn}" for name in ("filler_1", "answer_1", "filler_2") for turn in range(20)]
@@ -180,5 +180,5 @@ def large_run(path: Path, questions: int = 500, recalled: int = 25) -> Folders:
     )
     replace = msgspec.structs.replace
     replace_answers(folder, lambda name: replace(first, question_id=name, prompt_sha256=prompts[name].sha256))
-    grade(dataset, where, "large", credits)
-    return where
+    grade(dataset, folders, "large", credits)
+    return folders

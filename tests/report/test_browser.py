@@ -62,7 +62,7 @@ def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("report")
     file = folder / "report.html"
     options = ReportOptions(judge="strict", published="all")
-    write_report(["good", "good-again", "bad"], file, options=options, where=three_runs(folder))
+    write_report(["good", "good-again", "bad"], file, options=options, folders=three_runs(folder))
     return file
 
 
@@ -131,7 +131,7 @@ def test_the_summary_says_what_the_files_say(reader: Reader, report: Path) -> No
 @pytest.mark.slow
 def test_fifteen_runs_begin_with_the_verdict_and_fit_a_screen_a_phone_and_paper(reader: Reader, tmp_path: Path) -> None:
     runs = [f"run-{place:02}" for place in range(15)]
-    write_report(runs, tmp_path / "report.html", where=many_runs(tmp_path, 15))
+    write_report(runs, tmp_path / "report.html", folders=many_runs(tmp_path, 15))
     page = reader.open(tmp_path / "report.html", width=1280)
     assert "the best of 14 runs" in page.locator("h1").inner_text()
     scores = page.locator(".box:has(> .scores)")
@@ -303,7 +303,7 @@ def test_what_is_open_stays_open_when_the_table_changes(reader: Reader, report: 
 
 def test_hostile_texts_are_shown_and_not_obeyed(reader: Reader, tmp_path: Path) -> None:
     file = tmp_path / "report.html"
-    write_report(["one", "two"], file, where=hostile_run(tmp_path))
+    write_report(["one", "two"], file, folders=hostile_run(tmp_path))
     page = reader.open(file)
     for index in range(2):
         page.locator("#question-box button.open").nth(index).click()
@@ -371,7 +371,7 @@ def test_500_questions_stay_under_5_megabytes_and_come_in_portions(
     reader: Reader, tmp_path: Path, recalled: int
 ) -> None:
     file = tmp_path / "report.html"
-    written = write_report(["large"], file, where=large_run(tmp_path, recalled=recalled))
+    written = write_report(["large"], file, folders=large_run(tmp_path, recalled=recalled))
     assert written.bytes == file.stat().st_size < 5_000_000
     page = reader.open(file)
     buttons = page.locator("#question-box button.open")
@@ -390,11 +390,11 @@ def test_500_questions_stay_under_5_megabytes_and_come_in_portions(
 
 @pytest.mark.parametrize("width", [390, 1400])
 def test_the_board_fits_and_its_rows_link_to_their_manifests(reader: Reader, tmp_path: Path, width: int) -> None:
-    where = hostile_run(tmp_path)
+    folders = hostile_run(tmp_path)
     for number, run_id in enumerate(("one", "two")):
-        answers = where.results_dir / run_id / "answers.jsonl"
+        answers = folders.results_dir / run_id / "answers.jsonl"
         answers.write_bytes(answers.read_bytes().replace(b'"recall_ms":0.0', b'"recall_ms":%d.0' % (number + 1)))
-    write_board([where.results_dir], tmp_path / "board", datasets=[str(tmp_path / "hostile.json")], where=where)
+    write_board([folders.results_dir], tmp_path / "board", datasets=[str(tmp_path / "hostile.json")], folders=folders)
     page = reader.open(tmp_path / "board" / "index.html", width=width)
     assert page.evaluate("document.documentElement.scrollWidth") == width
     assert visible(HOSTILE) in page.locator("tbody th").first.inner_text()

@@ -24,7 +24,7 @@ def rows(file: str | Path) -> list[dict[str, str]]:
 
 
 def test_a_row_per_question_with_every_judge(tmp_path: Path) -> None:
-    written = export_questions("good", where=three_runs(tmp_path))
+    written = export_questions("good", folders=three_runs(tmp_path))
     assert set(written.judges) == {STRICT.id, LENIENT.id}
     assert Path(written.file) == tmp_path / "results" / "good" / "csv" / "good.csv"
     table = rows(written.file)
@@ -59,12 +59,12 @@ def test_a_row_per_question_with_every_judge(tmp_path: Path) -> None:
 
 
 def test_scores_and_missing_answers(tmp_path: Path) -> None:
-    dataset, where = colours(tmp_path / "d.json", 3), folders_in(tmp_path)
-    graded_run(dataset, where, "r", [0.5, None, 1.0], judge=F1)
-    path = where.results_dir / "r" / "answers.jsonl"
+    dataset, folders = colours(tmp_path / "d.json", 3), folders_in(tmp_path)
+    graded_run(dataset, folders, "r", [0.5, None, 1.0], judge=F1)
+    path = folders.results_dir / "r" / "answers.jsonl"
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:2]))
-    grade(dataset, where, "r", {"q0": 0.5, "q1": None}, judge=F1)
-    table = rows(export_questions("r", tmp_path / "out", where=where).file)
+    grade(dataset, folders, "r", {"q0": 0.5, "q1": None}, judge=F1)
+    table = rows(export_questions("r", tmp_path / "out", folders=folders).file)
     assert [row[f"score {F1.id}"] for row in table] == ["0.5", "", ""]
     assert [row["status"] for row in table] == ["ok", "ok", "missing"]
     assert (table[2]["hypothesis"], table[2]["recalled"]) == ("", "")
@@ -73,19 +73,19 @@ def test_scores_and_missing_answers(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("text", ["=1+1", "+1", "-1", "@SUM(A1)", "\t=1", "\r=1", '=HYPERLINK("x")'])
 def test_no_text_is_a_formula(tmp_path: Path, text: str) -> None:
-    dataset, where = colours(tmp_path / "d.json", 1, answer=text), folders_in(tmp_path)
-    folder = graded_run(dataset, where, "r", [True], judge=STRICT)
+    dataset, folders = colours(tmp_path / "d.json", 1, answer=text), folders_in(tmp_path)
+    folder = graded_run(dataset, folders, "r", [True], judge=STRICT)
     replace_answers(folder, lambda name: Answer(name, text, "ok", top_score=-1.5))
-    grade(dataset, where, "r", {"q0": True}, judge=STRICT)
-    (row,) = rows(export_questions("r", where=where).file)
+    grade(dataset, folders, "r", {"q0": True}, judge=STRICT)
+    (row,) = rows(export_questions("r", folders=folders).file)
     assert (row["hypothesis"], row["gold"]) == (f"'{text}", f"'{text}")
     # A number is none.
     assert row["top_score"] == "-1.5"
 
 
 def test_any_text_survives(tmp_path: Path) -> None:
-    where = hostile_run(tmp_path)
-    file = export_questions("one", where=where).file
+    folders = hostile_run(tmp_path)
+    file = export_questions("one", folders=folders).file
     data = Path(file).read_bytes()
     assert data.count(b"\r\n") == 3
     # Control characters are shown, for a terminal would obey them.
@@ -102,33 +102,33 @@ def test_no_report_holds_control_characters(tmp_path: Path, form: str) -> None:
 
 
 def test_an_ungraded_run_is_refused(tmp_path: Path) -> None:
-    where = three_runs(tmp_path)
-    for file in (where.results_dir / "bad" / "metrics").iterdir():
+    folders = three_runs(tmp_path)
+    for file in (folders.results_dir / "bad" / "metrics").iterdir():
         file.unlink()
     with pytest.raises(HarnessError, match="'bad' is not graded"):
-        export_questions("bad", where=where)
+        export_questions("bad", folders=folders)
 
 
 def test_the_command_says_where_the_file_is(tmp_path: Path) -> None:
-    where = three_runs(tmp_path)
+    folders = three_runs(tmp_path)
     done = longmemeval("export", "bad", "--format", "csv", "--output", "out", cwd=tmp_path)
     assert done.stdout == "12 questions: out/bad.csv\n"
-    assert where.results_dir == tmp_path / "results"
+    assert folders.results_dir == tmp_path / "results"
 
 
 def test_json_lines_and_parquet_hold_the_same_rows_with_their_types(tmp_path: Path) -> None:
     from pyarrow import parquet
 
-    where = three_runs(tmp_path)
-    lines = export_questions("good", where=where, format="jsonl")
+    folders = three_runs(tmp_path)
+    lines = export_questions("good", folders=folders, format="jsonl")
     read = [json.loads(line) for line in Path(lines.file).read_bytes().splitlines()]
-    written = export_questions("good", where=where, format="parquet")
+    written = export_questions("good", folders=folders, format="parquet")
     table = parquet.read_table(written.file)
     assert table.to_pylist() == read
     types = dict(zip(table.schema.names, map(str, table.schema.types), strict=True))
     assert types["error"] == "string", "nothing failed, and it is text all the same"
     assert (types["recalled"], types["latency_ms"], types["unanswerable"]) == ("int64", "double", "bool")
-    assert [row["question_id"] for row in rows(export_questions("good", where=where).file)] == [
+    assert [row["question_id"] for row in rows(export_questions("good", folders=folders).file)] == [
         row["question_id"] for row in read
     ]
     assert read[0]["evidence_recall"] == 1.0
@@ -136,7 +136,7 @@ def test_json_lines_and_parquet_hold_the_same_rows_with_their_types(tmp_path: Pa
 
 
 def test_a_card_says_what_is_in_the_file(tmp_path: Path) -> None:
-    written = export_questions("one", tmp_path / "out", where=hostile_run(tmp_path), format="jsonl")
+    written = export_questions("one", tmp_path / "out", folders=hostile_run(tmp_path), format="jsonl")
     card = Path(written.card).read_text()
     _, front, text = card.split("---\n", 2)
     assert yaml.safe_load(front)["configs"] == [{"config_name": "default", "data_files": "one.jsonl"}]
@@ -148,7 +148,7 @@ def test_a_card_says_what_is_in_the_file(tmp_path: Path) -> None:
 
 
 def test_the_command_names_file_and_card(tmp_path: Path) -> None:
-    where = three_runs(tmp_path)
-    done = longmemeval("export", "good", "--format", "jsonl", "--results-dir", where.results_dir, cwd=tmp_path)
+    folders = three_runs(tmp_path)
+    done = longmemeval("export", "good", "--format", "jsonl", "--results-dir", folders.results_dir, cwd=tmp_path)
     assert re.search(r"12 questions: .*good\.jsonl\n", done.stdout)
     assert re.search(r"Data set card: .*README\.md\n", done.stdout)

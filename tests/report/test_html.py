@@ -22,13 +22,13 @@ STRICT = ReportOptions(judge="strict")
 
 
 @pytest.fixture(scope="module")
-def where(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     return three_runs(tmp_path_factory.mktemp("runs"))
 
 
 @pytest.fixture(scope="module")
-def page(where: Folders) -> str:
-    return render_report(["good", "bad"], options=STRICT, where=where)
+def page(folders: Folders) -> str:
+    return render_report(["good", "bad"], options=STRICT, folders=folders)
 
 
 def embedded(page: str, name: str) -> dict[str, Any]:
@@ -39,10 +39,10 @@ def embedded(page: str, name: str) -> dict[str, Any]:
     return document
 
 
-def test_equal_files_give_an_equal_page_in_another_process_too(where: Folders, page: str, tmp_path: Path) -> None:
-    folders = [f"--{name}-dir={getattr(where, f'{name}_dir')}" for name in ("data", "prepared", "results")]
+def test_equal_files_give_an_equal_page_in_another_process_too(folders: Folders, page: str, tmp_path: Path) -> None:
+    places = [f"--{name}-dir={getattr(folders, f'{name}_dir')}" for name in ("data", "prepared", "results")]
     done = longmemeval(
-        "report", "good", "bad", "--judge", "strict", *folders, cwd=tmp_path, PYTHONHASHSEED="7", TZ="Asia/Tokyo"
+        "report", "good", "bad", "--judge", "strict", *places, cwd=tmp_path, PYTHONHASHSEED="7", TZ="Asia/Tokyo"
     )
     assert (tmp_path / "report.html").read_text() == page
     assert done.stdout == f"report.html: {len(page.encode()) / 1e6:.1f} MB, 12 questions, runs: 2\n"
@@ -80,7 +80,7 @@ def test_messages_are_embedded_once_however_many_runs_recall_them(page: str) -> 
 
 
 def test_hostile_texts_cannot_end_their_element(tmp_path: Path) -> None:
-    page = render_report(["one", "two"], where=hostile_run(tmp_path))
+    page = render_report(["one", "two"], folders=hostile_run(tmp_path))
     assert page.count("<script") == page.count("</script>") == 3
     assert "<img" not in page
     assert "49" not in re.findall(r"\{\{.*?\}\}", page)
@@ -91,10 +91,10 @@ def test_hostile_texts_cannot_end_their_element(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_full_leaves_nothing_out(tmp_path: Path) -> None:
-    where = large_run(tmp_path, questions=120)
-    folder = where.results_dir / "large"
-    short = render_report(["large"], where=where)
-    full = render_report(["large"], options=ReportOptions(full=True), where=where)
+    folders = large_run(tmp_path, questions=120)
+    folder = folders.results_dir / "large"
+    short = render_report(["large"], folders=folders)
+    full = render_report(["large"], options=ReportOptions(full=True), folders=folders)
     lengths = {
         name: len(embedded(text, "detail-data")["questions"][7]["runs"][0]["prompt"][0][0])
         for name, text in (("short", short), ("full", full))
@@ -110,10 +110,10 @@ def test_full_leaves_nothing_out(tmp_path: Path) -> None:
 def test_many_records_keep_their_answers_and_lose_their_prompts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    where = large_run(tmp_path, questions=20)
+    folders = large_run(tmp_path, questions=20)
     monkeypatch.setattr("longmemeval.report.page.question_data._ANSWERS_BUDGET", 1_000)
     monkeypatch.setattr("longmemeval.report.page.question_data._PROMPTS_BUDGET", 20 * 249)
-    page = render_report(["large"], where=where)
+    page = render_report(["large"], folders=folders)
     runs = [question["runs"][0] for question in embedded(page, "detail-data")["questions"]]
     # 200 bytes of each, not 25.
     assert {(len(run["hypothesis"][0]), run["hypothesis"][1]) for run in runs} == {(200, 640)}
@@ -123,10 +123,10 @@ def test_many_records_keep_their_answers_and_lose_their_prompts(
 
 
 def test_a_run_of_another_system_has_a_page(tmp_path: Path) -> None:
-    where = three_runs(tmp_path)
+    folders = three_runs(tmp_path)
     hypotheses = tmp_path / "theirs.jsonl"
     hypotheses.write_text(json.dumps({"question_id": "q1", "hypothesis": "green"}) + "\n")
-    folders = [f"--{name}-dir={getattr(where, f'{name}_dir')}" for name in ("data", "results")]
+    places = [f"--{name}-dir={getattr(folders, f'{name}_dir')}" for name in ("data", "results")]
     evaluate: list[str | Path] = [
         "evaluate",
         "--hypotheses",
@@ -136,16 +136,16 @@ def test_a_run_of_another_system_has_a_page(tmp_path: Path) -> None:
         "--judge",
         "offline/lexical",
     ]
-    longmemeval(*evaluate, *folders, cwd=tmp_path, code=1)
-    (run_id,) = [one.name for one in where.results_dir.iterdir() if one.name.startswith("theirs")]
-    page = render_report([run_id], where=where)
+    longmemeval(*evaluate, *places, cwd=tmp_path, code=1)
+    (run_id,) = [one.name for one in folders.results_dir.iterdir() if one.name.startswith("theirs")]
+    page = render_report([run_id], folders=folders)
     first, second = embedded(page, "page-data")["rows"][:2]
     assert (first["credits"], second["credits"]) == ([None], [1.0])
     assert "Evidence recall" not in page
     assert "hypotheses from theirs.jsonl" in page
 
 
-def test_without_the_libraries_the_error_says_what_to_install(where: Folders, tmp_path: Path) -> None:
+def test_without_the_libraries_the_error_says_what_to_install(folders: Folders, tmp_path: Path) -> None:
     (tmp_path / "without").mkdir()
     (tmp_path / "without" / "matplotlib.py").write_text("raise ImportError('no', name='matplotlib')\n")
     code = (
@@ -157,7 +157,7 @@ def test_without_the_libraries_the_error_says_what_to_install(where: Folders, tm
 
     def report(*arguments: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
-            [sys.executable, "-c", code, "--results-dir", where.results_dir, *arguments],
+            [sys.executable, "-c", code, "--results-dir", folders.results_dir, *arguments],
             cwd=tmp_path,
             env=clean_environment(),
             capture_output=True,
@@ -174,22 +174,22 @@ def test_without_the_libraries_the_error_says_what_to_install(where: Folders, tm
     assert report("--format", "md", "--output", "-").stdout.startswith("# colours")
 
 
-def test_mistakes_are_told(where: Folders, tmp_path: Path) -> None:
+def test_mistakes_are_told(folders: Folders, tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match="Did you mean 'good'"):
-        write_report(["goood"], tmp_path / "r.html", where=where)
+        write_report(["goood"], tmp_path / "r.html", folders=folders)
     with pytest.raises(HarnessError, match="no judge of that name: 'nobody'"):
-        write_report(["good"], tmp_path / "r.html", options=ReportOptions(judge="nobody"), where=where)
+        write_report(["good"], tmp_path / "r.html", options=ReportOptions(judge="nobody"), folders=folders)
     with pytest.raises(HarnessError, match="given twice"):
-        write_report(["good", "good"], tmp_path / "r.html", options=STRICT, where=where)
+        write_report(["good", "good"], tmp_path / "r.html", options=STRICT, folders=folders)
     assert list(tmp_path.iterdir()) == []
-    refused = longmemeval("report", "good", "--output", "-", "--results-dir", where.results_dir, cwd=tmp_path, code=2)
+    refused = longmemeval("report", "good", "--output", "-", "--results-dir", folders.results_dir, cwd=tmp_path, code=2)
     assert "a page needs a file: --output FILE" in refused.stderr
 
 
-def test_view_exports_the_page_to_a_folder(where: Folders, tmp_path: Path) -> None:
-    folders = [f"--{name}-dir={getattr(where, f'{name}_dir')}" for name in ("data", "prepared", "results")]
-    done = longmemeval("view", "good-again", "bad", "--export", "out", *folders, cwd=tmp_path)
+def test_view_exports_the_page_to_a_folder(folders: Folders, tmp_path: Path) -> None:
+    places = [f"--{name}-dir={getattr(folders, f'{name}_dir')}" for name in ("data", "prepared", "results")]
+    done = longmemeval("view", "good-again", "bad", "--export", "out", *places, cwd=tmp_path)
     assert done.stdout == "out/index.html\n"
-    assert (tmp_path / "out" / "index.html").read_text() == render_report(["good-again", "bad"], where=where)
-    refused = longmemeval("view", "--export", "out", *folders, cwd=tmp_path, code=2)
+    assert (tmp_path / "out" / "index.html").read_text() == render_report(["good-again", "bad"], folders=folders)
+    refused = longmemeval("view", "--export", "out", *places, cwd=tmp_path, code=2)
     assert "--export needs runs" in refused.stderr

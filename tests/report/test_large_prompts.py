@@ -26,12 +26,12 @@ ROOM = 8_000_000
 
 
 @pytest.fixture(scope="module")
-def where(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     """The folders of run `r`, which answered 30 questions with prompts of a million letters."""
     path = tmp_path_factory.mktemp("large")
-    where, dataset = folders_in(path), colours(path / "d.json", QUESTIONS)
+    folders, dataset = folders_in(path), colours(path / "d.json", QUESTIONS)
     questions = {question.question_id: question for question in dataset.questions()}
-    folder = full_run(dataset, where, "r", dict.fromkeys(questions, True))
+    folder = full_run(dataset, folders, "r", dict.fromkeys(questions, True))
     lines = (folder / "answers.jsonl").read_bytes().splitlines()
     answers = [msgspec.json.decode(line, type=Answer) for line in lines]
     with (folder / "answers.jsonl").open("wb") as stored, (folder / "prompts.jsonl").open("wb") as prompts:
@@ -39,8 +39,8 @@ def where(tmp_path_factory: pytest.TempPathFactory) -> Folders:
             sent = prompt(questions[answer.question_id], f"{answer.question_id} " + "a word " * (LETTERS // 7))
             stored.write(msgspec.json.encode(msgspec.structs.replace(answer, prompt_sha256=sent.sha256)) + b"\n")
             prompts.write(msgspec.json.encode(sent) + b"\n")
-    grade(dataset, where, "r", dict.fromkeys(questions, True))
-    return where
+    grade(dataset, folders, "r", dict.fromkeys(questions, True))
+    return folders
 
 
 def peak(work: Callable[[], T]) -> tuple[T, int]:
@@ -53,18 +53,18 @@ def peak(work: Callable[[], T]) -> tuple[T, int]:
         tracemalloc.stop()
 
 
-def test_verify_holds_one_prompt_at_a_time(where: Folders) -> None:
-    verification, held = peak(lambda: verify("r", where=where))
+def test_verify_holds_one_prompt_at_a_time(folders: Folders) -> None:
+    verification, held = peak(lambda: verify("r", folders=folders))
     assert not [problem for problem in verification.problems if "prompts.jsonl" in problem]
     assert verification.checked > 2 * QUESTIONS
     assert held < ROOM
 
 
 @pytest.mark.slow
-def test_report_holds_one_prompt_at_a_time(where: Folders, tmp_path: Path) -> None:
+def test_report_holds_one_prompt_at_a_time(folders: Folders, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
-    _, held = peak(lambda: write_report(["r"], page, where=where))
+    _, held = peak(lambda: write_report(["r"], page, folders=folders))
     assert held < ROOM
     assert "Prompts are cut to about" in page.read_text()
-    write_report(["r"], page, options=ReportOptions(full=True), where=where)
+    write_report(["r"], page, options=ReportOptions(full=True), folders=folders)
     assert page.stat().st_size > QUESTIONS * LETTERS

@@ -20,12 +20,12 @@ from tests.support import longmemeval
 
 
 @pytest.fixture(scope="module")
-def where(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     return three_runs(tmp_path_factory.mktemp("runs"))
 
 
-def test_markdown_has_the_figures_and_the_verdicts(where: Folders) -> None:
-    text = render_report(["good", "bad"], options=ReportOptions(format="md", judge="strict"), where=where)
+def test_markdown_has_the_figures_and_the_verdicts(folders: Folders) -> None:
+    text = render_report(["good", "bad"], options=ReportOptions(format="md", judge="strict"), folders=folders)
     lines = text.splitlines()
     assert r"| semantic | offline/extractive | 91.7 % ! | \[64.6, 98.5\] | 11 of 12 | 0 | 0.0 % | 100.0 % |" in lines[8]
     assert lines[8].endswith("| 100 | $0.0100 |")
@@ -38,9 +38,9 @@ def test_markdown_has_the_figures_and_the_verdicts(where: Folders) -> None:
     assert "| semantic | 0.0 | 0.0 | 650 | 1,145 | 650 | 1,145 |" in lines
 
 
-def test_latex_has_labels_short_captions_notes_and_daggers(where: Folders) -> None:
+def test_latex_has_labels_short_captions_notes_and_daggers(folders: Folders) -> None:
     options = ReportOptions(format="latex", judge="strict")
-    text = render_report(["good", "bad"], options=options, where=where)
+    text = render_report(["good", "bad"], options=options, folders=folders)
     first, pairs, *_ = text.split(r"\begin{table}")[1:]
     assert r"\caption{colours, 12 questions}" in first
     assert r"\label{tab:longmemeval-runs}" in first
@@ -53,13 +53,13 @@ def test_latex_has_labels_short_captions_notes_and_daggers(where: Folders) -> No
     assert r"last-k & -91.7\textsuperscript{\dag} & [" in pairs
     assert "% Judge: test/strict, prompts: by hand. NOT the official judge" in text
     chosen = structs.replace(options, columns=("prompt tokens", "cost"))
-    assert "run & prompt tokens & cost \\\\" in render_report(["good", "bad"], options=chosen, where=where)
+    assert "run & prompt tokens & cost \\\\" in render_report(["good", "bad"], options=chosen, folders=folders)
     with pytest.raises(HarnessError, match="Did you mean 'prompt tokens'"):
-        render_report(["good"], options=structs.replace(options, columns=("promt tokens",)), where=where)
+        render_report(["good"], options=structs.replace(options, columns=("promt tokens",)), folders=folders)
 
 
-def test_bibtex_names_data_judge_and_harness(where: Folders) -> None:
-    text = render_report(["good", "bad"], options=ReportOptions(format="bibtex", judge="strict"), where=where)
+def test_bibtex_names_data_judge_and_harness(folders: Folders) -> None:
+    text = render_report(["good", "bad"], options=ReportOptions(format="bibtex", judge="strict"), folders=folders)
     assert [line.partition("{")[0] for line in text.splitlines() if line.startswith("@")] == [
         "@inproceedings",
         "@misc",
@@ -92,12 +92,12 @@ def overfull(log: str) -> list[str]:
 
 
 @pytest.mark.parametrize("style", ["plain", "siunitx"])
-def test_a_tex_engine_takes_tables_that_fit_the_page(where: Folders, tmp_path: Path, style: LatexStyle) -> None:
+def test_a_tex_engine_takes_tables_that_fit_the_page(folders: Folders, tmp_path: Path, style: LatexStyle) -> None:
     options = ReportOptions(format="latex", judge="strict", latex_style=style)
-    log = typeset(render_report(["good", "good-again", "bad"], options=options, where=where), tmp_path / "three")
+    log = typeset(render_report(["good", "good-again", "bad"], options=options, folders=folders), tmp_path / "three")
     assert "undefined references" not in log
     assert overfull(log) == []
-    hostile = render_report(["one", "two"], options=structs.replace(options, judge=None), where=hostile_run(tmp_path))
+    hostile = render_report(["one", "two"], options=structs.replace(options, judge=None), folders=hostile_run(tmp_path))
     typeset(hostile, tmp_path / "hostile")
 
 
@@ -107,7 +107,7 @@ def test_fifteen_runs_fit_the_page(tmp_path: Path, style: LatexStyle) -> None:
     """Wide tables are turned, set smaller or split, and say so."""
     fifteen = many_runs(tmp_path, 15)
     runs = [f"run-{place:02}" for place in range(15)]
-    tables = render_report(runs, options=ReportOptions(format="latex", latex_style=style), where=fifteen)
+    tables = render_report(runs, options=ReportOptions(format="latex", latex_style=style), folders=fifteen)
     log = typeset(tables, tmp_path / "paper")
     assert overfull(log) == []
     assert "undefined references" not in log
@@ -149,12 +149,12 @@ def test_special_characters(text: str, latex: str, markdown: str) -> None:
 
 
 def test_hostile_names_stay_in_their_cell(tmp_path: Path) -> None:
-    where = hostile_run(tmp_path)
-    markdown = render_report(["one", "two"], options=ReportOptions(format="md"), where=where)
+    folders = hostile_run(tmp_path)
+    markdown = render_report(["one", "two"], options=ReportOptions(format="md"), folders=folders)
     table = [line for line in markdown.splitlines() if line.startswith("|")]
     assert {len(re.findall(r"(?<!\\)\|", line)) for line in table[:4]} == {11}
     assert not re.search(r"(?<!\\)<script", markdown)
-    latex = render_report(["one", "two"], options=ReportOptions(format="latex"), where=where)
+    latex = render_report(["one", "two"], options=ReportOptions(format="latex"), folders=folders)
     rows = [line for line in latex.splitlines() if line.startswith(r"\textless{}script")]
     assert len(rows) > 4
     tabulars = re.findall(r"\\begin\{tabular\}\{(\w+)\}(.*?)\\end\{tabular\}", latex, re.DOTALL)
@@ -166,11 +166,11 @@ def test_hostile_names_stay_in_their_cell(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("format", "name"), [("md", "report.md"), ("latex", "report.tex")])
 def test_the_default_file_ends_as_its_format(
-    where: Folders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str, name: str
+    folders: Folders, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, format: str, name: str
 ) -> None:
     monkeypatch.chdir(tmp_path)
     options = {"md": ReportOptions(format="md"), "latex": ReportOptions(format="latex")}[format]
-    written = write_report(["bad"], options=options, where=where)
+    written = write_report(["bad"], options=options, folders=folders)
     assert (written.file, written.bytes, written.runs, written.questions) == (
         name,
         (tmp_path / name).stat().st_size,
@@ -182,26 +182,35 @@ def test_the_default_file_ends_as_its_format(
 @pytest.mark.slow
 @pytest.mark.parametrize(("format", "name"), [("md", "report.md"), ("latex", "report.tex"), ("html", "page.html")])
 def test_only_a_report_is_replaced(
-    where: Folders, tmp_path: Path, format: Literal["md", "latex", "html"], name: str
+    folders: Folders, tmp_path: Path, format: Literal["md", "latex", "html"], name: str
 ) -> None:
     file, options = tmp_path / name, ReportOptions(format=format)
-    write_report(["bad"], file, options=options, where=where)
+    write_report(["bad"], file, options=options, folders=folders)
     once = file.read_bytes()
-    write_report(["bad"], file, options=options, where=where)
+    write_report(["bad"], file, options=options, folders=folders)
     assert file.read_bytes() == once
     file.write_text("My notes on the longmemeval report.\n")
     with pytest.raises(HarnessError, match="is no report of longmemeval") as refused:
-        write_report(["bad"], file, options=options, where=where)
+        write_report(["bad"], file, options=options, folders=folders)
     assert "--force" in str(refused.value)
     assert file.read_text() == "My notes on the longmemeval report.\n"
-    write_report(["bad"], file, options=options, where=where, force=True)
+    write_report(["bad"], file, options=options, folders=folders, force=True)
     assert file.read_bytes() == once
 
 
-def test_force_replaces_a_file_that_is_no_report(where: Folders, tmp_path: Path) -> None:
+def test_force_replaces_a_file_that_is_no_report(folders: Folders, tmp_path: Path) -> None:
     notes = tmp_path / "notes.md"
     notes.write_text("mine")
-    line: list[str | Path] = ["report", "bad", "--format", "md", "--output", notes, "--results-dir", where.results_dir]
+    line: list[str | Path] = [
+        "report",
+        "bad",
+        "--format",
+        "md",
+        "--output",
+        notes,
+        "--results-dir",
+        folders.results_dir,
+    ]
     refused = longmemeval(*line, cwd=tmp_path, code=2)
     assert "notes.md" in refused.stderr
     assert notes.read_text() == "mine"
@@ -210,10 +219,10 @@ def test_force_replaces_a_file_that_is_no_report(where: Folders, tmp_path: Path)
 
 
 @pytest.mark.slow
-def test_figures_are_svg_and_pdf_for_paper(where: Folders, tmp_path: Path) -> None:
+def test_figures_are_svg_and_pdf_for_paper(folders: Folders, tmp_path: Path) -> None:
     options = ReportOptions(format="figures", judge="strict")
     folder = tmp_path / "figures"
-    write_report(["good", "bad"], folder, options=options, where=where)
+    write_report(["good", "bad"], folder, options=options, folders=folders)
     names = {one.name for one in folder.iterdir()}
     assert {"overall.svg", "overall-dark.svg", "overall.pdf", "tokens.pdf"} < names
     assert (folder / "overall.pdf").read_bytes().startswith(b"%PDF")
@@ -223,6 +232,6 @@ def test_figures_are_svg_and_pdf_for_paper(where: Folders, tmp_path: Path) -> No
     assert not re.search(r"var\(|#0101", light + dark)
     once = {one: one.read_bytes() for one in folder.iterdir()}
     with pytest.raises(HarnessError, match="There are files already"):
-        write_report(["good", "bad"], folder, options=options, where=where)
-    write_report(["good", "bad"], folder, options=options, where=where, force=True)
+        write_report(["good", "bad"], folder, options=options, folders=folders)
+    write_report(["good", "bad"], folder, options=options, folders=folders, force=True)
     assert {one: one.read_bytes() for one in folder.iterdir()} == once

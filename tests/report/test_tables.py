@@ -44,11 +44,11 @@ def tables(comparison: Comparison) -> dict[str, Table]:
     return {table.title: table for table in comparison_tables(comparison)}
 
 
-def test_runs_of_labels(dataset: Dataset, where: Folders) -> None:
-    graded_run(dataset, where, "a", labels(10, 30))
+def test_runs_of_labels(dataset: Dataset, folders: Folders) -> None:
+    graded_run(dataset, folders, "a", labels(10, 30))
     con = {"reading": {"method": "con"}, "reads_gold": True}
-    graded_run(dataset, where, "b", labels(30, 10), status="interrupted", settings=con)
-    runs, types, pairs, lost, latencies = tables(compare(["a", "b"], where=where)).values()
+    graded_run(dataset, folders, "b", labels(30, 10), status="interrupted", settings=con)
+    runs, types, pairs, lost, latencies = tables(compare(["a", "b"], folders=folders)).values()
     assert runs.title == "d, 40 questions, judge test/strict, prompts: by hand (NOT the official judge)"
     assert runs.headings[:4] == ["run", "memory", "reading", "accuracy in %,\n95 % interval"]
     assert runs.rows[0][0] == "a"
@@ -67,19 +67,19 @@ def test_runs_of_labels(dataset: Dataset, where: Folders) -> None:
     assert latencies.rows[1] == ["b\n(reads gold, interrupted)", *["0.0"] * 6]
 
 
-def test_a_judge_of_scores_heads_its_metric(dataset: Dataset, where: Folders) -> None:
-    graded_run(dataset, where, "a", [0.5] * 40, judge=F1)
-    graded_run(dataset, where, "b", [0.25] * 40, judge=F1)
-    runs, types, pairs, *_ = tables(compare(["a", "b"], where=where)).values()
+def test_a_judge_of_scores_heads_its_metric(dataset: Dataset, folders: Folders) -> None:
+    graded_run(dataset, folders, "a", [0.5] * 40, judge=F1)
+    graded_run(dataset, folders, "b", [0.25] * 40, judge=F1)
+    runs, types, pairs, *_ = tables(compare(["a", "b"], folders=folders)).values()
     assert "F1 in %,\n95 % interval" in runs.headings
     assert types.title == "By question type, F1 in percent"
     assert pairs.title == "Pairs (sign-flip permutation)"
     assert not any("only" in column or "McNemar" in column for column in pairs.headings)
 
 
-def test_one_run_has_no_pairs(dataset: Dataset, where: Folders) -> None:
-    graded_run(dataset, where, "a", labels(40))
-    found = compare(["a"], where=where)
+def test_one_run_has_no_pairs(dataset: Dataset, folders: Folders) -> None:
+    graded_run(dataset, folders, "a", labels(40))
+    found = compare(["a"], folders=folders)
     assert list(tables(found)) == [
         "d, 40 questions, judge test/strict, prompts: by hand (NOT the official judge)",
         "By question type, accuracy in percent",
@@ -90,10 +90,10 @@ def test_one_run_has_no_pairs(dataset: Dataset, where: Folders) -> None:
     )
 
 
-def test_notes(dataset: Dataset, where: Folders) -> None:
-    graded_run(dataset, where, "a", labels(10, 30))
-    graded_run(dataset, where, "b", labels(30, 10))
-    notes = list(comparison_notes(compare(["a", "b"], where=where)))
+def test_notes(dataset: Dataset, folders: Folders) -> None:
+    graded_run(dataset, folders, "a", labels(10, 30))
+    graded_run(dataset, folders, "b", labels(30, 10))
+    notes = list(comparison_notes(compare(["a", "b"], folders=folders)))
     # Half of the questions part them: 0.304 √40 = 1.96 √0.5 + 0.84 √(0.5 - 0.304²).
     assert notes[0].startswith(
         "Minimum detectable difference (MDE): 30.4 points (40 questions, 80 % power, by how far these"
@@ -104,10 +104,10 @@ def test_notes(dataset: Dataset, where: Folders) -> None:
     assert "are missing or were made from other data" in notes[4]
 
 
-def test_the_lines_under_the_table(dataset: Dataset, where: Folders) -> None:
-    graded_run(dataset, where, "a", labels(10, 30))
-    graded_run(dataset, where, "b", labels(30, 10), status="interrupted", settings={"reading": {"method": "con"}})
-    found = compare(["a", "b"], where=where)
+def test_the_lines_under_the_table(dataset: Dataset, folders: Folders) -> None:
+    graded_run(dataset, folders, "a", labels(10, 30))
+    graded_run(dataset, folders, "b", labels(30, 10), status="interrupted", settings={"reading": {"method": "con"}})
+    found = compare(["a", "b"], folders=folders)
     assert short_notes(found) == [
         "! unchecked-judge (all runs).",
         "b is not completed (interrupted): unanswered questions count as wrong.",
@@ -117,20 +117,20 @@ def test_the_lines_under_the_table(dataset: Dataset, where: Folders) -> None:
     assert set(found.cautions) < set(found.warnings)
 
 
-def test_all_pairs_are_in_their_table(dataset: Dataset, where: Folders) -> None:
+def test_all_pairs_are_in_their_table(dataset: Dataset, folders: Folders) -> None:
     names = [f"r{number}" for number in range(6)]
     for name in names:
-        graded_run(dataset, where, name, labels(20, 20))
-    found = compare(names, where=where)
+        graded_run(dataset, folders, name, labels(20, 20))
+    found = compare(names, folders=folders)
     assert len(tables(found)["Pairs (exact McNemar)"].rows) == 15
     (runs,) = comparison_tables(found, details=False, pairs=False)
     assert [row[3] for row in runs.rows] == ["baseline", *["+0.0 [+0.0, +0.0]"] * 5]
 
 
-def test_columns_that_matter_stay(dataset: Dataset, where: Folders) -> None:
+def test_columns_that_matter_stay(dataset: Dataset, folders: Folders) -> None:
     for run_id, right in (("a", 10), ("b", 30)):
-        graded_run(dataset, where, run_id, labels(right, 40 - right))
-    (runs,) = comparison_tables(compare(["a", "b"], where=where), details=False, pairs=False)
+        graded_run(dataset, folders, run_id, labels(right, 40 - right))
+    (runs,) = comparison_tables(compare(["a", "b"], folders=folders), details=False, pairs=False)
     assert fit(runs, 100).left_out[0] == "not evaluated"
     narrow = fit(runs, 60)
     assert [" ".join(name.split()) for name in narrow.blocks[0].table.headings] == [
@@ -141,10 +141,10 @@ def test_columns_that_matter_stay(dataset: Dataset, where: Folders) -> None:
     ]
 
 
-def test_scores_that_are_alike_detect_no_difference_of_zero(dataset: Dataset, where: Folders) -> None:
+def test_scores_that_are_alike_detect_no_difference_of_zero(dataset: Dataset, folders: Folders) -> None:
     for run_id in "ab":
-        graded_run(dataset, where, run_id, [0.5] * 40, judge=F1)
-    assert detectable_line(compare(["a", "b"], where=where)) == ALIKE
+        graded_run(dataset, folders, run_id, [0.5] * 40, judge=F1)
+    assert detectable_line(compare(["a", "b"], folders=folders)) == ALIKE
 
 
 @pytest.mark.parametrize(
@@ -187,11 +187,11 @@ def test_a_threshold_is_worth_what_the_judge_gives_declining(credit: float | Non
     assert [line.endswith(said or "") for line in lines] == ([True] if said else [])
 
 
-def test_common_questions_are_in_the_heading(dataset: Dataset, where: Folders) -> None:
-    graded_run(dataset, where, "a", labels(10, 30))
-    graded_run(dataset, where, "b", labels(5))
+def test_common_questions_are_in_the_heading(dataset: Dataset, folders: Folders) -> None:
+    graded_run(dataset, folders, "a", labels(10, 30))
+    graded_run(dataset, folders, "b", labels(5))
     title = "d, 5 common questions, judge test/strict, prompts: by hand (NOT the official judge)"
-    assert title in tables(compare(["a", "b"], where=where, common=True))
+    assert title in tables(compare(["a", "b"], folders=folders, common=True))
 
 
 @pytest.mark.parametrize(
@@ -203,22 +203,24 @@ def test_common_questions_are_in_the_heading(dataset: Dataset, where: Folders) -
     ],
 )
 def test_questions_won_and_lost(
-    dataset: Dataset, where: Folders, credits: Sequence[Sequence[float | None]], both_wrong: list[str]
+    dataset: Dataset, folders: Folders, credits: Sequence[Sequence[float | None]], both_wrong: list[str]
 ) -> None:
     judge = F1 if 0.5 in credits[0] else STRICT
     for run_id, given in zip("ab", credits, strict=True):
-        graded_run(dataset, where, run_id, given, judge=judge)
-    assert dict(question_lists(compare(["a", "b"], where=where))) == {
+        graded_run(dataset, folders, run_id, given, judge=judge)
+    assert dict(question_lists(compare(["a", "b"], folders=folders))) == {
         "b against a, won": ["q2"],
         "b against a, lost": ["q1"],
         "b against a, both wrong": both_wrong,
     }
 
 
-def test_repeats(dataset: Dataset, where: Folders) -> None:
-    graded_run(dataset, where, "a", labels(10, 30), settings={"repeat": 1})
-    graded_run(dataset, where, "b", labels(12, 28), settings={"repeat": 2})
-    table = tables(compare(["a", "b"], where=where))["Repeats: spread between runs, beside the sampling of questions"]
+def test_repeats(dataset: Dataset, folders: Folders) -> None:
+    graded_run(dataset, folders, "a", labels(10, 30), settings={"repeat": 1})
+    graded_run(dataset, folders, "b", labels(12, 28), settings={"repeat": 2})
+    table = tables(compare(["a", "b"], folders=folders))[
+        "Repeats: spread between runs, beside the sampling of questions"
+    ]
     assert table.rows == [
         ["last-k, offline/extractive", "a, b", "27.5 %", "3.54", "25.0 % to 30.0 %", "2 of 40", "0", "2"]
     ]
@@ -241,10 +243,10 @@ def test_published_figures_stand_apart() -> None:
     assert any(row[2].startswith("set-F1: single-hop") for row in table.rows)
 
 
-def test_document(dataset: Dataset, where: Folders) -> None:
-    graded_run(dataset, where, "a", labels(10, 30))
-    graded_run(dataset, where, "b", labels(30, 10))
-    found = compare(["a", "b"], where=where)
+def test_document(dataset: Dataset, folders: Folders) -> None:
+    graded_run(dataset, folders, "a", labels(10, 30))
+    graded_run(dataset, folders, "b", labels(30, 10))
+    found = compare(["a", "b"], folders=folders)
     document = comparison_document(found)
     assert set(document) == {"verdict", "digest", "dataset", "runs", "pairs", "repeats", "detectable", "warnings"}
     assert document["verdict"] == found.verdict
@@ -257,23 +259,23 @@ def test_document(dataset: Dataset, where: Folders) -> None:
     assert len(comparison_document(found, questions=True)["questions"]) == 40
 
 
-def test_mcnemar_stands_beside_another_test(dataset: Dataset, where: Folders) -> None:
+def test_mcnemar_stands_beside_another_test(dataset: Dataset, folders: Folders) -> None:
     for run_id, right in (("a", 10), ("b", 30)):
-        graded_run(dataset, where, run_id, labels(right, 40 - right))
-    found = compare(["a", "b"], where=where)
+        graded_run(dataset, folders, run_id, labels(right, 40 - right))
+    found = compare(["a", "b"], folders=folders)
     other = structs.replace(found, pairs=(structs.replace(found.pairs[0], p=0.25, test="sign-flip over haystacks"),))
     pairs = tables(other)["Pairs (sign-flip over haystacks)"]
     assert pairs.headings[4:8] == ["only a", "only b", "McNemar\np", "p"]
     assert pairs.rows[0][4:8] == ["0", "20", "< 0.001", "0.250"]
 
 
-def test_long_run_ids_go_by_what_tells_them_apart(dataset: Dataset, where: Folders) -> None:
+def test_long_run_ids_go_by_what_tells_them_apart(dataset: Dataset, folders: Folders) -> None:
     ids = [f"a-rather-long-name-for-a-run-number-{number}" for number in range(3)]
     for run_id, top_k in zip(ids, (5, 10), strict=False):
         memory = {"name": "bm25", "preset": "bm25", "parameters": {"top_k": top_k, "message_range": 2}}
-        graded_run(dataset, where, run_id, labels(4 * top_k - 20, 60 - 4 * top_k), settings={"memory": memory})
-    graded_run(dataset, where, ids[2], labels(30, 10))
-    found = compare(ids, where=where)
+        graded_run(dataset, folders, run_id, labels(4 * top_k - 20, 60 - 4 * top_k), settings={"memory": memory})
+    graded_run(dataset, folders, ids[2], labels(30, 10))
+    found = compare(ids, folders=folders)
     runs, _, pairs, *_ = tables(found).values()
     assert [row[0] for row in runs.rows] == ["bm25 top_k=5", "bm25 top_k=10", "last-k"]
     assert pairs.rows[0][:2] == ["bm25 top_k=5", "bm25 top_k=10"]
@@ -284,11 +286,11 @@ def test_long_run_ids_go_by_what_tells_them_apart(dataset: Dataset, where: Folde
     assert f"bm25 top_k=10: {ids[1]}" in with_notes
 
 
-def test_long_run_ids_go_by_letters(dataset: Dataset, where: Folders) -> None:
+def test_long_run_ids_go_by_letters(dataset: Dataset, folders: Folders) -> None:
     names = [f"a-rather-long-name-for-a-run-number-{number}" for number in range(2)]
-    graded_run(dataset, where, names[0], labels(10, 30))
-    graded_run(dataset, where, names[1], labels(30, 10))
-    found = compare(names, where=where)
+    graded_run(dataset, folders, names[0], labels(10, 30))
+    graded_run(dataset, folders, names[1], labels(30, 10))
+    found = compare(names, folders=folders)
     runs, _, pairs, *_ = tables(found).values()
     assert [row[0] for row in runs.rows] == ["A", "B"]
     assert (pairs.rows[0][:2], pairs.rows[0][-1]) == (["A", "B"], "B is better by 50.0 points")

@@ -43,7 +43,7 @@ def run(name: str) -> Shown:
     return Shown(name, look_of(0))
 
 
-def check(where: Folders, judge: JudgeIdentity, right: float, wrong: float) -> None:
+def check(folders: Folders, judge: JudgeIdentity, right: float, wrong: float) -> None:
     """Leave the check of a judge that was found to err so often."""
     plants = [
         Plant(f"q{n}:{kind}", f"q{n}", "t", "gold" if kind else "refusal", kind, "text", "")
@@ -58,7 +58,7 @@ def check(where: Folders, judge: JudgeIdentity, right: float, wrong: float) -> N
         for n, plant in enumerate(plants)
     }
     lines = encoded_plants(plants)
-    folder = check_folder(where.results_dir, judge.id, "colours", sha256_bytes(lines))
+    folder = check_folder(folders.results_dir, judge.id, "colours", sha256_bytes(lines))
     write_atomic(folder / PLANTS, lines)
     with Journal(folder / JUDGEMENTS, Judgement) as journal:
         for one in labels.values():
@@ -73,24 +73,24 @@ def check(where: Folders, judge: JudgeIdentity, right: float, wrong: float) -> N
 
 
 @pytest.fixture(scope="module")
-def where(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     return three_runs(tmp_path_factory.mktemp("runs"))
 
 
 @pytest.mark.slow
-def test_what_is_missing_is_told_until_both_are_checked(where: Folders) -> None:
-    good = load_graded(["good"], where, judge="strict")
+def test_what_is_missing_is_told_until_both_are_checked(folders: Folders) -> None:
+    good = load_graded(["good"], folders, judge="strict")
     drawn, missing = judges_chart(good, [run("A")])
     assert drawn is None
     assert missing.startswith("Rates against agreement are drawn once both judges were checked, ")
     assert LENIENT.id in missing
     assert STRICT.id in missing
-    check(where, STRICT, 0.98, 0.02)
-    _, missing = judges_chart(load_graded(["good"], where, judge="strict"), [run("A")])
+    check(folders, STRICT, 0.98, 0.02)
+    _, missing = judges_chart(load_graded(["good"], folders, judge="strict"), [run("A")])
     assert STRICT.id not in missing
     assert LENIENT.id in missing
-    check(where, LENIENT, 0.95, 0.5)
-    graded = load_graded(["good", "bad"], where, judge="strict")
+    check(folders, LENIENT, 0.95, 0.5)
+    graded = load_graded(["good", "bad"], folders, judge="strict")
     drawn, missing = judges_chart(graded, [run("A"), run("B")])
     assert (drawn is None, missing) == (False, "")
     assert drawn is not None
@@ -102,22 +102,22 @@ def test_what_is_missing_is_told_until_both_are_checked(where: Folders) -> None:
     assert (by_judge["95.0 %"][3], by_judge["95.0 %"][4]) == ("50.0 %", "83.3 %")
     assert (first[7], first[11]) == ("91.7 %", "12")
     assert (second[7], second[11]) == ("", "")
-    page = render_report(["good", "bad"], options=ReportOptions(judge="strict"), where=where)
+    page = render_report(["good", "bad"], options=ReportOptions(judge="strict"), folders=folders)
     assert 'id="chart-two-judges"' in page
     assert page.count("are drawn once both judges") == 0
 
 
-def test_nothing_is_missing_where_nothing_can_be_checked(where: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_is_missing_where_nothing_can_be_checked(folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
     silent = dataclasses.replace(BENCHMARK_SPECS.get("longmemeval"), planting=None)
     monkeypatch.setitem(BENCHMARK_SPECS._loaded, silent.name, silent)
-    assert judges_chart(load_graded(["good"], where, judge="strict"), [run("A")]) == (None, "")
+    assert judges_chart(load_graded(["good"], folders, judge="strict"), [run("A")]) == (None, "")
 
 
 def test_rates_that_leave_nothing_are_not_drawn(tmp_path: Path) -> None:
-    where = three_runs(tmp_path)
-    check(where, STRICT, 0.98, 0.02)
-    check(where, LENIENT, 0.5, 0.5)
-    drawn, missing = judges_chart(load_graded(["good"], where, judge="strict"), [run("A")])
+    folders = three_runs(tmp_path)
+    check(folders, STRICT, 0.98, 0.02)
+    check(folders, LENIENT, 0.5, 0.5)
+    drawn, missing = judges_chart(load_graded(["good"], folders, judge="strict"), [run("A")])
     assert drawn is None
     assert missing.startswith("A: the score by one of the judges cannot be corrected: the plants do not show that")
 

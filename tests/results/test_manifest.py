@@ -24,21 +24,21 @@ from tests.pipeline.helpers import answer_all, manifest, prepared_colours
 
 
 @pytest.fixture
-def where(tmp_path: Path) -> Folders:
+def folders(tmp_path: Path) -> Folders:
     """Folders with one finished run, `r`."""
-    dataset, where = prepared_colours(tmp_path, 1)
-    answer_all(dataset, where)
-    return where
+    dataset, folders = prepared_colours(tmp_path, 1)
+    answer_all(dataset, folders)
+    return folders
 
 
-def test_manifest_is_read_as_it_was_written(where: Folders) -> None:
-    read = read_manifest(where.results_dir / "r")
+def test_manifest_is_read_as_it_was_written(folders: Folders) -> None:
+    read = read_manifest(folders.results_dir / "r")
     assert (read.run_id, read.status, read.question_ids) == ("r", "completed", ("q0",))
-    assert (where.results_dir / "r" / "run.json").read_text().startswith('{\n  "format": 2,\n')
+    assert (folders.results_dir / "r" / "run.json").read_text().startswith('{\n  "format": 2,\n')
 
 
-def test_newer_format_is_refused_by_name(where: Folders) -> None:
-    path = where.results_dir / "r" / "run.json"
+def test_newer_format_is_refused_by_name(folders: Folders) -> None:
+    path = folders.results_dir / "r" / "run.json"
     path.write_text(json.dumps({"format": 3, "all": "new"}))
     with pytest.raises(HarnessError, match=r"has format 3, this version understands 2 .*run\.json.*Upgrade"):
         read_manifest(path.parent)
@@ -47,18 +47,18 @@ def test_newer_format_is_refused_by_name(where: Folders) -> None:
 @pytest.mark.parametrize(
     "data", [b"", b"{", b"[]", b'{"format": 1}', b'{"format": "1"}', b'{"format": 1, "run_id": "\xff"}']
 )
-def test_damaged_manifest_is_told(where: Folders, data: bytes) -> None:
-    path = where.results_dir / "r" / "run.json"
+def test_damaged_manifest_is_told(folders: Folders, data: bytes) -> None:
+    path = folders.results_dir / "r" / "run.json"
     path.write_bytes(data)
     with pytest.raises(IntegrityError, match="The manifest is damaged"):
         read_manifest(path.parent)
 
 
-def test_run_is_found_by_its_id_or_refused_with_the_nearest(where: Folders) -> None:
-    assert run_folder(where.results_dir, "r") == where.results_dir / "r"
-    (where.results_dir / "no-run").mkdir()
+def test_run_is_found_by_its_id_or_refused_with_the_nearest(folders: Folders) -> None:
+    assert run_folder(folders.results_dir, "r") == folders.results_dir / "r"
+    (folders.results_dir / "no-run").mkdir()
     with pytest.raises(HarnessError, match="There is no run 'rr'") as caught:
-        run_folder(where.results_dir, "rr")
+        run_folder(folders.results_dir, "rr")
     assert caught.value.fix == "Did you mean 'r'? Valid: r"
 
 
@@ -91,12 +91,12 @@ def test_differences_name_the_place_and_both_values() -> None:
 
 
 def test_manifest_of_a_refused_run_is_not_left_behind(tmp_path: Path) -> None:
-    dataset, where = prepared_colours(tmp_path, 1)
+    dataset, folders = prepared_colours(tmp_path, 1)
     with pytest.raises(HarnessError):
-        answer_all(dataset, where, memory="combined")
-    assert not where.results_dir.exists()
-    answer_all(dataset, where)
-    assert manifest(where)["status"] == "completed"
+        answer_all(dataset, folders, memory="combined")
+    assert not folders.results_dir.exists()
+    answer_all(dataset, folders)
+    assert manifest(folders)["status"] == "completed"
 
 
 MEMORY = {"name": "bm25", "preset": "bm25", "parameters": {"top_k": 10}}
@@ -146,12 +146,12 @@ def test_settings_of_another_kind_are_damage(tmp_path: Path) -> None:
 
 
 def test_a_setting_that_this_version_does_not_know_is_another_setting(tmp_path: Path) -> None:
-    dataset, where = prepared_colours(tmp_path, 1)
-    answer_all(dataset, where)
-    path = where.results_dir / "r" / "run.json"
+    dataset, folders = prepared_colours(tmp_path, 1)
+    answer_all(dataset, folders)
+    path = folders.results_dir / "r" / "run.json"
     document = json.loads(path.read_text())
     document["settings"]["of_tomorrow"] = True
     path.write_text(json.dumps(document))
     assert read_manifest(path.parent).kind == "run"
     with pytest.raises(HarnessError, match="of_tomorrow: was True, now not set"):
-        answer_all(dataset, where)
+        answer_all(dataset, folders)

@@ -70,23 +70,23 @@ def test_without_the_package_the_extra_is_named(tmp_path: Path, monkeypatch: pyt
 
     with pytest.raises(FixtureError, match=r"pip install 'longmemeval\[zstd\]'"):
         Fixture.open(tmp_path).read_part("db")
-    where = folders_in(tmp_path / "colours")
+    folders = folders_in(tmp_path / "colours")
     with pytest.raises(FixtureError, match=r"longmemeval\[zstd\]"):
-        prepare(colours(tmp_path / "colours.json"), ["bm25"], options=PrepareOptions(compress="zstd"), where=where)
-    assert not where.prepared_dir.exists()
+        prepare(colours(tmp_path / "colours.json"), ["bm25"], options=PrepareOptions(compress="zstd"), folders=folders)
+    assert not folders.prepared_dir.exists()
 
 
 def test_a_compressed_preparation_verifies_and_answers_the_same(tmp_path: Path) -> None:
     dataset = colours(tmp_path / "colours.json")
     found = {}
     for name in ("plain", "packed"):
-        where = folders_in(tmp_path / name)
+        folders = folders_in(tmp_path / name)
         options = PrepareOptions(jobs=1, compress="zstd" if name == "packed" else None)
-        prepare(dataset, ["hybrid"], options=options, where=where)
-        run(dataset, "hybrid", MODEL, options=RunOptions(run_id="r"), where=where)
-        checked = verify("colours", where=where)
+        prepare(dataset, ["hybrid"], options=options, folders=folders)
+        run(dataset, "hybrid", MODEL, options=RunOptions(run_id="r"), folders=folders)
+        checked = verify("colours", folders=folders)
         assert checked.problems == ()
-        files = RunFiles(where.results_dir / "r")
+        files = RunFiles(folders.results_dir / "r")
         answers = {name: (answer.hypothesis, answer.prompt_sha256) for name, answer in files.answers.items()}
         found[name] = answers, checked.checked, files.manifest.fixtures
     assert found["plain"] == found["packed"]

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from longmemeval import settings
 from longmemeval.core.remote.object_cache import ObjectCache
 from longmemeval.core.remote.places import remote_of
 from longmemeval.core.remote.store import store_of
 from longmemeval.errors import FixtureError
 from longmemeval.records import FixtureMeta, PartInfo
-from longmemeval.settings import folders
 from longmemeval.storage import remote_fixtures
 from longmemeval.storage.fixture import Fixture, fixture_folders, read_meta, write_fixture
 from longmemeval.storage.part_files import sha256_directory
@@ -29,7 +29,7 @@ def s3(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> S3Server:
 def machine(s3: S3Server, monkeypatch: pytest.MonkeyPatch, name: str) -> Path:
     """Where the fixture of `h1` is on a machine of that name, which keeps nothing of the others."""
     monkeypatch.setenv("LONGMEMEVAL_REMOTE_CACHE_DIR", name)
-    return folders(prepared_dir=s3.address).prepared_dir / "data" / "default" / "h1"
+    return settings.folders(prepared_dir=s3.address).prepared_dir / "data" / "default" / "h1"
 
 
 def test_what_one_machine_writes_another_reads(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -246,7 +246,7 @@ def test_a_full_disk_is_not_taken_for_a_damaged_part(
 def test_what_a_store_says_that_is_not_known_comes_with_what_to_do(
     s3: S3Server, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    remote = remote_of(folders(prepared_dir=s3.address).prepared_dir)
+    remote = remote_of(settings.folders(prepared_dir=s3.address).prepared_dir)
     assert remote
     store = store_of(remote)
 

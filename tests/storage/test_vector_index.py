@@ -128,10 +128,10 @@ def test_a_filter_that_few_items_pass_gives_just_those(engine: Engine) -> None:
     unit = vectors / np.linalg.norm(vectors, axis=1, keepdims=True)
     by_hand = sorted(range(400, 410), key=lambda row: -float(unit[row] @ unit[0]))
 
-    hits = index.query(query, 20, where=lambda item: item.thread_id == "t40")
+    hits = index.query(query, 20, matching=lambda item: item.thread_id == "t40")
 
     assert ids(hits) == [items(800)[row].id for row in by_hand]
-    assert index.query(query, 5, where=lambda item: False) == []
+    assert index.query(query, 5, matching=lambda item: False) == []
 
 
 @pytest.mark.parametrize(

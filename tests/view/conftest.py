@@ -24,11 +24,11 @@ def chromium() -> Iterator[Browser]:
         yield started
 
 
-def served(where: Folders, stack: ExitStack) -> str:
+def served(folders: Folders, stack: ExitStack) -> str:
     """Serve the pages of these folders until the stack is closed; return the address without a path."""
     bound = listening("127.0.0.1", 0)
     port = bound.getsockname()[1]
-    app = make_app(where, token=TOKEN, port=port)
+    app = make_app(folders, token=TOKEN, port=port)
     config = uvicorn.Config(app, log_level="error", lifespan="off", ws="none", timeout_graceful_shutdown=1)
     server = uvicorn.Server(config)
     thread = Thread(target=server.run, kwargs={"sockets": [bound]}, daemon=True)
@@ -53,11 +53,11 @@ def visit(chromium: Browser) -> Iterator[Visit]:
     with ExitStack() as stack:
 
         def open_page(
-            where: Folders, path: str, *, width: int = 1280, scheme: Scheme = "light", scripts: bool = True
+            folders: Folders, path: str, *, width: int = 1280, scheme: Scheme = "light", scripts: bool = True
         ) -> Page:
-            key = str(where.results_dir)
+            key = str(folders.results_dir)
             if key not in addresses:
-                addresses[key] = served(where, stack)
+                addresses[key] = served(folders, stack)
             own = addresses[key]
             context = chromium.new_context(
                 viewport={"width": width, "height": 900}, color_scheme=scheme, java_script_enabled=scripts

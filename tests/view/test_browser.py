@@ -17,7 +17,7 @@ AXE = Path(__file__).parent / "axe" / "axe.min.js"
 
 
 @pytest.fixture(scope="module")
-def where(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     return three_runs(tmp_path_factory.mktemp("view"))
 
 
@@ -39,9 +39,9 @@ def rows(page: Page) -> list[str]:
         pytest.param(1920, "dark", marks=pytest.mark.thorough),
     ],
 )
-def test_pages_fit_and_nothing_is_serious_to_axe(where: Folders, visit: Visit, width: int, scheme: Scheme) -> None:
+def test_pages_fit_and_nothing_is_serious_to_axe(folders: Folders, visit: Visit, width: int, scheme: Scheme) -> None:
     for path in PAGES:
-        page = visit(where, path, width=width, scheme=scheme)
+        page = visit(folders, path, width=width, scheme=scheme)
         page.wait_for_load_state("load" if path == "/live" else "networkidle")
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, path
         assert serious(page) == [], path
@@ -58,15 +58,15 @@ def serious(page: Page) -> list[str]:
     ]
 
 
-def test_axe_finds_what_is_wrong(where: Folders, visit: Visit) -> None:
+def test_axe_finds_what_is_wrong(folders: Folders, visit: Visit) -> None:
     """The control of the test above."""
-    page = visit(where, "/runs")
+    page = visit(folders, "/runs")
     page.evaluate("document.querySelector('main').append(document.createElement('button'))")
     assert any(one.startswith("button-name") for one in serious(page))
 
 
-def test_keys_choose_questions_and_the_address_says_so(where: Folders, visit: Visit) -> None:
-    page = ready(visit(where, f"/questions?{THREE}"))
+def test_keys_choose_questions_and_the_address_says_so(folders: Folders, visit: Visit) -> None:
+    page = ready(visit(folders, f"/questions?{THREE}"))
     assert len(rows(page)) == 11  # They differ on all but the one nobody gets right.
     page.keyboard.press("a")
     assert len(rows(page)) == 1
@@ -86,16 +86,16 @@ def test_keys_choose_questions_and_the_address_says_so(where: Folders, visit: Vi
     assert "q=nothing" in page.url
 
 
-def test_repeats_are_one_column_until_unfolded(where: Folders, visit: Visit) -> None:
-    page = ready(visit(where, f"/questions?{THREE}&show=all"))
+def test_repeats_are_one_column_until_unfolded(folders: Folders, visit: Visit) -> None:
+    page = ready(visit(folders, f"/questions?{THREE}&show=all"))
     assert page.locator(".grid tbody tr").first.locator(".cell").all_inner_texts()[0] == "2/2"
     assert page.locator(".grid thead th").count() == 5
     page.get_by_role("button", name="fold repeats").click()
     assert page.locator(".grid thead th").count() == 6
 
 
-def test_a_phone_shows_questions_first_and_filters_when_asked(where: Folders, visit: Visit) -> None:
-    page = ready(visit(where, f"/questions?{THREE}", width=390))
+def test_a_phone_shows_questions_first_and_filters_when_asked(folders: Folders, visit: Visit) -> None:
+    page = ready(visit(folders, f"/questions?{THREE}", width=390))
     lost, search = page.get_by_role("button", name="lost to baseline"), page.locator("#search")
     expect(page.locator(".tools > summary")).to_have_text("Filter, search, sort: differ")
     expect(lost).to_be_hidden()
@@ -113,8 +113,8 @@ def test_a_phone_shows_questions_first_and_filters_when_asked(where: Folders, vi
     expect(page.locator(".tools > summary")).to_be_hidden()
 
 
-def test_everything_can_be_reached_by_keys_alone(where: Folders, visit: Visit) -> None:
-    page = ready(visit(where, f"/questions?{THREE}&show=all"))
+def test_everything_can_be_reached_by_keys_alone(folders: Folders, visit: Visit) -> None:
+    page = ready(visit(folders, f"/questions?{THREE}&show=all"))
     for _ in range(3):
         page.keyboard.press("j")
     assert page.locator("tr[aria-current=true]").get_attribute("data-at") == "3"
@@ -129,8 +129,8 @@ def test_everything_can_be_reached_by_keys_alone(where: Folders, visit: Visit) -
     page.wait_for_url("**run=good-again&run=bad&run=good*")
 
 
-def test_runs_are_chosen_and_compared(where: Folders, visit: Visit) -> None:
-    page = visit(where, "/runs?judge=strict")
+def test_runs_are_chosen_and_compared(folders: Folders, visit: Visit) -> None:
+    page = visit(folders, "/runs?judge=strict")
     for run in ("good", "bad"):
         page.get_by_label(f"Choose {run}", exact=True).check()
     page.get_by_label("Compare with bad", exact=True).check()
@@ -144,23 +144,23 @@ def test_runs_are_chosen_and_compared(where: Folders, visit: Visit) -> None:
 
 
 def test_hostile_texts_harm_nobody(tmp_path: Path, visit: Visit) -> None:
-    where = hostile_run(tmp_path)
+    folders = hostile_run(tmp_path)
     for path in ("/runs", "/compare", "/questions", "/live"):
-        page = visit(where, path)
+        page = visit(folders, path)
         page.wait_for_load_state("load" if path == "/live" else "networkidle")
         assert page.evaluate("window.harmed") is None
-    page = visit(where, "/questions?show=all")
+    page = visit(folders, "/questions?show=all")
     assert "onerror" in ready(page).locator(".grid tbody").inner_text()
 
 
 def test_a_run_is_followed_to_its_end(tmp_path: Path, visit: Visit) -> None:
-    where = three_runs(tmp_path)
-    run = where.results_dir / "bad" / "run.json"
-    answers = where.results_dir / "bad" / "answers.jsonl"
+    folders = three_runs(tmp_path)
+    run = folders.results_dir / "bad" / "run.json"
+    answers = folders.results_dir / "bad" / "answers.jsonl"
     whole, lines = run.read_text(), answers.read_bytes().splitlines(keepends=True)
     run.write_text(whole.replace('"status": "completed"', '"status": "interrupted"'))
     answers.write_bytes(b"".join(lines[:5]))
-    page = visit(where, "/live")
+    page = visit(folders, "/live")
     page.wait_for_selector("html[data-ready=live]")
     expect(page.locator("#work tbody")).to_contain_text("5 of 12")
     with answers.open("ab") as file:
@@ -174,14 +174,14 @@ def test_a_run_is_followed_to_its_end(tmp_path: Path, visit: Visit) -> None:
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_what_is_wider_than_a_phone_says_so_at_the_edge(tmp_path: Path, visit: Visit, scheme: Scheme) -> None:
     """A shade where there is more, none where the end is reached or all is seen."""
-    where = many_runs(tmp_path, 9)
+    folders = many_runs(tmp_path, 9)
     for path, name in (("/compare", "Pairs"), ("/questions?show=all", "Questions")):
-        page = visit(where, path, width=390, scheme=scheme)
+        page = visit(folders, path, width=390, scheme=scheme)
         page.wait_for_load_state("networkidle")
         box = page.get_by_role("region", name=name)
         assert box.evaluate("one => one.scrollWidth > one.clientWidth"), path
         assert is_shaded_at_right(box), path
         scroll_to_end(box)
         assert not is_shaded_at_right(box), path
-    page = visit(where, "/compare", width=1920, scheme=scheme)
+    page = visit(folders, "/compare", width=1920, scheme=scheme)
     assert not is_shaded_at_right(page.get_by_role("region", name="Pairs"))

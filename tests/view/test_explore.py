@@ -5,9 +5,9 @@ import re
 import pytest
 from starlette.testclient import TestClient
 
+from longmemeval import settings
 from longmemeval.errors import HarnessError
 from longmemeval.memory.configuration import resolve_configuration
-from longmemeval.settings import folders
 from longmemeval.view.explorer.settings import configuration_from, fields_of, memories_to_try
 from tests.made_once import sample_demo
 from tests.support import ROOT
@@ -19,8 +19,8 @@ KAYAK = "smp_a001"
 @pytest.fixture(scope="module")
 def client(tmp_path_factory: pytest.TempPathFactory) -> TestClient:
     demo = sample_demo(tmp_path_factory).folder
-    where = folders(ROOT / "data", demo / "prepared-data", demo / "results")
-    return visitor(where, ["demo-hybrid", "demo-last-k"])
+    folders = settings.folders(ROOT / "data", demo / "prepared-data", demo / "results")
+    return visitor(folders, ["demo-hybrid", "demo-last-k"])
 
 
 def recalled(client: TestClient, **given: str) -> str:

@@ -15,9 +15,9 @@ THREE = "run=good&run=good-again&run=bad&judge=strict"
 
 @pytest.mark.slow
 def test_pages_work_in_firefox(tmp_path: Path) -> None:
-    where = three_runs(tmp_path)
+    folders = three_runs(tmp_path)
     with ExitStack() as stack:
-        own = served(where, stack)
+        own = served(folders, stack)
         browser = stack.enter_context(firefox(tmp_path / "profile"))
         browser.open(f"{own}/compare?{THREE}&token={TOKEN}")
         assert "is worse than good" in browser.text("#verdict")

@@ -19,17 +19,17 @@ CHOSEN = "?run=good&run=bad&judge=strict"
 
 
 @pytest.fixture
-def where(tmp_path: Path) -> Folders:
+def folders(tmp_path: Path) -> Folders:
     return three_runs(tmp_path)
 
 
 @pytest.fixture
-def client(where: Folders) -> TestClient:
-    return visitor(where)
+def client(folders: Folders) -> TestClient:
+    return visitor(folders)
 
 
-def given(where: Folders, run: str = "good", *, blind: bool = False) -> dict[str, bool | None]:
-    labels = RunFiles(where.results_dir / run).current_judgements(person_identity("Anna", blind=blind).id)
+def given(folders: Folders, run: str = "good", *, blind: bool = False) -> dict[str, bool | None]:
+    labels = RunFiles(folders.results_dir / run).current_judgements(person_identity("Anna", blind=blind).id)
     return {question_id: one.label for question_id, one in labels.items()}
 
 
@@ -38,9 +38,9 @@ def label(client: TestClient, question: str, right: str, *, by: str = "Anna", wh
     return int(client.post(f"/label{CHOSEN}", data=sent, headers=ORIGIN).status_code)
 
 
-def test_a_label_is_kept_and_shown(client: TestClient, where: Folders) -> None:
+def test_a_label_is_kept_and_shown(client: TestClient, folders: Folders) -> None:
     assert label(client, "q0", "no", why="<b>blue</b> it says") == 200
-    assert given(where) == {"q0": False}
+    assert given(folders) == {"q0": False}
     page = client.get(f"/question{CHOSEN}&q=q0").text
     assert "Anna: &lt;b&gt;blue&lt;/b&gt; it says" in re.sub(r"\s+", " ", re.sub(r"</?(span|p)[^>]*>", "", page))
     agreed = re.sub(r"<[^>]+>", " ", client.get(f"/labels{CHOSEN}").text)
@@ -48,12 +48,12 @@ def test_a_label_is_kept_and_shown(client: TestClient, where: Folders) -> None:
     assert "0.0 %" in agreed
 
 
-def test_nothing_changes_by_get_nor_from_elsewhere(client: TestClient, where: Folders) -> None:
+def test_nothing_changes_by_get_nor_from_elsewhere(client: TestClient, folders: Folders) -> None:
     assert client.get(f"/label{CHOSEN}&q=q0&of=good&right=yes&by=Anna").status_code == 405
     sent = {"q": "q0", "of": "good", "right": "yes", "by": "Anna"}
     assert client.post(f"/label{CHOSEN}", data=sent, headers={"origin": "http://evil.test"}).status_code == 403
     assert client.post(f"/label{CHOSEN}", data=sent).status_code == 403
-    assert given(where) == {}
+    assert given(folders) == {}
 
 
 def test_faults_are_told_in_words(client: TestClient) -> None:
@@ -68,16 +68,16 @@ def test_faults_are_told_in_words(client: TestClient) -> None:
     assert "has labelled this answer before, as right" in again.text
 
 
-def test_two_windows_at_once_lose_nothing(where: Folders) -> None:
-    windows = [visitor(where), visitor(where)]
+def test_two_windows_at_once_lose_nothing(folders: Folders) -> None:
+    windows = [visitor(folders), visitor(folders)]
     jobs = [(windows[number % 2], f"q{number}") for number in range(11)]
     with ThreadPoolExecutor(4) as pool:
         assert set(pool.map(lambda job: label(job[0], job[1], "yes"), jobs)) == {200}
-    assert given(where) == {f"q{number}": True for number in range(11)}
+    assert given(folders) == {f"q{number}": True for number in range(11)}
 
 
 @pytest.mark.slow
-def test_blind_hides_names_in_the_page_itself(client: TestClient, where: Folders) -> None:
+def test_blind_hides_names_in_the_page_itself(client: TestClient, folders: Folders) -> None:
     begin = client.get(f"/labels{CHOSEN}").text
     code = re.search(r'name="set" value="([^"]+)"', begin)
     assert code
@@ -98,9 +98,9 @@ def test_blind_hides_names_in_the_page_itself(client: TestClient, where: Folders
         address = reply.headers["location"]
         seen.append(place[1])
     assert len(seen) == len(set(seen)) == 24
-    labelled = [set(given(where, run, blind=True)) for run in ("good", "bad")]
+    labelled = [set(given(folders, run, blind=True)) for run in ("good", "bad")]
     assert labelled == [{*(f"q{number}" for number in range(11)), "q11_abs"}] * 2
-    assert given(where) == {}
+    assert given(folders) == {}
 
 
 def test_a_skipped_answer_is_asked_again_later_and_a_strange_code_is_refused(client: TestClient) -> None:
@@ -114,9 +114,9 @@ def test_a_skipped_answer_is_asked_again_later_and_a_strange_code_is_refused(cli
     assert client.get(f"/labels/blind?set={code[1]}&by=").status_code == 409
 
 
-def test_people_have_files_of_their_own(client: TestClient, where: Folders) -> None:
-    before = {path.name: path.read_bytes() for path in (where.results_dir / "good" / "judgements").iterdir()}
+def test_people_have_files_of_their_own(client: TestClient, folders: Folders) -> None:
+    before = {path.name: path.read_bytes() for path in (folders.results_dir / "good" / "judgements").iterdir()}
     label(client, "q1", "yes")
-    after = {path.name: path.read_bytes() for path in (where.results_dir / "good" / "judgements").iterdir()}
+    after = {path.name: path.read_bytes() for path in (folders.results_dir / "good" / "judgements").iterdir()}
     assert {name: after[name] for name in before} == before
     assert all(name.startswith(PREFIX) for name in after.keys() - before.keys() if name.endswith(".jsonl"))

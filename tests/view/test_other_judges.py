@@ -16,7 +16,7 @@ SAID = ("better", "worse", "No difference", "wins", "does as well")
 
 
 @pytest.fixture(scope="module")
-def where(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     """`ours` is graded by one judge, `theirs` by another one, `both` by the two."""
     path = tmp_path_factory.mktemp("judges")
     dataset, folders = colours(path / "d.json", 30), folders_in(path)
@@ -28,8 +28,8 @@ def where(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     return folders
 
 
-def test_chosen_on_the_list_they_stand_side_by_side_below_a_red_line(where: Folders, visit: Visit) -> None:
-    page = visit(where, "/runs")
+def test_chosen_on_the_list_they_stand_side_by_side_below_a_red_line(folders: Folders, visit: Visit) -> None:
+    page = visit(folders, "/runs")
     for run in ("ours", "theirs"):
         page.get_by_label(f"Choose {run}", exact=True).check()
     page.get_by_role("button", name="Compare the chosen runs").click()
@@ -45,17 +45,17 @@ def test_chosen_on_the_list_they_stand_side_by_side_below_a_red_line(where: Fold
     assert page.locator("#verdict").count() == 0
 
 
-def test_one_judge_that_both_have_compares_them(where: Folders, visit: Visit) -> None:
+def test_one_judge_that_both_have_compares_them(folders: Folders, visit: Visit) -> None:
     """`both` has its newest score from the other judge; that of the one that has graded both leads to the verdict."""
-    page = visit(where, "/compare?run=ours&run=both")
+    page = visit(folders, "/compare?run=ours&run=both")
     expect(page.locator(".danger")).to_contain_text("different judges")
     page.get_by_role("link", name=STRICT.id).click()
     expect(page.locator("#verdict")).to_contain_text("both is worse than ours by 70.0 points")
     assert f"judge={STRICT.id}" in page.url
 
 
-def test_a_judge_that_one_of_them_lacks_is_named_and_left_by_a_link(where: Folders) -> None:
-    client = visitor(where)
+def test_a_judge_that_one_of_them_lacks_is_named_and_left_by_a_link(folders: Folders) -> None:
+    client = visitor(folders)
     refused = client.get(f"/compare?{BOTH}&judge={LENIENT.id}")
     assert refused.status_code == 409
     assert "Run 'ours' has no judge of that name" in html.unescape(refused.text)

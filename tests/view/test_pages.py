@@ -33,7 +33,7 @@ THREE = "run=good&run=good-again&run=bad&judge=strict"
 
 
 @pytest.fixture
-def where(tmp_path: Path) -> Folders:
+def folders(tmp_path: Path) -> Folders:
     return three_runs(tmp_path)
 
 
@@ -42,8 +42,8 @@ def words(page: str) -> str:
     return " ".join(re.sub(r"<[^>]*>", " ", page).split()).replace("\u2212", "-")
 
 
-def test_runs_are_listed_with_score_interval_cost_and_filters(where: Folders) -> None:
-    client = visitor(where)
+def test_runs_are_listed_with_score_interval_cost_and_filters(folders: Folders) -> None:
+    client = visitor(folders)
     shown = words(client.get("/runs").text)
     assert "3 runs" in shown
     assert "bad" in words(client.get("/runs?memory=last-k").text)
@@ -60,9 +60,9 @@ def test_no_runs_say_what_to_do(tmp_path: Path) -> None:
         assert "longmemeval evaluate" in client.get(path).text
 
 
-def test_a_damaged_run_is_listed_as_such_and_opens_nothing_else(where: Folders) -> None:
-    (where.results_dir / "bad" / "run.json").write_text("{")
-    client = visitor(where)
+def test_a_damaged_run_is_listed_as_such_and_opens_nothing_else(folders: Folders) -> None:
+    (folders.results_dir / "bad" / "run.json").write_text("{")
+    client = visitor(folders)
     assert "damaged" in client.get("/runs").text
     answer = client.get(f"/compare?{THREE}")
     assert answer.status_code == 409
@@ -70,16 +70,16 @@ def test_a_damaged_run_is_listed_as_such_and_opens_nothing_else(where: Folders) 
     assert client.get("/compare?run=good&judge=strict").status_code == 200
 
 
-def test_the_verdict_is_the_sentence_of_the_terminal(where: Folders) -> None:
-    expected = compare(["good", "good-again", "bad"], judge="strict", where=where).verdict.text
-    assert expected in words(visitor(where).get(f"/compare?{THREE}").text)
-    other = compare(["bad", "good", "good-again"], judge="strict", where=where).verdict.text
+def test_the_verdict_is_the_sentence_of_the_terminal(folders: Folders) -> None:
+    expected = compare(["good", "good-again", "bad"], judge="strict", folders=folders).verdict.text
+    assert expected in words(visitor(folders).get(f"/compare?{THREE}").text)
+    other = compare(["bad", "good", "good-again"], judge="strict", folders=folders).verdict.text
     assert expected != other
-    assert other in words(visitor(where).get(f"/compare?{THREE}&baseline=bad").text)
+    assert other in words(visitor(folders).get(f"/compare?{THREE}&baseline=bad").text)
 
 
-def test_won_lost_and_unchanged_are_counted_and_lead_to_the_questions(where: Folders) -> None:
-    page = visitor(where).get(f"/compare?{THREE}").text
+def test_won_lost_and_unchanged_are_counted_and_lead_to_the_questions(folders: Folders) -> None:
+    page = visitor(folders).get(f"/compare?{THREE}").text
     # Of 12 questions `good` is right on 11, `good-again` on the first three of them, `bad` on none.
     assert "+0 -8 =4" in words(page)
     assert "+0 -11 =1" in words(page)
@@ -87,26 +87,26 @@ def test_won_lost_and_unchanged_are_counted_and_lead_to_the_questions(where: Fol
     assert "Settings that differ" in page
 
 
-def test_other_readers_are_marked_in_red(where: Folders) -> None:
-    path = where.results_dir / "bad" / "run.json"
-    assert "More differs than the memories" not in visitor(where).get(f"/compare?{THREE}").text
+def test_other_readers_are_marked_in_red(folders: Folders) -> None:
+    path = folders.results_dir / "bad" / "run.json"
+    assert "More differs than the memories" not in visitor(folders).get(f"/compare?{THREE}").text
     document = json.loads(path.read_text())
     document["settings"]["reading"] = {**document["settings"]["reading"], "method": "con"}
     path.write_text(json.dumps(document))
-    assert "More differs than the memories" in visitor(where).get(f"/compare?{THREE}").text
+    assert "More differs than the memories" in visitor(folders).get(f"/compare?{THREE}").text
 
 
-def test_what_cannot_be_compared_says_why_and_how(where: Folders) -> None:
-    client = visitor(where)
+def test_what_cannot_be_compared_says_why_and_how(folders: Folders) -> None:
+    client = visitor(folders)
     refused = client.get(f"/compare?run=good&run=bad&judge={LENIENT.id}")
     assert refused.status_code == 409
     assert "cannot be compared" in refused.text
     assert client.get("/data/questions?run=goof").json()["error"]["fix"]
 
 
-def test_runs_of_other_questions_are_compared_on_those_they_share(where: Folders, tmp_path: Path) -> None:
-    graded_run(LongMemEvalDataset(tmp_path / "colours.json"), where, "part", [True] * 6)
-    client = visitor(where)
+def test_runs_of_other_questions_are_compared_on_those_they_share(folders: Folders, tmp_path: Path) -> None:
+    graded_run(LongMemEvalDataset(tmp_path / "colours.json"), folders, "part", [True] * 6)
+    client = visitor(folders)
     shown = words(client.get("/compare?run=good&run=part&judge=strict").text)
     assert "Common questions only: the 6 that all runs share are compared; left out: 6 of good." in shown
     assert len(client.get("/data/questions?run=good&run=part&judge=strict").json()["ids"]) == 6
@@ -114,11 +114,11 @@ def test_runs_of_other_questions_are_compared_on_those_they_share(where: Folders
     assert found == "111111"
 
 
-def test_runs_of_other_data_stand_side_by_side_below_what_differs(where: Folders, tmp_path: Path) -> None:
+def test_runs_of_other_data_stand_side_by_side_below_what_differs(folders: Folders, tmp_path: Path) -> None:
     other = LongMemEvalDataset(write_dataset(tmp_path / "other.json", *(colour_record(one) for one in range(4))))
     reading = {"reading": {"method": "con", "history_format": "nl"}}
-    graded_run(other, where, "elsewhere", [True, True, True, False], settings=reading)
-    answer = visitor(where).get("/compare?run=good&run=elsewhere&judge=strict")
+    graded_run(other, folders, "elsewhere", [True, True, True, False], settings=reading)
+    answer = visitor(folders).get("/compare?run=good&run=elsewhere&judge=strict")
     assert answer.status_code == 200
     shown = words(answer.text)
     assert "The runs answered different data: good: colours with content" in shown
@@ -128,20 +128,20 @@ def test_runs_of_other_data_stand_side_by_side_below_what_differs(where: Folders
     assert "no difference between them is tested" in shown
 
 
-def test_what_a_sweep_has_yet_to_begin_is_listed_as_planned(where: Folders) -> None:
+def test_what_a_sweep_has_yet_to_begin_is_listed_as_planned(folders: Folders) -> None:
     runs = (RecordedRun("good", "semantic", "m"), RecordedRun("night_bm25", "bm25", "offline/extractive"))
-    record_plan(where.results_dir, SweepRecord(sweep="night", dataset="colours", questions=12, runs=runs))
-    client = visitor(where)
+    record_plan(folders.results_dir, SweepRecord(sweep="night", dataset="colours", questions=12, runs=runs))
+    client = visitor(folders)
     assert "4 runs" in words(client.get("/runs").text)
     only = client.get("/runs?status=planned").text
     assert "night_bm25 bm25 offline/extractive colours 12 planned" in words(only)
     assert "Choose night_bm25" not in only
-    (where.results_dir / "night_plan.json").write_text("{")
+    (folders.results_dir / "night_plan.json").write_text("{")
     assert "3 runs" in words(client.get("/runs").text)
 
 
-def test_the_matrix_is_packed_and_counted_by_hand(where: Folders) -> None:
-    client = visitor(where)
+def test_the_matrix_is_packed_and_counted_by_hand(folders: Folders) -> None:
+    client = visitor(folders)
     matrix = client.get(f"/data/questions?{THREE}").json()
     assert [one["labels"] for one in matrix["runs"]] == ["1" * 11 + "0", "111" + "0" * 9, "-" + "0" * 11]
     assert matrix["repeats"] == [[0, 1]]
@@ -151,9 +151,9 @@ def test_the_matrix_is_packed_and_counted_by_hand(where: Folders) -> None:
     assert "they differ 11 · all right 0 · none right 1" in page
 
 
-def test_literal_search_in_answers(where: Folders) -> None:
-    client = visitor(where)
-    opened = OpenRuns(where).evaluations(Choice(("bad",), "strict"))
+def test_literal_search_in_answers(folders: Folders) -> None:
+    client = visitor(folders)
+    opened = OpenRuns(folders).evaluations(Choice(("bad",), "strict"))
     (question_id, answer), *_ = opened[0].answers.items()
     found = client.get("/data/search", params={"run": "bad", "judge": "strict", "q": answer.hypothesis.upper()}).json()
     assert found["found"][list(opened[0].asked.questions).index(question_id)] == "1"
@@ -161,14 +161,14 @@ def test_literal_search_in_answers(where: Folders) -> None:
     assert set(nothing["found"]) == {"0"}
 
 
-def test_literal_search_in_what_was_recalled(where: Folders) -> None:
-    client = visitor(where)
+def test_literal_search_in_what_was_recalled(folders: Folders) -> None:
+    client = visitor(folders)
 
     def found(text: str, run: str) -> str:
         asked = {"run": run, "judge": "strict", "q": text, "in": "recalled"}
         return str(client.get("/data/search", params=asked).json()["found"])
 
-    asked = OpenRuns(where).evaluations(Choice(("good", "bad"), "strict"))[0].asked
+    asked = OpenRuns(folders).evaluations(Choice(("good", "bad"), "strict"))[0].asked
     places = list(asked.questions)
     history = {one.message_id: one.content for one in haystack_messages(asked.dataset.haystack(places[3]))}
     # `good` recalled the evidence and `bad` did not; each history has its own colour.
@@ -178,15 +178,15 @@ def test_literal_search_in_what_was_recalled(where: Folders) -> None:
     assert set(found("filler_1:0", "good")) == {"0"}, "an id"
 
 
-def test_a_search_that_nobody_waits_for_reads_no_further(where: Folders) -> None:
-    comparison = OpenRuns(where).comparison(Choice(("good",), "strict"))
+def test_a_search_that_nobody_waits_for_reads_no_further(folders: Folders) -> None:
+    comparison = OpenRuns(folders).comparison(Choice(("good",), "strict"))
     assert RecalledTexts().found(comparison, "e", lambda: True) == set()
     looks = iter([False, False, True])
     assert len(RecalledTexts().found(comparison, "e", lambda: next(looks))) == 2
 
 
-def test_a_pattern_is_searched_in_questions_and_answers(where: Folders) -> None:
-    client = visitor(where)
+def test_a_pattern_is_searched_in_questions_and_answers(folders: Folders) -> None:
+    client = visitor(folders)
 
     def answer(pattern: str) -> dict[str, Any]:
         asked = {"run": "bad", "judge": "strict", "q": pattern, "in": "pattern"}
@@ -207,11 +207,11 @@ def test_a_hostile_pattern_is_ended_and_the_server_goes_on() -> None:
     assert matching("r 4999[89]$", many, lambda: False) == [49_998, 49_999]
 
 
-def test_opened_runs_are_read_again_when_a_file_has_changed(where: Folders) -> None:
-    opened, choice = OpenRuns(where), Choice(("good", "bad"), "strict")
+def test_opened_runs_are_read_again_when_a_file_has_changed(folders: Folders) -> None:
+    opened, choice = OpenRuns(folders), Choice(("good", "bad"), "strict")
     first, runs = opened.comparison(choice), opened.evaluations(choice)
     assert opened.comparison(choice) is first
-    path = where.results_dir / "bad" / "run.json"
+    path = folders.results_dir / "bad" / "run.json"
     path.write_bytes(path.read_bytes() + b"\n")
     again = opened.comparison(choice)
     assert again is not first
@@ -219,18 +219,18 @@ def test_opened_runs_are_read_again_when_a_file_has_changed(where: Folders) -> N
 
 
 def test_what_was_checked_before_is_not_computed_again_and_says_the_same(
-    where: Folders, monkeypatch: pytest.MonkeyPatch
+    folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    where.prepared_dir.mkdir(exist_ok=True)
+    folders.prepared_dir.mkdir(exist_ok=True)
     choice = Choice(("good", "good-again", "bad"), "strict")
-    first = OpenRuns(where).comparison(choice)
+    first = OpenRuns(folders).comparison(choice)
     with monkeypatch.context() as patched:
         patched.setattr(opening, "recompute_scores", _never)
         patched.setattr(paired, "mcnemar", _never)
-        again = OpenRuns(where).comparison(choice)
-    assert again == first == compare_runs(load_graded(choice.runs, where, judge="strict"), where)
-    (where.cache_dir / "view.sqlite").write_bytes(b"no database")
-    assert OpenRuns(where).comparison(choice) == first
+        again = OpenRuns(folders).comparison(choice)
+    assert again == first == compare_runs(load_graded(choice.runs, folders, judge="strict"), folders)
+    (folders.cache_dir / "view.sqlite").write_bytes(b"no database")
+    assert OpenRuns(folders).comparison(choice) == first
 
 
 def _never(*given: object, **named: object) -> None:
@@ -239,12 +239,12 @@ def _never(*given: object, **named: object) -> None:
 
 @pytest.mark.parametrize("name", ["answers.jsonl", "judgements/{judge}.jsonl", "metrics/{judge}.json"])
 def test_a_file_changed_behind_the_clock_is_refused_though_its_figures_are_remembered(
-    where: Folders, name: str
+    folders: Folders, name: str
 ) -> None:
-    where.prepared_dir.mkdir(exist_ok=True)
+    folders.prepared_dir.mkdir(exist_ok=True)
     choice = Choice(("bad",), "strict")
-    judge = OpenRuns(where).comparison(choice).runs[0].summary.metrics.judge.id
-    path = where.results_dir / "bad" / name.format(judge=judge)
+    judge = OpenRuns(folders).comparison(choice).runs[0].summary.metrics.judge.id
+    path = folders.results_dir / "bad" / name.format(judge=judge)
     stat, before = path.stat(), path.read_bytes()
     # A digit of a figure, a hash or an answer, so that size and time stay as they were.
     digit = re.search(rb'"(?:hypothesis|answer_sha256|n|answered)":\s*"?[^0-9]*?([0-9])', before)
@@ -253,13 +253,13 @@ def test_a_file_changed_behind_the_clock_is_refused_though_its_figures_are_remem
     path.write_bytes(before[:place] + (b"7" if digit[1] != b"7" else b"3") + before[place + 1 :])
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     with pytest.raises(HarnessError, match="bad"):
-        OpenRuns(where).comparison(choice)
+        OpenRuns(folders).comparison(choice)
     path.write_bytes(before)
-    assert OpenRuns(where).comparison(choice).runs
+    assert OpenRuns(folders).comparison(choice).runs
 
 
-def test_a_page_looks_at_the_files_of_a_run_once(where: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
-    client = visitor(where)
+def test_a_page_looks_at_the_files_of_a_run_once(folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = visitor(folders)
     asked: list[Path] = []
 
     def noted(folder: Path) -> Stat:
@@ -274,8 +274,8 @@ def test_a_page_looks_at_the_files_of_a_run_once(where: Folders, monkeypatch: py
 
 
 def test_hostile_texts_are_shown_as_text(tmp_path: Path) -> None:
-    where = hostile_run(tmp_path)
-    client = visitor(where)
+    folders = hostile_run(tmp_path)
+    client = visitor(folders)
     for path in ("/runs", "/compare", "/questions", "/compare/pictures"):
         text = client.get(path).text
         assert "<script>window" not in text
@@ -286,10 +286,10 @@ def test_hostile_texts_are_shown_as_text(tmp_path: Path) -> None:
 
 
 def test_live_says_what_runs_say(tmp_path: Path) -> None:
-    where = three_runs(tmp_path)
-    client = visitor(where)
+    folders = three_runs(tmp_path)
+    client = visitor(folders)
     assert "Nothing is under way" in client.get("/live").text
-    path = where.results_dir / "bad" / "run.json"
+    path = folders.results_dir / "bad" / "run.json"
     path.write_text(path.read_text().replace('"status": "completed"', '"status": "interrupted"'))
     shown = words(client.get("/live").text)
     assert "1 under way" in shown

@@ -4,10 +4,11 @@ from pathlib import Path
 
 import pytest
 
+from longmemeval import settings
 from longmemeval.errors import HarnessError
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.pipeline.inspect.recalling import Recaller
-from longmemeval.settings import Folders, folders
+from longmemeval.settings import Folders
 from longmemeval.view.question.differences import differing_words
 from longmemeval.view.question.gather import question_page
 from longmemeval.view.question.prompt import prompt_view
@@ -25,14 +26,14 @@ KAYAK = "smp_a001"
 
 
 @pytest.fixture(scope="module")
-def where(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     demo = sample_demo(tmp_path_factory).folder
-    return folders(ROOT / "data", demo / "prepared-data", demo / "results")
+    return settings.folders(ROOT / "data", demo / "prepared-data", demo / "results")
 
 
 @pytest.fixture(scope="module")
-def compared(where: Folders) -> Comparison:
-    return compare(RUNS, where=where)
+def compared(folders: Folders) -> Comparison:
+    return compare(RUNS, folders=folders)
 
 
 def marked(text: str, other: str) -> list[str]:
@@ -66,9 +67,9 @@ def test_a_question_that_is_not_there_is_named(compared: Comparison) -> None:
         question_page(compared, "smp_a00l")
 
 
-def test_the_prompt_is_shown_by_rank_with_the_tokens_of_its_parts(compared: Comparison, where: Folders) -> None:
+def test_the_prompt_is_shown_by_rank_with_the_tokens_of_its_parts(compared: Comparison, folders: Folders) -> None:
     hybrid = compared.evaluations[1]
-    view = prompt_view(hybrid, KAYAK, Recaller(hybrid.asked.dataset, "default", where))
+    view = prompt_view(hybrid, KAYAK, Recaller(hybrid.asked.dataset, "default", folders))
     assert view.remark == ""
     ranks = [line.rank for line in view.lines if line.rank is not None]
     assert ranks == list(range(1, 11))
@@ -81,8 +82,8 @@ def test_the_prompt_is_shown_by_rank_with_the_tokens_of_its_parts(compared: Comp
 
 
 def test_what_was_cut_is_marked(tmp_path: Path) -> None:
-    where = three_runs(tmp_path)
-    (bad,) = compare(["bad"], judge="strict", where=where).evaluations
+    folders = three_runs(tmp_path)
+    (bad,) = compare(["bad"], judge="strict", folders=folders).evaluations
     lines = prompt_view(bad, "q1", None).lines
     assert [(line.cut, line.evidence) for line in lines] == [(False, False), (True, True)]
 
@@ -101,8 +102,8 @@ def test_a_strip_draws_each_session_and_says_it_in_words() -> None:
     assert "does not say" in in_words(Track(0, {}, known=False), sessions)
 
 
-def test_the_page_is_readable_without_scripts_and_small(where: Folders) -> None:
-    client = visitor(where, RUNS)
+def test_the_page_is_readable_without_scripts_and_small(folders: Folders) -> None:
+    client = visitor(folders, RUNS)
     reply = client.get("/question", params={"q": KAYAK})
     assert reply.status_code == 200
     for text in ("How many kilometres", "45 km", "saw 2 of 3 pieces of the evidence", "1,101 tokens", "instruction"):

@@ -5,7 +5,8 @@ import re
 import pytest
 from playwright.sync_api import expect
 
-from longmemeval.settings import Folders, folders
+from longmemeval import settings
+from longmemeval.settings import Folders
 from tests.made_once import sample_demo
 from tests.report.report_runs import hostile_run, three_runs
 from tests.support import ROOT
@@ -17,25 +18,25 @@ DEMO = "run=demo-hybrid&run=demo-last-k"
 
 
 @pytest.fixture(scope="module")
-def where(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     return three_runs(tmp_path_factory.mktemp("question"))
 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     folder = sample_demo(tmp_path_factory).folder
-    return folders(ROOT / "data", folder / "prepared-data", folder / "results")
+    return settings.folders(ROOT / "data", folder / "prepared-data", folder / "results")
 
 
-def test_why_a_question_was_lost_is_two_clicks_from_the_matrix(where: Folders, visit: Visit) -> None:
-    page = visit(where, f"/questions?{THREE}&show=lost")
+def test_why_a_question_was_lost_is_two_clicks_from_the_matrix(folders: Folders, visit: Visit) -> None:
+    page = visit(folders, f"/questions?{THREE}&show=lost")
     page.locator(".grid tbody a").nth(1).click()
     expect(page.get_by_role("list", name="Why it was lost")).to_contain_text("last-k")
     expect(page.get_by_role("list", name="Why it was lost")).to_contain_text("cut before the prompt")
 
 
-def test_keys_go_through_questions(where: Folders, visit: Visit) -> None:
-    page = visit(where, f"/question?{THREE}&q=q1")
+def test_keys_go_through_questions(folders: Folders, visit: Visit) -> None:
+    page = visit(folders, f"/question?{THREE}&q=q1")
     page.keyboard.press("j")
     page.wait_for_url(re.compile("q=q2"))
     page.keyboard.press("k")
@@ -51,9 +52,9 @@ def test_keys_go_through_questions(where: Folders, visit: Visit) -> None:
     page.wait_for_url(re.compile("/questions"))
 
 
-def test_keys_stay_within_what_the_address_chooses(where: Folders, visit: Visit) -> None:
+def test_keys_stay_within_what_the_address_chooses(folders: Folders, visit: Visit) -> None:
     """The filter and the order of the matrix go on, whichever way they were set; what nobody chose is not met."""
-    page = visit(where, f"/questions?{THREE}&show=lost&type=multi-session&sort=tokens")
+    page = visit(folders, f"/questions?{THREE}&show=lost&type=multi-session&sort=tokens")
     page.wait_for_selector("html[data-ready=matrix]")
     listed = [re.sub(r"\D", "", one) for one in page.locator(".grid tbody a").all_inner_texts()]
     assert listed == ["1", "4", "7", "10"]
@@ -84,12 +85,12 @@ def test_eight_runs_fit_a_small_laptop_and_a_phone(demo: Folders, visit: Visit) 
 
 
 @pytest.mark.parametrize("width", [390, pytest.param(1920, marks=pytest.mark.thorough)])
-def test_pages_fit_and_nothing_is_serious_to_axe(where: Folders, demo: Folders, visit: Visit, width: int) -> None:
+def test_pages_fit_and_nothing_is_serious_to_axe(folders: Folders, demo: Folders, visit: Visit, width: int) -> None:
     for folder, path in (
-        (where, f"/question?{THREE}&q=q1"),
+        (folders, f"/question?{THREE}&q=q1"),
         (demo, f"/question?{DEMO}&q=smp_a001"),
         (demo, f"/explore?{DEMO}&q=smp_a001"),
-        (where, f"/labels?{THREE}"),
+        (folders, f"/labels?{THREE}"),
     ):
         page = visit(folder, path, width=width, scheme="dark" if width == 390 else "light")
         assert page.evaluate("document.documentElement.scrollWidth - innerWidth") <= 0, path
@@ -110,8 +111,8 @@ def test_the_explorer_changes_at_once_and_the_address_follows(demo: Folders, vis
     expect(page.locator("#result thead")).not_to_contain_text("vectors")
 
 
-def test_labels_in_two_windows_at_once(where: Folders, visit: Visit) -> None:
-    windows = [visit(where, f"/question?{THREE}&q=q{number}&by=Eva") for number in (3, 4)]
+def test_labels_in_two_windows_at_once(folders: Folders, visit: Visit) -> None:
+    windows = [visit(folders, f"/question?{THREE}&q=q{number}&by=Eva") for number in (3, 4)]
     for page in windows:
         page.locator("#answer-1 summary", has_text="label it").click()
     for page in windows:

@@ -6,7 +6,8 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Browser, Locator, Page, expect
 
-from longmemeval.settings import Folders, folders
+from longmemeval import settings
+from longmemeval.settings import Folders
 from tests.made_once import sample_demo
 from tests.pipeline.graded_runs import LENIENT, STRICT
 from tests.report.report_runs import three_runs
@@ -18,14 +19,14 @@ PATHS = ("/runs", "/compare", "/compare/pictures", "/questions", "/question", "/
 
 
 @pytest.fixture(scope="module")
-def where(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     return three_runs(tmp_path_factory.mktemp("reading"))
 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     folder = sample_demo(tmp_path_factory).folder
-    return folders(ROOT / "data", folder / "prepared-data", folder / "results")
+    return settings.folders(ROOT / "data", folder / "prepared-data", folder / "results")
 
 
 @pytest.mark.slow
@@ -104,8 +105,8 @@ def tab_to(page: Page, wanted: Locator) -> None:
     raise AssertionError(f"Tab does not reach {wanted}")
 
 
-def test_by_keys_alone_from_the_runs_to_a_label(where: Folders, visit: Visit) -> None:
-    page = visit(where, "/runs?judge=strict")
+def test_by_keys_alone_from_the_runs_to_a_label(folders: Folders, visit: Visit) -> None:
+    page = visit(folders, "/runs?judge=strict")
     page.keyboard.press("Tab")
     expect(page.locator(".skip")).to_be_focused()
     page.keyboard.press("Enter")
@@ -140,16 +141,16 @@ def test_by_keys_alone_from_the_runs_to_a_label(where: Folders, visit: Visit) ->
     expect(page.locator(".steps")).to_contain_text("lost to the baseline")
 
 
-def test_the_export_is_by_the_judge_that_is_named(where: Folders, tmp_path: Path) -> None:
-    line: list[str | Path] = ["view", "good", "--export", tmp_path, "--results-dir", where.results_dir]
+def test_the_export_is_by_the_judge_that_is_named(folders: Folders, tmp_path: Path) -> None:
+    line: list[str | Path] = ["view", "good", "--export", tmp_path, "--results-dir", folders.results_dir]
     for judge in (STRICT, LENIENT):
         longmemeval(*line, "--judge", judge.model, cwd=tmp_path)
         assert f"judge {judge.model}, prompts: by hand (not official)" in (tmp_path / "index.html").read_text()
 
 
-def test_the_export_opens_from_a_disk_with_nothing_dead(where: Folders, tmp_path: Path, chromium: Browser) -> None:
+def test_the_export_opens_from_a_disk_with_nothing_dead(folders: Folders, tmp_path: Path, chromium: Browser) -> None:
     target = tmp_path / "page"
-    line: list[str | Path] = ["view", "good-again", "bad", "--export", target, "--results-dir", where.results_dir]
+    line: list[str | Path] = ["view", "good-again", "bad", "--export", target, "--results-dir", folders.results_dir]
     longmemeval(*line, cwd=tmp_path)
     context = chromium.new_context(offline=True)
     troubles: list[str] = []

@@ -34,17 +34,17 @@ ASKED = (
 
 
 @pytest.fixture(scope="module")
-def where(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     return three_runs(tmp_path_factory.mktemp("selected"))
 
 
-def test_the_browser_chooses_as_the_server_does(where: Folders, visit: Visit) -> None:
-    site = Site(where)
+def test_the_browser_chooses_as_the_server_does(folders: Folders, visit: Visit) -> None:
+    site = Site(folders)
     comparison = site.opened.comparison(CHOICE)
     ids = [row.question_id for row in comparison.questions]
     for asked in ASKED:
         chosen = [ids[row] for row in rows_in(site, comparison, selection_of(dict(parse_qsl(asked)), "q"))]
-        page = visit(where, f"/questions?{THREE}&{asked}")
+        page = visit(folders, f"/questions?{THREE}&{asked}")
         page.wait_for_selector("html[data-ready=matrix]")
         if "&in=" in asked:
             page.locator(".grid tbody a").first.wait_for()
@@ -52,8 +52,8 @@ def test_the_browser_chooses_as_the_server_does(where: Folders, visit: Visit) ->
         assert [parse_qs(urlsplit(one).query)["q"][0] for one in links] == chosen, asked
 
 
-def test_what_is_chosen_is_there_without_scripts(where: Folders) -> None:
-    client = visitor(where)
+def test_what_is_chosen_is_there_without_scripts(folders: Folders) -> None:
+    client = visitor(folders)
     page = client.get(f"/questions?{THREE}&show=lost&of=good-again").text
     assert page.count("question-link") == 8
     assert "8 of 12" in page

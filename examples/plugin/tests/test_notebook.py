@@ -5,7 +5,7 @@ from pathlib import Path
 import msgspec
 from longmemeval_example.notebook import Note, NotebookMemory, words
 
-from longmemeval import folders, load_dataset, prepare, run
+from longmemeval import load_dataset, prepare, run, settings
 
 PANTRY = Path(__file__).parents[1] / "longmemeval_example" / "pantry.json"
 
@@ -15,12 +15,12 @@ def test_empty_words_are_left_out() -> None:
 
 
 def test_it_recalls_what_was_said(tmp_path: Path) -> None:
-    where = folders(prepared_dir=tmp_path / "prepared", results_dir=tmp_path / "results")
+    folders = settings.folders(prepared_dir=tmp_path / "prepared", results_dir=tmp_path / "results")
     dataset = load_dataset(PANTRY)
     memory = f"{NotebookMemory.__module__}:{NotebookMemory.__name__}"
-    prepare(dataset, memory, where=where)
+    prepare(dataset, memory, folders=folders)
     (folder,) = (tmp_path / "prepared").glob("pantry/default/quay")
     notes = msgspec.json.decode((folder / "notebook.json").read_bytes(), type=list[Note])
     assert notes[0] == Note("q1:0", ("bread", "freezer", "holds", "loaves", "rye", "two"))
-    recalled = run(dataset, memory, "offline/extractive", where=where).recalls
+    recalled = run(dataset, memory, "offline/extractive", folders=folders).recalls
     assert "q2:0" in recalled["quay-1"]

@@ -27,17 +27,17 @@ def complete_judge(incomplete: str) -> list[str]:
 def complete_sweep(incomplete: str) -> list[str]:
     """Sweeps that have runs in the results folder of the environment."""
     from longmemeval.results.listing import sweep_names
-    from longmemeval.settings import folders
+    from longmemeval.settings import Folders
 
-    return [name for name in sweep_names(folders().results_dir) if name.startswith(incomplete)]
+    return [name for name in sweep_names(Folders().results_dir) if name.startswith(incomplete)]
 
 
 def complete_run(incomplete: str) -> list[str]:
     """Return the runs in the results folder of the environment, newest first."""
     from longmemeval.results.manifest import runs_by_change
-    from longmemeval.settings import folders
+    from longmemeval.settings import Folders
 
-    return [name for name in runs_by_change(folders().results_dir) if name.startswith(incomplete)]
+    return [name for name in runs_by_change(Folders().results_dir) if name.startswith(incomplete)]
 
 
 COMPLETIONS: dict[str, Callable[[str], list[str]]] = {

@@ -48,21 +48,21 @@ class Runs:
     """Runs, or patterns such as 'demo-*'."""
     sweep: Sweep = None
 
-    def named(self, where: "Folders", *, rankings: bool = False) -> list[str]:
+    def named(self, folders: "Folders", *, rankings: bool = False) -> list[str]:
         """Return the ids; patterns and sweeps leave out runs of `retrieval` unless `rankings`."""
         from longmemeval.cli.output import tell_omitted
         from longmemeval.results.listing import named_runs
 
         if not self.run_ids and self.sweep is None:
             raise typer.BadParameter("name a RUN, a pattern such as 'demo-*', or --sweep NAME")
-        ids, results_dir = self.run_ids or (), where.results_dir
+        ids, results_dir = self.run_ids or (), folders.results_dir
         return named_runs(ids, results_dir, sweep=self.sweep, rankings=rankings, tell=tell_omitted)
 
-    def compared(self, where: "Folders", baseline: str | None = None, *, or_newest: bool = False) -> list[str]:
+    def compared(self, folders: "Folders", baseline: str | None = None, *, or_newest: bool = False) -> list[str]:
         """Return the ids to compare, the baseline first (the rule is in `results/compared.py`).
 
         Args:
-            where: the folders.
+            folders: the folders.
             baseline: the run that is asked for; it need not be among the named ones.
             or_newest: take the newest graded run and those like it where none is named.
         """
@@ -70,13 +70,13 @@ class Runs:
         from longmemeval.results.compared import baseline_first, newest_alike
         from longmemeval.results.listing import is_pattern
 
-        if or_newest and not self.run_ids and self.sweep is None and (ids := newest_alike(where.results_dir)):
+        if or_newest and not self.run_ids and self.sweep is None and (ids := newest_alike(folders.results_dir)):
             err.print("No run is named: the newest graded one and those like it in data, questions and judge.")
         else:
-            ids = self.named(where)
+            ids = self.named(folders)
         if baseline is None and self.run_ids and not is_pattern(self.run_ids[0]):
             return ids
-        return baseline_first(ids, where.results_dir, baseline)
+        return baseline_first(ids, folders.results_dir, baseline)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,17 +108,17 @@ class Rates:
     limits: Annotated[Path | None, Flag(metavar="FILE")] = None
     """YAML with requests and tokens per minute by model, and concurrency by stage (docs/rate-limits.md)."""
 
-    def rates(self, where: "Folders") -> "RateLimits":
+    def rates(self, folders: "Folders") -> "RateLimits":
         """Return the limits, which commands with the same fixtures share."""
         from longmemeval.llm.rates.file import rate_limits
 
-        return rate_limits(self.file, rpm=self.rpm, tpm=self.tpm, folder=where.cache_dir / "rates")
+        return rate_limits(self.file, rpm=self.rpm, tpm=self.tpm, folder=folders.cache_dir / "rates")
 
-    def on(self, options: "ModelOptions", where: "Folders") -> "ModelOptions":
+    def on(self, options: "ModelOptions", folders: "Folders") -> "ModelOptions":
         """Return the options of model calls with these limits."""
         from msgspec.structs import replace
 
-        return replace(options, rates=self.rates(where))
+        return replace(options, rates=self.rates(folders))
 
     @property
     def file(self) -> "LimitsFile":

@@ -11,7 +11,7 @@ from msgspec import Struct
 from longmemeval.core.files import write_atomic
 from longmemeval.errors import HarnessError
 from longmemeval.memory.products.adapter import FILE_VARIABLE, Adapter
-from longmemeval.settings import folders
+from longmemeval.settings import Folders
 
 _RECORD = "installed.json"
 
@@ -103,4 +103,4 @@ def place_of(adapter: Adapter, root: Path | None = None) -> Place:
         adapter: the product's.
         root: holds the environments of all products; None: `LONGMEMEVAL_MEMORIES_DIR`, else `installed-memories`.
     """
-    return Place(adapter, Path(os.path.abspath(root or folders().memories_dir)) / adapter.name)
+    return Place(adapter, Path(os.path.abspath(root or Folders().memories_dir)) / adapter.name)

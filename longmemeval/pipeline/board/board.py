@@ -14,7 +14,7 @@ from longmemeval.pipeline.board.submissions import Apart, Submission, Verifying,
 from longmemeval.results.graded.costs import Cost
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.settings import AnswerSettings
-from longmemeval.settings import Folders, folders
+from longmemeval.settings import Folders
 from longmemeval.statistics.paired import compare_pairs, holm
 from longmemeval.statistics.power import ALPHA
 
@@ -137,7 +137,7 @@ class MadeBoard(Struct, frozen=True):
 
 
 def make_board(
-    paths: Sequence[Path], *, datasets: Sequence[str] = (), keys: Path | None = None, where: Folders | None = None
+    paths: Sequence[Path], *, datasets: Sequence[str] = (), keys: Path | None = None, folders: Folders | None = None
 ) -> MadeBoard:
     """Verify the runs below `paths` and rank those that hold.
 
@@ -145,12 +145,12 @@ def make_board(
         paths: folders of runs, of one person each, say.
         datasets: the runs' data files, if they are not in the catalogue.
         keys: a folder of public keys to check signatures with.
-        where: the folders; only that of downloaded data is used.
+        folders: the folders; only that of downloaded data is used.
 
     Raises:
         HarnessError: a folder or data file does not exist, or a key cannot be used.
     """
-    verifying = Verifying(datasets, where or folders(), Signers(keys))
+    verifying = Verifying(datasets, folders or Folders(), Signers(keys))
     found = [submission for name, path in run_folders(paths) for submission in verifying.submissions(name, path)]
     by_field: dict[Field, list[Submission]] = {}
     for entry in found:

@@ -74,13 +74,13 @@ class Verifying:
 
     Args:
         datasets: files, or names of the catalogue, in addition to the catalogue's own.
-        where: the folders; only that of downloaded data is used.
+        folders: the folders; only that of downloaded data is used.
         signers: the known public keys.
     """
 
-    def __init__(self, datasets: Sequence[str], where: Folders, signers: Signers) -> None:
-        self._where, self._signers = where, signers
-        self._given = {load_dataset(name, where.data_dir).content_sha256: name for name in datasets}
+    def __init__(self, datasets: Sequence[str], folders: Folders, signers: Signers) -> None:
+        self._folders, self._signers = folders, signers
+        self._given = {load_dataset(name, folders.data_dir).content_sha256: name for name in datasets}
         self._catalogued: dict[str, Dataset | HarnessError] = {}
         self._seen: dict[tuple[str, str], str] = {}
 
@@ -97,8 +97,8 @@ class Verifying:
             yield Apart(name, reason)
             return
         data = self._data_of(manifest)
-        where = self._where.model_copy(update={"results_dir": folder.parent})
-        checked = verify(folder.name, dataset=data, where=where)
+        folders = self._folders.model_copy(update={"results_dir": folder.parent})
+        checked = verify(folder.name, dataset=data, folders=folders)
         if checked.problems:
             yield Apart(name, f"does not verify: {listed(checked.problems, 1)}")
             return
@@ -108,7 +108,7 @@ class Verifying:
         if not scored:
             yield Apart(name, "is not graded")
         for judge in scored:
-            (graded,) = load_graded([folder.name], where, judge=judge.id, dataset=data)
+            (graded,) = load_graded([folder.name], folders, judge=judge.id, dataset=data)
             yield Submission(name, folder, checked.checked, graded, signer)
 
     def _not_listed(self, manifest: RunManifest, folder: Path, name: str) -> str:
@@ -137,7 +137,7 @@ class Verifying:
             raise HarnessError(f"Its data set '{name}' is not in the catalogue; --dataset FILE names it")
         if name not in self._catalogued:
             try:
-                self._catalogued[name] = load_dataset(name, self._where.data_dir)
+                self._catalogued[name] = load_dataset(name, self._folders.data_dir)
             except HarnessError as error:
                 self._catalogued[name] = error
         data = self._catalogued[name]

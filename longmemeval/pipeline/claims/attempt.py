@@ -37,7 +37,7 @@ from longmemeval.pipeline.run.request import run_request
 from longmemeval.pipeline.run.run import RunOptions
 from longmemeval.reading.options import ReadingOptions
 from longmemeval.results.manifest import differences
-from longmemeval.settings import Folders, folders
+from longmemeval.settings import Folders
 
 
 @dataclass(frozen=True)
@@ -83,7 +83,7 @@ class ClaimTrial:
         claim: or its id.
         changes: what is done in another way than the claim says.
         model_options: how models are reached.
-        where: the folders; None: from the environment.
+        folders: the folders; None: from the environment.
 
     Raises:
         HarnessError: there is no such claim, it cannot be tried, or its data is not here.
@@ -95,12 +95,12 @@ class ClaimTrial:
         changes: Changes = Changes(),
         *,
         model_options: ModelOptions = ModelOptions(),
-        where: Folders | None = None,
+        folders: Folders | None = None,
     ) -> None:
         self.claim = claim_named(claim) if isinstance(claim, str) else claim
-        self.where = where or folders()
+        self.folders = folders or Folders()
         self._changes, self._reached = changes, model_options
-        state = state_of(self.claim, self.where.data_dir)
+        state = state_of(self.claim, self.folders.data_dir)
         settings = self.claim.settings
         if settings is None or state.cannot:
             raise HarnessError(f"The claim '{self.claim.id}' cannot be tried: {state.cannot}", where=self.claim.id)
@@ -119,7 +119,7 @@ class ClaimTrial:
                 self.settings.model,
                 selection=self.data.selection,
                 options=self._run_options(),
-                where=self.where,
+                folders=self.folders,
                 judge=self.settings.judge or None,
                 prepare_options=making,
             )
@@ -157,10 +157,10 @@ class ClaimTrial:
 
     def _chosen(self, settings: ClaimSettings) -> Data:
         """Return the data with the claim's questions, or a sample of them."""
-        if not self._changes.dataset and (need := next(missing_data(settings, self.where.data_dir), None)):
-            raise DataError(f"The data set '{need.name}' is not here", where=str(self.where.data_dir), fix=need.fix)
-        place = self._changes.dataset or place_of(settings, self.where.data_dir)
-        data = Data(load_dataset(place, self.where.data_dir))
+        if not self._changes.dataset and (need := next(missing_data(settings, self.folders.data_dir), None)):
+            raise DataError(f"The data set '{need.name}' is not here", where=str(self.folders.data_dir), fix=need.fix)
+        place = self._changes.dataset or place_of(settings, self.folders.data_dir)
+        data = Data(load_dataset(place, self.folders.data_dir))
         if settings.types:
             data = data.where(type=settings.types)
         if settings.haystacks:
@@ -178,7 +178,7 @@ class ClaimTrial:
             concurrency=concurrency,
             options=structs.replace(self._run_options(), tell=tell),
             prepare_options=self._prepare_options(),
-            where=self.where,
+            folders=self.folders,
         )
         accounts = (done.files.folder / name for name in (SPENDING, PREPARED_FOR))
         graded = evaluate(
@@ -190,7 +190,7 @@ class ClaimTrial:
                 spending=limit_beside(None if max_cost is None else SpendingLimit(max_cost), accounts),
                 tell=tell,
             ),
-            where=self.where,
+            folders=self.folders,
         )
         scores = {**graded.by_type, **({ABSTENTION: graded.metrics.abstention} if graded.metrics.abstention else {})}
         groups = {name: Measured(one.accuracy, one.interval, one.n) for name, one in scores.items()}
@@ -216,7 +216,7 @@ class ClaimTrial:
                 spending=limit,
                 tell=tell,
             ),
-            where=self.where,
+            folders=self.folders,
         )
         made, name = report.runs[0], settings.measure
         results = [one for one in made.results if name in one.measures]
@@ -240,7 +240,7 @@ class ClaimTrial:
             [self.memory.configuration],
             selection=self.data.selection,
             options=making.replaced(**changes),
-            where=self.where,
+            folders=self.folders,
         )
 
     def _run_id(self) -> str:
@@ -260,7 +260,7 @@ class ClaimTrial:
     def _run_options(self) -> RunOptions:
         """Return the options of the run, as `run` reads them from a command line."""
         return run_request(
-            str(self._changes.dataset or place_of(self.settings, self.where.data_dir)),
+            str(self._changes.dataset or place_of(self.settings, self.folders.data_dir)),
             self.settings.memory,
             self.settings.model,
             parameters=(),
@@ -271,7 +271,7 @@ class ClaimTrial:
                 prepared=self._prepare_options().name,
                 model_options=self._reached,
             ),
-            where=self.where,
+            folders=self.folders,
         ).options
 
     def _differences(self, n: int) -> list[str]:
@@ -308,7 +308,7 @@ def try_claim(
     max_cost: float | None = None,
     concurrency: int = CONCURRENCY,
     model_options: ModelOptions = ModelOptions(),
-    where: Folders | None = None,
+    folders: Folders | None = None,
 ) -> Attempt:
     """Try a published figure: prepare, answer and grade as it says, and say what may be said of it.
 
@@ -322,12 +322,12 @@ def try_claim(
         max_cost: the most that preparing, answering and grading may cost, US dollars; None: no limit.
         concurrency: calls in flight at one time.
         model_options: how models are reached.
-        where: the folders; None: from the environment.
+        folders: the folders; None: from the environment.
 
     Raises:
         HarnessError: there is no such claim, it cannot be tried, or its data is not here.
         SpendingLimitError, EndpointDownError: the rest has to wait; the same call goes on.
     """
     changes = Changes(sample, seed, model, judge, dataset)
-    trial = ClaimTrial(claim, changes, model_options=model_options, where=where)
+    trial = ClaimTrial(claim, changes, model_options=model_options, folders=folders)
     return trial.attempt(max_cost=max_cost, concurrency=concurrency)

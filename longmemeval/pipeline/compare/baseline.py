@@ -89,7 +89,7 @@ def save_baseline(run: Evaluation, path: Path) -> None:
     write_atomic(path, msgspec.json.format(document, indent=2) + b"\n")
 
 
-def load_baseline(name: str, where: Folders, *, judge: str | None = None, dataset: str | None = None) -> Baseline:
+def load_baseline(name: str, folders: Folders, *, judge: str | None = None, dataset: str | None = None) -> Baseline:
     """Return the baseline called `name`: a file if there is one, else a run.
 
     Args:
@@ -103,10 +103,10 @@ def load_baseline(name: str, where: Folders, *, judge: str | None = None, datase
     path = Path(name)
     if path.is_file():
         return _decode(path)
-    if not (where.results_dir / name / "run.json").is_file():
-        fix = nearest(name, run_ids(where.results_dir))
+    if not (folders.results_dir / name / "run.json").is_file():
+        fix = nearest(name, run_ids(folders.results_dir))
         raise HarnessError(f"There is no baseline '{name}', neither a file nor a run", fix=fix)
-    (run,) = load_graded([name], where, judge=judge, dataset=dataset)
+    (run,) = load_graded([name], folders, judge=judge, dataset=dataset)
     return baseline_of(run)
 
 

@@ -54,7 +54,7 @@ _THREADS = 2
 @without_collector()
 def compare_runs(
     graded: Sequence[Evaluation],
-    where: Folders,
+    folders: Folders,
     *,
     seed: int = 0,
     common: bool = False,
@@ -65,7 +65,7 @@ def compare_runs(
 
     Args:
         graded: one or more, in the order of display.
-        where: the folders; fixtures that are still there tell what was stored.
+        folders: the folders; fixtures that are still there tell what was stored.
         seed: of the resampling.
         common: compare on the questions all runs share.
         margin: of the verdict.
@@ -84,7 +84,7 @@ def compare_runs(
     credits = [run.credits for run in graded]
     asked = graded[0].asked
     pairs, repeats = _pairs(graded, credits, seed, remembered or Remembered()), tuple(_repeats(graded))
-    stored = StoredSessions(where)
+    stored = StoredSessions(folders)
     lost = [losses(run, stored) for run in graded]
     corrected, first = list(_corrected(graded, pairs)), graded[0].manifest.run_id
     answering = [run for run in graded if run.summary.model not in CONTROL_MODELS]

@@ -22,7 +22,7 @@ from longmemeval.pipeline.evaluate.replies import judgements_at_hand
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import RunQuestions
 from longmemeval.results.scores.checks import check_labels, refuse
-from longmemeval.settings import Folders, folders
+from longmemeval.settings import Folders
 
 
 class JudgeEstimate(Struct, frozen=True):
@@ -52,7 +52,7 @@ class GradingEstimate(Struct, frozen=True):
 
 
 def estimate_grading(
-    judges: Sequence[str | None], run_id: str, *, options: EvaluateOptions, where: Folders | None = None
+    judges: Sequence[str | None], run_id: str, *, options: EvaluateOptions, folders: Folders | None = None
 ) -> GradingEstimate:
     """Estimate `evaluate_by`; arguments as there. Nothing is called or written.
 
@@ -60,14 +60,14 @@ def estimate_grading(
         HarnessError: anything that `evaluate` would refuse before the first call.
         IntegrityError: the run's files are not as it left them.
     """
-    where = where or folders()
-    files, run_questions = answers_to_grade(run_id, options, where)
+    folders = folders or Folders()
+    files, run_questions = answers_to_grade(run_id, options, folders)
     pace = Pace(options.model_options.rates, options.concurrency, options.batch is not None)
-    to_judge = AnswersToJudge(run_questions, files.answers, where.results_dir, pace)
+    to_judge = AnswersToJudge(run_questions, files.answers, folders.results_dir, pace)
     found: list[JudgeEstimate] = []
     notes: dict[str, None] = {}
     for spec in judges:
-        judge = chosen_judge(files, run_questions.benchmark, options, where.data_dir, spec)
+        judge = chosen_judge(files, run_questions.benchmark, options, folders.data_dir, spec)
         refuse(files, check_labels(files, judge.identity, run_questions))
         found.append(_judging(judge, files, to_judge))
         notes |= dict.fromkeys(_notes(judge, files, run_questions, options))

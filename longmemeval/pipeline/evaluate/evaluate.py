@@ -37,12 +37,14 @@ from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import RunQuestions, dataset_of
 from longmemeval.results.scores.checked import metrics_of, read_run, recompute_scores, write_metrics
 from longmemeval.results.scores.checks import check_labels, refuse
-from longmemeval.settings import Folders, folders
+from longmemeval.settings import Folders
 
 __all__ = ["EvaluateOptions", "evaluate"]
 
 
-def evaluate(run_id: str, *, options: EvaluateOptions = EvaluateOptions(), where: Folders | None = None) -> Evaluation:
+def evaluate(
+    run_id: str, *, options: EvaluateOptions = EvaluateOptions(), folders: Folders | None = None
+) -> Evaluation:
     """Grade the answers of a run and compute its scores.
 
     Answers that this judge has labelled before are not judged again, unless the call failed.
@@ -55,7 +57,7 @@ def evaluate(run_id: str, *, options: EvaluateOptions = EvaluateOptions(), where
         SpendingLimitError, EndpointDownError: the rest has to wait; labels so far are kept.
         AllFailedError: the first calls all failed in the same way.
     """
-    (evaluation,) = evaluate_by([options.judge], run_id, options=options, where=where)
+    (evaluation,) = evaluate_by([options.judge], run_id, options=options, folders=folders)
     return evaluation
 
 
@@ -64,40 +66,40 @@ def evaluate_by(
     run_id: str,
     *,
     options: EvaluateOptions = EvaluateOptions(),
-    where: Folders | None = None,
+    folders: Folders | None = None,
 ) -> list[Evaluation]:
     """Evaluate a run by several judges, one after the other; its files are read once for all of them.
 
     Args:
         judges: each as `EvaluateOptions.judge`, which is ignored.
     """
-    where = where or folders()
-    files, run_questions = answers_to_grade(run_id, options, where)
+    folders = folders or Folders()
+    files, run_questions = answers_to_grade(run_id, options, folders)
     for stored in files.metrics:
         recompute_scores(files, run_questions, stored, grown=True)
-    return [_grade(files, run_questions, structs.replace(options, judge=judge), where) for judge in judges]
+    return [_grade(files, run_questions, structs.replace(options, judge=judge), folders) for judge in judges]
 
 
-def answers_to_grade(run_id: str, options: EvaluateOptions, where: Folders) -> tuple[RunFiles, RunQuestions]:
+def answers_to_grade(run_id: str, options: EvaluateOptions, folders: Folders) -> tuple[RunFiles, RunQuestions]:
     """Return the files of a run whose answers can be graded, and its questions.
 
     Raises:
         HarnessError: there is no such run, it holds rankings, or the data set is not the one the run answered.
         IntegrityError: the run's files are not as it left them.
     """
-    files = RunFiles(run_folder(where.results_dir, run_id))
+    files = RunFiles(run_folder(folders.results_dir, run_id))
     if files.manifest.kind == "retrieval":
         raise HarnessError(
             f"Run '{run_id}' holds rankings, there is no answer to grade",
             fix="Its figures are in its metrics folder; `longmemeval run` makes answers",
         )
     read_run(files)
-    return files, RunQuestions(files.manifest, dataset_of(files.manifest, options.dataset, where))
+    return files, RunQuestions(files.manifest, dataset_of(files.manifest, options.dataset, folders))
 
 
-def _grade(files: RunFiles, run_questions: RunQuestions, options: EvaluateOptions, where: Folders) -> Evaluation:
+def _grade(files: RunFiles, run_questions: RunQuestions, options: EvaluateOptions, folders: Folders) -> Evaluation:
     """Have one judge label what it has not labelled, and score the run."""
-    judge = chosen_judge(files, run_questions.benchmark, options, where.data_dir, options.judge)
+    judge = chosen_judge(files, run_questions.benchmark, options, folders.data_dir, options.judge)
     identity, path = judge.identity, judgements_file(files.folder, judge.identity.id)
     newly_judged = 0
     # Locked while what is left to judge is determined: another process may be judging.
@@ -132,14 +134,14 @@ def _grade(files: RunFiles, run_questions: RunQuestions, options: EvaluateOption
             if path.exists() and not path.stat().st_size:
                 path.unlink()
                 files.writes(identity.id, None)
-    grading = write_metrics(where.results_dir, files, run_questions, identity)
+    grading = write_metrics(folders.results_dir, files, run_questions, identity)
     first = first_of(identity)
     metrics = grading if first == identity else metrics_of(files, run_questions, first)
     unanswered = sum(
         question_id not in files.answers or files.answers[question_id].status == "error"
         for question_id in run_questions.questions
     )
-    graded = graded_run(files, run_questions, metrics, where, grading=grading)
+    graded = graded_run(files, run_questions, metrics, folders, grading=grading)
     return structs.replace(graded, newly_judged=newly_judged, failed=unanswered + len(unlabelled(files, identity)))
 
 

@@ -37,7 +37,7 @@ class Labelled(Struct, frozen=True):
     """Labels that this person has given in the run so far."""
 
 
-def label_answer(label: PersonLabel, asked: RunQuestions, where: Folders, *, name: str, blind: bool) -> Labelled:
+def label_answer(label: PersonLabel, asked: RunQuestions, folders: Folders, *, name: str, blind: bool) -> Labelled:
     """Keep a person's label of an answer, and the person's scores so far.
 
     Who labels at the same time, in another window or process, waits for a moment; nobody's label is lost.
@@ -45,7 +45,7 @@ def label_answer(label: PersonLabel, asked: RunQuestions, where: Folders, *, nam
     Args:
         label: of an answer of a run.
         asked: the questions of that run.
-        where: the folders.
+        folders: the folders.
         name: the person's.
         blind: whether system and judges were hidden; such labels have a file of their own.
 
@@ -54,7 +54,7 @@ def label_answer(label: PersonLabel, asked: RunQuestions, where: Folders, *, nam
             a label stays.
     """
     judge = person_identity(name, blind=blind)
-    folder = run_folder(where.results_dir, label.run_id)
+    folder = run_folder(folders.results_dir, label.run_id)
     files = RunFiles(folder)
     judgement = _judgement(label, files, judge)
     with Journal(judgements_file(folder, judge.id), Judgement, wait=True) as journal:

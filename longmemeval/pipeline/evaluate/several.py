@@ -28,7 +28,7 @@ class JudgedRun(Struct, frozen=True):
 
 
 def judge_run(
-    run_id: str, judges: Sequence[str | None], audit: Path | None = None, *, options: EvaluateOptions, where: Folders
+    run_id: str, judges: Sequence[str | None], audit: Path | None = None, *, options: EvaluateOptions, folders: Folders
 ) -> JudgedRun:
     """Grade a run by judges, one after the other.
 
@@ -37,12 +37,12 @@ def judge_run(
         judges: each as `EvaluateOptions.judge`.
         audit: a file of disputed gold labels (see `judges/audit.py`), without which it is scored too.
         options: those of every judge.
-        where: the folders.
+        folders: the folders.
 
     Raises:
         HarnessError: as of `evaluate`, or the audit cannot be read or is one of other questions.
     """
-    evaluations = evaluate_by(judges, run_id, options=options, where=where)
+    evaluations = evaluate_by(judges, run_id, options=options, folders=folders)
     files, asked = evaluations[0].files, evaluations[0].asked
     metrics = [one.metrics for one in evaluations]
     agreements = judge_agreements(files, asked, [one.judge for one in metrics])

@@ -22,20 +22,20 @@ class HistoryFacts:
         dataset: the data set.
         identifier: the id of a haystack, or of a question on it.
         prepared: the preparation that has the facts; None: they are read now, by rules.
-        where: the folders.
+        folders: the folders.
 
     Raises:
         HarnessError: the data set has no such haystack.
         FixtureError: it is not prepared, or without facts.
     """
 
-    def __init__(self, dataset: Dataset, identifier: str, *, prepared: str | None, where: Folders) -> None:
+    def __init__(self, dataset: Dataset, identifier: str, *, prepared: str | None, folders: Folders) -> None:
         haystack = haystack_named(dataset, identifier)
         self.haystack_id = haystack.haystack_id
         if prepared is None:
             self.engine = replayed(haystack_messages(haystack))
         else:
-            folder = fixture_folder(where.prepared_dir, dataset.name, prepared, haystack.haystack_id)
+            folder = fixture_folder(folders.prepared_dir, dataset.name, prepared, haystack.haystack_id)
             self.engine = prepared_engine(Fixture.open(folder))
 
     def about(self, subject: str | None, predicate: str | None) -> Engine:

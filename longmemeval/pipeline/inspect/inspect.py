@@ -71,7 +71,7 @@ def inspect(
     configurations: Sequence[MemoryConfiguration],
     *,
     preparation: str,
-    where: Folders,
+    folders: Folders,
     query_model: QueryModel | None = None,
     with_gold: bool = False,
 ) -> Inspection:
@@ -89,7 +89,7 @@ def inspect(
     """
     questions = questions_on(dataset, identifier)
     haystack = dataset.haystack(questions[0].haystack_id)
-    recaller = Recaller(dataset, preparation, where)
+    recaller = Recaller(dataset, preparation, folders)
     recalled = [
         recall_or_problem(
             recaller,
@@ -104,7 +104,7 @@ def inspect(
         haystack_id=haystack.haystack_id,
         questions=tuple(questions),
         sessions=haystack.sessions,
-        stored=tuple(_stored(dataset.name, haystack.haystack_id, where, configurations)),
+        stored=tuple(_stored(dataset.name, haystack.haystack_id, folders, configurations)),
         recalled=tuple(recalled),
         answers=tuple(_gold(dataset, question) for question in questions) if with_gold else (),
     )
@@ -121,11 +121,11 @@ def _gold(dataset: Dataset, question: Question) -> GoldAnswer:
 
 
 def _stored(
-    dataset: str, haystack_id: str, where: Folders, configurations: Sequence[MemoryConfiguration]
+    dataset: str, haystack_id: str, folders: Folders, configurations: Sequence[MemoryConfiguration]
 ) -> list[StoredFixture]:
     known = known_parts() | {part.name: part for configuration in configurations for part in parts_of(configuration)}
     found = []
-    for root in stored_folders(where.prepared_dir / safe_name(dataset)):
+    for root in stored_folders(folders.prepared_dir / safe_name(dataset)):
         folder = root / safe_name(haystack_id)
         meta = meta_of(folder, haystack_id)
         if meta is None:

@@ -48,14 +48,16 @@ class Recaller:
     Args:
         dataset: the data.
         preparation: name of the preparation whose fixtures are read.
-        where: the folders.
+        folders: the folders.
         counter: counts the tokens of what is recalled; None: as for an offline model.
     """
 
-    def __init__(self, dataset: Dataset, preparation: str, where: Folders, counter: TokenCounter | None = None) -> None:
+    def __init__(
+        self, dataset: Dataset, preparation: str, folders: Folders, counter: TokenCounter | None = None
+    ) -> None:
         self._dataset = dataset
         self._preparation = preparation
-        self._where = where
+        self._folders = folders
         self._counter = counter or token_counter("offline/extractive")
         self._opened = open_fixtures()
         self._vectors: dict[object, QueryVectors] = {}
@@ -82,9 +84,9 @@ class Recaller:
         Raises:
             HarnessError: the fixture lacks something, or the memory failed.
         """
-        fixtures = PreparedFixtures(self._dataset, self._preparation, self._where, configuration, self._opened)
+        fixtures = PreparedFixtures(self._dataset, self._preparation, self._folders, configuration, self._opened)
         fixture = fixtures.open(question.haystack_id)
-        analyses = question_analyses(configuration, query_model, self._where)
+        analyses = question_analyses(configuration, query_model, self._folders)
         if analyses:
             complete(analyses.ask([question]))
         vectors = self._vectors_of(fixtures, question)
@@ -101,7 +103,7 @@ class Recaller:
         key = None if identity is None else identity.fingerprint
         with self._lock:
             if key not in self._vectors:
-                self._vectors[key] = query_vectors([], identity, None, None, self._where)
+                self._vectors[key] = query_vectors([], identity, None, None, self._folders)
             return self._vectors[key]
 
 

@@ -44,7 +44,7 @@ from longmemeval.results.graded.judge_checks import (
 )
 from longmemeval.results.lines import latest_judgements
 from longmemeval.results.selection import Selection, select
-from longmemeval.settings import Folders, folders
+from longmemeval.settings import Folders
 from longmemeval.statistics.misclassification import MeasuredRates
 
 
@@ -67,7 +67,7 @@ class JudgeChecking:
         dataset: the plants answer its questions.
         spec: the judge, as `evaluate --judge` takes it; None: the benchmark's own.
         selection: the questions to plant answers for.
-        where: the folders; None: from the environment.
+        folders: the folders; None: from the environment.
 
     Raises:
         HarnessError: the benchmark does not define how plants are made, or there is no such judge.
@@ -80,14 +80,14 @@ class JudgeChecking:
         *,
         selection: Selection = Selection(),
         options: CheckOptions = CheckOptions(),
-        where: Folders | None = None,
+        folders: Folders | None = None,
     ) -> None:
         self._dataset = dataset
         self._benchmark = benchmark_of(dataset)
         self._planting = planting_of(self._benchmark)
         self._spec = spec or self._benchmark.default_judge
         self._options = options
-        self._where = where or folders()
+        self._folders = folders or Folders()
         self.identity = self._judge(CallCounter).identity  # A misspelt name is refused before plants are made.
         self._ground = ground_of(dataset, options.seed)
         chosen = select(self._ground.questions, selection, dataset.question_type)
@@ -95,7 +95,7 @@ class JudgeChecking:
         self.plants = list(self._planting.plants(self._ground, chosen))
         self._lines = encoded_plants(self.plants)
         self._plants_sha256 = sha256_bytes(self._lines)
-        self.folder = check_folder(self._where.results_dir, self.identity.id, dataset.name, self._plants_sha256)
+        self.folder = check_folder(self._folders.results_dir, self.identity.id, dataset.name, self._plants_sha256)
 
     def estimate(self) -> StageEstimate:
         """Estimate what is left to do; no call is made and nothing is written."""
@@ -103,7 +103,7 @@ class JudgeChecking:
         left = [] if rules_of(self.identity.model) else self.left()
         cases = [(self._questions[plant.question_id], self._gold(plant), plant.text) for plant in left]
         work = judge_calls(self.identity.model, self._judge, cases, len(cases), "all prompts")
-        replies = expected_labels(self._where.results_dir, self.identity.id, work)
+        replies = expected_labels(self._folders.results_dir, self.identity.id, work)
         options = self._options
         return stage(f"judge {work.model}", work, replies, Pace(options.model_options.rates, options.concurrency))
 
@@ -191,7 +191,7 @@ class JudgeChecking:
             benchmark=self._benchmark,
             votes=options.votes,
             options=options.model_options,
-            data_dir=self._where.data_dir,
+            data_dir=self._folders.data_dir,
         )
 
     def _model(self, outcomes: Outcomes, spec: str) -> ChatModel:

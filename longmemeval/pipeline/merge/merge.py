@@ -25,7 +25,7 @@ from longmemeval.results.scores.checked import write_scores
 from longmemeval.results.settings import ImportedSettings, RetrievalSettings, RunSettings
 from longmemeval.results.shards import base_of
 from longmemeval.results.totals import FOOTPRINT, memory_call_totals, merged_footprint
-from longmemeval.settings import Folders, folders
+from longmemeval.settings import Folders
 
 
 class MergeReport(Struct, frozen=True):
@@ -45,7 +45,7 @@ class MergeReport(Struct, frozen=True):
 
 
 def merge(
-    run_ids: Sequence[str], *, run_id: str | None = None, dataset: str | None = None, where: Folders | None = None
+    run_ids: Sequence[str], *, run_id: str | None = None, dataset: str | None = None, folders: Folders | None = None
 ) -> MergeReport:
     """Merge the runs of all shards into one run; the shards' runs stay as they are.
 
@@ -53,20 +53,20 @@ def merge(
         run_ids: the shards' runs, in any order.
         run_id: of the merged run; None: the common beginning of the shards' names.
         dataset: the location of the data, if it has moved.
-        where: the folders; None: from the environment.
+        folders: the folders; None: from the environment.
 
     Raises:
         HarnessError: a shard is missing, given twice, has not ended or differs from the others. Nothing is written.
         IntegrityError: the files of a shard are not as it left them. Nothing is written.
     """
-    where = where or folders()
+    folders = folders or Folders()
     if not run_ids:
         raise HarnessError("There is nothing to merge", fix="Name the runs of all shards")
-    found = shard_runs(run_ids, where)
+    found = shard_runs(run_ids, folders)
     name = check_run_id(run_id or _common_name(found))
-    whole = whole_of(found, name, dataset, where)
+    whole = whole_of(found, name, dataset, folders)
     judges = judges_of(found)
-    target = where.results_dir / name
+    target = folders.results_dir / name
     report = MergeReport(
         run_id=name,
         folder=str(target),
@@ -78,7 +78,7 @@ def merge(
     )
     records = tuple(shard_run.record() for shard_run in found)
     # Hidden, so that no command takes an incomplete folder for a run.
-    unfinished = where.results_dir / f".{name}.merging"
+    unfinished = folders.results_dir / f".{name}.merging"
     try:
         with locked(unfinished, wait=False):
             if target.exists():
@@ -86,7 +86,7 @@ def merge(
                 return structs.replace(report, already=True)
             shutil.rmtree(unfinished, ignore_errors=True)
             try:
-                run_questions = RunQuestions(whole, dataset_of(whole, dataset, where))
+                run_questions = RunQuestions(whole, dataset_of(whole, dataset, folders))
                 files = _write(unfinished, found, whole, run_questions, records)
                 scores = [write_scores(files, run_questions, judge) for judge in judges]
                 unfinished.rename(target)
@@ -95,7 +95,7 @@ def merge(
                 raise
             for metrics in scores:
                 record_score(
-                    where.results_dir,
+                    folders.results_dir,
                     files.manifest,
                     metrics,
                     run_questions.part,

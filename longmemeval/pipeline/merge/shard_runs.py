@@ -58,7 +58,7 @@ class ShardRun(Struct, frozen=True):
         )
 
 
-def shard_runs(run_ids: Sequence[str], where: Folders) -> list[ShardRun]:
+def shard_runs(run_ids: Sequence[str], folders: Folders) -> list[ShardRun]:
     """Return the runs in the order of their shards, none twice and all made in the same way.
 
     Raises:
@@ -67,7 +67,7 @@ def shard_runs(run_ids: Sequence[str], where: Folders) -> list[ShardRun]:
         IntegrityError: its files are not as it left them.
     """
     found = sorted(
-        (_shard_run(run_id, where) for run_id in dict.fromkeys(run_ids)), key=lambda shard_run: shard_run.shard
+        (_shard_run(run_id, folders) for run_id in dict.fromkeys(run_ids)), key=lambda shard_run: shard_run.shard
     )
     divisions = {shard_run.shard.of: shard_run for shard_run in reversed(found)}
     if len(divisions) > 1:
@@ -81,8 +81,8 @@ def shard_runs(run_ids: Sequence[str], where: Folders) -> list[ShardRun]:
     return found
 
 
-def _shard_run(run_id: str, where: Folders) -> ShardRun:
-    files = RunFiles(run_folder(where.results_dir, run_id))
+def _shard_run(run_id: str, folders: Folders) -> ShardRun:
+    files = RunFiles(run_folder(folders.results_dir, run_id))
     manifest = files.manifest
     if not manifest.selection.shard:
         raise HarnessError(
@@ -128,7 +128,7 @@ def _decisive(shard_run: ShardRun) -> dict[str, Any]:
     return plain
 
 
-def whole_of(found: Sequence[ShardRun], run_id: str, dataset: str | None, where: Folders) -> RunManifest:
+def whole_of(found: Sequence[ShardRun], run_id: str, dataset: str | None, folders: Folders) -> RunManifest:
     """Return the manifest of the whole run, with its data, settings and questions.
 
     Args:
@@ -141,7 +141,7 @@ def whole_of(found: Sequence[ShardRun], run_id: str, dataset: str | None, where:
         IntegrityError: a run does not have the questions of its shard.
     """
     first = found[0].manifest
-    data = dataset_of(first, dataset, where)
+    data = dataset_of(first, dataset, folders)
     questions = list(data.questions())
     wanted = shards_with_questions(questions, found[0].selection, found[0].shard.of, data.question_type)
     given = {str(shard_run.shard) for shard_run in found}

@@ -37,7 +37,7 @@ class ToGrade(Struct, frozen=True):
 
 
 def runs_to_grade(
-    run_ids: Sequence[str], hypotheses: Path | None, dataset: str | None, selection: Selection, where: Folders
+    run_ids: Sequence[str], hypotheses: Path | None, dataset: str | None, selection: Selection, folders: Folders
 ) -> ToGrade:
     """Return the runs to grade; a file of hypotheses becomes one, and so does a shard of a whole run.
 
@@ -46,7 +46,7 @@ def runs_to_grade(
         hypotheses: a file of answers.
         dataset: where the data is: of the hypotheses, or of a run whose data has moved.
         selection: of the hypotheses; a run is graded as a whole, or a shard of it.
-        where: the folders.
+        folders: the folders.
 
     Raises:
         HarnessError: the file has no data set, a run is to be graded in part, or there is no such shard.
@@ -54,8 +54,8 @@ def runs_to_grade(
     if hypotheses is not None:
         if dataset is None:
             raise HarnessError("--hypotheses needs the questions that the file answers", fix="Give --dataset")
-        data = load_dataset(dataset, where.data_dir)
-        adopted = adopt_hypotheses(hypotheses, data, where.results_dir, selection=selection)
+        data = load_dataset(dataset, folders.data_dir)
+        adopted = adopt_hypotheses(hypotheses, data, folders.results_dir, selection=selection)
         return ToGrade((adopted.run_id,), adopted.unknown, adopted.missing)
     if selection != Selection(seed=selection.seed, shard=selection.shard):
         raise HarnessError(
@@ -63,13 +63,13 @@ def runs_to_grade(
             fix="Leave out --limit, --sample and --question-id",
         )
     if selection.shard:
-        run_ids = [shard_to_grade(run_id, selection.shard, dataset, where) for run_id in run_ids]
+        run_ids = [shard_to_grade(run_id, selection.shard, dataset, folders) for run_id in run_ids]
     return ToGrade(tuple(run_ids))
 
 
 @contextmanager
 def without_trace(
-    run_ids: Sequence[str], hypotheses: Path | None, selection: Selection, where: Folders
+    run_ids: Sequence[str], hypotheses: Path | None, selection: Selection, folders: Folders
 ) -> Iterator[Folders]:
     """Yield folders for a dry run, in which what becomes a run (`runs_to_grade`) is not kept.
 
@@ -77,17 +77,17 @@ def without_trace(
         run_ids: the runs that are named.
         hypotheses: a file of answers.
         selection: as there.
-        where: the folders; returned where nothing becomes a run.
+        folders: the folders; returned where nothing becomes a run.
     """
-    results = where.results_dir
+    results = folders.results_dir
     of_whole = selection.shard and any((results / run_id / "run.json").exists() for run_id in run_ids)
     if not hypotheses and not of_whole:
-        yield where
+        yield folders
         return
     with TemporaryDirectory() as folder:
         for run in results.glob("*/run.json") if of_whole else ():
             (Path(folder) / run.parent.name).symlink_to(run.parent.absolute(), target_is_directory=True)
-        yield where.model_copy(update={"results_dir": Path(folder)})
+        yield folders.model_copy(update={"results_dir": Path(folder)})
 
 
 _FROM_ANSWERS = {
@@ -97,7 +97,7 @@ _FROM_ANSWERS = {
 """The totals that are counted over questions."""
 
 
-def shard_to_grade(run_id: str, shard: str, dataset: str | None, where: Folders) -> str:
+def shard_to_grade(run_id: str, shard: str, dataset: str | None, folders: Folders) -> str:
     """Return the run to grade for one shard of a run.
 
     It is the run of that shard; if only a whole run exists, its answers to the questions of the shard are copied to a
@@ -114,13 +114,13 @@ def shard_to_grade(run_id: str, shard: str, dataset: str | None, where: Folders)
         IntegrityError: the files of the whole run are not as it left them.
     """
     name = sharded_id(run_id, shard)
-    target, whole = where.results_dir / name, where.results_dir / run_id
+    target, whole = folders.results_dir / name, folders.results_dir / run_id
     if not (target / "run.json").exists() and (whole / "run.json").exists():
-        _split(RunFiles(run_folder(where.results_dir, run_id)), target, shard, dataset, where)
+        _split(RunFiles(run_folder(folders.results_dir, run_id)), target, shard, dataset, folders)
     return name
 
 
-def _split(files: RunFiles, target: Path, shard: str, dataset: str | None, where: Folders) -> None:
+def _split(files: RunFiles, target: Path, shard: str, dataset: str | None, folders: Folders) -> None:
     manifest, source = files.manifest, files.folder
     if manifest.kind == "retrieval" or manifest.selection.shard:
         fix = (
@@ -132,7 +132,7 @@ def _split(files: RunFiles, target: Path, shard: str, dataset: str | None, where
     if manifest.status == "running":
         raise HarnessError(f"Run '{manifest.run_id}' has not ended", where=str(source), fix="Wait for it, or rerun it")
     read_run(files)
-    data = dataset_of(manifest, dataset, where)
+    data = dataset_of(manifest, dataset, folders)
     selection = structs.replace(manifest.selection, shard=shard)
     chosen = select(list(data.questions()), selection, data.question_type)
     is_first = shard_named(shard).number == 1

@@ -16,7 +16,7 @@ from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.records import Question
 from longmemeval.results.selection import Selection, part_of, select, stratified_order
-from longmemeval.settings import folders
+from longmemeval.settings import Folders
 
 _RECORDS = "records"
 _NAME = re.compile(r"[\w.-]{1,60}")
@@ -135,7 +135,7 @@ def load_dataset(
             benchmark or of two, or invalid.
     """
     if not isinstance(source, str | Path):
-        source = _written(source, name, data_dir or folders().data_dir)
+        source = _written(source, name, data_dir or Folders().data_dir)
     return Data(registry.load_dataset(source, data_dir, **options))
 
 

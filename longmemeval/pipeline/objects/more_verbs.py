@@ -27,28 +27,28 @@ from longmemeval.results.formats.import_harness import import_harness
 from longmemeval.results.formats.official_logs import import_official
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.options import ExportFormat
-from longmemeval.settings import Folders, folders
+from longmemeval.settings import Folders
 
 
 @checked()
-def demo(*, everything: bool = False, where: Folders | None = None) -> list[Evaluation]:
+def demo(*, everything: bool = False, folders: Folders | None = None) -> list[Evaluation]:
     """Run the whole pipeline on the shipped sample, offline; finished work is not repeated.
 
     Args:
         everything: every memory configuration and control.
-        where: the folders; None: from the environment.
+        folders: the folders; None: from the environment.
     """
-    return demonstration.run_demo("hnsw", where or folders(), everything=everything).evaluations
+    return demonstration.run_demo("hnsw", folders or Folders(), everything=everything).evaluations
 
 
 @checked()
-def download_dataset(name: str, *, where: Folders | None = None) -> Path:
+def download_dataset(name: str, *, folders: Folders | None = None) -> Path:
     """Download a data set of the catalogue, check its hash and return its path; one that is there is only checked.
 
     Raises:
         HarnessError: there is no such data set, it cannot be reached, or its hash is wrong.
     """
-    return download(catalogue_entry(name), (where or folders()).data_dir)
+    return download(catalogue_entry(name), (folders or Folders()).data_dir)
 
 
 @checked()
@@ -67,7 +67,7 @@ def inspect(
     identifier: str,
     *memories: Memory | type | str,
     prepared: str = "default",
-    where: Folders | None = None,
+    folders: Folders | None = None,
 ) -> Inspection:
     """Look at one question or haystack, and at what memories recall for it.
 
@@ -76,51 +76,53 @@ def inspect(
         identifier: id of a question or haystack.
         memories: prepared ones.
         prepared: name of the preparation.
-        where: the folders; None: from the environment.
+        folders: the folders; None: from the environment.
 
     Raises:
         HarnessError: there is no such question or haystack, or it is not prepared.
     """
     used = [as_memory(one).configuration for one in memories]
-    return inspecting.inspect(as_data(data).dataset, identifier, used, preparation=prepared, where=where or folders())
+    return inspecting.inspect(
+        as_data(data).dataset, identifier, used, preparation=prepared, folders=folders or Folders()
+    )
 
 
 @checked()
 def verify(
-    run: Run | Evaluation | str, *, public_key: Path | None = None, where: Folders | None = None
+    run: Run | Evaluation | str, *, public_key: Path | None = None, folders: Folders | None = None
 ) -> Verification:
     """Check all hashes of a run, and recompute every number from its files.
 
     Args:
         run: a run, its id, or a preparation as `DATASET/PREPARATION`.
         public_key: of whoever signed it.
-        where: the folders; None: those of the run.
+        folders: the folders; None: those of the run.
 
     Raises:
         HarnessError: there is no such run.
     """
-    return verifying.verify(_id(run), public_key=public_key, where=_where(run, where))
+    return verifying.verify(_id(run), public_key=public_key, folders=_where(run, folders))
 
 
 @checked()
-def sign(run: Run | Evaluation | str, key: Path, *, where: Folders | None = None) -> Signature:
+def sign(run: Run | Evaluation | str, key: Path, *, folders: Folders | None = None) -> Signature:
     """Sign all files of a run with an Ed25519 private key (PEM, OpenSSH).
 
     Raises:
         HarnessError: there is no such run or key, or the extra `sign` is missing.
     """
-    return signing.sign(_id(run), key, where=_where(run, where) or folders())
+    return signing.sign(_id(run), key, folders=_where(run, folders) or Folders())
 
 
 @checked()
-def merge(*runs: Run | str, name: str | None = None, where: Folders | None = None) -> Run:
+def merge(*runs: Run | str, name: str | None = None, folders: Folders | None = None) -> Run:
     """Make one run of the runs of all shards, which stay as they are.
 
     Raises:
         HarnessError: a shard is missing, or they differ in more than their questions.
     """
-    place = where or folders()
-    return Run(merging.merge([_id(one) for one in runs], run_id=name, where=place).run_id, place)
+    place = folders or Folders()
+    return Run(merging.merge([_id(one) for one in runs], run_id=name, folders=place).run_id, place)
 
 
 @checked()
@@ -129,7 +131,7 @@ def export(
     format: ExportFormat = "csv",
     *,
     output: Path | None = None,
-    where: Folders | None = None,
+    folders: Folders | None = None,
 ) -> Path:
     """Write a run in a format that other tools read, and return the folder of its files.
 
@@ -138,13 +140,13 @@ def export(
         format: `csv`, `jsonl` or `parquet`, one row per question; `trec`, run and qrels; `official`, as the authors do;
             `inspect` or `inspect-json`, a log of Inspect.
         output: a folder; None: the run's own.
-        where: the folders; None: those of the run.
+        folders: the folders; None: those of the run.
 
     Raises:
         HarnessError: there is no such run, or it does not hold what the format takes.
     """
-    place = _where(run, where) or folders()
-    list(export_runs([_id(run)], format, output, where=place))
+    place = _where(run, folders) or Folders()
+    list(export_runs([_id(run)], format, output, folders=place))
     return output or place.results_dir / _id(run)
 
 
@@ -156,7 +158,7 @@ def import_answers(
     *,
     cutoff: str | None = None,
     name: str | None = None,
-    where: Folders | None = None,
+    folders: Folders | None = None,
 ) -> Run:
     """Make a run of another system's answers.
 
@@ -166,48 +168,48 @@ def import_answers(
         format: who wrote it; `official` is the first two.
         cutoff: of a harness's results at several numbers of memories, those at this one, such as `top_50`.
         name: the id of the run; None: made from the file's name and a hash.
-        where: the folders; None: from the environment.
+        folders: the folders; None: from the environment.
 
     Raises:
         HarnessError: the file cannot be read, is of another shape, or answers other questions.
     """
-    place, chosen = where or folders(), as_data(data).dataset
+    place, chosen = folders or Folders(), as_data(data).dataset
     if format == "official":
-        return Run(import_official(file, chosen, run_id=name, where=place).run_id, place)
-    return Run(import_harness(file, chosen, format, cutoff=cutoff, run_id=name, where=place).run_id, place)
+        return Run(import_official(file, chosen, run_id=name, folders=place).run_id, place)
+    return Run(import_harness(file, chosen, format, cutoff=cutoff, run_id=name, folders=place).run_id, place)
 
 
 @checked()
 def check_judge(
-    data: Data | Dataset | str | Path, judge: str | None = None, *, where: Folders | None = None
+    data: Data | Dataset | str | Path, judge: str | None = None, *, folders: Folders | None = None
 ) -> CheckOutcome:
     """Have a judge grade planted answers whose truth is known; later scores are shown with its error rates.
 
     Args:
         data: the plants answer its questions.
         judge: as of `evaluate`; None: the benchmark's own.
-        where: the folders; None: from the environment.
+        folders: the folders; None: from the environment.
 
     Raises:
         HarnessError: the benchmark does not define how plants are made, or there is no such judge.
     """
     chosen = as_data(data)
-    return JudgeChecking(chosen.dataset, judge, selection=chosen.selection, where=where).check()
+    return JudgeChecking(chosen.dataset, judge, selection=chosen.selection, folders=folders).check()
 
 
 @checked()
-def make_board(*folders_of_runs: Path, where: Folders | None = None) -> board.MadeBoard:
+def make_board(*folders_of_runs: Path, folders: Folders | None = None) -> board.MadeBoard:
     """Verify the runs below folders and rank those that hold.
 
     Raises:
         HarnessError: there is no run.
     """
-    return board.make_board(folders_of_runs, where=where)
+    return board.make_board(folders_of_runs, folders=folders)
 
 
 def _id(run: Run | Evaluation | str) -> str:
     return run if isinstance(run, str) else run.id
 
 
-def _where(run: Run | Evaluation | str, where: Folders | None) -> Folders | None:
-    return where or (None if isinstance(run, str) else run.where)
+def _where(run: Run | Evaluation | str, folders: Folders | None) -> Folders | None:
+    return folders or (None if isinstance(run, str) else run.folders)

@@ -19,7 +19,7 @@ from longmemeval.results.graded.graded_run import Evaluation, RunLatency, latenc
 from longmemeval.results.listing import RunFilter, list_runs
 from longmemeval.results.manifest import RunManifest, run_folder
 from longmemeval.results.run_files import RunFiles
-from longmemeval.settings import Folders, folders
+from longmemeval.settings import Folders
 
 
 class Run(Showing):
@@ -27,7 +27,7 @@ class Run(Showing):
 
     Args:
         run_id: its id, the name of its folder.
-        where: the folders; None: from the environment.
+        folders: the folders; None: from the environment.
         report: what was done now, if it was answered now.
 
     Raises:
@@ -35,16 +35,16 @@ class Run(Showing):
     """
 
     @checked()
-    def __init__(self, run_id: str, where: Folders | None = None, report: RunReport | None = None) -> None:
-        self.where = where or folders()
+    def __init__(self, run_id: str, folders: Folders | None = None, report: RunReport | None = None) -> None:
+        self.folders = folders or Folders()
         self.report = report
-        self.files = RunFiles(run_folder(self.where.results_dir, run_id))
+        self.files = RunFiles(run_folder(self.folders.results_dir, run_id))
 
     @classmethod
     @checked()
-    def open(cls, run_id: str, *, where: Folders | None = None) -> "Run":
+    def open(cls, run_id: str, *, folders: Folders | None = None) -> "Run":
         """Return a run that exists; arguments and errors as of the class."""
-        return cls(run_id, where)
+        return cls(run_id, folders)
 
     def __repr__(self) -> str:
         settings, total = self.manifest.settings, len(self.manifest.question_ids)
@@ -80,7 +80,7 @@ class Run(Showing):
     @cached_property
     def cost(self) -> RunCosts:
         """What preparing, questions and answers cost; unknown dollars are None."""
-        return run_costs(self.manifest, self.files.answer_lines, None, self.where.prepared_dir)
+        return run_costs(self.manifest, self.files.answer_lines, None, self.folders.prepared_dir)
 
     @property
     def latency(self) -> RunLatency:
@@ -98,7 +98,7 @@ class Run(Showing):
         options: EvaluateOptions = EvaluateOptions(),
     ) -> Evaluation:
         """Grade the answers; labels that this judge has given before are used again. See `evaluate`."""
-        return evaluate(self, judge, max_cost=max_cost, concurrency=concurrency, options=options, where=self.where)
+        return evaluate(self, judge, max_cost=max_cost, concurrency=concurrency, options=options, folders=self.folders)
 
 
 @checked(run_id="evaluate(run, judge='offline/lexical')")
@@ -109,7 +109,7 @@ def evaluate(
     max_cost: float | None = None,
     concurrency: int = CONCURRENCY,
     options: EvaluateOptions = EvaluateOptions(),
-    where: Folders | None = None,
+    folders: Folders | None = None,
 ) -> Evaluation:
     """Grade the answers of a run; the answers are not touched, and labels this judge has given are used again.
 
@@ -120,7 +120,7 @@ def evaluate(
         max_cost: the most that judging may cost, US dollars, all starts together; None: no limit.
         concurrency: calls in flight at one time.
         options: votes, batches, endpoint and the like.
-        where: the folders; None: from the environment.
+        folders: the folders; None: from the environment.
 
     Raises:
         HarnessError: there is no such run or judge, or the data set is not the one the run answered.
@@ -140,7 +140,7 @@ def evaluate(
         concurrency=concurrency,
         spending=None if max_cost is None else SpendingLimit(max_cost),
     )
-    return grade(run_id, options=asked, where=where or (run.where if isinstance(run, Run) else None))
+    return grade(run_id, options=asked, folders=folders or (run.folders if isinstance(run, Run) else None))
 
 
 @checked()
@@ -151,7 +151,7 @@ def runs(
     model: str | None = None,
     status: str | None = None,
     since: str | None = None,
-    where: Folders | None = None,
+    folders: Folders | None = None,
 ) -> list[Run]:
     """Return the runs there are, the newest first; texts may be patterns such as `hybrid*`.
 
@@ -161,11 +161,11 @@ def runs(
         model: the answering model.
         status: as of `Run.status`.
         since: a date, or a date and a time: 2026-11-22, 2026-11-22T09:30.
-        where: the folders; None: from the environment.
+        folders: the folders; None: from the environment.
 
     Raises:
         HarnessError: `since` is not a date.
     """
-    place = where or folders()
+    place = folders or Folders()
     found = list_runs(place.results_dir, RunFilter(dataset, memory, model, status, since))
     return [Run(one.run, place) for one in found]

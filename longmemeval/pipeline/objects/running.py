@@ -25,7 +25,7 @@ from longmemeval.pipeline.prepare.prepare import prepare
 from longmemeval.pipeline.run.run import RunOptions, asked_of, reading_of, run_settings
 from longmemeval.pipeline.run.run import run as answer
 from longmemeval.results.manifest import check_run_id
-from longmemeval.settings import Folders, folders
+from longmemeval.settings import Folders
 
 PREPARED_FOR = "spending-prepare.jsonl"
 """What preparing for a run cost, beside its own account: `max_cost` is the limit of both."""
@@ -48,7 +48,7 @@ def run(
     fresh: bool = False,
     options: RunOptions = RunOptions(),
     prepare_options: PrepareOptions | None = None,
-    where: Folders | None = None,
+    folders: Folders | None = None,
 ) -> Run:
     """Answer the questions with what a memory recalls; what it lacks is prepared first.
 
@@ -64,7 +64,7 @@ def run(
         fresh: make another run of the same settings.
         options: reading, protocol, endpoint and the like.
         prepare_options: embedder, models of the memory and the like; its `name` is the preparation.
-        where: the folders; None: from the environment.
+        folders: the folders; None: from the environment.
 
     Raises:
         HarnessError: bad input, or a run of that name has other settings.
@@ -76,7 +76,7 @@ def run(
             "run(options=) holds what has arguments of its own",
             fix="Write run(data, memory, model='offline/extractive', name='my-run', max_cost=2)",
         )
-    chosen, used, place = as_data(data), as_memory(memory), where or folders()
+    chosen, used, place = as_data(data), as_memory(memory), folders or Folders()
     if used.unhashed:
         what = f"{used.name} uses what cannot be hashed and is prepared anew in every process: {used.unhashed}"
         warnings.warn(what, stacklevel=2)
@@ -94,11 +94,11 @@ def run(
         [used.configuration],
         selection=chosen.selection,
         options=in_process(making, [used]),
-        where=place,
+        folders=place,
     )
     limit = None if max_cost is None else limit_beside(SpendingLimit(max_cost), [paid_for])
     asked = structs.replace(options, run_id=run_id, concurrency=concurrency, spending=limit)
-    report = answer(chosen.dataset, used.configuration, model, selection=chosen.selection, options=asked, where=place)
+    report = answer(chosen.dataset, used.configuration, model, selection=chosen.selection, options=asked, folders=place)
     return Run(run_id, place, report)
 
 
@@ -136,11 +136,11 @@ def in_process(options: PrepareOptions, memories: list[Memory]) -> PrepareOption
 
 
 def _usual_id(
-    data: Data, memory: Memory, model: str, options: RunOptions, making: PrepareOptions, where: Folders
+    data: Data, memory: Memory, model: str, options: RunOptions, making: PrepareOptions, folders: Folders
 ) -> str:
     """Return the id of the run that these settings give: readable, with a hash of all that decides its answers."""
     questions, protocol = asked_of(data.dataset, memory.configuration, data.selection, options)
-    reading = reading_of(data.dataset, memory.configuration, options, model, protocol, where)
+    reading = reading_of(data.dataset, memory.configuration, options, model, protocol, folders)
     decisive = [
         data.dataset.content_sha256,
         [question.question_id for question in questions],
@@ -154,8 +154,8 @@ def _usual_id(
     return f"{readable.replace('%', '-').replace('~', '-')[:100]}_{digest}"
 
 
-def _another(run_id: str, where: Folders) -> str:
+def _another(run_id: str, folders: Folders) -> str:
     number = 1
-    while (where.results_dir / (run_id if number == 1 else f"{run_id}-{number}")).exists():
+    while (folders.results_dir / (run_id if number == 1 else f"{run_id}-{number}")).exists():
         number += 1
     return run_id if number == 1 else f"{run_id}-{number}"

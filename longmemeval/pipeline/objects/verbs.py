@@ -25,7 +25,7 @@ from longmemeval.pipeline.retrieval.options import RetrievalOptions
 from longmemeval.pipeline.retrieval.ranking_run import RetrievalReport
 from longmemeval.results.graded.controls import controls_last
 from longmemeval.results.graded.graded_run import Evaluation, load_graded
-from longmemeval.settings import Folders, folders
+from longmemeval.settings import Folders
 
 
 @checked(
@@ -38,7 +38,7 @@ def prepare(
     data: Data | Dataset | str | Path,
     *memories: Memory | type | str,
     options: PrepareOptions = PrepareOptions(),
-    where: Folders | None = None,
+    folders: Folders | None = None,
 ) -> PrepareReport:
     """Make the fixtures that memories need; add what is missing, skip what exists. `run` does so by itself.
 
@@ -46,7 +46,7 @@ def prepare(
         data: what `load_dataset` gives, or what it takes.
         memories: those that will be run.
         options: embedder, index, workers and the like.
-        where: the folders; None: from the environment.
+        folders: the folders; None: from the environment.
 
     Raises:
         HarnessError: bad options, or a preparation made from other data or by another recipe.
@@ -55,7 +55,9 @@ def prepare(
     chosen, used = as_data(data), _memories("prepare", memories)
     configurations = [memory.configuration for memory in used]
     making = in_process(options, used)
-    return preparing.prepare(chosen.dataset, configurations, selection=chosen.selection, options=making, where=where)
+    return preparing.prepare(
+        chosen.dataset, configurations, selection=chosen.selection, options=making, folders=folders
+    )
 
 
 @checked(
@@ -68,7 +70,7 @@ def retrieve(
     data: Data | Dataset | str | Path,
     *memories: Memory | type | str,
     options: RetrievalOptions = RetrievalOptions(),
-    where: Folders | None = None,
+    folders: Folders | None = None,
 ) -> RetrievalReport:
     """Rank every chosen question's history by each memory and score the rankings; no question is answered.
 
@@ -76,7 +78,7 @@ def retrieve(
         data: what `load_dataset` gives, or what it takes.
         memories: prepared ones (`prepare`).
         options: protocol, level, measures and the like.
-        where: the folders; None: from the environment.
+        folders: the folders; None: from the environment.
 
     Raises:
         HarnessError: bad input, missing or damaged fixtures, or a run id whose settings differ.
@@ -86,7 +88,9 @@ def retrieve(
     configurations = [memory.configuration for memory in used]
     if any(memory.in_process for memory in used):
         options = structs.replace(options, jobs=1)
-    return retrieving.retrieve(chosen.dataset, configurations, selection=chosen.selection, options=options, where=where)
+    return retrieving.retrieve(
+        chosen.dataset, configurations, selection=chosen.selection, options=options, folders=folders
+    )
 
 
 @checked()
@@ -95,7 +99,7 @@ def probe(
     seed: int,
     lives: int = 5,
     sessions: tuple[int, ...] = (10, 100),
-    where: Folders | None = None,
+    folders: Folders | None = None,
 ) -> ProbeReport:
     """Try memories on made-up lives, beside a control that cannot pass and one that must; see `longmemeval probe`.
 
@@ -104,7 +108,7 @@ def probe(
         seed: decides the lives: the same seed makes the same.
         lives: number of lives of each length.
         sessions: lengths of the lives, 10 to 1,000 sessions.
-        where: the folders; None: from the environment.
+        folders: the folders; None: from the environment.
 
     Raises:
         HarnessError: bad input, or a memory that cannot be prepared or asked.
@@ -112,7 +116,7 @@ def probe(
     used = _memories("probe", memories)
     making = in_process(PrepareOptions(), used)
     configurations = [memory.configuration for memory in used]
-    return probing.probe(configurations, seed=seed, lives=lives, sessions=sessions, options=making, where=where)
+    return probing.probe(configurations, seed=seed, lives=lives, sessions=sessions, options=making, folders=folders)
 
 
 @checked(
@@ -126,7 +130,7 @@ def compare(
     dataset: str | None = None,
     seed: int = 0,
     margin: float = MARGIN,
-    where: Folders | None = None,
+    folders: Folders | None = None,
 ) -> Comparison:
     """Compare graded runs over the same questions.
 
@@ -138,15 +142,15 @@ def compare(
         dataset: where the data is now, if it has moved.
         seed: of the resampling.
         margin: of the verdict: a run does "as well as" the baseline where the interval of their difference is inside.
-        where: the folders; None: those of the first run.
+        folders: the folders; None: those of the first run.
 
     Raises:
         HarnessError: no such run, it is not graded, or the runs are of different data, questions, judges or metrics.
     """
     if not runs:
         raise HarnessError("compare() has nothing to compare", fix="Write compare(evaluation, another)")
-    known = [one.where for one in runs if not isinstance(one, str)]
-    place = where or (known[0] if known else folders())
+    known = [one.folders for one in runs if not isinstance(one, str)]
+    place = folders or (known[0] if known else Folders())
     graded = []
     for one in runs:
         if isinstance(one, Evaluation) and judge is None and dataset is None:

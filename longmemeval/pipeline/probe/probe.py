@@ -23,7 +23,7 @@ from longmemeval.pipeline.probe.lifecycle import Lifecycle
 from longmemeval.pipeline.probe.through_the_door import lifecycle_of
 from longmemeval.pipeline.retrieval.ranking_run import RetrievalRun
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
-from longmemeval.settings import Folders, folders
+from longmemeval.settings import Folders
 
 CUTOFF = 10
 MEASURE = f"current_first@{CUTOFF}"
@@ -95,7 +95,7 @@ def probe(
     sessions: tuple[int, ...] = (10, 100),
     options: PrepareOptions = PrepareOptions(),
     spending: SpendingLimit | None = None,
-    where: Folders | None = None,
+    folders: Folders | None = None,
 ) -> ProbeReport:
     """Make lives, prepare them, and ask each memory and two controls about them, each question twice.
 
@@ -106,17 +106,17 @@ def probe(
         sessions: lengths of the lives, 10 to 1,000 sessions.
         options: how the histories are prepared.
         spending: the most that calls of memories with models may cost.
-        where: the folders; None: from the environment.
+        folders: the folders; None: from the environment.
 
     Raises:
         HarnessError: bad input, or a memory that cannot be prepared or asked.
     """
-    where = where or folders()
+    folders = folders or Folders()
     named = "-".join(map(str, (seed, lives, *sessions)))
-    path = write_lives(where.data_dir / "probes" / f"lives-{named}.json", seed, lives, sessions)
+    path = write_lives(folders.data_dir / "probes" / f"lives-{named}.json", seed, lives, sessions)
     dataset = LivesDataset(path)
     configurations = _with_controls([as_configuration(memory) for memory in memories])
-    report = prepare(dataset, configurations, options=options, where=where)
+    report = prepare(dataset, configurations, options=options, folders=folders)
     if report.failed:
         raise HarnessError(
             f"{report.failed_haystacks} of {report.haystacks} lives could not be prepared",
@@ -133,7 +133,7 @@ def probe(
             model_options=ModelOptions(api_base=options.api_base, rates=options.rates),
             twice=True,
         ),
-        where=where,
+        folders=folders,
     )
     order = benchmark_of(dataset).types.order
     shortest = dataset.lives_of(min(sessions))
@@ -143,7 +143,7 @@ def probe(
         tried = (
             lifecycle_of_control(control, shortest)
             if control
-            else lifecycle_of(configuration, shortest, options=options, spending=spending, where=where)
+            else lifecycle_of(configuration, shortest, options=options, spending=spending, folders=folders)
         )
         found.append(_probed(configuration, run, order, tried))
     return ProbeReport(

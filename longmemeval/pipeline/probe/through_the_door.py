@@ -23,7 +23,7 @@ def lifecycle_of(
     *,
     options: PrepareOptions,
     spending: SpendingLimit | None,
-    where: Folders,
+    folders: Folders,
 ) -> Lifecycle:
     """Add lives to a memory, look for what was said, and delete some; unknown for one that makes its own parts.
 
@@ -32,7 +32,7 @@ def lifecycle_of(
         lives: histories with their truth, by id.
         options: which models it may call.
         spending: the most that these calls may cost.
-        where: the folders.
+        folders: the folders.
 
     Raises:
         HarnessError: no model can be called any more.
@@ -40,14 +40,14 @@ def lifecycle_of(
     part = part_behind_a_door(configuration)
     if part is None:
         return Lifecycle()
-    folder = (where.data_dir / "probes" / part.name).absolute()
+    folder = (folders.data_dir / "probes" / part.name).absolute()
     # Every call of the memory is recorded there.
     folder.mkdir(parents=True, exist_ok=True)
     access = ModelAccess(
         chat_model=options.memory_model,
         embedder=options.embedder,
         options=ModelOptions(api_base=options.api_base, rates=options.rates),
-        cache_dir=where.cache_dir.absolute(),
+        cache_dir=folders.cache_dir.absolute(),
         account=Account(folder / SPENDING, spending),
     )
     service = connect(part.spec, keys=access.chat_model is None)

@@ -47,7 +47,7 @@ def plan_official(
             level=job.level,
             configuration=configuration,
             embedder=partial(_embedder, job, run_id, options),
-            fixtures=lambda reader: PreparedFixtures(job.dataset, prepared, job.where, reader),
+            fixtures=lambda reader: PreparedFixtures(job.dataset, prepared, job.folders, reader),
             prepared=prepared,
             expansion_cache=options.expansion_cache,
         )
@@ -67,7 +67,7 @@ def plan_official(
     def execute() -> RetrievalRun:
         job.account(run_id)
         with (
-            ranking_run(job.where.results_dir / run_id, manifest, job.level) as rankings,
+            ranking_run(job.folders.results_dir / run_id, manifest, job.level) as rankings,
             progress(run_id, rankings.missing()) as rankings.bar,
             _log_file(log) if log else nullcontext() as lines,
         ):
@@ -85,7 +85,7 @@ def _embedder(job: RetrievalJob, run_id: str, options: RetrievalOptions) -> Embe
     reached = options.model_options
     return load_embedder(
         options.embedder or DEFAULT_EMBEDDER,
-        cache_path=job.where.cache_dir / EMBEDDINGS,
+        cache_path=job.folders.cache_dir / EMBEDDINGS,
         api_base=reached.api_base,
         account=job.account(run_id),
         give_up_after_s=reached.give_up_after_s,

@@ -135,7 +135,7 @@ class RetrievalJob:
     dataset: Dataset
     questions: Sequence[Question]
     level: Granularity
-    where: Folders
+    folders: Folders
     selection: Selection
     accounts: Mapping[str, Account]
     """By run id."""
@@ -172,7 +172,7 @@ class RetrievalJob:
             loose_cutoffs: cutoff of a measure -> number of histories with no more items than that.
             values: those that the first result is the mean of.
         """
-        folder = self.where.results_dir / run_id
+        folder = self.folders.results_dir / run_id
         document = msgspec.json.format(msgspec.json.encode(results), indent=2) + b"\n"
         write_atomic(folder / "metrics" / f"retrieval-{self.level}.json", document)
         return RetrievalRun(

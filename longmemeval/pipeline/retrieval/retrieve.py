@@ -22,7 +22,7 @@ from longmemeval.pipeline.run.question_analysis import QueryModel
 from longmemeval.results.manifest import check_run_id, default_run_id
 from longmemeval.results.selection import Selection, part_of, select
 from longmemeval.results.shards import sharded_id
-from longmemeval.settings import Folders, folders
+from longmemeval.settings import Folders
 from longmemeval.storage.remote_fixtures import be_patient
 
 __all__ = ["RetrievalOptions", "retrieve"]
@@ -34,7 +34,7 @@ def retrieve(
     *,
     selection: Selection = Selection(),
     options: RetrievalOptions = RetrievalOptions(),
-    where: Folders | None = None,
+    folders: Folders | None = None,
 ) -> RetrievalReport:
     """Rank every selected question's history by each memory and score the rankings.
 
@@ -46,24 +46,24 @@ def retrieve(
         memories: configurations, or names of presets.
         selection: the questions to rank for.
         options: protocol, level, measures and the like.
-        where: the folders; None: from the environment.
+        folders: the folders; None: from the environment.
 
     Raises:
         HarnessError: bad input, missing or damaged fixtures, or a run id whose settings differ.
         SpendingLimitError, EndpointDownError: the rest has to wait; finished rankings are kept.
     """
-    where = where or folders()
-    be_patient(where.prepared_dir, options.model_options.give_up_after_s)
+    folders = folders or Folders()
+    be_patient(folders.prepared_dir, options.model_options.give_up_after_s)
     _check(options)
     benchmark = benchmark_of(dataset)
     protocol = _official_protocol(benchmark, dataset) if options.protocol == "official" else None
     chosen = select(list(dataset.questions()), selection, dataset.question_type)
     level = options.granularity or (protocol or benchmark.retrieval).level
     configurations = [as_configuration(memory) for memory in memories]
-    bases = _run_ids([configuration.name for configuration in configurations], dataset, level, options, where)
+    bases = _run_ids([configuration.name for configuration in configurations], dataset, level, options, folders)
     run_ids = [sharded_id(base, selection.shard) for base in bases]
-    accounts = {run_id: Account(where.results_dir.absolute() / run_id / SPENDING) for run_id in run_ids}
-    job = RetrievalJob(dataset, chosen, level, where, selection, accounts, options.spending, options.twice)
+    accounts = {run_id: Account(folders.results_dir.absolute() / run_id / SPENDING) for run_id in run_ids}
+    job = RetrievalJob(dataset, chosen, level, folders, selection, accounts, options.spending, options.twice)
     named = list(zip(configurations, run_ids, strict=True))
     # All are planned before the first begins, so that a mistake in the last does not surface after hours.
     if isinstance(protocol, OfficialRanking):
@@ -170,11 +170,11 @@ def _check_prepared(options: RetrievalOptions) -> None:
 
 
 def _run_ids(
-    memories: Sequence[str], dataset: Dataset, level: Granularity, options: RetrievalOptions, where: Folders
+    memories: Sequence[str], dataset: Dataset, level: Granularity, options: RetrievalOptions, folders: Folders
 ) -> list[str]:
     """Return the id of each memory's run, in their order."""
     if options.run_id is None:
         kind = "retrieval" if options.protocol == "standard" else "retrieval-official"
-        return [default_run_id(where.results_dir, dataset.name, memory, f"{kind}-{level}") for memory in memories]
+        return [default_run_id(folders.results_dir, dataset.name, memory, f"{kind}-{level}") for memory in memories]
     several = len(memories) > 1
     return [check_run_id(f"{options.run_id}-{memory}" if several else options.run_id) for memory in memories]

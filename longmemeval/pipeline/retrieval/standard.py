@@ -86,11 +86,11 @@ class Planning:
                 is wanted and none is named.
         """
         job = self._job
-        fixtures = PreparedFixtures(job.dataset, self._prepared, job.where, configuration, self._opened)
+        fixtures = PreparedFixtures(job.dataset, self._prepared, job.folders, configuration, self._opened)
         identity = fixtures.embedder_of(job.questions)
         reads_gold = definition_of(configuration).reads_gold
         account = job.account(run_id)
-        analyses = question_analyses(configuration, self._query_model, job.where, account)
+        analyses = question_analyses(configuration, self._query_model, job.folders, account)
         marks = fixtures.marks(job.questions)
         settings = RetrievalSettings(
             memory=memory_settings(configuration),
@@ -104,7 +104,7 @@ class Planning:
             parts=marks,
         )
         manifest = job.manifest(run_id, settings, fixtures.hashes(job.questions))
-        cache, reached_by = (job.where.cache_dir / EMBEDDINGS).absolute(), self._reached_by
+        cache, reached_by = (job.folders.cache_dir / EMBEDDINGS).absolute(), self._reached_by
         source = VectorSource(
             identity, self._embedder, reached_by.api_base, cache, reached_by.give_up_after_s, reached_by.rates
         )
@@ -115,9 +115,9 @@ class Planning:
         models = ModelAccess(
             embedder=self._embedder or "",
             options=reached_by,
-            cache_dir=job.where.cache_dir.absolute(),
+            cache_dir=job.folders.cache_dir.absolute(),
             account=account,
-            calls_file=(job.where.results_dir / run_id / CALLS).absolute(),
+            calls_file=(job.folders.results_dir / run_id / CALLS).absolute(),
         )
         tools = MemoryTools(vectors, gold_for(configuration, job.dataset), analyse=analyses, models=models)
         system = build_memory(configuration, tools)
@@ -160,7 +160,7 @@ class Plan:
     @property
     def folder(self) -> Path:
         """The run's folder."""
-        return self.job.where.results_dir / self.manifest.run_id
+        return self.job.folders.results_dir / self.manifest.run_id
 
     def worked(self, before: Mapping[str, Any]) -> dict[str, Any]:
         """Return the manifest's totals of analysing the questions and embedding them."""

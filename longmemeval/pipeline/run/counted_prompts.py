@@ -47,12 +47,12 @@ class RunSetup:
     reading: ReadingConfiguration
     options: RunOptions
     """Their `reading` is ignored."""
-    where: Folders
+    folders: Folders
 
     @property
     def fixtures(self) -> PreparedFixtures:
         """The fixtures that are read."""
-        return PreparedFixtures(self.dataset, self.options.prepared, self.where, self.configuration)
+        return PreparedFixtures(self.dataset, self.options.prepared, self.folders, self.configuration)
 
 
 def answering_work(setup: RunSetup, left: Sequence[Question]) -> CallEstimate:
@@ -134,7 +134,7 @@ def _vectors(
     """Return a function that embeds questions: as in the run, unless that would cost money; and a note."""
     identity = fixtures.embedder_of(questions)
     if identity is None or not is_remote(identity.spec):
-        return query_vectors(questions, identity, setup.options.embedder, None, setup.where, keep=False), ""
+        return query_vectors(questions, identity, setup.options.embedder, None, setup.folders, keep=False), ""
     stand_in = HashingEmbedder(fixtures.dimension_of(questions))
     return lambda text: stand_in.embed([text])[0], ", searched with other vectors than the embedder's"
 
@@ -160,7 +160,7 @@ def analysing_work(setup: RunSetup, questions: Sequence[Question]) -> CallEstima
     spec = setup.options.query_model or setup.model
     # An empty reply is not cached.
     counter = CallCounter(spec, silent=True)
-    cache = setup.where.cache_dir / REPLIES
+    cache = setup.folders.cache_dir / REPLIES
     chat: ChatModel = counter
     sampled: Sequence[Question] = sampled_of(questions)
     if cache.exists():

@@ -76,7 +76,7 @@ def run_stages(
         judges: that are to grade it.
         analyse: whether a chat model is asked about the questions first, if the memory wants that.
     """
-    options, reading, results = setup.options, setup.reading, setup.where.results_dir
+    options, reading, results = setup.options, setup.reading, setup.folders.results_dir
     left = [question for name, question in run_questions.questions.items() if name not in answers]
     rates, batch = options.model_options.rates, options.batch is not None
     pace = Pace(rates, options.concurrency, batch)
@@ -101,7 +101,7 @@ def estimate_run(
     *,
     selection: Selection,
     options: RunOptions,
-    where: Folders,
+    folders: Folders,
     judge: str | None = None,
     prepare_options: PrepareOptions | None = None,
 ) -> RunEstimate:
@@ -116,11 +116,11 @@ def estimate_run(
     """
     configuration = as_configuration(configuration)
     chosen, protocol = asked_of(dataset, configuration, selection, options)
-    reading = reading_of(dataset, configuration, options, model, protocol, where)
-    setup = RunSetup(dataset, configuration, model, reading, options, where)
+    reading = reading_of(dataset, configuration, options, model, protocol, folders)
+    setup = RunSetup(dataset, configuration, model, reading, options, folders)
     settings = run_settings(configuration, model, reading, options, protocol)
     manifest = planned_manifest(dataset, settings, chosen, selection, options.run_id or "")
-    files = RunFiles(where.results_dir / options.run_id, manifest=manifest) if options.run_id else None
+    files = RunFiles(folders.results_dir / options.run_id, manifest=manifest) if options.run_id else None
     answers = {name: answer for name, answer in files.answers.items() if answer.status == "ok"} if files else {}
     if options.batch:
         check_batches(model)
@@ -142,7 +142,7 @@ def estimate_run(
 
 def _judge(setup: RunSetup, files: RunFiles | None, named: str | None) -> JudgeToAsk:
     """Return the judge that is named, or the benchmark's own."""
-    benchmark, reached, data_dir = benchmark_of(setup.dataset), setup.options.model_options, setup.where.data_dir
+    benchmark, reached, data_dir = benchmark_of(setup.dataset), setup.options.model_options, setup.folders.data_dir
     spec = named or benchmark.default_judge
 
     def load(factory: Callable[[str], ChatModel]) -> Judge:
@@ -178,7 +178,7 @@ def _preparation(
                 [setup.configuration],
                 selection=selection,
                 options=making.replaced(dry_run=True),
-                where=setup.where,
+                folders=setup.folders,
             )
         except HarnessError as error:
             return None, (f"what preparing costs is not known: {error}",)

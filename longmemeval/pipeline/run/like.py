@@ -45,13 +45,13 @@ _OF_PLACES = ("--dataset", "--memory", "--name", "--data-dir", "--prepared-dir")
 
 
 def run_like(
-    source: str, where: Folders, *, strict: bool, tell: Callable[[str], None], dataset: str | None = None
+    source: str, folders: Folders, *, strict: bool, tell: Callable[[str], None], dataset: str | None = None
 ) -> RunRequest:
     """Return the run that makes another one again.
 
     Args:
         source: the id of a run here, or a `run.json` from elsewhere.
-        where: the folders.
+        folders: the folders.
         strict: refuse to begin where anything differs.
         tell: gets what differs, one line each; before the run begins, and where it cannot.
         dataset: where the data is, if not at the recorded path.
@@ -60,14 +60,14 @@ def run_like(
         HarnessError: there is no such run, it has no answers of this harness, the data is missing, or it differs and
             `strict`.
     """
-    manifest = _manifest(source, where)
+    manifest = _manifest(source, folders)
     settings = manifest.settings
     if not isinstance(settings, AnswerSettings):
         what = "rankings" if manifest.kind == "retrieval" else "imported answers"
         raise HarnessError(
             f"Run '{manifest.run_id}' holds {what}: only a run that answered can be made again", fix="Name another run"
         )
-    data = _dataset(manifest, dataset, where)
+    data = _dataset(manifest, dataset, folders)
     early = _data_changes(manifest, dataset_record(data))
     if early:
         _report(early, source, strict=strict, tell=tell)
@@ -95,7 +95,7 @@ def run_like(
     memory = settings.memory
     configuration = configuration_of(memory.preset, memory.parameters, name=memory.name, where=source, recorded=True)
     planned = RunRequest(data, configuration, settings.model.spec, manifest.selection, options)
-    _check_prepared(planned, manifest, where)
+    _check_prepared(planned, manifest, folders)
     return planned
 
 
@@ -104,14 +104,14 @@ def changes(before: RunManifest, now: RunManifest) -> list[str]:
     return differences(_compared(before), _compared(now), template="there {old}, here {new}")
 
 
-def _manifest(source: str, where: Folders) -> RunManifest:
+def _manifest(source: str, folders: Folders) -> RunManifest:
     file = Path(source)
     if file.suffix == ".json" or file.is_file():
         try:
             return manifest_in(file)
         except OSError as error:
             raise HarnessError(f"The run cannot be read: {error.strerror}", where=source) from error
-    return read_manifest(run_folder(where.results_dir, source))
+    return read_manifest(run_folder(folders.results_dir, source))
 
 
 def _data_changes(manifest: RunManifest, dataset: Mapping[str, str]) -> list[str]:
@@ -154,19 +154,19 @@ def _hash(value: object) -> str:
     return sha256_bytes(msgspec.json.encode(value, order="sorted"))
 
 
-def _dataset(manifest: RunManifest, override: str | None, where: Folders) -> Dataset:
+def _dataset(manifest: RunManifest, override: str | None, folders: Folders) -> Dataset:
     """Return the data, from where it was or by its name."""
     name, path = manifest.dataset["name"], Path(manifest.dataset["path"])
     if override is None and not path.exists() and name not in catalogue():
         raise DataError(
             f"The data set '{name}' of the run is not here", where=str(path), fix="Give its place: --dataset PATH"
         )
-    return load_dataset(override or (path if path.exists() else name), where.data_dir)
+    return load_dataset(override or (path if path.exists() else name), folders.data_dir)
 
 
-def _check_prepared(planned: RunRequest, manifest: RunManifest, where: Folders) -> None:
+def _check_prepared(planned: RunRequest, manifest: RunManifest, folders: Folders) -> None:
     """Refuse to begin without the fixtures, with the command that makes them as those of the run were made."""
-    fixtures = PreparedFixtures(planned.dataset, planned.options.prepared, where, planned.configuration)
+    fixtures = PreparedFixtures(planned.dataset, planned.options.prepared, folders, planned.configuration)
     questions, _ = asked_of(planned.dataset, planned.configuration, planned.selection, planned.options)
     haystacks = dict.fromkeys(question.haystack_id for question in questions)
     missing = [one for one in haystacks if meta_of(fixtures.folder(one), one) is None]

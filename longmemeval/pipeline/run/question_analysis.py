@@ -100,7 +100,7 @@ class QuestionAnalyses:
 def question_analyses(
     configuration: MemoryConfiguration,
     model: QueryModel | None,
-    where: Folders,
+    folders: Folders,
     account: Account | None = None,
     batched: Callable[[str], Batches] | None = None,
 ) -> QuestionAnalyses | None:
@@ -122,7 +122,7 @@ def question_analyses(
     batches = batched(model.spec) if batched else None
     chat: ChatModel = CachedChatModel(
         batches or load_chat_model(model.spec, model.options, account=account),
-        where.cache_dir / REPLIES,
+        folders.cache_dir / REPLIES,
         options=model.options,
     )
     if batches:

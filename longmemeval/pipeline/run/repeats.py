@@ -11,7 +11,7 @@ from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.results.manifest import default_run_id
 from longmemeval.results.selection import Selection
 from longmemeval.results.shards import sharded_id
-from longmemeval.settings import Folders, folders
+from longmemeval.settings import Folders
 
 
 def run_repeats(
@@ -22,21 +22,21 @@ def run_repeats(
     *,
     selection: Selection = Selection(),
     options: RunOptions = RunOptions(),
-    where: Folders | None = None,
+    folders: Folders | None = None,
 ) -> list[RunReport]:
     """Make `repeats` runs that differ only by the model's own variation, `<run id>-r1` and on.
 
     `compare` recognises them and reports their spread. Arguments and errors are those of `run`; a spending
     limit applies to all of them together.
     """
-    where = where or folders()
+    folders = folders or Folders()
     configuration = as_configuration(memory)
-    base = options.run_id or default_run_id(where.results_dir, dataset.name, configuration.name, model_spec)
+    base = options.run_id or default_run_id(folders.results_dir, dataset.name, configuration.name, model_spec)
     run_ids = [sharded_id(f"{base}-r{number}", selection.shard) for number in range(1, repeats + 1)]
 
     def spending(run_id: str) -> SpendingLimit | None:
         """Return the limit of all repeats together, as it applies to one of them."""
-        others = (where.results_dir / other / SPENDING for other in run_ids if other != run_id)
+        others = (folders.results_dir / other / SPENDING for other in run_ids if other != run_id)
         return limit_beside(options.spending, others)
 
     return [
@@ -52,7 +52,7 @@ def run_repeats(
                 spending=spending(run_id),
                 tell=options.tell if number == 1 else None,
             ),
-            where=where,
+            folders=folders,
         )
         for number, run_id in enumerate(run_ids, start=1)
     ]

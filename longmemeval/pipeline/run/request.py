@@ -34,7 +34,7 @@ def run_request(
     selection: Selection,
     reading: ReadingOptions,
     options: RunOptions,
-    where: Folders,
+    folders: Folders,
 ) -> RunRequest:
     """Return the run that these names and options ask for; the official protocol asks in its own way.
 
@@ -46,10 +46,10 @@ def run_request(
         selection: the questions.
         reading: how the model is asked.
         options: all others.
-        where: the folders.
+        folders: the folders.
     """
     configuration = resolve_configuration(memory, parameters)
-    data = load_dataset(dataset, where.data_dir)
+    data = load_dataset(dataset, folders.data_dir)
     answering, template, texts = benchmark_of(data).answering, reading.template, None
     if answering and answering.load_texts and template and template.suffix in answering.text_endings:
         texts, template = answering.load_texts(template), None

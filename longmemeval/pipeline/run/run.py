@@ -52,7 +52,7 @@ from longmemeval.results.manifest import (
 from longmemeval.results.selection import Selection, select
 from longmemeval.results.settings import AnswerSettings, ModelSettings, ReadingSettings, memory_settings
 from longmemeval.results.shards import sharded_id
-from longmemeval.settings import Folders, folders
+from longmemeval.settings import Folders
 from longmemeval.storage.remote_fixtures import be_patient
 
 _SET_BY_COMPOSE = ("method", "history_format", "template", "note_template")
@@ -92,7 +92,7 @@ def run(
     *,
     selection: Selection = Selection(),
     options: RunOptions = RunOptions(),
-    where: Folders | None = None,
+    folders: Folders | None = None,
 ) -> RunReport:
     """Answer the selected questions; answers are appended one by one to `results/<run_id>/answers.jsonl`.
 
@@ -103,22 +103,22 @@ def run(
         model_spec: the answering model.
         selection: the questions to answer.
         options: reading, preparation, run id and the like.
-        where: the folders; None: from the environment.
+        folders: the folders; None: from the environment.
 
     Raises:
         HarnessError: bad input, missing or damaged fixtures, or a run id whose settings differ.
         FatalModelError: no call can succeed. Earlier answers are kept.
     """
-    where = where or folders()
-    be_patient(where.prepared_dir, options.model_options.give_up_after_s)
+    folders = folders or Folders()
+    be_patient(folders.prepared_dir, options.model_options.give_up_after_s)
     configuration = as_configuration(memory)
     chosen, protocol = asked_of(dataset, configuration, selection, options)
-    base = options.run_id or default_run_id(where.results_dir, dataset.name, configuration.name, model_spec)
+    base = options.run_id or default_run_id(folders.results_dir, dataset.name, configuration.name, model_spec)
     run_id = sharded_id(base, selection.shard)
-    folder = where.results_dir / check_run_id(run_id)
+    folder = folders.results_dir / check_run_id(run_id)
     if options.must_exist:
-        run_folder(where.results_dir, run_id)
-    planned = _PlannedRun(dataset, chosen, protocol, configuration, model_spec, options, where, folder)
+        run_folder(folders.results_dir, run_id)
+    planned = _PlannedRun(dataset, chosen, protocol, configuration, model_spec, options, folders, folder)
     manifest = planned.manifest(run_id, selection)
     if options.check:
         options.check(manifest)
@@ -167,7 +167,7 @@ class _PlannedRun:
         configuration: MemoryConfiguration,
         model_spec: str,
         options: RunOptions,
-        where: Folders,
+        folders: Folders,
         folder: Path,
     ) -> None:
         self._dataset = dataset
@@ -182,26 +182,26 @@ class _PlannedRun:
         self._lent = ModelAccess(
             embedder=options.embedder or "",
             options=options.model_options,
-            cache_dir=where.cache_dir,
+            cache_dir=folders.cache_dir,
             account=account,
             concurrency=options.memory_concurrency or options.concurrency,
             calls_file=folder / CALLS,
         )
         self._protocol = protocol
-        self._reading = reading_of(dataset, configuration, options, model_spec, protocol, where)
+        self._reading = reading_of(dataset, configuration, options, model_spec, protocol, folders)
         self.counter = token_counter(model_spec)
-        self.fixtures = PreparedFixtures(dataset, options.prepared, where, configuration)
+        self.fixtures = PreparedFixtures(dataset, options.prepared, folders, configuration)
         self._embedder = self.fixtures.embedder_of(questions)
         asked_at_once = options.question_concurrency or options.concurrency
         query_model = QueryModel(options.query_model or model_spec, options.model_options, asked_at_once)
         batched = partial(self._batches, "questions", account=account) if options.batch else None
-        self.analyses = question_analyses(configuration, query_model, where, account, batched)
+        self.analyses = question_analyses(configuration, query_model, folders, account, batched)
         self.vectors = query_vectors(
             questions,
             self._embedder,
             options.embedder,
             options.model_options.api_base,
-            where,
+            folders,
             account=account,
             give_up_after_s=options.model_options.give_up_after_s,
             rates=options.model_options.rates,
@@ -306,7 +306,7 @@ def reading_of(
     options: RunOptions,
     model_spec: str,
     protocol: Mapping[str, Any] | None,
-    where: Folders,
+    folders: Folders,
 ) -> ReadingConfiguration:
     """Return the reading configuration, with defaults filled in.
 
@@ -341,7 +341,7 @@ def reading_of(
                 fix="Leave out --reading, --history-format, --template and --note-template, or --protocol official",
             )
         reading = structs.replace(
-            reading, compose=official.compose(dataset, where.data_dir, protocol), temperature=official.temperature
+            reading, compose=official.compose(dataset, folders.data_dir, protocol), temperature=official.temperature
         )
     if reading.context_window is None:
         reading = structs.replace(reading, context_window=context_window(model_spec))

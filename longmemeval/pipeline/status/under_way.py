@@ -61,42 +61,41 @@ class Watching:
         runs, preparations = self._runs.values(), self._preparations.values()
         return UnderWay(tuple(one.look() for one in runs), tuple(one.look() for one in preparations))
 
-    def _join(self, where: Folders) -> None:
-        for folder in (where.results_dir / run for run in run_ids(where.results_dir)):
+    def _join(self, folders: Folders) -> None:
+        for folder in (folders.results_dir / run for run in run_ids(folders.results_dir)):
             if folder not in self._runs and is_unfinished(folder):
                 self._runs[folder] = RunWatch(folder)
-        unfinished = unfinished_preparations(where.prepared_dir)
+        unfinished = unfinished_preparations(folders.prepared_dir)
         self._preparations = {one.folder: self._preparations.get(one.folder, one) for one in unfinished}
 
 
-def watch_named(run_ids: Sequence[str], where: Folders) -> Watching:
+def watch_named(run_ids: Sequence[str], folders: Folders) -> Watching:
     """Return a watch of these runs.
 
     Raises:
         HarnessError: there is no such run; names the nearest id.
     """
-    return Watching([RunWatch(run_folder(where.results_dir, run_id)) for run_id in run_ids])
+    return Watching([RunWatch(run_folder(folders.results_dir, run_id)) for run_id in run_ids])
 
 
-def watch_recent(where: Folders, now: float | None = None) -> Watching:
+def watch_recent(folders: Folders, now: float | None = None) -> Watching:
     """Return a watch of what is unfinished, and of the ten runs at most that ended last, within a day.
 
     What goes on comes first, then what ended last.
 
     Args:
-        where: the folders.
+        folders: the folders.
         now: seconds since the epoch; None: this moment.
     """
     since = (time.time() if now is None else now) - _RECENT_S
-    changed = runs_by_change(where.results_dir)
-    folders = {run: where.results_dir / run for run in changed}
-    unfinished = [run for run in changed if is_unfinished(folders[run])]
+    changed = runs_by_change(folders.results_dir)
+    unfinished = [run for run in changed if is_unfinished(folders.results_dir / run)]
     ended = [run for run in changed if run not in unfinished and changed[run] >= since]
-    watched = [RunWatch(folders[run]) for run in (*unfinished, *ended[:_MOST_RECENT])]
-    return Watching(watched, unfinished_preparations(where.prepared_dir))
+    watched = [RunWatch(folders.results_dir / run) for run in (*unfinished, *ended[:_MOST_RECENT])]
+    return Watching(watched, unfinished_preparations(folders.prepared_dir))
 
 
-def state_of_unfinished(one: ListedRun, where: Folders) -> RunState | None:
+def state_of_unfinished(one: ListedRun, folders: Folders) -> RunState | None:
     """Return how far a listed run is that has not ended; None of every other."""
-    folder = where.results_dir / one.run
+    folder = folders.results_dir / one.run
     return RunWatch(folder).look() if one.status not in (DAMAGED, PLANNED) and is_unfinished(folder) else None

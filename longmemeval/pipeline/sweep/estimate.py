@@ -63,7 +63,7 @@ def estimate_sweep(state: SweepState) -> SweepEstimate:
         plan.configurations,
         selection=plan.selection,
         options=plan.prepare.replaced(dry_run=True),
-        where=state.where,
+        folders=state.folders,
     )
     incomplete = [run for run in plan.runs if not state.is_complete(run)]
     asked_about = set[tuple[AnalysisMethod, str]]()
@@ -87,7 +87,7 @@ def totals_line(estimate: SweepEstimate) -> str:
 def _stages(state: SweepState, run: PlannedRun, asked_about: set[tuple[AnalysisMethod, str]]) -> list[StageEstimate]:
     """Estimate a run; replies about questions are cached, so that runs that ask the same pay once."""
     reading, model = run.reading.configuration, run.model.spec
-    setup = RunSetup(state.dataset, run.configuration, model, reading, state.options(run), state.where)
+    setup = RunSetup(state.dataset, run.configuration, model, reading, state.options(run), state.folders)
     judges = [
         JudgeToAsk(spec, identity, partial(state.judge, spec), state.unlabelled(run, identity))
         for spec, identity in state.judges.items()

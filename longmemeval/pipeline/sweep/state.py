@@ -40,10 +40,10 @@ class SweepState:
         HarnessError: the data set, its selection or a judge is missing.
     """
 
-    def __init__(self, plan: SweepPlan, where: Folders) -> None:
+    def __init__(self, plan: SweepPlan, folders: Folders) -> None:
         self.plan = plan
-        self.where = where
-        self.dataset = load_dataset(plan.dataset, where.data_dir)
+        self.folders = folders
+        self.dataset = load_dataset(plan.dataset, folders.data_dir)
         self.questions = select(list(self.dataset.questions()), plan.selection, self.dataset.question_type)
         self._planned = planned_manifest(self.dataset, self._settings(plan.runs[0]), self.questions, plan.selection)
         self.asked = RunQuestions(self._planned, self.dataset)
@@ -68,7 +68,7 @@ class SweepState:
             benchmark=benchmark_of(self.dataset),
             votes=planned.grading.votes,
             options=planned.grading.model_options,
-            data_dir=self.where.data_dir,
+            data_dir=self.folders.data_dir,
         )
 
     @property
@@ -79,7 +79,7 @@ class SweepState:
 
     def folder(self, run: PlannedRun) -> Path:
         """Return the folder of a run, which need not exist yet."""
-        return self.where.results_dir / run.run_id
+        return self.folders.results_dir / run.run_id
 
     def options(self, run: PlannedRun) -> RunOptions:
         """Return the options of a run, except its spending limit."""
@@ -131,7 +131,7 @@ class SweepState:
         scores = [metrics for metrics in files.metrics if metrics.judge.id == judge.id]
         current = scores and scores[0].judgements_sha256 == files.judged(judge.id).sha256
         if self._index is None:
-            self._index = read_index(self.where.results_dir)
+            self._index = read_index(self.folders.results_dir)
         indexed = any((entry.run, entry.judge) == (run.run_id, judge.id) for entry in self._index)
         return bool(current) and indexed and not unlabelled(files, judge)
 
@@ -142,7 +142,7 @@ class SweepState:
     @property
     def account_file(self) -> Path:
         """The file that records the cost of preparing for this sweep."""
-        return self.where.results_dir / f"{self.plan.name}_{SPENDING}"
+        return self.folders.results_dir / f"{self.plan.name}_{SPENDING}"
 
     def spent(self) -> float:
         """Return the US dollars spent so far on the sweep's preparation, runs and judges, failed attempts included."""

@@ -26,7 +26,7 @@ from longmemeval.pipeline.sweep.state import SweepState
 from longmemeval.results.compared import baseline_first
 from longmemeval.results.graded.graded_run import load_graded
 from longmemeval.results.planned import record_plan
-from longmemeval.settings import Folders, folders
+from longmemeval.settings import Folders
 
 
 class SweepFailure(Struct, frozen=True):
@@ -78,7 +78,7 @@ def sweep(
     max_cost: float | None = None,
     rates: RateLimits | None = None,
     dry_run: bool = False,
-    where: Folders | None = None,
+    folders: Folders | None = None,
     tell: Callable[[str], None] = lambda line: None,
 ) -> SweepReport:
     """Prepare once, then run, grade and compare every combination of a sweep's file.
@@ -92,7 +92,7 @@ def sweep(
             None: the file's.
         rates: requests and tokens per minute that models accept; None: the plan's.
         dry_run: only estimate.
-        where: the folders; None: from the environment.
+        folders: the folders; None: from the environment.
         tell: receives progress messages, a line each.
 
     Raises:
@@ -102,15 +102,15 @@ def sweep(
         EndpointDownError: while preparing. In a run it is one of its failures, and the next model is tried.
     """
     started = time.perf_counter()
-    where = where or folders()
+    folders = folders or Folders()
     planned = file if isinstance(file, SweepPlan) else plan(file)
-    state = SweepState(planned.under(rates) if rates else planned, where)
+    state = SweepState(planned.under(rates) if rates else planned, folders)
     state.check_settings()
     held = split(state.asked.units, planned.holdout, planned.selection.seed) if planned.holdout else frozenset()
     estimate = estimate_sweep(state)
     dollars = planned.max_cost if max_cost is None else max_cost
     report = SweepReport(
-        planned.name, str(where.results_dir), tuple(planned_run.run_id for planned_run in planned.runs), estimate
+        planned.name, str(folders.results_dir), tuple(planned_run.run_id for planned_run in planned.runs), estimate
     )
     if dry_run:
         return report
@@ -118,7 +118,7 @@ def sweep(
     state.check_models(limited=dollars is not None)
     if estimate.runs:
         tell(totals_line(estimate))
-    record_plan(where.results_dir, state.record)
+    record_plan(folders.results_dir, state.record)
     preparation = _prepare(state, estimate, dollars, tell)
     if dollars is not None and estimate.preparation.prepared:
         # With the fixtures prepared, more of it is known.
@@ -150,7 +150,7 @@ def _prepare(
     limit = state.limit(dollars, state.account_file)
     options = planned.prepare.replaced(spending=limit, account_file=state.account_file)
     return prepare(
-        state.dataset, planned.configurations, selection=planned.selection, options=options, where=state.where
+        state.dataset, planned.configurations, selection=planned.selection, options=options, folders=state.folders
     )
 
 
@@ -202,7 +202,7 @@ class _Session:
                     planned_run.model.spec,
                     selection=self._state.plan.selection,
                     options=structs.replace(self._state.options(planned_run), spending=limit),
-                    where=self._state.where,
+                    folders=self._state.folders,
                 )
         finally:
             self._state.changed(planned_run)
@@ -227,7 +227,7 @@ class _Session:
         )
         try:
             with self._reaching(spec, planned.grading.model_options):
-                evaluate(planned_run.run_id, options=options, where=self._state.where)
+                evaluate(planned_run.run_id, options=options, folders=self._state.folders)
         finally:
             self._state.changed(planned_run)
             without = len(self._state.unlabelled(planned_run, judge))
@@ -279,9 +279,9 @@ def _comparisons(state: SweepState, held: Collection[str]) -> Iterator[SweepComp
             if state.is_graded(planned_run, judge) and state.is_intact(planned_run)
         ]
         if run_ids:
-            run_ids = baseline_first(run_ids, state.where.results_dir)
-            graded = load_graded(run_ids, state.where, judge=judge.id, dataset=str(state.plan.dataset))
-            comparison = compare_runs(graded, state.where)
+            run_ids = baseline_first(run_ids, state.folders.results_dir)
+            graded = load_graded(run_ids, state.folders, judge=judge.id, dataset=str(state.plan.dataset))
+            comparison = compare_runs(graded, state.folders)
             points = pareto_points(graded_run.summary for graded_run in comparison.runs)
             found = held_out(graded, held) if held else None
             yield SweepComparison(judge.id, comparison, tuple(points), tuple(pareto_front(points)), found)

@@ -24,9 +24,9 @@ class RestingOn:
         run_questions: the questions of the run.
     """
 
-    def __init__(self, judges: Sequence[JudgeIdentity], run_questions: RunQuestions, where: Folders) -> None:
-        self._judges, self._run_questions, self._where = judges, run_questions, where
-        self._stored = JudgeChecks(where.results_dir)
+    def __init__(self, judges: Sequence[JudgeIdentity], run_questions: RunQuestions, folders: Folders) -> None:
+        self._judges, self._run_questions, self._folders = judges, run_questions, folders
+        self._stored = JudgeChecks(folders.results_dir)
 
     @cached_property
     def used(self) -> dict[str, tuple[JudgeIdentity, StoredCheck]]:
@@ -69,7 +69,7 @@ class RestingOn:
             return self._run_questions.dataset
         name = stored.check.dataset.get("name", "")
         if name not in self._others:
-            self._others[name] = _loaded(name, self._where.data_dir)
+            self._others[name] = _loaded(name, self._folders.data_dir)
         data = self._others[name]
         return data if data and data.content_sha256 == content else None
 

@@ -32,7 +32,7 @@ def stale_parts(metas: Iterable[FixtureMeta]) -> Iterator[str | None]:
             yield f"Part '{name}' was made by another recipe ({differs}): `run` refuses it" if differs else None
 
 
-def read_other_code(manifest: RunManifest, where: Folders) -> Iterator[str | None]:
+def read_other_code(manifest: RunManifest, folders: Folders) -> Iterator[str | None]:
     """Check that the parts a run read were made by the code of the memory that its manifest names.
 
     Yields:
@@ -40,7 +40,7 @@ def read_other_code(manifest: RunManifest, where: Folders) -> Iterator[str | Non
     """
     memory = manifest.settings.memory
     named = _code(memory.source) if memory and isinstance(memory.source, Mapping) else {}
-    for name, info in _parts_read(manifest, where) if named else ():
+    for name, info in _parts_read(manifest, folders) if named else ():
         recorded = {key: info.recipe.get(key) for key in named}
         differs = differing_recipes(recorded, named) if "service" in info.recipe else ""
         yield (
@@ -62,11 +62,11 @@ def code_since(manifest: RunManifest) -> tuple[str, ...]:
     return (note,) if differs else ()
 
 
-def _parts_read(manifest: RunManifest, where: Folders) -> list[tuple[str, PartInfo]]:
+def _parts_read(manifest: RunManifest, folders: Folders) -> list[tuple[str, PartInfo]]:
     """Return the parts of the first fixture that still is as the run read it."""
     for haystack_id, hashes in manifest.fixtures.items():
         preparation = manifest.settings.preparation
-        folder = fixture_folder(where.prepared_dir, manifest.dataset["name"], preparation, haystack_id)
+        folder = fixture_folder(folders.prepared_dir, manifest.dataset["name"], preparation, haystack_id)
         with suppress(HarnessError):
             meta = read_meta(folder)
             parts = meta.parts if meta else {}

@@ -16,7 +16,7 @@ def verify_all(
     dataset: str | None = None,
     memories: Sequence[MemoryConfiguration | str] = (),
     public_key: Path | None = None,
-    where: Folders,
+    folders: Folders,
     tell: Callable[[str], None] = lambda line: None,
 ) -> list[Verification]:
     """Check runs and preparations, those that lie in folders last.
@@ -27,18 +27,18 @@ def verify_all(
         dataset: as of `verify`, like the others.
         memories: likewise.
         public_key: likewise.
-        where: the folders of what is not named by its own.
+        folders: the folders of what is not named by its own.
         tell: called with each note on runs of a sweep that are left out.
 
     Raises:
         HarnessError: there is nothing of a name.
         IntegrityError: what a name means cannot be read at all.
     """
-    folders = {name: place for name in subjects if (place := place_of(Path(name), where))}
-    names = [name for name in subjects if name not in folders]
+    places = {name: place for name in subjects if (place := place_of(Path(name), folders))}
+    names = [name for name in subjects if name not in places]
     if names or sweep is not None:
-        names = named_runs(names, where.results_dir, sweep=sweep, tell=tell)
+        names = named_runs(names, folders.results_dir, sweep=sweep, tell=tell)
     return [
-        verify(name, dataset=dataset, memories=memories, public_key=public_key, where=place)
-        for name, place in [*((name, where) for name in names), *folders.values()]
+        verify(name, dataset=dataset, memories=memories, public_key=public_key, folders=place)
+        for name, place in [*((name, folders) for name in names), *places.values()]
     ]

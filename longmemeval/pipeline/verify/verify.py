@@ -37,7 +37,7 @@ from longmemeval.results.scores.checks import (
 )
 from longmemeval.results.scores.stored import read_metrics
 from longmemeval.results.settings import AnswerSettings, RetrievalSettings
-from longmemeval.settings import Folders, folders
+from longmemeval.settings import Folders
 from longmemeval.storage.fixture import stored_folders
 
 _UNREAD = "The run is signed; --public-key FILE checks by whom"
@@ -62,7 +62,7 @@ def verify(
     dataset: str | None = None,
     memories: Sequence[MemoryConfiguration | str] = (),
     public_key: Path | None = None,
-    where: Folders | None = None,
+    folders: Folders | None = None,
 ) -> Verification:
     """Check a run, or a preparation named `DATASET` or `DATASET/PREPARATION`.
 
@@ -76,14 +76,14 @@ def verify(
         HarnessError: there is neither a run nor a preparation of that name.
         IntegrityError: the run's manifest, data or a journal cannot be read at all.
     """
-    where = where or folders()
-    run = _run_folder(subject, where)
+    folders = folders or Folders()
+    run = _run_folder(subject, folders)
     if run is not None:
-        return _verified(_Run(run, dataset, where), public_key)
-    preparations = _preparations(subject, where)
+        return _verified(_Run(run, dataset, folders), public_key)
+    preparations = _preparations(subject, folders)
     if not preparations:
-        _refuse_lost_manifest(where.results_dir / subject)
-        raise HarnessError(f"There is no run and no preparation '{subject}'", fix=nearest(subject, _subjects(where)))
+        _refuse_lost_manifest(folders.results_dir / subject)
+        raise HarnessError(f"There is no run and no preparation '{subject}'", fix=nearest(subject, _subjects(folders)))
     known = dict(known_parts())
     for memory in map(as_configuration, memories):
         known |= definition_of(memory).all_parts() | {part.name: part for part in parts_of(memory)}
@@ -95,29 +95,29 @@ def verify(
     return structs.replace(found, notes=tuple(map(_of_unknown, unknown)))
 
 
-def place_of(folder: Path, where: Folders) -> tuple[str, Folders] | None:
+def place_of(folder: Path, folders: Folders) -> tuple[str, Folders] | None:
     """Return the name of the run or preparation in a folder, wherever it is, and the folders to look in.
 
     Args:
         folder: any path; None is returned if it is neither.
-        where: the folders in force.
+        folders: the folders in force.
     """
     if not folder.is_dir():
         return None
     path = folder.absolute()
     if (path / "run.json").is_file():
-        return path.name, where.model_copy(update={"results_dir": path.parent})
+        return path.name, folders.model_copy(update={"results_dir": path.parent})
     if (path / PREPARE_JOURNAL).is_file():
         name = f"{path.parent.name}/{path.name}"
-        return name, where.model_copy(update={"prepared_dir": path.parent.parent})
+        return name, folders.model_copy(update={"prepared_dir": path.parent.parent})
     return None
 
 
 class _Run:
     """A run that is checked; its data are opened once, and only if needed."""
 
-    def __init__(self, folder: Path, dataset: str | None, where: Folders) -> None:
-        self.folder, self.where, self._dataset = folder, where, dataset
+    def __init__(self, folder: Path, dataset: str | None, folders: Folders) -> None:
+        self.folder, self.folders, self._dataset = folder, folders, dataset
         self.files = RunFiles(folder, look_into_prompts=True, manifest=stored_manifest(folder))
         self.metric_files = sorted((folder / "metrics").glob("*.json"))
 
@@ -128,7 +128,7 @@ class _Run:
 
     @cached_property
     def data(self) -> Dataset:
-        return dataset_of(self.files.manifest, self._dataset, self.where)
+        return dataset_of(self.files.manifest, self._dataset, self.folders)
 
     @cached_property
     def asked(self) -> RunQuestions:
@@ -140,7 +140,7 @@ class _Run:
         if self.files.manifest.kind == "retrieval":
             return None
         judges = [metrics.judge for metrics in self.metrics.values() if not isinstance(metrics, IntegrityError)]
-        return RestingOn(judges, self.asked, self.where) if judges else None
+        return RestingOn(judges, self.asked, self.folders) if judges else None
 
 
 def _verified(run: _Run, public_key: Path | None) -> Verification:
@@ -165,9 +165,9 @@ def _collect(subject: str, checks: Iterable[str | None]) -> Verification:
     return Verification(subject, len(outcomes), tuple(problem for problem in outcomes if problem))
 
 
-def _run_folder(subject: str, where: Folders) -> Path | None:
+def _run_folder(subject: str, folders: Folders) -> Path | None:
     try:
-        folder = where.results_dir / check_run_id(subject)
+        folder = folders.results_dir / check_run_id(subject)
     except HarnessError:
         return None
     return folder if (folder / "run.json").exists() else None
@@ -182,20 +182,20 @@ def _refuse_lost_manifest(folder: Path) -> None:
         )
 
 
-def _preparations(subject: str, where: Folders) -> list[Path]:
+def _preparations(subject: str, folders: Folders) -> list[Path]:
     """Return the folders of the preparations that `DATASET` or `DATASET/PREPARATION` names."""
     dataset, _, preparation = subject.partition("/")
-    root = where.prepared_dir / safe_name(dataset)
+    root = folders.prepared_dir / safe_name(dataset)
     return [folder for folder in stored_folders(root) if not preparation or folder.name == safe_name(preparation)]
 
 
-def _subjects(where: Folders) -> list[str]:
+def _subjects(folders: Folders) -> list[str]:
     preparations = [
         f"{dataset.name}/{folder.name}"
-        for dataset in stored_folders(where.prepared_dir)
+        for dataset in stored_folders(folders.prepared_dir)
         for folder in stored_folders(dataset)
     ]
-    return run_ids(where.results_dir) + preparations
+    return run_ids(folders.results_dir) + preparations
 
 
 def _check_run(run: _Run) -> Iterator[str | None]:
@@ -204,7 +204,7 @@ def _check_run(run: _Run) -> Iterator[str | None]:
         yield f"run.json: is of run '{manifest.run_id}'; rename the folder back, or restore the file"
         return
     yield from check_files(files)
-    yield from read_other_code(manifest, run.where)
+    yield from read_other_code(manifest, run.folders)
     if manifest.merged_from:
         merged, asked_for = sum(shard.questions for shard in manifest.merged_from), len(manifest.question_ids)
         lost = f"run.json: its shards have {merged} questions, the run has {asked_for}"
@@ -217,7 +217,7 @@ def _check_run(run: _Run) -> Iterator[str | None]:
     yield from _check_prompts(files)
     for judge_id in files.judge_ids:
         yield from check_judgements(files, judge_id)
-    index = read_index(run.where.results_dir)
+    index = read_index(run.folders.results_dir)
     yield from _check_scored(files, index)
     newest = {entry.judge: entry for entry in index if entry.run == run.folder.name}
     for file, stored in run.metrics.items():

@@ -19,7 +19,7 @@ def export_runs(
     output: Path | None = None,
     *,
     dataset: str | None = None,
-    where: Folders,
+    folders: Folders,
 ) -> Iterator[Exported]:
     """Write runs one after the other, and yield what was written of each; of `inspect`, each log.
 
@@ -29,20 +29,20 @@ def export_runs(
         output: a folder, with one in it for each of several runs, so that their files do not take each other's place;
             None: the run's own.
         dataset: path or name of the data set with the gold, if it has moved.
-        where: the folders.
+        folders: the folders.
 
     Raises:
         HarnessError: there is no such run, or it does not hold what the format takes.
         IntegrityError: its files have been changed since the run.
     """
     if format == "inspect" or format == "inspect-json":
-        yield from export_inspect(run_ids, output, format=format, dataset=dataset, where=where)
+        yield from export_inspect(run_ids, output, format=format, dataset=dataset, folders=folders)
         return
     for run_id in run_ids:
         folder = output / run_id if output and len(run_ids) > 1 else output
         if format == "trec":
-            yield export_trec(run_id, folder, dataset=dataset, where=where)
+            yield export_trec(run_id, folder, dataset=dataset, folders=folders)
         elif format == "official":
-            yield export_official(run_id, folder, dataset=dataset, where=where)
+            yield export_official(run_id, folder, dataset=dataset, folders=folders)
         else:
-            yield export_questions(run_id, folder, format=format, dataset=dataset, where=where)
+            yield export_questions(run_id, folder, format=format, dataset=dataset, folders=folders)

@@ -25,7 +25,7 @@ from longmemeval.results.graded.graded_run import Evaluation, load_graded
 from longmemeval.results.index import settings_sha256
 from longmemeval.results.lines import PROMPTS
 from longmemeval.results.manifest import RunStatus
-from longmemeval.settings import Folders, folders
+from longmemeval.settings import Folders
 from longmemeval.storage.messages import haystack_messages
 
 InspectFormat = Literal["inspect", "inspect-json"]
@@ -57,7 +57,7 @@ def export_inspect(
     *,
     format: InspectFormat = "inspect",
     dataset: str | None = None,
-    where: Folders | None = None,
+    folders: Folders | None = None,
 ) -> list[InspectExport]:
     """Write one log per run, and one for runs that repeat each other: each of those is an epoch of it.
 
@@ -70,15 +70,15 @@ def export_inspect(
         output: the folder; None: `inspect` in the folder of a log's first run.
         format: `inspect`, a `.eval` file; `inspect-json`, one JSON document.
         dataset: path or name of the data set with the gold, if it has moved.
-        where: the folders; None: from the environment.
+        folders: the folders; None: from the environment.
 
     Raises:
         HarnessError: there is no such run, it is not graded or holds rankings, or its data set is missing.
         IntegrityError: its files have been changed since the run.
     """
-    where = where or folders()
+    folders = folders or Folders()
     repeats: dict[str, list[Evaluation]] = {}
-    for run in load_graded(list(dict.fromkeys(run_ids)), where, dataset=dataset):
+    for run in load_graded(list(dict.fromkeys(run_ids)), folders, dataset=dataset):
         repeats.setdefault(settings_sha256(run.manifest), []).append(run)
     return [_write(sorted(runs, key=_repeat), output, format) for runs in repeats.values()]
 

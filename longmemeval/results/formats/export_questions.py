@@ -14,7 +14,7 @@ from longmemeval.core.tables.table import Column, tabulate
 from longmemeval.core.text.figures import bounds, percent
 from longmemeval.results.formats.question_frame import FrameColumn, question_columns, question_rows
 from longmemeval.results.graded.graded_run import Evaluation, load_graded
-from longmemeval.settings import Folders, folders
+from longmemeval.settings import Folders
 
 TableFormat = Literal["csv", "jsonl", "parquet"]
 
@@ -40,7 +40,7 @@ def export_questions(
     *,
     format: TableFormat = "csv",
     dataset: str | None = None,
-    where: Folders | None = None,
+    folders: Folders | None = None,
 ) -> TableExport:
     """Write `<run_id>.csv`, `.jsonl` or `.parquet`, one row per selected question, answered or not.
 
@@ -52,14 +52,14 @@ def export_questions(
         run_id: id of a graded run.
         output: the folder for the file; None: a folder with the name of the format in the run's folder.
         dataset: path or name of the data set with the gold, if it has moved.
-        where: the folders; None: from the environment.
+        folders: the folders; None: from the environment.
 
     Raises:
         HarnessError: there is no such run, it is not graded or holds rankings, its data set is missing, or the extra
             `pandas` is not installed (Parquet).
     """
-    where = where or folders()
-    (run,) = load_graded([run_id], where, dataset=dataset)
+    folders = folders or Folders()
+    (run,) = load_graded([run_id], folders, dataset=dataset)
     columns, rows = question_columns(run), question_rows(run)
     folder = output or run.files.folder / format
     file = folder / f"{run_id}.{format}"

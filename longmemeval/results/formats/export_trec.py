@@ -16,7 +16,7 @@ from longmemeval.results.manifest import RunManifest, run_folder
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import dataset_of
 from longmemeval.results.scores.checks import check_files, refuse
-from longmemeval.settings import Folders, folders
+from longmemeval.settings import Folders
 
 _SEPARATORS = re.compile(r"[\s%\x00-\x1f\x7f]")
 
@@ -32,7 +32,7 @@ class TrecExport(Struct, frozen=True):
 
 
 def export_trec(
-    run_id: str, output: Path | None = None, *, dataset: str | None = None, where: Folders | None = None
+    run_id: str, output: Path | None = None, *, dataset: str | None = None, folders: Folders | None = None
 ) -> TrecExport:
     """Write `<run_id>.run` (`qid Q0 docid rank score tag`) and `<run_id>.qrels` (`qid 0 docid 1`).
 
@@ -45,14 +45,14 @@ def export_trec(
         run_id: id of a run of `retrieval`.
         output: the folder for the files; None: `trec` in the run's folder.
         dataset: path or name of the data set with the gold, if it has moved.
-        where: the folders; None: from the environment.
+        folders: the folders; None: from the environment.
 
     Raises:
         HarnessError: there is no such run, it is of another kind or unfinished, or its data set is missing.
         IntegrityError: its rankings have been changed since the run.
     """
-    where = where or folders()
-    folder = run_folder(where.results_dir, run_id)
+    folders = folders or Folders()
+    folder = run_folder(folders.results_dir, run_id)
     files = RunFiles(folder)
     manifest = files.manifest
     if manifest.kind != "retrieval":
@@ -66,7 +66,7 @@ def export_trec(
             fix="Repeat the command that started it",
         )
     in_order = [rankings[question_id] for question_id in manifest.question_ids]
-    gold = _gold(in_order, manifest, dataset, where)
+    gold = _gold(in_order, manifest, dataset, folders)
     output = output or folder / "trec"
     run_file, qrels_file = output / f"{run_id}.run", output / f"{run_id}.qrels"
     write_atomic(run_file, "".join(_run_lines(in_order, run_id)).encode())
@@ -76,10 +76,10 @@ def export_trec(
 
 
 def _gold(
-    rankings: Sequence[Ranking], manifest: RunManifest, dataset: str | None, where: Folders
+    rankings: Sequence[Ranking], manifest: RunManifest, dataset: str | None, folders: Folders
 ) -> dict[str, Sequence[str]]:
     """Return question id -> the ids that should be found, in a fixed order."""
-    data = dataset_of(manifest, dataset, where)
+    data = dataset_of(manifest, dataset, folders)
     official = benchmark_of(data).official_retrieval
     if manifest.settings.plain["protocol"] == "official" and isinstance(official, OfficialRanking):
         # The whole corpus is ranked, so the ranking contains all gold ids.

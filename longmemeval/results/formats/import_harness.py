@@ -23,7 +23,7 @@ from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import RunQuestions
 from longmemeval.results.scores.checked import write_metrics
 from longmemeval.results.settings import HypothesesSettings, ImportedSettings, MemorySettings, ModelSettings
-from longmemeval.settings import Folders, folders
+from longmemeval.settings import Folders
 
 _ASKED_TWICE = "The data set asks every question of this file more than once, and no id says which is meant"
 _UNNAMED = "unnamed model"
@@ -57,7 +57,7 @@ def import_harness(
     *,
     cutoff: str | None = None,
     run_id: str | None = None,
-    where: Folders | None = None,
+    folders: Folders | None = None,
 ) -> HarnessImport:
     """Make a run of a result file of another harness; its labels become the judgements of an imported judge.
 
@@ -70,13 +70,13 @@ def import_harness(
         format: the harness.
         cutoff: see `read_results`.
         run_id: None: made from the file's name and a hash.
-        where: the folders; None: from the environment.
+        folders: the folders; None: from the environment.
 
     Raises:
         HarnessError: the file cannot be read or is of another shape, has two answers to one question, or none to a
             question of the data set.
     """
-    where = where or folders()
+    folders = folders or Folders()
     results = read_results(file, format, cutoff=cutoff)
     placed, strangers, ambiguous = _placed(results.answers, dataset.questions())
     if not placed:
@@ -94,10 +94,12 @@ def import_harness(
         model=ModelSettings(results.model) if results.model else None,
     )
     # The cutoff decides what the run is, as the file does.
-    adopted = adopt_lines(lines, file, f"{digest} {cutoff or ''}", settings, dataset, where.results_dir, run_id=run_id)
+    adopted = adopt_lines(
+        lines, file, f"{digest} {cutoff or ''}", settings, dataset, folders.results_dir, run_id=run_id
+    )
     fractions = any(answer.credit not in (None, 0, 1) for _, answer in placed)
     judge = imported_identity(results.judge or _UNNAMED, harness=format, metric="score" if fractions else "accuracy")
-    folder = where.results_dir / adopted.run_id
+    folder = folders.results_dir / adopted.run_id
     known = {name: answer for name, answer in placed if name in adopted.lines}
     judgements = [_judgement(name, answer, judge.id, fractions) for name, answer in known.items()]
     path = judgements_file(folder, judge.id)
@@ -114,7 +116,7 @@ def import_harness(
         ambiguous=tuple(ambiguous),
         missing=adopted.missing,
         unlabelled=tuple(one.question_id for one in judgements if one.label is None),
-        metrics=write_metrics(where.results_dir, files, RunQuestions(files.manifest, dataset), judge),
+        metrics=write_metrics(folders.results_dir, files, RunQuestions(files.manifest, dataset), judge),
     )
 
 

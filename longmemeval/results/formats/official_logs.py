@@ -27,7 +27,7 @@ from longmemeval.results.manifest import run_folder
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import RunQuestions, dataset_of
 from longmemeval.results.scores.checked import read_run, recompute_scores, write_metrics
-from longmemeval.settings import Folders, folders
+from longmemeval.settings import Folders
 
 _UNNAMED = "unnamed model"
 """The judge of a log whose labels do not name their model."""
@@ -53,7 +53,7 @@ class Imported(Struct, frozen=True):
 
 
 def import_official(
-    file: Path, dataset: Dataset, *, run_id: str | None = None, where: Folders | None = None
+    file: Path, dataset: Dataset, *, run_id: str | None = None, folders: Folders | None = None
 ) -> Imported:
     """Make a run of a hypothesis file or a judged log; a log's labels become the judgements of an imported judge.
 
@@ -65,10 +65,10 @@ def import_official(
     Raises:
         HarnessError: unreadable file, a bad line, labels of several models, or no known question.
     """
-    where = where or folders()
-    adopted = adopt_hypotheses(file, dataset, where.results_dir, run_id=run_id)
+    folders = folders or Folders()
+    adopted = adopt_hypotheses(file, dataset, folders.results_dir, run_id=run_id)
     labelled = {name: line.autoeval_label for name, line in adopted.lines.items() if line.autoeval_label is not None}
-    metrics = _take_over(adopted, labelled, dataset, file, where) if labelled else None
+    metrics = _take_over(adopted, labelled, dataset, file, folders) if labelled else None
     return Imported(
         run_id=adopted.run_id,
         answered=len(adopted.lines),
@@ -96,7 +96,7 @@ def _script_stops(adopted: Adopted, metrics: Metrics, benchmark: Benchmark) -> I
 
 
 def _take_over(
-    adopted: Adopted, labelled: Mapping[str, OfficialLabel], dataset: Dataset, file: Path, where: Folders
+    adopted: Adopted, labelled: Mapping[str, OfficialLabel], dataset: Dataset, file: Path, folders: Folders
 ) -> Metrics:
     """Write the labels as judgements, and the scores."""
     models = sorted({label.model for label in labelled.values()})
@@ -106,14 +106,14 @@ def _take_over(
             where=str(file),
             fix="Split it into one log per model and import each under a --run-id of its own",
         )
-    folder = where.results_dir / adopted.run_id
+    folder = folders.results_dir / adopted.run_id
     identity = imported_identity(models[0] or _UNNAMED)
     lines = [_judgement(adopted.lines[name], label, identity) for name, label in labelled.items()]
     path = judgements_file(folder, identity.id)
     if not path.exists():
         write_atomic(path, b"".join(msgspec.json.encode(line) + b"\n" for line in lines))
     files = RunFiles(folder)
-    return write_metrics(where.results_dir, files, RunQuestions(files.manifest, dataset), identity)
+    return write_metrics(folders.results_dir, files, RunQuestions(files.manifest, dataset), identity)
 
 
 def _judgement(line: HypothesisLine, label: OfficialLabel, identity: JudgeIdentity) -> Judgement:
@@ -146,7 +146,7 @@ class OfficialExport(Struct, frozen=True):
 
 
 def export_official(
-    run_id: str, output: Path | None = None, *, dataset: str | None = None, where: Folders | None = None
+    run_id: str, output: Path | None = None, *, dataset: str | None = None, folders: Folders | None = None
 ) -> OfficialExport:
     """Write `<run_id>.jsonl` and, per judge, `<run_id>.jsonl.eval-results-<judge id>`.
 
@@ -159,14 +159,14 @@ def export_official(
         HarnessError: there is no such run, it holds rankings, or its data set is missing.
         IntegrityError: its files have been changed since the run, or do not give the stored scores.
     """
-    where = where or folders()
-    folder = run_folder(where.results_dir, run_id)
+    folders = folders or Folders()
+    folder = run_folder(folders.results_dir, run_id)
     files = RunFiles(folder)
     manifest = files.manifest
     if manifest.kind == "retrieval":
         raise HarnessError(f"Run '{run_id}' holds rankings, no answers", fix="Export it with --format trec")
     read_run(files)
-    asked = RunQuestions(manifest, dataset_of(manifest, dataset, where))
+    asked = RunQuestions(manifest, dataset_of(manifest, dataset, folders))
     scores = [recompute_scores(files, asked, stored) for stored in files.metrics]
     current = files.answers
     texts = {

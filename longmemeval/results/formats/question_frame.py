@@ -80,7 +80,7 @@ def question_results(
     """Return what became of each question of a run, in their order; arguments as of `question_rows`."""
     if isinstance(run, RunFiles):
         return [QuestionResult(question, run.answers.get(name)) for name, question in (questions or {}).items()]
-    stages = losses(run, StoredSessions(run.where)).stages
+    stages = losses(run, StoredSessions(run.folders)).stages
     judged = {metrics.judge.id: run.files.current_judgements(metrics.judge.id) for metrics in run.files.metrics}
     return [
         QuestionResult(

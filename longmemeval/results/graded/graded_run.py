@@ -125,7 +125,7 @@ class StoredChecks:
 
 
 def summarise(
-    files: RunFiles, asked: RunQuestions, metrics: Metrics, where: Folders, checks: StoredChecks | None = None
+    files: RunFiles, asked: RunQuestions, metrics: Metrics, folders: Folders, checks: StoredChecks | None = None
 ) -> RunSummary:
     """Return the summary of one run.
 
@@ -133,11 +133,11 @@ def summarise(
         files: files of the run, checked.
         asked: its questions and their gold.
         metrics: its scores by one judge.
-        where: the folders; the journal of a preparation has its cost.
+        folders: the folders; the journal of a preparation has its cost.
         checks: checks of judges and memories, shared with other runs; None: read for this run.
     """
     manifest, settings = files.manifest, files.manifest.settings
-    checks = checks or StoredChecks(where.results_dir)
+    checks = checks or StoredChecks(folders.results_dir)
     content, benchmark = manifest.dataset["content_sha256"], asked.benchmark.name
     stored = checks.judges.of(metrics.judge, benchmark, content)
     labels = metrics.judge.metric == "accuracy"
@@ -159,7 +159,7 @@ def summarise(
         metrics=metrics,
         mean_prompt_tokens=fmean(answer.prompt_tokens for answer in timed) if timed else None,
         calls_per_question=fmean(answer.usage.calls for answer in timed) if timed else None,
-        costs=run_costs(manifest, files.answer_lines, metrics, where.prepared_dir),
+        costs=run_costs(manifest, files.answer_lines, metrics, folders.prepared_dir),
         latency=latency_of(timed),
         shortened=int(manifest.totals.get("shortened", 0)),
         undated=int(manifest.totals.get("undated", 0)),
@@ -201,7 +201,7 @@ class Evaluation(Struct, Showing, frozen=True):
     """The questions as they were put, and their gold; shared by the runs on one data set."""
     checks: StoredChecks
     """Checks of judges and memories; shared by the runs of a command."""
-    where: Folders
+    folders: Folders
     grading: Metrics
     """The score by the grading that was made or added to last: that of `metrics`, except when judging again."""
     newly_judged: int = 0
@@ -293,7 +293,7 @@ def graded_run(
     files: RunFiles,
     asked: RunQuestions,
     metrics: Metrics,
-    where: Folders,
+    folders: Folders,
     checks: StoredChecks | None = None,
     grading: Metrics | None = None,
 ) -> Evaluation:
@@ -302,18 +302,18 @@ def graded_run(
     Args:
         grading: the grading that was made now; None: that of `metrics`.
     """
-    checks = checks or StoredChecks(where.results_dir)
-    summary = summarise(files, asked, metrics, where, checks)
+    checks = checks or StoredChecks(folders.results_dir)
+    summary = summarise(files, asked, metrics, folders, checks)
     judgements = files.current_judgements(metrics.judge.id)
     return Evaluation(
-        files, files.manifest, summary, files.answers, judgements, asked, checks, where, grading or metrics
+        files, files.manifest, summary, files.answers, judgements, asked, checks, folders, grading or metrics
     )
 
 
 @without_collector()
 def load_graded(
     run_ids: Sequence[str],
-    where: Folders,
+    folders: Folders,
     *,
     judge: str | None = None,
     dataset: str | None = None,
@@ -337,9 +337,9 @@ def load_graded(
         IntegrityError: its files have been changed since the run, or do not give the stored scores.
     """
     asked_of: dict[tuple[str, ...], RunQuestions] = {}
-    remembered, checks, graded = remembered or Remembered(), StoredChecks(where.results_dir), []
+    remembered, checks, graded = remembered or Remembered(), StoredChecks(folders.results_dir), []
     for run_id in run_ids:
-        folder = run_folder(where.results_dir, run_id)
+        folder = run_folder(folders.results_dir, run_id)
         files = RunFiles(folder, look_into_prompts=look_into_prompts)
         manifest = files.manifest
         if manifest.kind == "retrieval":
@@ -353,11 +353,11 @@ def load_graded(
         protocol = manifest.settings.official_protocol
         key = (manifest.dataset["content_sha256"], str(protocol), *manifest.question_ids)
         if key not in asked_of:
-            asked_of[key] = RunQuestions(manifest, dataset_of(manifest, dataset, where))
+            asked_of[key] = RunQuestions(manifest, dataset_of(manifest, dataset, folders))
         asked = asked_of[key].of(manifest)
         made_of = partial(files.key_of, "scores", asked.dataset.sha256, chosen.judge.id)
         metrics = remembered.of(Metrics, made_of, partial(_recomputed, files, asked, chosen))
-        graded.append(graded_run(files, asked, metrics, where, checks))
+        graded.append(graded_run(files, asked, metrics, folders, checks))
     return controls_last(graded, lambda run: run.summary.control)
 
 

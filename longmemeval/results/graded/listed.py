@@ -25,16 +25,16 @@ class ListWarnings(Struct, frozen=True):
     """Number of graded runs that were not looked at, or cannot be."""
 
 
-def warnings_of(listed: Sequence[ListedRun], where: Folders) -> ListWarnings:
+def warnings_of(listed: Sequence[ListedRun], folders: Folders) -> ListWarnings:
     """Return the warnings of the first score of each graded run.
 
     They follow from answers, questions and checks of judges as they are now, so the runs are read: those of long lists
     are not.
     """
     graded = [one for one in listed if one.scores and one.kind != "retrieval"]
-    found, remembered = {}, Remembered.among(where)
+    found, remembered = {}, Remembered.among(folders)
     for one in graded if len(graded) <= _LOOKED_AT else ():
         with suppress(HarnessError, OSError):  # Its data has moved, say: the list is of what is there.
-            (run,) = load_graded([one.run], where, judge=one.scores[0].judge, remembered=remembered)
+            (run,) = load_graded([one.run], folders, judge=one.scores[0].judge, remembered=remembered)
             found[one.run] = tuple(run.summary.warnings)
     return ListWarnings(found, len(graded) - len(found))

@@ -33,8 +33,8 @@ class Losses(Struct, frozen=True):
 class StoredSessions:
     """The sessions that the fixtures of runs hold, read from each `meta.json` once."""
 
-    def __init__(self, where: Folders) -> None:
-        self._where = where
+    def __init__(self, folders: Folders) -> None:
+        self._folders = folders
         self._threads: dict[tuple[str, str, str, str], frozenset[str] | None] = {}
         self.unknown: dict[str, None] = {}
         """Ids of the runs whose fixtures are gone or of other data now, in the order of the queries."""
@@ -50,7 +50,7 @@ class StoredSessions:
         dataset, preparation = run.manifest.dataset, run.manifest.settings.preparation
         key = dataset["name"], dataset["sha256"], preparation, run.asked.questions[question_id].haystack_id
         if key not in self._threads:
-            self._threads[key] = _thread_ids(self._where.prepared_dir, *key)
+            self._threads[key] = _thread_ids(self._folders.prepared_dir, *key)
         threads = self._threads[key]
         if threads is None:
             self.unknown[run.manifest.run_id] = None

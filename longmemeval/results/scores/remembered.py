@@ -32,9 +32,9 @@ class Remembered:
                 self._cache = SqliteCache(path)
 
     @classmethod
-    def among(cls, where: Folders) -> Self:
+    def among(cls, folders: Folders) -> Self:
         """Return those beside the other caches of these folders; what was never prepared here has none."""
-        return cls(where.cache_dir / "view.sqlite" if where.prepared_dir.is_dir() else None)
+        return cls(folders.cache_dir / "view.sqlite" if folders.prepared_dir.is_dir() else None)
 
     def of(self, kind: type[V], made_of: Callable[[], tuple[str, ...]], make: Callable[[], V]) -> V:
         """Return what `make` returns, from the file if it was made of the same before.

@@ -17,7 +17,7 @@ from longmemeval.llm.families import model_families
 from longmemeval.records import Answer
 from longmemeval.results.graded.recall_stability import Repeatability
 from longmemeval.results.run_questions import RunQuestions
-from longmemeval.settings import folders
+from longmemeval.settings import Folders
 from longmemeval.statistics.power import can_show_nothing, independent_units
 
 WarningCode = Literal[
@@ -160,7 +160,7 @@ def check_command(judge: JudgeIdentity, asked: RunQuestions) -> str:
 def _name_of(data: Dataset) -> str:
     """Return what `--dataset` takes for the data: its name if it is the catalogue's own file, else the path."""
     entry = catalogue().get(data.name)
-    is_own = entry is not None and data_file(entry, folders().data_dir).absolute() == data.path.absolute()
+    is_own = entry is not None and data_file(entry, Folders().data_dir).absolute() == data.path.absolute()
     return data.name if is_own else str(data.path)
 
 

@@ -60,11 +60,11 @@ class Recallers:
     """Recallers by data, preparation and counter, each kept open.
 
     Args:
-        where: the folders.
+        folders: the folders.
     """
 
-    def __init__(self, where: Folders) -> None:
-        self._where = where
+    def __init__(self, folders: Folders) -> None:
+        self._folders = folders
         self._lock = Lock()
         self._made: dict[tuple[str, str, str], Recaller] = {}
 
@@ -78,7 +78,7 @@ class Recallers:
         with self._lock:
             if key not in self._made:
                 counter = token_counter(settings.model_name or "offline/extractive")
-                self._made[key] = Recaller(dataset, settings.preparation, self._where, counter)
+                self._made[key] = Recaller(dataset, settings.preparation, self._folders, counter)
             return self._made[key]
 
 

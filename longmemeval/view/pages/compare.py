@@ -84,7 +84,7 @@ def _side_by_side(request: Request, choice: Choice, error: HarnessError, judges:
 
 def _judges(site: Site, choice: Choice) -> list[str]:
     """Return the ids of the judges that have graded all of the runs."""
-    found = [{path.stem for path in (site.where.results_dir / run / "metrics").glob("*.json")} for run in choice.runs]
+    found = [{path.stem for path in (site.folders.results_dir / run / "metrics").glob("*.json")} for run in choice.runs]
     return sorted(set[str].intersection(*found)) if found else []
 
 

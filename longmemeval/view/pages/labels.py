@@ -113,7 +113,7 @@ def _give(site: Site, choice: Choice, label: PersonLabel, by: str, *, blind: boo
     run = next((one for one in site.opened.evaluations(choice) if one.id == label.run_id), None)
     if run is None:
         raise HarnessError(f"Run '{label.run_id}' is none of those on this page", fix="Choose it on the runs page")
-    label_answer(label, run.asked, site.where, name=by, blind=blind)
+    label_answer(label, run.asked, site.folders, name=by, blind=blind)
 
 
 routes: list[BaseRoute] = [

@@ -42,13 +42,13 @@ def _shown(found: UnderWay) -> Under:
 
 def show(request: Request) -> Response:
     """Answer with what is under way now."""
-    watch = Watching(joining=site_of(request).where)
+    watch = Watching(joining=site_of(request).folders)
     return page(request, "live.html.j2", site_of(request).choice(request), now=_shown(watch.look()))
 
 
 def events(request: Request) -> Response:
     """Answer with what is under way, again whenever it has changed, until the page is left."""
-    watch = Watching(joining=site_of(request).where)
+    watch = Watching(joining=site_of(request).folders)
 
     async def stream() -> AsyncIterator[bytes]:
         before = b""

@@ -44,18 +44,18 @@ def show(request: Request) -> Response:
     """Answer with the list of runs."""
     site, query = site_of(request), request.query_params
     given = {name: query.get(name, "") for name in _FILTERS}
-    listed = [*planned_runs(site.where.results_dir), *list_runs(site.where.results_dir)]
+    listed = [*planned_runs(site.folders.results_dir), *list_runs(site.folders.results_dir)]
     wanted = RunFilter(**{name: value or None for name, value in given.items()})
     found = [one for one in listed if wanted.fits(one) and _has(one, query.get("q", ""))]
     return page(
         request,
         "runs.html.j2",
-        choice_of(query, site.where.results_dir, Choice(judge=site.named.judge)),
+        choice_of(query, site.folders.results_dir, Choice(judge=site.named.judge)),
         lines=[_line(one, site) for one in found],
         total=len(listed),
         given=given | {"q": query.get("q", "")},
         offered=_offered(listed),
-        folder=str(site.where.results_dir),
+        folder=str(site.folders.results_dir),
     )
 
 
@@ -70,7 +70,7 @@ def _offered(listed: list[ListedRun]) -> dict[str, list[str]]:
 
 
 def _line(one: ListedRun, site: Site) -> RunLine:
-    state = state_of_unfinished(one, site.where)
+    state = state_of_unfinished(one, site.folders)
     score = one.scores[0] if one.scores else None
     return RunLine(
         run=one.run,

@@ -200,22 +200,22 @@ def test_both_real_conversations_over_http(
 
     `scripts/benchmarks/official_judges.py` does the same with all 40 questions.
     """
-    where, chats = folders_in(tmp_path), real_file("beam/chats/100K")
+    folders, chats = folders_in(tmp_path), real_file("beam/chats/100K")
     monkeypatch.setenv("OPENAI_API_KEY", "sk-not-a-real-key-0123")
-    clone(where.data_dir / "beam", texts)
+    clone(folders.data_dir / "beam", texts)
     dataset = load_dataset(chats)
-    found = graded(dataset, JUDGES, expecting(chats, texts), where, selection=Selection(sample=20))
+    found = graded(dataset, JUDGES, expecting(chats, texts), folders, selection=Selection(sample=20))
     assert found.wrong == []
     assert len(found.scores) == len(MEMORIES) * len(JUDGES)
-    (again,) = (where.results_dir / "beam-100K-bm25" / "judgements").glob("beam-paper*.jsonl")
+    (again,) = (folders.results_dir / "beam-100K-bm25" / "judgements").glob("beam-paper*.jsonl")
     usages = [line["usage"] for line in json_lines(again)]
     assert sum(one["calls"] for one in usages) == sum(one["cached_calls"] for one in usages) > 20
     # On the loopback: only OpenAI's own address is official.
     assert found.official == set()
-    elsewhere = where.model_copy(update={"data_dir": tmp_path / "nothing"})
+    elsewhere = folders.model_copy(update={"data_dir": tmp_path / "nothing"})
     with ModelServer(lambda body: "Hard to say.") as server:
         options = EvaluateOptions(judge="openai/gpt-4.1-mini", model_options=ModelOptions(api_base=server.url))
-        own = evaluate("beam-100K-bm25", options=options, where=elsewhere).metrics
+        own = evaluate("beam-100K-bm25", options=options, folders=elsewhere).metrics
     assert own.judge.templates == "beam-own"
     assert own.overall.not_evaluated == 18
 
@@ -223,12 +223,12 @@ def test_both_real_conversations_over_http(
 @pytest.mark.slow
 def test_replies_before_a_failed_call_are_counted_as_paid(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-not-a-real-key-0123")
-    where = folders_in(tmp_path)
+    folders = folders_in(tmp_path)
     talk = [batch(0, "March-15-2024", "I moved to Oslo.", "And then?", "I found work.", "Good.")]
     conversation(tmp_path / "100K" / "1", talk, {"event_ordering": [probe("event_ordering", ["Oslo", "work"])]})
     dataset = load_dataset(tmp_path / "100K")
-    prepare(dataset, ["bm25"], where=where)
-    run(dataset, "bm25", "offline/extractive", options=RunOptions(run_id="r"), where=where)
+    prepare(dataset, ["bm25"], folders=folders)
+    run(dataset, "bm25", "offline/extractive", options=RunOptions(run_id="r"), folders=folders)
     with ModelServer(lambda body: '{"score": 1.0, "reason": "r"}') as server:
         options = EvaluateOptions(
             judge="beam@openai/gpt-4.1-mini", model_options=ModelOptions(api_base=server.url, max_attempts=1)
@@ -236,10 +236,10 @@ def test_replies_before_a_failed_call_are_counted_as_paid(tmp_path: Path, monkey
         for paid_for in (1, 3):
             server.faults.extend(["slow:0"] * paid_for)
             server.plan = lambda: 400
-            assert evaluate("r", options=options, where=where).metrics.overall.not_evaluated == 1
+            assert evaluate("r", options=options, folders=folders).metrics.overall.not_evaluated == 1
         server.plan = lambda: None
-        graded_at_last = evaluate("r", options=options, where=where).metrics
-    (file,) = (where.results_dir / "r" / "judgements").glob("*.jsonl")
+        graded_at_last = evaluate("r", options=options, folders=folders).metrics
+    (file,) = (folders.results_dir / "r" / "judgements").glob("*.jsonl")
     judged = json_lines(file)
     assert graded_at_last.overall.not_evaluated == 0
     assert [(one["label"], one["raw"] != "", one["usage"]["calls"]) for one in judged[:2]] == [
@@ -250,7 +250,7 @@ def test_replies_before_a_failed_call_are_counted_as_paid(tmp_path: Path, monkey
     assert [one["attempts"] for one in judged] == [one["usage"]["calls"] for one in judged]
     answered = len(server.chat_requests) - 2
     assert graded_at_last.usage.calls == answered == sum(one["usage"]["calls"] for one in judged)
-    assert verify("r", where=where).problems == ()
+    assert verify("r", folders=folders).problems == ()
 
 
 def test_gold_of_other_benchmarks_is_refused() -> None:

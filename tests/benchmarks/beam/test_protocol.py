@@ -46,14 +46,14 @@ def dataset() -> BeamDataset:
 
 
 @pytest.fixture
-def where(tmp_path: Path, texts: dict[str, str], dataset: BeamDataset) -> Folders:
-    where = folders_in(tmp_path)
-    clone(where.data_dir / "beam", texts)
-    prepare(dataset, ["full-history", "bm25"], options=PrepareOptions(jobs=1), where=where)
-    return where
+def folders(tmp_path: Path, texts: dict[str, str], dataset: BeamDataset) -> Folders:
+    folders = folders_in(tmp_path)
+    clone(folders.data_dir / "beam", texts)
+    prepare(dataset, ["full-history", "bm25"], options=PrepareOptions(jobs=1), folders=folders)
+    return folders
 
 
-def asked(server: ModelServer, dataset: BeamDataset, where: Folders, memory: str) -> list[dict[str, Any]]:
+def asked(server: ModelServer, dataset: BeamDataset, folders: Folders, memory: str) -> list[dict[str, Any]]:
     """The requests of a run of three questions, one after the other, in the order of the file."""
     options = RunOptions(
         run_id=memory,
@@ -61,14 +61,14 @@ def asked(server: ModelServer, dataset: BeamDataset, where: Folders, memory: str
         concurrency=1,
         model_options=ModelOptions(api_base=server.url, max_attempts=1),
     )
-    run(dataset, memory, "openai/local", selection=Selection(question_ids=ASKED), options=options, where=where)
+    run(dataset, memory, "openai/local", selection=Selection(question_ids=ASKED), options=options, folders=folders)
     return [request.body for request in server.chat_requests]
 
 
 def test_long_context_is_the_chat_as_messages_and_each_question_alone(
-    server: ModelServer, dataset: BeamDataset, where: Folders, texts: dict[str, str]
+    server: ModelServer, dataset: BeamDataset, folders: Folders, texts: dict[str, str]
 ) -> None:
-    sent = asked(server, dataset, where, "full-history")
+    sent = asked(server, dataset, folders, "full-history")
     batches = json.loads(real_file("beam/chats/100K/5/chat_trunecated.json").read_bytes())
     said = [
         {"role": message["role"], "content": message["content"]}
@@ -83,7 +83,7 @@ def test_long_context_is_the_chat_as_messages_and_each_question_alone(
     # The authors' list grows: their third prompt ends with all three questions.
     assert all(body["messages"][:-1] == said for body in sent)
     assert all((body["temperature"], body["max_tokens"]) == (0, MAX_TOKENS) for body in sent)
-    record = json.loads((where.results_dir / "full-history" / "run.json").read_text())["settings"]["protocol"]
+    record = json.loads((folders.results_dir / "full-history" / "run.json").read_text())["settings"]["protocol"]
     assert (record["name"], record["form"], record["deviations"]) == (
         "official",
         LONG_CONTEXT,
@@ -92,12 +92,12 @@ def test_long_context_is_the_chat_as_messages_and_each_question_alone(
 
 
 def test_other_memories_are_asked_in_one_message_of_what_they_found(
-    server: ModelServer, dataset: BeamDataset, where: Folders, texts: dict[str, str]
+    server: ModelServer, dataset: BeamDataset, folders: Folders, texts: dict[str, str]
 ) -> None:
-    sent = asked(server, dataset, where, "bm25")
-    stored = json.loads(next(where.prepared_dir.rglob("db.json")).read_bytes())
+    sent = asked(server, dataset, folders, "bm25")
+    stored = json.loads(next(folders.prepared_dir.rglob("db.json")).read_bytes())
     roles = {message["id"]: (message["role"], message["content"]) for message in stored["messages"]}
-    answers = [json.loads(line) for line in (where.results_dir / "bm25" / "answers.jsonl").read_text().splitlines()]
+    answers = [json.loads(line) for line in (folders.results_dir / "bm25" / "answers.jsonl").read_text().splitlines()]
     questions = {one.question_id: one.text for one in dataset.questions()}
     expected = []
     for answer in answers:
@@ -120,14 +120,14 @@ def test_a_place_in_what_was_found_is_left_alone(tmp_path: Path, dataset: BeamDa
     assert message.content.count(question.text) == 1
 
 
-def test_tables_tell_how_the_protocol_differs(server: ModelServer, dataset: BeamDataset, where: Folders) -> None:
-    asked(server, dataset, where, "bm25")
+def test_tables_tell_how_the_protocol_differs(server: ModelServer, dataset: BeamDataset, folders: Folders) -> None:
+    asked(server, dataset, folders, "bm25")
     server.responder = lambda body: '{"score": 1.0}'
     options = EvaluateOptions(
         judge="beam@openai/gpt-4.1-mini", model_options=ModelOptions(api_base=server.url, max_attempts=1)
     )
-    assert evaluate("bm25", options=options, where=where).metrics.judge.templates == "beam"
-    shown = render_report(["bm25"], options=ReportOptions(format="md"), where=where)
+    assert evaluate("bm25", options=options, folders=folders).metrics.judge.templates == "beam"
+    shown = render_report(["bm25"], options=ReportOptions(format="md"), folders=folders)
     assert "BEAM's answering protocol, rag, in the authors' words." in shown
     assert all(one in shown for one in DEVIATIONS[RAG])
 
@@ -135,13 +135,13 @@ def test_tables_tell_how_the_protocol_differs(server: ModelServer, dataset: Beam
 def test_without_the_authors_words_there_is_no_official_protocol(
     tmp_path: Path, dataset: BeamDataset, texts: dict[str, str]
 ) -> None:
-    where = folders_in(tmp_path)
+    folders = folders_in(tmp_path)
     options = RunOptions(protocol="official")
     with pytest.raises(IntegrityError, match="cannot be read") as missing:
-        run(dataset, "bm25", MODEL, options=options, where=where)
+        run(dataset, "bm25", MODEL, options=options, folders=folders)
     assert "datasets download beam-100k" in missing.value.fix
-    file = clone(where.data_dir / "beam", texts) / "src" / "prompts.py"
+    file = clone(folders.data_dir / "beam", texts) / "src" / "prompts.py"
     file.write_text(file.read_text().replace("CONTEXT", "Context"))
     with pytest.raises(IntegrityError, match="is not the official one"):
-        run(dataset, "bm25", MODEL, options=options, where=where)
-    assert not where.results_dir.exists()
+        run(dataset, "bm25", MODEL, options=options, folders=folders)
+    assert not folders.results_dir.exists()

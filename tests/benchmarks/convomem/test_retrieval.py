@@ -21,12 +21,12 @@ from tests.pipeline.helpers import checked, folders_in
     ],
 )
 def test_gold_is_named_by_what_it_is(tmp_path: Path, level: Granularity, gold: str) -> None:
-    dataset, where = load_dataset(write_folder(tmp_path / "convomem")), folders_in(tmp_path)
-    prepare(dataset, ["last-k"], options=PrepareOptions(jobs=1), where=where)
+    dataset, folders = load_dataset(write_folder(tmp_path / "convomem")), folders_in(tmp_path)
+    prepare(dataset, ["last-k"], options=PrepareOptions(jobs=1), folders=folders)
     options = RetrievalOptions(granularity=level, run_id="r")
-    (result,) = retrieve(dataset, ["last-k"], options=options, where=where).runs[0].results
+    (result,) = retrieve(dataset, ["last-k"], options=options, folders=folders).runs[0].results
     assert result.gold_rule == gold
-    folder = where.results_dir / "r"
+    folder = folders.results_dir / "r"
     file = folder / "metrics" / f"retrieval-{level}.json"
     assert not any(checked(folder, dataset))
     file.write_text(file.read_text().replace(f'"gold": "{gold}"', '"gold": "something else"'))
@@ -37,4 +37,4 @@ def test_there_is_no_official_protocol(tmp_path: Path) -> None:
     dataset = load_dataset(write_folder(tmp_path / "convomem"))
     options = RetrievalOptions(protocol="official")
     with pytest.raises(HarnessError, match="ConvoMem has no official protocol of retrieval"):
-        retrieve(dataset, ["bm25"], options=options, where=folders_in(tmp_path))
+        retrieve(dataset, ["bm25"], options=options, folders=folders_in(tmp_path))

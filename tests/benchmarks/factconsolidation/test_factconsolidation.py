@@ -277,9 +277,9 @@ def test_measures_count_what_the_reference_counts(
 
 
 def test_bm25_finds_the_current_fact_and_cannot_tell_it_from_the_stale_one(small: Path, tmp_path: Path) -> None:
-    where, dataset = folders_in(tmp_path), load_dataset(small)
-    prepare(dataset, ["bm25"], options=PrepareOptions(jobs=1), where=where)
-    (ranked,) = retrieve(dataset, ["bm25"], options=RetrievalOptions(cutoffs=(10,)), where=where).runs
+    folders, dataset = folders_in(tmp_path), load_dataset(small)
+    prepare(dataset, ["bm25"], options=PrepareOptions(jobs=1), folders=folders)
+    (ranked,) = retrieve(dataset, ["bm25"], options=RetrievalOptions(cutoffs=(10,)), folders=folders).runs
     (result,) = ranked.results
     single = result.by_type["single-hop"]
     assert (single["current_recall@10"].mean, single["stale_shown@10"].mean) == (1, 1)
@@ -293,17 +293,17 @@ def test_measures_of_changes_are_refused_where_nothing_is_labelled(tmp_path: Pat
             load_dataset("sample"),
             ["bm25"],
             options=RetrievalOptions(measures=("stale_first",)),
-            where=folders_in(tmp_path),
+            folders=folders_in(tmp_path),
         )
 
 
 @pytest.mark.slow
 def test_the_parrot_has_full_marks_by_substring_and_none_for_current_answers(small: Path, tmp_path: Path) -> None:
-    where, dataset = folders_in(tmp_path), load_dataset(small)
-    prepare(dataset, ["full-history"], options=PrepareOptions(jobs=1), where=where)
-    run(dataset, "full-history", "offline/parrot", options=RunOptions(run_id="parrot"), where=where)
+    folders, dataset = folders_in(tmp_path), load_dataset(small)
+    prepare(dataset, ["full-history"], options=PrepareOptions(jobs=1), folders=folders)
+    run(dataset, "full-history", "offline/parrot", options=RunOptions(run_id="parrot"), folders=folders)
     accuracy = {
-        judge: evaluate("parrot", options=EvaluateOptions(judge=judge), where=where).metrics.overall.accuracy
+        judge: evaluate("parrot", options=EvaluateOptions(judge=judge), folders=folders).metrics.overall.accuracy
         for judge in (
             "offline/factconsolidation",
             "offline/factconsolidation-exact",
@@ -318,9 +318,9 @@ def test_the_parrot_has_full_marks_by_substring_and_none_for_current_answers(sma
 
 @pytest.mark.parametrize("memory", ["bm25", "full-history"])
 def test_the_official_prompt_is_the_authors_own(memory: str, small: Path, tmp_path: Path) -> None:
-    where, dataset = folders_in(tmp_path), load_dataset(small)
+    folders, dataset = folders_in(tmp_path), load_dataset(small)
     asked = "factconsolidation_sh_6k_no0"
-    prepare(dataset, [memory], options=PrepareOptions(jobs=1), where=where)
+    prepare(dataset, [memory], options=PrepareOptions(jobs=1), folders=folders)
     with ModelServer(lambda body: "pesäpallo") as server:
         options = RunOptions(
             run_id="official",
@@ -333,7 +333,7 @@ def test_the_official_prompt_is_the_authors_own(memory: str, small: Path, tmp_pa
             "openai/local",
             selection=Selection(question_ids=(asked,)),
             options=options,
-            where=where,
+            folders=folders,
         )
         (request,) = [one.body for one in server.chat_requests]
     system, user = request["messages"]
@@ -348,4 +348,4 @@ def test_the_official_prompt_is_the_authors_own(memory: str, small: Path, tmp_pa
         assert context.count("Dialogue between User and Assistant 2000-01-0") == 2
         facts = [line for line in context.split("\n") if line[:1].isdigit()]
         assert facts == list(FactConsolidationDataset(small).lists["6k"])
-    assert evaluate("official", where=where).metrics.overall.accuracy == 1
+    assert evaluate("official", folders=folders).metrics.overall.accuracy == 1

@@ -18,9 +18,9 @@ from tests.pipeline.helpers import checked, folders_in
 
 @pytest.fixture
 def prepared(tmp_path: Path) -> tuple[LocomoDataset, Folders]:
-    dataset, where = open_conversations(tmp_path, make_conversation()), folders_in(tmp_path)
-    prepare(dataset, ["bm25"], options=PrepareOptions(jobs=1), where=where)
-    return dataset, where
+    dataset, folders = open_conversations(tmp_path, make_conversation()), folders_in(tmp_path)
+    prepare(dataset, ["bm25"], options=PrepareOptions(jobs=1), folders=folders)
+    return dataset, folders
 
 
 @pytest.mark.parametrize(
@@ -30,24 +30,24 @@ def prepared(tmp_path: Path) -> tuple[LocomoDataset, Folders]:
 def test_its_figures_are_the_official_recall_alone(
     prepared: tuple[LocomoDataset, Folders], level: Granularity, measures: list[str]
 ) -> None:
-    dataset, where = prepared
+    dataset, folders = prepared
     options = RetrievalOptions(protocol="official", granularity=level, run_id="official")
-    report = retrieve(dataset, ["bm25"], options=options, where=where)
+    report = retrieve(dataset, ["bm25"], options=options, folders=folders)
     (result,) = report.runs[0].results
     assert (result.protocol, result.granularity, result.gold_rule) == ("official", level, "locomo official")
     assert list(result.measures) == measures
     standard = RetrievalOptions(granularity=level, measures=("recall",), cutoffs=(2, 5, 10, 25, 50), run_id="standard")
-    alike, _ = retrieve(dataset, ["bm25"], options=standard, where=where).runs[0].results
+    alike, _ = retrieve(dataset, ["bm25"], options=standard, folders=folders).runs[0].results
     assert result.measures == {name: alike.measures[name] for name in measures}
     assert result.denominator == alike.denominator
     assert "Any memory may rank." in " ".join(retrieval_footnotes(report))
 
 
 def test_it_ranks_turns_unless_told_otherwise_and_verifies(prepared: tuple[LocomoDataset, Folders]) -> None:
-    dataset, where = prepared
-    report = retrieve(dataset, ["bm25"], options=RetrievalOptions(protocol="official", run_id="r"), where=where)
+    dataset, folders = prepared
+    report = retrieve(dataset, ["bm25"], options=RetrievalOptions(protocol="official", run_id="r"), folders=folders)
     assert report.granularity == "turn"
-    folder = where.results_dir / "r"
+    folder = folders.results_dir / "r"
     settings = read_manifest(folder).settings.plain
     assert (settings["protocol"], settings["preparation"]) == ("official", "default")
     assert set(checked(folder, dataset)) == {None}
@@ -57,10 +57,10 @@ def test_it_ranks_turns_unless_told_otherwise_and_verifies(prepared: tuple[Locom
 
 
 def test_what_it_does_not_take_is_refused(prepared: tuple[LocomoDataset, Folders]) -> None:
-    dataset, where = prepared
+    dataset, folders = prepared
     for options, message in (
         (RetrievalOptions(protocol="official", log=Path("x")), "--log is for official protocols with a corpus"),
         (RetrievalOptions(protocol="official", measures=("mrr",)), "its own measures and cutoffs"),
     ):
         with pytest.raises(HarnessError, match=message):
-            retrieve(dataset, ["bm25"], options=options, where=where)
+            retrieve(dataset, ["bm25"], options=options, folders=folders)

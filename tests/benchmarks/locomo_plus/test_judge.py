@@ -35,11 +35,11 @@ def templates() -> dict[str, str]:
 
 
 @pytest.fixture
-def official(templates: dict[str, str], where: Folders, monkeypatch: pytest.MonkeyPatch) -> Path:
+def official(templates: dict[str, str], folders: Folders, monkeypatch: pytest.MonkeyPatch) -> Path:
     """The authors' file in the data folder."""
-    monkeypatch.setenv("LONGMEMEVAL_DATA_DIR", str(where.data_dir))
-    where.data_dir.mkdir()
-    return prompt_file(where.data_dir / PROMPT_FILE, templates)
+    monkeypatch.setenv("LONGMEMEVAL_DATA_DIR", str(folders.data_dir))
+    folders.data_dir.mkdir()
+    return prompt_file(folders.data_dir / PROMPT_FILE, templates)
 
 
 def judge(spec: str = "openai/gpt-4o-mini") -> Judge:
@@ -90,7 +90,7 @@ def test_all_prompts_are_the_official_bytes(templates: dict[str, str], official:
 
 @pytest.mark.slow
 def test_items_of_every_kind_over_http(
-    templates: dict[str, str], official: Path, where: Folders, monkeypatch: pytest.MonkeyPatch
+    templates: dict[str, str], official: Path, folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Every request is the official one, and every score what the authors' code, or a strict reader, makes of replies.
 
@@ -100,7 +100,7 @@ def test_items_of_every_kind_over_http(
     items = real_file("locomo_plus.json")
     dataset = LocomoPlusDataset(items)
     chosen = Selection(question_ids=tuple(of_every_kind(dataset)))
-    found = graded(dataset, JUDGES, expecting(items, templates), where, selection=chosen)
+    found = graded(dataset, JUDGES, expecting(items, templates), folders, selection=chosen)
     assert found.wrong == []
     assert found.requests == {"gpt-4o-mini": len(chosen.question_ids) * len(MEMORIES)}
     assert {missing for _, missing in found.scores.values()} > {0}

@@ -108,17 +108,17 @@ def test_facts_stand_before_the_trigger_as_they_are(
 def test_a_run_and_its_grading_find_the_words_in_the_data_folder_that_is_named(
     tmp_path: Path, templates: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    where = folders_in(tmp_path).model_copy(update={"data_dir": tmp_path / "elsewhere"})
-    write_texts(where.data_dir, templates)
+    folders = folders_in(tmp_path).model_copy(update={"data_dir": tmp_path / "elsewhere"})
+    write_texts(folders.data_dir, templates)
     for name in ("locomo_plus.json", "locomo10.json"):
-        (where.data_dir / name).symlink_to(real_file(name))
-    dataset, chosen = load_dataset("locomo-plus", where.data_dir), Selection(question_ids=("conv-26_plus_0/q",))
-    prepare(dataset, ["bm25"], selection=chosen, options=PrepareOptions(jobs=1), where=where)
+        (folders.data_dir / name).symlink_to(real_file(name))
+    dataset, chosen = load_dataset("locomo-plus", folders.data_dir), Selection(question_ids=("conv-26_plus_0/q",))
+    prepare(dataset, ["bm25"], selection=chosen, options=PrepareOptions(jobs=1), folders=folders)
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
     with ModelServer(lambda body: '{"label": "correct", "reason": "r"}') as server:
         options = RunOptions(run_id="r", protocol="official", model_options=ModelOptions(api_base=server.url))
-        run(dataset, "bm25", "openai/local", selection=chosen, options=options, where=where)
-        grading = ("evaluate", "r", "--data-dir", where.data_dir, "--api-base", server.url)
+        run(dataset, "bm25", "openai/local", selection=chosen, options=options, folders=folders)
+        grading = ("evaluate", "r", "--data-dir", folders.data_dir, "--api-base", server.url)
         longmemeval(*grading, cwd=tmp_path, OPENAI_API_KEY=KEY)
         calls = len(server.chat_requests)
         graded = longmemeval(*grading, "--judge", "locomo-plus-substring@openai/gpt-4o-mini", cwd=tmp_path)

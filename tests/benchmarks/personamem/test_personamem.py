@@ -172,19 +172,19 @@ def test_letters_are_read_as_the_authors_do(reply: str, right: bool) -> None:
 
 @pytest.mark.slow
 def test_the_longest_option_scores_what_the_reference_says(real: PersonaMemDataset, tmp_path: Path) -> None:
-    where = folders_in(tmp_path)
-    prepare(real, ["none"], options=PrepareOptions(jobs=1), where=where)
+    folders = folders_in(tmp_path)
+    prepare(real, ["none"], options=PrepareOptions(jobs=1), folders=folders)
     for model, right in (("offline/longest-option", 304), ("offline/refuse", 0)):
         run_id = model.partition("/")[2]
-        run(real, "none", model, options=RunOptions(run_id=run_id), where=where)
-        metrics = evaluate(run_id, options=EvaluateOptions(judge="offline/personamem"), where=where).metrics
+        run(real, "none", model, options=RunOptions(run_id=run_id), folders=folders)
+        metrics = evaluate(run_id, options=EvaluateOptions(judge="offline/personamem"), folders=folders).metrics
         assert metrics.overall.correct == right
         assert metrics.haystacks == 20
 
 
 def test_the_longest_option_is_of_the_question_not_of_the_history(tmp_path: Path) -> None:
     data = made(tmp_path / "data", user_question_or_message="Which?\n(a) The longest line of all, but of no question.")
-    where, dataset = folders_in(tmp_path), load_dataset(data)
-    prepare(dataset, ["full-history"], options=PrepareOptions(jobs=1), where=where)
-    run(dataset, "full-history", "offline/longest-option", options=RunOptions(run_id="longest"), where=where)
-    assert evaluate("longest", where=where).metrics.overall.correct == 1
+    folders, dataset = folders_in(tmp_path), load_dataset(data)
+    prepare(dataset, ["full-history"], options=PrepareOptions(jobs=1), folders=folders)
+    run(dataset, "full-history", "offline/longest-option", options=RunOptions(run_id="longest"), folders=folders)
+    assert evaluate("longest", folders=folders).metrics.overall.correct == 1

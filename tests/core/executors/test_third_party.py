@@ -89,10 +89,10 @@ def test_workers_elsewhere_whose_parent_is_gone_write_their_fixtures(
     dataset, some = load_dataset("sample"), Selection(limit=2)
     trees = []
     for name, executor in (("alone", None), ("detached", f"{__name__}:Detached")):
-        where = folders_in(Path(name))
-        prepare(dataset, ["combined"], selection=some, options=PrepareOptions(executor=executor), where=where)
+        folders = folders_in(Path(name))
+        prepare(dataset, ["combined"], selection=some, options=PrepareOptions(executor=executor), folders=folders)
         options = RetrievalOptions(run_id="r", executor=executor)
-        report = retrieve(dataset, ["hybrid"], selection=some, options=options, where=where)
+        report = retrieve(dataset, ["hybrid"], selection=some, options=options, folders=folders)
         assert report.runs[0].newly_ranked == 2
         trees.append(timeless(Path(name)))
     assert trees[0] == trees[1]

@@ -49,22 +49,22 @@ class Case(NamedTuple):
     sample: int | None = None
 
 
-def beam(where: Folders) -> Dataset:
+def beam(folders: Folders) -> Dataset:
     path = real_file("beam/chats/100K")
-    beam_official.clone(where.data_dir / "beam", beam_official.official_texts())
-    return load_dataset(path, where.data_dir)
+    beam_official.clone(folders.data_dir / "beam", beam_official.official_texts())
+    return load_dataset(path, folders.data_dir)
 
 
-def locomo_plus(where: Folders) -> Dataset:
+def locomo_plus(folders: Folders) -> Dataset:
     path = real_file("locomo_plus.json")
-    where.data_dir.mkdir(parents=True, exist_ok=True)
-    plus_official.prompt_file(where.data_dir / "locomo_plus_prompt.py", plus_official.official_texts())
-    return load_dataset(path, where.data_dir)
+    folders.data_dir.mkdir(parents=True, exist_ok=True)
+    plus_official.prompt_file(folders.data_dir / "locomo_plus_prompt.py", plus_official.official_texts())
+    return load_dataset(path, folders.data_dir)
 
 
-def convomem(where: Folders) -> Dataset:
+def convomem(folders: Folders) -> Dataset:
     """Facts, a value that changed, preferences and what was never said, of thirty people."""
-    folder = where.data_dir / "convomem"
+    folder = folders.data_dir / "convomem"
     towns, pets = ("Oslo", "Lima", "Turin", "Quito", "Perth", "Osaka"), ("Ada", "Bo", "Cleo", "Dot", "Eve")
     for number in range(30):
         town, pet = towns[number % 6], pets[number % 5]
@@ -79,10 +79,10 @@ def convomem(where: Folders) -> Dataset:
         }
         for place, (question, answer) in asked.items():
             write_json(folder / place / f"p{number}.json", evidence_file(item(question, answer, told, chat)))
-    return load_dataset(folder, where.data_dir)
+    return load_dataset(folder, folders.data_dir)
 
 
-def hard_golds(where: Folders) -> Dataset:
+def hard_golds(folders: Folders) -> Dataset:
     """LongMemEval with golds that ask for an order, accept something else too, or are forgiven what is one off."""
     asked = [
         ("temporal-reasoning", "Which three trips did I take, from earliest to latest?", "Oslo, Rome, Lima"),
@@ -113,12 +113,12 @@ def hard_golds(where: Folders) -> Dataset:
         for turn in range(8)
         for place, (kind, question, answer) in enumerate(asked)
     ]
-    where.data_dir.mkdir(parents=True, exist_ok=True)
-    return LongMemEvalDataset(write_dataset(where.data_dir / "golds.json", *records))
+    folders.data_dir.mkdir(parents=True, exist_ok=True)
+    return LongMemEvalDataset(write_dataset(folders.data_dir / "golds.json", *records))
 
 
-def sample(where: Folders) -> Dataset:
-    return load_dataset("sample", where.data_dir)
+def sample(folders: Folders) -> Dataset:
+    return load_dataset("sample", folders.data_dir)
 
 
 CASES = {
@@ -134,9 +134,9 @@ pytestmark = pytest.mark.slow
 every_case = pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 
 
-def planted(case: Case, data: Dataset, where: Folders) -> JudgeChecking:
+def planted(case: Case, data: Dataset, folders: Folders) -> JudgeChecking:
     selection = Selection(sample=case.sample) if case.sample else Selection()
-    return JudgeChecking(data, case.judge, selection=selection, where=where)
+    return JudgeChecking(data, case.judge, selection=selection, folders=folders)
 
 
 def checked(checking: JudgeChecking, monkeypatch: pytest.MonkeyPatch, model: ChatModel) -> JudgeCheck:
@@ -174,9 +174,9 @@ def erring(seed: int, *, fails: float, passes: float) -> Callable[[str, bool], b
     return decide
 
 
-def simulated(case: Case, data: Dataset, where: Folders, model: ChatModel, seed: int) -> tuple[float, Score]:
+def simulated(case: Case, data: Dataset, folders: Folders, model: ChatModel, seed: int) -> tuple[float, Score]:
     """The truth about a system, right on six questions of ten in words of its own, and what the judge makes of it."""
-    judge = load_judge(case.judge, lambda spec: model, benchmark=benchmark_of(data), data_dir=where.data_dir)
+    judge = load_judge(case.judge, lambda spec: model, benchmark=benchmark_of(data), data_dir=folders.data_dir)
     random, golds, truths, judgements = Random(seed), list[Gold](), list[float](), dict[str, Judgement]()
     questions = [one for one in data.questions() if data.question_type(one.question_id) not in COMPLIANCE]
     for question in random.sample(questions, min(len(questions), 250)):
@@ -205,9 +205,9 @@ def said(gold: Gold, right: bool, random: Random) -> tuple[str, float]:
 
 
 @every_case
-def test_an_ideal_judge_agrees_with_every_plant(case: Case, where: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
-    data = case.data(where)
-    checking = planted(case, data, where)
+def test_an_ideal_judge_agrees_with_every_plant(case: Case, folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = case.data(folders)
+    checking = planted(case, data, folders)
     found = checked(checking, monkeypatch, IdealModel(MODEL))
     assert disagreed(checking) == []
     right, wrong = found.rates.right, found.rates.wrong
@@ -217,7 +217,7 @@ def test_an_ideal_judge_agrees_with_every_plant(case: Case, where: Folders, monk
     assert right.interval[1] == pytest.approx(1.0)
     assert wrong.interval[0] == pytest.approx(0.0, abs=1e-9)
     for seed in range(fewer(5, 2)):
-        truth, score = simulated(case, data, where, IdealModel(MODEL), seed)
+        truth, score = simulated(case, data, folders, IdealModel(MODEL), seed)
         # Nuggets that share words earn a part of each other's credit, where a part counts.
         assert score.accuracy == pytest.approx(truth, abs=0.01)
         corrected = corrected_by(checking, score)
@@ -227,14 +227,14 @@ def test_an_ideal_judge_agrees_with_every_plant(case: Case, where: Folders, monk
 
 @pytest.mark.parametrize("name", ["beam", pytest.param("locomo-plus", marks=pytest.mark.thorough)])
 def test_plants_of_answers_are_wrong_where_the_gold_is_none(
-    name: str, where: Folders, monkeypatch: pytest.MonkeyPatch
+    name: str, folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The control: made as for other benchmarks, many are what the ideal judge does not find."""
     case = CASES[name]
-    data = case.data(where)
+    data = case.data(folders)
     spec = replace(benchmark_of(data), planting=answer_planting())
     monkeypatch.setitem(BENCHMARK_SPECS._loaded, spec.name, spec)
-    checking = planted(case, data, where)
+    checking = planted(case, data, folders)
     checked(checking, monkeypatch, IdealModel(MODEL))
     assert len(disagreed(checking)) > 0.05 * len(checking.plants)
 
@@ -247,19 +247,19 @@ def test_plants_of_answers_are_wrong_where_the_gold_is_none(
     ],
 )
 def test_a_judge_of_known_errors_is_corrected_to_the_truth(
-    case: Case, where: Folders, monkeypatch: pytest.MonkeyPatch
+    case: Case, folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """It fails 5 % of what is right and passes 25 % of what is wrong; nugget by nugget on BEAM."""
-    data = case.data(where)
+    data = case.data(folders)
     inside, off, raw = 0, [], []
     # The plants are the same for each seed: only the judge is another.
-    checking = planted(case, data, where)
+    checking = planted(case, data, folders)
     folder = checking.folder
     for seed in range(10):
         model = IdealModel(MODEL, erring(seed, fails=0.05, passes=0.25))
         checking.folder = folder.with_name(f"{folder.name}-{seed}")
         checked(checking, monkeypatch, model)
-        truth, score = simulated(case, data, where, model, seed)
+        truth, score = simulated(case, data, folders, model, seed)
         corrected = corrected_by(checking, score)
         inside += corrected.interval[0] <= truth <= corrected.interval[1]
         off.append(corrected.value - truth)

@@ -52,58 +52,60 @@ def dataset(tmp_path: Path) -> Dataset:
     return load_dataset(write_dataset(tmp_path / "d.json", one))
 
 
-def made(dataset: Dataset, where: Folders, server: ModelServer, **options: object) -> tuple[FactsFile, PrepareReport]:
+def made(dataset: Dataset, folders: Folders, server: ModelServer, **options: object) -> tuple[FactsFile, PrepareReport]:
     chosen = PrepareOptions(jobs=1, fact_model=MODEL, api_base=server.url).replaced(**options)
-    report = prepare(dataset, ["engram-lean"], options=chosen, where=where)
-    assert verify("d/default", where=where).problems == ()
-    return Fixture.open(where.prepared_dir / "d/default/q1").part(FACTS), report
+    report = prepare(dataset, ["engram-lean"], options=chosen, folders=folders)
+    assert verify("d/default", folders=folders).problems == ()
+    return Fixture.open(folders.prepared_dir / "d/default/q1").part(FACTS), report
 
 
-def part(where: Folders) -> bytes:
-    return (where.prepared_dir / "d/default/q1/engram.json").read_bytes()
+def part(folders: Folders) -> bytes:
+    return (folders.prepared_dir / "d/default/q1/engram.json").read_bytes()
 
 
 def test_a_call_for_each_session_counted_cached_and_answered_from(
-    dataset: Dataset, where: Folders, server: ModelServer
+    dataset: Dataset, folders: Folders, server: ModelServer
 ) -> None:
-    file, report = made(dataset, where, server)
+    file, report = made(dataset, folders, server)
     assert report.usage.calls == len(server.chat_requests) == SESSIONS
     assert report.dropped == {"engram": {"evidence": SESSIONS}}
     assert file.dropped == {"evidence": SESSIONS}
     assert [one.episode_ids[-1] for one in file.facts if one.expired_at is None] == ["s4:0"]
     assert len([one for one in file.facts if one.expired_at]) == SESSIONS - 1
     assert "answer_1" not in str([one.body for one in server.chat_requests])
-    before = part(where)
-    assert made(dataset, where, server, force=True)[1].usage.cached_calls == SESSIONS
-    assert (part(where), len(server.chat_requests)) == (before, SESSIONS)
-    answer_all(dataset, where, memory="engram-lean")
-    assert answers(where)[0]["status"] == "ok"
+    before = part(folders)
+    assert made(dataset, folders, server, force=True)[1].usage.cached_calls == SESSIONS
+    assert (part(folders), len(server.chat_requests)) == (before, SESSIONS)
+    answer_all(dataset, folders, memory="engram-lean")
+    assert answers(folders)[0]["status"] == "ok"
     options = PrepareOptions(dry_run=True, force=True, fact_model=MODEL, api_base=server.url)
-    estimate = prepare(dataset, ["engram-lean"], options=options, where=where).estimate
+    estimate = prepare(dataset, ["engram-lean"], options=options, folders=folders).estimate
     assert estimate["sessions for the fact model"] == SESSIONS
     assert estimate["facts, USD (about)"] > 0
-    info = json.loads((where.prepared_dir / "d/default/q1/meta.json").read_text())["parts"]["engram"]
+    info = json.loads((folders.prepared_dir / "d/default/q1/meta.json").read_text())["parts"]["engram"]
     assert info["told"] == {"facts": SESSIONS, "dropped_evidence": SESSIONS}
 
 
-def test_the_bytes_do_not_depend_on_the_order_of_replies(dataset: Dataset, where: Folders, server: ModelServer) -> None:
+def test_the_bytes_do_not_depend_on_the_order_of_replies(
+    dataset: Dataset, folders: Folders, server: ModelServer
+) -> None:
     server.responder = replying(*TWO_HOMES, verdict="elaboration")
-    file, _ = made(dataset, where, server)
+    file, _ = made(dataset, folders, server)
     assert file.verdicts == {"same": SESSIONS}
-    first = part(where)
-    (where.cache_dir / REPLIES).unlink()
+    first = part(folders)
+    (folders.cache_dir / REPLIES).unlink()
     server.faults.extend(["slow:0.2", "slow:0.1"])
-    made(dataset, where, server, force=True)
-    assert part(where) == first
+    made(dataset, folders, server, force=True)
+    assert part(folders) == first
 
 
 def test_what_cannot_be_read_at_all_is_a_failed_call_and_tried_again(
-    dataset: Dataset, where: Folders, server: ModelServer
+    dataset: Dataset, folders: Folders, server: ModelServer
 ) -> None:
     """Bytes that are no UTF-8, and half of a pair of signs, which JSON can write and nothing else can."""
     half = {"choices": [{"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "\ud83d"}}]}
     server.faults.extend([b'{"choices": "\xff\xfe\xe9"}', json.dumps(half | {"model": "m", "id": "1"}).encode()])
-    file, _ = made(dataset, where, server)
+    file, _ = made(dataset, folders, server)
     assert len([one for one in file.facts if one.expired_at is None]) == 1
 
 
@@ -116,18 +118,18 @@ def test_another_version_of_the_engine_is_another_recipe(monkeypatch: pytest.Mon
 
 
 def test_a_prompt_of_ones_own_is_another_recipe(
-    dataset: Dataset, where: Folders, server: ModelServer, tmp_path: Path
+    dataset: Dataset, folders: Folders, server: ModelServer, tmp_path: Path
 ) -> None:
-    made(dataset, where, server)
+    made(dataset, folders, server)
     own = tmp_path / "boats.txt"
     own.write_text("Write down boats alone.")
     with pytest.raises(HarnessError, match="another recipe"):
-        made(dataset, where, server, fact_prompt=own)
+        made(dataset, folders, server, fact_prompt=own)
     other = folders_in(tmp_path / "other")
     made(dataset, other, server, fact_prompt=own)
     assert "Write down boats alone." in str(server.chat_requests[-1].body)
     with pytest.raises(HarnessError, match="another recipe"):
-        prepare(dataset, ["engram-lean"], where=where)
+        prepare(dataset, ["engram-lean"], folders=folders)
     for text, said in ((b"", "is empty"), (b"\xff", "is not UTF-8")):
         own.write_bytes(text)
         with pytest.raises(HarnessError, match=said):
@@ -135,13 +137,13 @@ def test_a_prompt_of_ones_own_is_another_recipe(
 
 
 def test_a_limit_stops_cleanly_and_the_next_prepare_goes_on(
-    dataset: Dataset, where: Folders, server: ModelServer
+    dataset: Dataset, folders: Folders, server: ModelServer
 ) -> None:
     with pytest.raises(SpendingLimitError):
-        made(dataset, where, server, spending=SpendingLimit(0.0028))
+        made(dataset, folders, server, spending=SpendingLimit(0.0028))
     paid = len(server.chat_requests)
     assert 0 < paid < SESSIONS
-    file, report = made(dataset, where, server, spending=SpendingLimit(1.0))
+    file, report = made(dataset, folders, server, spending=SpendingLimit(1.0))
     assert len(server.chat_requests) == SESSIONS
     assert report.usage.cached_calls == paid
     assert len(file.facts) == SESSIONS

@@ -12,18 +12,18 @@ from tests.support import ROOT, clean_environment, record, write_dataset
 
 def measured(folder: Path, budgets: str) -> list[list[str]]:
     """The cells of the table it prints."""
-    where = folders_in(folder)
+    folders = folders_in(folder)
     prepare(
         LongMemEvalDataset(write_dataset(folder / "d.json", record())),
         ["hybrid", "engram-lean"],
         options=PrepareOptions(jobs=1),
-        where=where,
+        folders=folders,
     )
     done = subprocess.run(
         [
             sys.executable,
             str(ROOT / "scripts" / "measure_context"),
-            *("--dataset", str(folder / "d.json"), "--prepared-dir", str(where.prepared_dir)),
+            *("--dataset", str(folder / "d.json"), "--prepared-dir", str(folders.prepared_dir)),
             *("--budget", budgets, "hybrid", "engram-lean:facts=0"),
         ],
         capture_output=True,

@@ -53,9 +53,9 @@ def fixture(tmp_path_factory: pytest.TempPathFactory) -> Fixture:
             for texts in SAID.values()
         ],
     )
-    dataset, where = LongMemEvalDataset(write_dataset(folder / "d.json", written)), folders_in(folder)
-    prepare(dataset, ["engram-lean", "engram-full"], options=PrepareOptions(jobs=1), where=where)
-    return Fixture.open(fixture_folder(where.prepared_dir, dataset.name, "default", "h"))
+    dataset, folders = LongMemEvalDataset(write_dataset(folder / "d.json", written)), folders_in(folder)
+    prepare(dataset, ["engram-lean", "engram-full"], options=PrepareOptions(jobs=1), folders=folders)
+    return Fixture.open(fixture_folder(folders.prepared_dir, dataset.name, "default", "h"))
 
 
 def embedded(text: str) -> Vector:

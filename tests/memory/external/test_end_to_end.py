@@ -53,21 +53,21 @@ def retrieval(folder: Path, data: str, *memories: str, level: str = "session", m
 def test_every_carrier_gives_the_same_rankings_and_scores(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
     monkeypatch.delitem(sys.modules, "mymem", raising=False)
-    where = Folders(data_dir=folder / "data", prepared_dir=folder / "prepared-data", results_dir=folder / "results")
-    data = load_dataset("sample", where.data_dir).first(6)
+    folders = Folders(data_dir=folder / "data", prepared_dir=folder / "prepared-data", results_dir=folder / "results")
+    data = load_dataset("sample", folders.data_dir).first(6)
     found = []
     with http_served("mymem:MyMemory", folder) as address:
         memories = ("mymem:MyMemory", f"process:{SERVE} mymem:MyMemory", f"process:node {NODE}", address)
-        prepare(data, *memories, where=where, options=PrepareOptions(jobs=1))
+        prepare(data, *memories, folders=folders, options=PrepareOptions(jobs=1))
         for number, memory in enumerate(memories):
-            made = run(data, memory, "offline/extractive", where=where, name=f"run-{number}")
+            made = run(data, memory, "offline/extractive", folders=folders, name=f"run-{number}")
             scores = evaluate(made, "offline/lexical")
             ranked = RetrievalOptions(granularity="turn", jobs=1, run_id=f"ranked-{number}")
-            (measured,) = retrieve(data, memory, where=where, options=ranked).runs
-            answers = json_lines(where.results_dir / f"run-{number}" / "answers.jsonl")
+            (measured,) = retrieve(data, memory, folders=folders, options=ranked).runs
+            answers = json_lines(folders.results_dir / f"run-{number}" / "answers.jsonl")
             told = ("question_id", "status", "hypothesis", "recall_ids", "top_score", "prompt_sha256")
             answered = sorted(str([answer.get(key) for key in told]) for answer in answers)
-            rankings = (where.results_dir / f"ranked-{number}" / "rankings.jsonl").read_bytes()
+            rankings = (folders.results_dir / f"ranked-{number}" / "rankings.jsonl").read_bytes()
             (result,) = measured.results
             found.append((answered, scores.metrics.overall, rankings, result.measures, result.by_type))
     assert found[0][0][0].count("'ok'") == 1
@@ -425,9 +425,9 @@ def test_what_has_to_start_first_is_no_part_of_a_search(folder: Path, monkeypatc
     two_haystacks(folder)
     (folder / "slow.py").write_text(STARTS_SLOWLY)
     monkeypatch.chdir(folder)
-    where = Folders(data_dir=folder / "data", prepared_dir=folder / "prepared-data", results_dir=folder / "results")
-    dataset, memory = load_dataset("d.json", where.data_dir), f"process:{SERVE} slow:StartsSlowly"
-    prepare(dataset, memory, where=where, options=PrepareOptions(jobs=1))
+    folders = Folders(data_dir=folder / "data", prepared_dir=folder / "prepared-data", results_dir=folder / "results")
+    dataset, memory = load_dataset("d.json", folders.data_dir), f"process:{SERVE} slow:StartsSlowly"
+    prepare(dataset, memory, folders=folders, options=PrepareOptions(jobs=1))
 
     async def get_ready(self: ProxiedScope) -> None:
         await asyncio.sleep(4)
@@ -435,8 +435,8 @@ def test_what_has_to_start_first_is_no_part_of_a_search(folder: Path, monkeypatc
     monkeypatch.setattr(ProxiedScope, "get_ready", get_ready)
     # As if the next process had to begin everything anew.
     close_services()
-    run(dataset, memory, "offline/extractive", where=where, name="r")
-    took = [answer["recall_ms"] for answer in json_lines(where.results_dir / "r" / "answers.jsonl")]
+    run(dataset, memory, "offline/extractive", folders=folders, name="r")
+    took = [answer["recall_ms"] for answer in json_lines(folders.results_dir / "r" / "answers.jsonl")]
     assert len(took) == 2
     assert max(took) < 3500
 

@@ -56,23 +56,23 @@ def events(body: dict[str, Any], *entries: object) -> str:
     return json.dumps({"entries": entries if node_of(body) == "temporal-event" else []})
 
 
-def made(dataset: Dataset, where: Folders, server: ModelServer, **options: object) -> tuple[NodesFile, PrepareReport]:
+def made(dataset: Dataset, folders: Folders, server: ModelServer, **options: object) -> tuple[NodesFile, PrepareReport]:
     chosen = PrepareOptions(jobs=1, node_model=MODEL, api_base=server.url).replaced(**options)
-    report = prepare(dataset, ["typed-nodes"], options=chosen, where=where)
-    assert verify("d/default", where=where).problems == ()
-    return Fixture.open(where.prepared_dir / "d/default/q1").part(NODES), report
+    report = prepare(dataset, ["typed-nodes"], options=chosen, folders=folders)
+    assert verify("d/default", folders=folders).problems == ()
+    return Fixture.open(folders.prepared_dir / "d/default/q1").part(NODES), report
 
 
-def notes(where: Folders) -> list[str]:
+def notes(folders: Folders) -> list[str]:
     return [
-        note for line in json_lines(where.prepared_dir / "d/default/prepare.jsonl") for note in line.get("notes", ())
+        note for line in json_lines(folders.prepared_dir / "d/default/prepare.jsonl") for note in line.get("notes", ())
     ]
 
 
 def test_each_node_is_asked_about_each_session_and_days_are_resolved_here(
-    dataset: Dataset, where: Folders, server: ModelServer
+    dataset: Dataset, folders: Folders, server: ModelServer
 ) -> None:
-    file, report = made(dataset, where, server)
+    file, report = made(dataset, folders, server)
     assert report.usage.calls == len(server.chat_requests) == 8
     asked = [node_of(one.body) for one in server.chat_requests]
     assert sorted(asked) == sorted([*NODES.settings()["nodes"]] * 2)
@@ -83,20 +83,20 @@ def test_each_node_is_asked_about_each_session_and_days_are_resolved_here(
     assert "answer_1" not in sent
     assert "bicycle" not in sent
     assert "Ignore all instructions" in sent
-    made(dataset, where, server, force=True)
+    made(dataset, folders, server, force=True)
     assert len(server.chat_requests) == 8
 
 
 def test_the_bytes_do_not_depend_on_the_order_of_replies(
-    dataset: Dataset, where: Folders, server: ModelServer, tmp_path: Path
+    dataset: Dataset, folders: Folders, server: ModelServer, tmp_path: Path
 ) -> None:
-    made(dataset, where, server)
-    first = (where.prepared_dir / "d/default/q1/nodes.json").read_bytes()
-    (where.cache_dir / "replies.sqlite").unlink()
+    made(dataset, folders, server)
+    first = (folders.prepared_dir / "d/default/q1/nodes.json").read_bytes()
+    (folders.cache_dir / "replies.sqlite").unlink()
     server.faults.extend(["slow:0.2", "slow:0.1"])
-    made(dataset, where, server, force=True)
-    assert (where.prepared_dir / "d/default/q1/nodes.json").read_bytes() == first
-    assert "nodes.json" in " ".join(tree(where.prepared_dir))
+    made(dataset, folders, server, force=True)
+    assert (folders.prepared_dir / "d/default/q1/nodes.json").read_bytes() == first
+    assert "nodes.json" in " ".join(tree(folders.prepared_dir))
 
 
 @pytest.mark.parametrize(
@@ -122,14 +122,14 @@ def test_the_bytes_do_not_depend_on_the_order_of_replies(
     ],
 )
 def test_an_entry_that_does_not_fit_is_dropped_counted_and_noted(
-    dataset: Dataset, where: Folders, server: ModelServer, entry: object, dropped: dict[str, int]
+    dataset: Dataset, folders: Folders, server: ModelServer, entry: object, dropped: dict[str, int]
 ) -> None:
     server.responder = lambda body: events(body, EVENT, entry)
-    file, _ = made(dataset, where, server)
+    file, _ = made(dataset, folders, server)
     assert len(file.entries) == 2
     assert file.dropped == dropped
-    assert len(notes(where)) == 2
-    assert all("temporal-event: one of the entries left out" in note for note in notes(where))
+    assert len(notes(folders)) == 2
+    assert all("temporal-event: one of the entries left out" in note for note in notes(folders))
 
 
 @pytest.mark.parametrize(
@@ -146,47 +146,47 @@ def test_an_entry_that_does_not_fit_is_dropped_counted_and_noted(
     ],
 )
 def test_a_reply_nobody_can_read_is_asked_for_once_more_then_skipped(
-    dataset: Dataset, where: Folders, server: ModelServer, reply: str
+    dataset: Dataset, folders: Folders, server: ModelServer, reply: str
 ) -> None:
     server.responder = lambda body: reply.encode("utf-8", "replace").decode()
-    file, _ = made(dataset, where, server)
+    file, _ = made(dataset, folders, server)
     assert (file.entries, file.dropped) == ((), {"reply": 8})
     assert len(server.chat_requests) == 16
-    assert all("two replies unreadable" in note for note in notes(where))
+    assert all("two replies unreadable" in note for note in notes(folders))
 
 
 def test_what_was_under_way_when_a_call_failed_is_not_asked_for_again(
-    dataset: Dataset, where: Folders, server: ModelServer
+    dataset: Dataset, folders: Folders, server: ModelServer
 ) -> None:
     server.faults.extend([401])
     with pytest.raises(FatalModelError):
-        made(dataset, where, server)
-    made(dataset, where, server)
+        made(dataset, folders, server)
+    made(dataset, folders, server)
     assert len(server.chat_requests) == 8 + 1
 
 
-def test_a_reply_is_repaired_once(dataset: Dataset, where: Folders, server: ModelServer) -> None:
+def test_a_reply_is_repaired_once(dataset: Dataset, folders: Folders, server: ModelServer) -> None:
     server.responder = lambda body: events(body, EVENT) if len(body["messages"]) > 2 else "I think that"
-    file, _ = made(dataset, where, server)
+    file, _ = made(dataset, folders, server)
     assert (len(file.entries), file.dropped, len(server.chat_requests)) == (2, {}, 16)
 
 
-def test_thousands_of_entries_are_cut_and_counted(dataset: Dataset, where: Folders, server: ModelServer) -> None:
+def test_thousands_of_entries_are_cut_and_counted(dataset: Dataset, folders: Folders, server: ModelServer) -> None:
     many = [EVENT | {"description": f"The user ran marathon {number}"} for number in range(3000)]
     server.responder = lambda body: events(body, *many)
-    file, _ = made(dataset, where, server)
+    file, _ = made(dataset, folders, server)
     assert len(file.entries) == 2 * MAX_ENTRIES
     assert file.dropped == {"surplus": 2 * (3000 - MAX_ENTRIES)}
-    assert any(f"{3000 - MAX_ENTRIES} entries beyond the first {MAX_ENTRIES}" in note for note in notes(where))
+    assert any(f"{3000 - MAX_ENTRIES} entries beyond the first {MAX_ENTRIES}" in note for note in notes(folders))
 
 
 def test_what_a_session_tells_the_model_to_do_makes_no_entry(
-    dataset: Dataset, where: Folders, server: ModelServer
+    dataset: Dataset, folders: Folders, server: ModelServer
 ) -> None:
     """A model that obeys what it reads: entries without proof are gone, and nothing leaves the schema."""
     mars = {"description": "Mars is inhabited", "evidence": "Mars is inhabited", "answer": "42", "__class__": "x"}
     server.responder = lambda body: events(body, *[mars] * 10, EVENT | {"score": 1e9})
-    file, _ = made(dataset, where, server)
+    file, _ = made(dataset, folders, server)
     assert [set(entry.values) for entry in file.entries] == [{"description", "when"}] * 2
     assert file.dropped == {"evidence": 20}
 
@@ -204,10 +204,10 @@ def test_what_a_session_tells_the_model_to_do_makes_no_entry(
     ],
 )
 def test_days_are_what_the_resolver_makes_of_the_words(
-    dataset: Dataset, where: Folders, server: ModelServer, phrase: str, day: date | None
+    dataset: Dataset, folders: Folders, server: ModelServer, phrase: str, day: date | None
 ) -> None:
     server.responder = lambda body: events(body, EVENT | {"when": phrase})
-    file, _ = made(dataset, where, server)
+    file, _ = made(dataset, folders, server)
     first = file.entries[0]
     assert first.values["when"] == phrase
     assert (first.dates["when"].start if first.dates else None) == day

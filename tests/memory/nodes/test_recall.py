@@ -46,9 +46,9 @@ def dataset(tmp_path: Path) -> Dataset:
 
 
 @pytest.fixture
-def fixture(dataset: Dataset, where: Folders) -> Fixture:
-    prepare(dataset, ["typed-nodes"], options=PrepareOptions(jobs=1, embedder="hashing:64"), where=where)
-    return Fixture.open(where.prepared_dir / "d/default/q1")
+def fixture(dataset: Dataset, folders: Folders) -> Fixture:
+    prepare(dataset, ["typed-nodes"], options=PrepareOptions(jobs=1, embedder="hashing:64"), folders=folders)
+    return Fixture.open(folders.prepared_dir / "d/default/q1")
 
 
 def recalled(fixture: Fixture, text: str, *overrides: str) -> Recall:

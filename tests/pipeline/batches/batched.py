@@ -33,15 +33,15 @@ def patience(server: ModelServer) -> ModelOptions:
     return ModelOptions(server.url, max_attempts=3, max_wait_s=0.01, give_up_after_s=5.0)
 
 
-def ask(dataset: Dataset, where: Folders, server: BatchServer, run_id: str = "r", **changes: object) -> RunReport:
+def ask(dataset: Dataset, folders: Folders, server: BatchServer, run_id: str = "r", **changes: object) -> RunReport:
     """A run by batch, unless it is told otherwise."""
     options = RunOptions(run_id=run_id, model_options=patience(server), batch=BATCH)
-    return run(dataset, "last-k", PRICED, options=structs.replace(options, **changes), where=where)
+    return run(dataset, "last-k", PRICED, options=structs.replace(options, **changes), folders=folders)
 
 
-def by_question(where: Folders, run_id: str = "r") -> dict[str, dict[str, Any]]:
+def by_question(folders: Folders, run_id: str = "r") -> dict[str, dict[str, Any]]:
     """The answers that count, without what may differ."""
-    kept = (one for one in answers(where, run_id) if one["status"] == "ok")
+    kept = (one for one in answers(folders, run_id) if one["status"] == "ok")
     return {one["question_id"]: {k: v for k, v in one.items() if k not in _MAY_DIFFER} for one in kept}
 
 

@@ -25,44 +25,44 @@ def verdict(body: dict[str, Any]) -> str:
     return "yes" if len(body["messages"][-1]["content"]) % 2 else "no"
 
 
-def judge(where: Folders, server: BatchServer, run_id: str, votes: int, *, by_batch: bool) -> Evaluation:
+def judge(folders: Folders, server: BatchServer, run_id: str, votes: int, *, by_batch: bool) -> Evaluation:
     batch = BATCH if by_batch else None
     options = EvaluateOptions(JUDGE, votes=votes, model_options=patience(server), batch=batch)
-    return evaluate(run_id, options=options, where=where)
+    return evaluate(run_id, options=options, folders=folders)
 
 
 @pytest.mark.parametrize("votes", [1, 3])
 def test_labels_are_those_of_direct_calls(of_eight: tuple[Dataset, Folders], server: BatchServer, votes: int) -> None:
-    dataset, where = of_eight
+    dataset, folders = of_eight
     server.responder = verdict
     for run_id in ("direct", "batched"):
-        answer_all(dataset, where, run_id)
-    direct = judge(where, server, "direct", votes, by_batch=False)
-    batched = judge(where, server, "batched", votes, by_batch=True)
+        answer_all(dataset, folders, run_id)
+    direct = judge(folders, server, "direct", votes, by_batch=False)
+    batched = judge(folders, server, "batched", votes, by_batch=True)
     assert server.sizes == [8 * votes]
     assert batched.metrics.judge == direct.metrics.judge
     assert batched.metrics.overall == direct.metrics.overall
     assert batched.metrics.latency_ms.p50 is None
     assert batched.metrics.usage.cost_usd == pytest.approx(direct.metrics.usage.cost_usd / 2)
-    assert spent_in(where.results_dir / "batched" / JUDGES_SPENDING) == pytest.approx(batched.metrics.usage.cost_usd)
+    assert spent_in(folders.results_dir / "batched" / JUDGES_SPENDING) == pytest.approx(batched.metrics.usage.cost_usd)
 
 
 def test_a_batch_that_is_under_way_is_not_paid_for_twice(
     of_eight: tuple[Dataset, Folders], server: BatchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dataset, where = of_eight
+    dataset, folders = of_eight
     server.responder = verdict
-    answer_all(dataset, where, "r")
+    answer_all(dataset, folders, "r")
     server.outcomes.append("cancelled")
     with pytest.raises(HarnessError, match="4 of 8 answers have a label"):
-        judge(where, server, "r", 1, by_batch=True)
-    (steps,) = (where.results_dir / "r" / "batches").glob("*/steps.jsonl")
+        judge(folders, server, "r", 1, by_batch=True)
+    (steps,) = (folders.results_dir / "r" / "batches").glob("*/steps.jsonl")
     ended = [line for line in steps.read_text().splitlines(keepends=True) if '"ended"' not in line]
     steps.write_text("".join(ended))
     with pytest.raises(HarnessError, match=r"batch_1.* Add --batch, which fetches it"):
-        judge(where, server, "r", 1, by_batch=False)
+        judge(folders, server, "r", 1, by_batch=False)
     server.batches["batch_1"]["status"] = "completed"
-    assert judge(where, server, "r", 1, by_batch=True).failed == 0
+    assert judge(folders, server, "r", 1, by_batch=True).failed == 0
     assert set(server.paid.values()) == {1}
 
 
@@ -70,12 +70,12 @@ def test_a_batch_that_is_under_way_is_not_paid_for_twice(
 def test_a_command_that_is_stopped_leaves_its_batch_and_fetches_it(
     three: tuple[Dataset, Folders], server: BatchServer, number: int
 ) -> None:
-    dataset, where = three
+    dataset, folders = three
     server.looks = 1_000_000
-    folder = where.results_dir.parent
+    folder = folders.results_dir.parent
     command = ("run", "--dataset", dataset.path, "--memory", "last-k", "--model", PRICED, "--api-base", server.url)
     process = start(*command, "--run-id", "r", "--batch", cwd=folder, OPENAI_API_KEY=KEY)
-    steps = where.results_dir / "r/batches/answers/steps.jsonl"
+    steps = folders.results_dir / "r/batches/answers/steps.jsonl"
     told = stop_when(process, lambda: steps.exists() and '"batch_1"' in steps.read_text(), number)
     if number == signal.SIGINT:
         assert "what was sent as a batch stays with the provider until it is fetched" in told
@@ -84,4 +84,4 @@ def test_a_command_that_is_stopped_leaves_its_batch_and_fetches_it(
     again = longmemeval(*command, "--batch", "--resume", "r", cwd=folder, OPENAI_API_KEY=KEY)
     assert "3 of 3 questions answered" in again.stdout
     assert server.sizes == [3]
-    assert len(answers(where)) == len(json_lines(where.results_dir / "r/prompts.jsonl")) == 3
+    assert len(answers(folders)) == len(json_lines(folders.results_dir / "r/prompts.jsonl")) == 3

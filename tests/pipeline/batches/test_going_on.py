@@ -70,9 +70,9 @@ class Steps:
 def test_killed_after_every_step(
     three: tuple[Dataset, Folders], server: BatchServer, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dataset, where = three
-    ask(dataset, where, server, "whole")
-    usage = manifest(where, "whole")["totals"]["usage"]
+    dataset, folders = three
+    ask(dataset, folders, server, "whole")
+    usage = manifest(folders, "whole")["totals"]["usage"]
     steps = Steps(monkeypatch)
     seen = set[str]()
     for number in count(1):
@@ -81,18 +81,18 @@ def test_killed_after_every_step(
         steps.names.clear()
         steps.deadly = number
         try:
-            ask(dataset, where, server, run_id)
+            ask(dataset, folders, server, run_id)
         except Killed:
             seen.add(steps.names[number - 1])
         else:
             break
         steps.deadly = 0
-        assert ask(dataset, where, server, run_id).answered == 3
-        assert by_question(where, run_id) == by_question(where, "whole")
-        assert len(answers(where, run_id)) == 3
+        assert ask(dataset, folders, server, run_id).answered == 3
+        assert by_question(folders, run_id) == by_question(folders, "whole")
+        assert len(answers(folders, run_id)) == 3
         assert server.sizes[sent:] == [3]
         assert set(server.paid.values()) == {1}
-        assert manifest(where, run_id)["totals"]["usage"] == usage
-        assert spent_in(where.results_dir / run_id / SPENDING) == pytest.approx(usage["cost_usd"])
+        assert manifest(folders, run_id)["totals"]["usage"] == usage
+        assert spent_in(folders.results_dir / run_id / SPENDING) == pytest.approx(usage["cost_usd"])
     assert number > 15
     assert seen == {f"{kind.__name__}.{name}" for kind, names in STEPS.items() for name in names}

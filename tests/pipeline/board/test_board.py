@@ -30,19 +30,19 @@ def settings(name: str, **others: object) -> Mapping[str, object]:
 
 
 @pytest.fixture
-def where(tmp_path: Path) -> Folders:
+def folders(tmp_path: Path) -> Folders:
     """Runs of 40 questions: two that are nearly the same, one far worse, one under a budget, one ceiling."""
-    dataset, where = colours(tmp_path / "colours.json", 40), folders_in(tmp_path)
-    graded_run(dataset, where, "best", labels(38, 2), settings=settings("best"))
-    graded_run(dataset, where, "close", [*labels(36, 3), True], settings=settings(HOSTILE))
-    graded_run(dataset, where, "worst", labels(8, 32), settings=settings("worst"))
+    dataset, folders = colours(tmp_path / "colours.json", 40), folders_in(tmp_path)
+    graded_run(dataset, folders, "best", labels(38, 2), settings=settings("best"))
+    graded_run(dataset, folders, "close", [*labels(36, 3), True], settings=settings(HOSTILE))
+    graded_run(dataset, folders, "worst", labels(8, 32), settings=settings("worst"))
     small = {"name": "small", "preset": "last-k", "parameters": {"budget": 500}}
-    graded_run(dataset, where, "small", labels(10, 30), settings={"memory": small})
-    graded_run(dataset, where, "gold", labels(40), settings=settings("gold", reads_gold=True))
-    for folder in where.results_dir.iterdir():
+    graded_run(dataset, folders, "small", labels(10, 30), settings={"memory": small})
+    graded_run(dataset, folders, "gold", labels(40), settings=settings("gold", reads_gold=True))
+    for folder in folders.results_dir.iterdir():
         if folder.is_dir():
             finish(folder)
-    return where
+    return folders
 
 
 def finish(folder: Path) -> None:
@@ -54,16 +54,16 @@ def finish(folder: Path) -> None:
     write_manifest(folder, structs.replace(manifest, environment={"packages": {"longmemeval": "0.2.0"}}))
 
 
-def built(where: Folders) -> dict[str, dict[str, object]]:
+def built(folders: Folders) -> dict[str, dict[str, object]]:
     """Run -> its row."""
     board = make_board(
-        [where.results_dir], datasets=[str(where.results_dir.parent / "colours.json")], where=where
+        [folders.results_dir], datasets=[str(folders.results_dir.parent / "colours.json")], folders=folders
     ).board
     return {row.run: structs.asdict(row) for field in board.fields for row in field.rows}
 
 
-def test_places_hold_beyond_the_noise_and_within_a_field(where: Folders) -> None:
-    rows = built(where)
+def test_places_hold_beyond_the_noise_and_within_a_field(folders: Folders) -> None:
+    rows = built(folders)
     assert {name: row["rank"] for name, row in rows.items()} == {
         "best": (1, 2),
         "close": (1, 2),
@@ -88,18 +88,18 @@ def test_a_place_ends_only_where_all_above_are_better_than_all_below() -> None:
     assert ranks(0, unless()) == []
 
 
-def test_signatures_are_checked_with_the_keys_of_who_makes_the_board(where: Folders, tmp_path: Path) -> None:
+def test_signatures_are_checked_with_the_keys_of_who_makes_the_board(folders: Folders, tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     keys.mkdir()
     (private, public), (other, _) = make_key(tmp_path, "ann"), make_key(tmp_path, "bob")
     shutil.copy(public, keys)
     for run_id, key in (("best", private), ("close", other), ("worst", private)):
-        sign(run_id, key, where=where)
+        sign(run_id, key, folders=folders)
     data = [str(tmp_path / "colours.json")]
     # As whoever edits a run would: every hash made anew, the signature left.
-    worst = where.results_dir / "worst"
+    worst = folders.results_dir / "worst"
     write_manifest(worst, structs.replace(read_manifest(worst), environment={"packages": {"longmemeval": "9.9"}}))
-    board = make_board([where.results_dir], datasets=data, keys=keys, where=where).board
+    board = make_board([folders.results_dir], datasets=data, keys=keys, folders=folders).board
     signers = {row.run: row.signer for field in board.fields for row in field.rows}
     assert (signers["best"].name, len(signers["best"].key)) == ("ann", 64)
     assert (signers["close"].name, signers["close"].key == signers["best"].key) == ("", False)
@@ -110,11 +110,11 @@ def test_signatures_are_checked_with_the_keys_of_who_makes_the_board(where: Fold
     assert f"ann, key {signers['best'].key[:16]}…" in page
     assert f"key {signers['close'].key[:16]}…, not checked" in page
     with pytest.raises(HarnessError, match="There is no such folder"):
-        make_board([where.results_dir], datasets=data, keys=tmp_path / "none", where=where)
+        make_board([folders.results_dir], datasets=data, keys=tmp_path / "none", folders=folders)
 
 
-def test_what_is_not_ranked_has_its_reason(where: Folders) -> None:
-    results = where.results_dir
+def test_what_is_not_ranked_has_its_reason(folders: Folders) -> None:
+    results = folders.results_dir
     shutil.copytree(results / "best", results.parent / "others" / "best")
     judgements = next((results / "close" / "judgements").iterdir())
     judgements.write_bytes(judgements.read_bytes().replace(b'"label":false', b'"label":true ', 1))
@@ -125,7 +125,7 @@ def test_what_is_not_ranked_has_its_reason(where: Folders) -> None:
     write_manifest(results / "small", structs.replace(small, status="interrupted"))
     (results / "gold" / "run.json").write_text("{")
     board = make_board(
-        [results, results.parent / "others"], datasets=[str(results.parent / "colours.json")], where=where
+        [results, results.parent / "others"], datasets=[str(results.parent / "colours.json")], folders=folders
     ).board
     told = {one.submission: one.reason for one in board.apart}
     assert told["others/best"] == "holds the same answers as results/best"
@@ -136,28 +136,28 @@ def test_what_is_not_ranked_has_its_reason(where: Folders) -> None:
     assert [row.run for field in board.fields for row in field.rows] == ["best"]
 
 
-def test_data_comes_from_here_and_shards_do_not_count(where: Folders) -> None:
-    best = read_manifest(where.results_dir / "best")
-    write_manifest(where.results_dir / "best", structs.replace(best, selection=Selection(shard="1/2")))
-    board = make_board([where.results_dir], where=where).board
+def test_data_comes_from_here_and_shards_do_not_count(folders: Folders) -> None:
+    best = read_manifest(folders.results_dir / "best")
+    write_manifest(folders.results_dir / "best", structs.replace(best, selection=Selection(shard="1/2")))
+    board = make_board([folders.results_dir], folders=folders).board
     told = {one.submission: one.reason for one in board.apart}
     assert told["results/best"] == "is shard 1/2; the merged run is what counts"
     assert told["results/worst"] == "Its data set 'colours' is not in the catalogue; --dataset FILE names it"
     # Not even where the manifest calls its own file by a name of the catalogue.
-    close = read_manifest(where.results_dir / "close")
-    write_manifest(where.results_dir / "close", structs.replace(close, dataset=close.dataset | {"name": "sample"}))
-    board = make_board([where.results_dir / "close"], where=where).board
+    close = read_manifest(folders.results_dir / "close")
+    write_manifest(folders.results_dir / "close", structs.replace(close, dataset=close.dataset | {"name": "sample"}))
+    board = make_board([folders.results_dir / "close"], folders=folders).board
     assert [one.reason for one in board.apart] == ["It answered other data than sample of the catalogue"]
     with pytest.raises(HarnessError, match="There is no such folder"):
-        make_board([where.results_dir / "nobody"], where=where)
+        make_board([folders.results_dir / "nobody"], folders=folders)
 
 
-def test_page_escapes_and_links(where: Folders, tmp_path: Path) -> None:
+def test_page_escapes_and_links(folders: Folders, tmp_path: Path) -> None:
     data = [str(tmp_path / "colours.json")]
     output = tmp_path / "board"
     (output / "manifests").mkdir(parents=True)
     (output / "manifests" / "gone.json").write_text("{}")
-    written = write_board([where.results_dir], output, datasets=data, where=where)
+    written = write_board([folders.results_dir], output, datasets=data, folders=folders)
     assert (written.ranked, written.shown, written.apart) == (4, 1, 0)
     page = (output / "index.html").read_text()
     assert "<script" not in page
@@ -170,15 +170,15 @@ def test_page_escapes_and_links(where: Folders, tmp_path: Path) -> None:
     assert {field["field"]["budget"] for field in document["fields"]} == {"", "500 tokens"}
     for row in rows:
         assert f'href="{row["manifest"]}"' in page
-        assert (output / row["manifest"]).read_bytes() == (where.results_dir / row["run"] / "run.json").read_bytes()
+        assert (output / row["manifest"]).read_bytes() == (folders.results_dir / row["run"] / "run.json").read_bytes()
     before = tree(output)
-    write_board([where.results_dir], output, datasets=data, where=where)
+    write_board([folders.results_dir], output, datasets=data, folders=folders)
     assert tree(output) == before
 
 
-def test_command_line(where: Folders, tmp_path: Path, command: Command) -> None:
-    (where.results_dir / "gold" / "run.json").write_text("{")
-    asked = f"board build {where.results_dir} -o {tmp_path}/board -d {tmp_path}/colours.json"
+def test_command_line(folders: Folders, tmp_path: Path, command: Command) -> None:
+    (folders.results_dir / "gold" / "run.json").write_text("{")
+    asked = f"board build {folders.results_dir} -o {tmp_path}/board -d {tmp_path}/colours.json"
     done = command(asked)
     assert (done.code, "4 ranked runs, 0 without a rank, 1 listed apart" in done.stdout) == (0, True)
     assert "results/gold: " in done.stderr

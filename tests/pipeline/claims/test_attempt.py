@@ -29,11 +29,11 @@ def planted(folder: Path, value: float, n: int | None = None, **changes: Any) ->
 
 @pytest.mark.slow
 def test_a_planted_wrong_claim_is_not_reproduced_and_a_right_one_is_the_same(tmp_path: Path) -> None:
-    where = folders_in(tmp_path)
-    wrong = try_claim(planted(tmp_path, 0.1), where=where)
+    folders = folders_in(tmp_path)
+    wrong = try_claim(planted(tmp_path, 0.1), folders=folders)
     assert wrong.verdict.finding == "not reproduced"
     assert "points higher [" in wrong.verdict.text
-    right = try_claim(planted(tmp_path, wrong.verdict.measured.value, n=wrong.verdict.measured.n), where=where)
+    right = try_claim(planted(tmp_path, wrong.verdict.measured.value, n=wrong.verdict.measured.n), folders=folders)
     # The run is the same: made once, graded once.
     assert right.run == wrong.run
     assert right.verdict.text == "consistent: the same figure"
@@ -41,7 +41,7 @@ def test_a_planted_wrong_claim_is_not_reproduced_and_a_right_one_is_the_same(tmp
 
 
 def test_a_small_sample_tells_nothing(tmp_path: Path) -> None:
-    tried = try_claim(planted(tmp_path, 0.5, n=500), sample=8, where=folders_in(tmp_path))
+    tried = try_claim(planted(tmp_path, 0.5, n=500), sample=8, folders=folders_in(tmp_path))
     assert tried.verdict.finding == "cannot be told"
     assert tried.verdict.needed is not None
     assert tried.verdict.needed > 8
@@ -60,7 +60,7 @@ def test_another_model_judge_and_data_are_deviations(tmp_path: Path) -> None:
             deviations=["our prompt"],
         )
     )
-    tried = try_claim(claim, model="offline/refuse", judge="offline/lexical", where=folders_in(tmp_path))
+    tried = try_claim(claim, model="offline/refuse", judge="offline/lexical", folders=folders_in(tmp_path))
     assert tried.deviations == (
         "data: claimed longmemeval_s, here sample",
         "judge: claimed openai/gpt-4o, here offline/lexical",
@@ -74,7 +74,7 @@ def test_another_model_judge_and_data_are_deviations(tmp_path: Path) -> None:
 def test_a_claim_about_what_is_found_needs_no_model(tmp_path: Path) -> None:
     settings = {"dataset": "sample", "memory": "bm25", "measure": "recall_any@5", "granularity": "session"}
     (claim,) = claims_of(write(tmp_path, benchmark="longmemeval", settings=settings))
-    trial = ClaimTrial(claim, where=folders_in(tmp_path))
+    trial = ClaimTrial(claim, folders=folders_in(tmp_path))
     first = trial.attempt()
     assert first.verdict.measured.value > 0.5
     assert trial.attempt() == first
@@ -86,9 +86,9 @@ def test_groups_have_verdicts_of_their_own(of_rankings: bool, tmp_path: Path) ->
     """The whole first; a planted wrong group is found, one that nobody asks is named."""
     rankings: dict[str, Any] = {"measure": "recall_any@5", "granularity": "session", "model": "", "judge": ""}
     groups = {"multi-session": 0.0, "temporal-reasoning": 0.5, "abstention": 0.5, "sports": 0.5}
-    where = folders_in(tmp_path)
+    folders = folders_in(tmp_path)
     tried = try_claim(
-        structs.replace(planted(tmp_path, 0.1, **(rankings if of_rankings else {})), by_group=groups), where=where
+        structs.replace(planted(tmp_path, 0.1, **(rankings if of_rankings else {})), by_group=groups), folders=folders
     )
     measured = {"multi-session", "temporal-reasoning"} if of_rankings else {*groups} - {"sports"}
     assert tried.groups.keys() == measured
@@ -107,9 +107,9 @@ def test_groups_have_verdicts_of_their_own(of_rankings: bool, tmp_path: Path) ->
 def test_what_cannot_be_tried_says_why(tmp_path: Path) -> None:
     (claim,) = claims_of(write(tmp_path, cannot="It is not public."))
     with pytest.raises(HarnessError, match="cannot be tried: It is not public"):
-        try_claim(claim, where=folders_in(tmp_path))
+        try_claim(claim, folders=folders_in(tmp_path))
     with pytest.raises(HarnessError, match="no question type 'singlehop'"):
-        ClaimTrial(planted(tmp_path, 0.5, types=["singlehop"]), Changes(), where=folders_in(tmp_path))
+        ClaimTrial(planted(tmp_path, 0.5, types=["singlehop"]), Changes(), folders=folders_in(tmp_path))
 
 
 def test_the_command_says_the_verdict_first(tmp_path: Path) -> None:

@@ -34,10 +34,10 @@ def test_every_claim_is_shown_line_by_line(tmp_path: Path) -> None:
         assert any(line.startswith("To try it: ") for line in lines), claim.id
 
 
-def estimated(claim: Claim, changes: Changes, where: Folders) -> RunEstimate | HarnessError:
+def estimated(claim: Claim, changes: Changes, folders: Folders) -> RunEstimate | HarnessError:
     """What a dry run shows, or the reason why it cannot."""
     try:
-        return ClaimTrial(claim, changes, where=where).estimate()
+        return ClaimTrial(claim, changes, folders=folders).estimate()
     except HarnessError as error:
         return error
 
@@ -51,11 +51,11 @@ def test_a_dry_run_says_what_it_costs(claim: Claim, tmp_path: Path, monkeypatch:
         monkeypatch.setenv(variable, "sk-none")
     made = folders_in(tmp_path)
     data = real_file("locomo10.json").parent
-    where = Folders(data_dir=data, prepared_dir=made.prepared_dir, results_dir=made.results_dir)
-    lacks = {need.what for need in state_of(claim, where.data_dir).needs}
+    folders = Folders(data_dir=data, prepared_dir=made.prepared_dir, results_dir=made.results_dir)
+    lacks = {need.what for need in state_of(claim, folders.data_dir).needs}
     other = OTHER_DATA.get(claim.settings.dataset, OTHER_DATA.get(claim.benchmark)) if "data" in lacks else None
-    dataset = where.data_dir / other if other and other != "sample" else other
-    estimate = estimated(claim, Changes(sample=1, dataset=dataset), where)
+    dataset = folders.data_dir / other if other and other != "sample" else other
+    estimate = estimated(claim, Changes(sample=1, dataset=dataset), folders)
     if isinstance(estimate, HarnessError):
         assert "the product" in lacks or lacks == {"data"} or claim.settings.protocol == "official", estimate
         assert any(command in str(estimate) for command in ("memory install", "datasets download", "Put ")), estimate

@@ -25,27 +25,27 @@ def hundred(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return colours(tmp_path_factory.mktemp("data") / "hundred.json", 100)
 
 
-def graded(where: Folders, run_id: str) -> Evaluation:
-    (run,) = load_graded([run_id], where)
+def graded(folders: Folders, run_id: str) -> Evaluation:
+    (run,) = load_graded([run_id], folders)
     return run
 
 
-def held(where: Folders, run_id: str, baseline: str | Path, margin: float = 0.0) -> AgainstBaseline:
-    return compare_to_baseline(graded(where, run_id), load_baseline(str(baseline), where), margin=margin)
+def held(folders: Folders, run_id: str, baseline: str | Path, margin: float = 0.0) -> AgainstBaseline:
+    return compare_to_baseline(graded(folders, run_id), load_baseline(str(baseline), folders), margin=margin)
 
 
-def test_a_file_says_what_the_run_says(hundred: Dataset, where: Folders, tmp_path: Path) -> None:
-    graded_run(hundred, where, "old", [None, *labels(79, 20)])
-    graded_run(hundred, where, "new", labels(60, 40))
-    save_baseline(graded(where, "old"), tmp_path / "b.json")
-    assert held(where, "new", tmp_path / "b.json") == held(where, "new", "old")
+def test_a_file_says_what_the_run_says(hundred: Dataset, folders: Folders, tmp_path: Path) -> None:
+    graded_run(hundred, folders, "old", [None, *labels(79, 20)])
+    graded_run(hundred, folders, "new", labels(60, 40))
+    save_baseline(graded(folders, "old"), tmp_path / "b.json")
+    assert held(folders, "new", tmp_path / "b.json") == held(folders, "new", "old")
 
 
-def test_bytes_are_stable_sorted_and_without_texts(hundred: Dataset, where: Folders, tmp_path: Path) -> None:
+def test_bytes_are_stable_sorted_and_without_texts(hundred: Dataset, folders: Folders, tmp_path: Path) -> None:
     scores = {f"q{number}": number % 2 == 0 for number in range(100)}
-    graded_run(hundred, where, "r", scores)
-    save_baseline(graded(where, "r"), tmp_path / "one.json")
-    save_baseline(graded(where, "r"), tmp_path / "two.json")
+    graded_run(hundred, folders, "r", scores)
+    save_baseline(graded(folders, "r"), tmp_path / "one.json")
+    save_baseline(graded(folders, "r"), tmp_path / "two.json")
     data = (tmp_path / "one.json").read_bytes()
     assert data == (tmp_path / "two.json").read_bytes()
     document = json.loads(data)
@@ -58,10 +58,10 @@ def test_bytes_are_stable_sorted_and_without_texts(hundred: Dataset, where: Fold
     assert len(data) < 3000
 
 
-def test_a_deliberate_regression(hundred: Dataset, where: Folders) -> None:
-    graded_run(hundred, where, "old", labels(80, 20))
-    graded_run(hundred, where, "new", labels(0, 12) + labels(68, 20), settings={"model": {"spec": "m"}})
-    result = held(where, "new", "old")
+def test_a_deliberate_regression(hundred: Dataset, folders: Folders) -> None:
+    graded_run(hundred, folders, "old", labels(80, 20))
+    graded_run(hundred, folders, "new", labels(0, 12) + labels(68, 20), settings={"model": {"spec": "m"}})
+    result = held(folders, "new", "old")
     assert result.difference == pytest.approx(-0.12)
     assert result.interval == pytest.approx((-0.19, -0.06), abs=0.011)
     assert (result.worse, result.same_settings, result.won) == (True, False, ())
@@ -89,32 +89,32 @@ def test_a_deliberate_regression(hundred: Dataset, where: Folders) -> None:
     (0, 12, 0.0, False),
 ])  # fmt: skip
 def test_the_whole_interval_must_lie_beyond_the_margin(
-    hundred: Dataset, where: Folders, lost: int, won: int, margin: float, worse: bool
+    hundred: Dataset, folders: Folders, lost: int, won: int, margin: float, worse: bool
 ) -> None:
     kept = labels(60 - lost, 40 - won)
-    graded_run(hundred, where, "old", labels(60, 40))
-    graded_run(hundred, where, "new", labels(0, lost) + kept[: 60 - lost] + labels(won) + kept[60 - lost :])
-    result = held(where, "new", "old", margin)
+    graded_run(hundred, folders, "old", labels(60, 40))
+    graded_run(hundred, folders, "new", labels(0, lost) + kept[: 60 - lost] + labels(won) + kept[60 - lost :])
+    result = held(folders, "new", "old", margin)
     assert (len(result.lost), len(result.won), result.worse) == (lost, won, worse)
     assert (regression([result]) is not None) == worse
 
 
-def test_what_does_not_fit_is_refused(hundred: Dataset, where: Folders, tmp_path: Path) -> None:
-    graded_run(hundred, where, "old", labels(80, 20))
-    graded_run(hundred, where, "few", labels(8, 2))
-    graded_run(hundred, where, "lenient", labels(80, 20), judge=LENIENT)
-    graded_run(hundred, where, "scores", [0.5] * 100, judge=F1)
-    graded_run(colours(tmp_path / "other.json", 99), where, "other", labels(80, 19))
+def test_what_does_not_fit_is_refused(hundred: Dataset, folders: Folders, tmp_path: Path) -> None:
+    graded_run(hundred, folders, "old", labels(80, 20))
+    graded_run(hundred, folders, "few", labels(8, 2))
+    graded_run(hundred, folders, "lenient", labels(80, 20), judge=LENIENT)
+    graded_run(hundred, folders, "scores", [0.5] * 100, judge=F1)
+    graded_run(colours(tmp_path / "other.json", 99), folders, "other", labels(80, 19))
     with pytest.raises(
         HarnessError, match=r"different questions: 10, 0 of them not shared; 100, 90 of them not shared"
     ):
-        held(where, "few", "old")
+        held(folders, "few", "old")
     with pytest.raises(HarnessError, match=rf"different judges: {LENIENT.id}; {STRICT.id}\. .*--judge {STRICT.id}"):
-        held(where, "lenient", "old")
+        held(folders, "lenient", "old")
     with pytest.raises(HarnessError, match="different metrics: F1; accuracy"):
-        held(where, "scores", "old")
+        held(folders, "scores", "old")
     with pytest.raises(HarnessError, match=r"different data: other with content .*; hundred with content"):
-        held(where, "other", "old")
+        held(folders, "other", "old")
 
 
 @pytest.mark.parametrize(
@@ -126,13 +126,13 @@ def test_what_does_not_fit_is_refused(hundred: Dataset, where: Folders, tmp_path
         (b"", "not a baseline"),
     ],
 )
-def test_other_files_are_refused(where: Folders, tmp_path: Path, content: bytes, said: str) -> None:
+def test_other_files_are_refused(folders: Folders, tmp_path: Path, content: bytes, said: str) -> None:
     (tmp_path / "b.json").write_bytes(content)
     with pytest.raises(HarnessError, match=said):
-        load_baseline(str(tmp_path / "b.json"), where)
+        load_baseline(str(tmp_path / "b.json"), folders)
 
 
-def test_neither_a_file_nor_a_run(hundred: Dataset, where: Folders) -> None:
-    graded_run(hundred, where, "release-1", labels(80, 20))
+def test_neither_a_file_nor_a_run(hundred: Dataset, folders: Folders) -> None:
+    graded_run(hundred, folders, "release-1", labels(80, 20))
     with pytest.raises(HarnessError, match=r"no baseline 'relaese-1'.* Did you mean 'release-1'"):
-        load_baseline("relaese-1", where)
+        load_baseline("relaese-1", folders)

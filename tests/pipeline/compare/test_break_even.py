@@ -28,7 +28,7 @@ def costing(run: Evaluation, prepare: Cost, answers: Cost, histories: int = 10) 
 
 
 @pytest.fixture
-def runs(tmp_path: Path, where: Folders) -> dict[str, Evaluation]:
+def runs(tmp_path: Path, folders: Folders) -> dict[str, Evaluation]:
     """Ten questions on ten histories: all of each history, a memory, and the memory read by another model."""
     ten = colours(tmp_path / "ten.json", 10)
     settings: dict[str, dict[str, Any]] = {
@@ -37,8 +37,8 @@ def runs(tmp_path: Path, where: Folders) -> dict[str, Evaluation]:
         "other": {"model": {"spec": "openai/gpt-4o"}},
     }
     for run_id, told in settings.items():
-        graded_run(ten, where, run_id, labels(5, 5), settings=told)
-    return {run.manifest.run_id: run for run in load_graded(list(settings), where)}
+        graded_run(ten, folders, run_id, labels(5, 5), settings=told)
+    return {run.manifest.run_id: run for run in load_graded(list(settings), folders)}
 
 
 @pytest.mark.parametrize(

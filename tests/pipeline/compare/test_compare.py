@@ -54,11 +54,11 @@ def edit_json(path: Path, change: Callable[[dict[str, Any]], object]) -> None:
     path.write_text(json.dumps(document))
 
 
-def test_known_answer(many: Dataset, where: Folders) -> None:
+def test_known_answer(many: Dataset, folders: Folders) -> None:
     """Both right on 200 of 500, only `a` on 81, only `b` on 29."""
-    graded_run(many, where, "a", labels(281, 219))
-    graded_run(many, where, "b", labels(200) + labels(0, 81) + labels(29, 190))
-    found = compare(["a", "b"], where=where)
+    graded_run(many, folders, "a", labels(281, 219))
+    graded_run(many, folders, "b", labels(200) + labels(0, 81) + labels(29, 190))
+    found = compare(["a", "b"], folders=folders)
     (pair,) = found.pairs
     exact = 2 * sum(comb(110, k) for k in range(30)) / 2**110
     assert (pair.a, pair.b, pair.test) == ("a", "b", "exact McNemar")
@@ -80,26 +80,26 @@ def _pair_rows(found: Comparison) -> list[list[str]]:
     return table.rows
 
 
-def test_nobody_is_better_inside_the_noise(ten: Dataset, where: Folders) -> None:
-    graded_run(ten, where, "a", labels(8, 2))
-    graded_run(ten, where, "b", labels(3, 7))
-    (pair,) = compare(["a", "b"], where=where).pairs
+def test_nobody_is_better_inside_the_noise(ten: Dataset, folders: Folders) -> None:
+    graded_run(ten, folders, "a", labels(8, 2))
+    graded_run(ten, folders, "b", labels(3, 7))
+    (pair,) = compare(["a", "b"], folders=folders).pairs
     assert pair.p == pytest.approx(2 / 2**5)
     assert (pair.significant, pair.verdict) == (False, INSIDE_THE_NOISE)
-    assert [run.marks for run in compare(["a", "b"], where=where).runs] == ["", ""]
+    assert [run.marks for run in compare(["a", "b"], folders=folders).runs] == ["", ""]
 
 
-def test_holm_and_marks_of_three_runs(many: Dataset, where: Folders) -> None:
+def test_holm_and_marks_of_three_runs(many: Dataset, folders: Folders) -> None:
     """Discordant pairs 20:0, 9:0 and 11:0 of nested runs: p = 2/2^20, 2/2^9, 2/2^11, times 3, 1, 2."""
-    graded_run(many, where, "low", labels(100, 400))
-    graded_run(many, where, "high", labels(120, 380))
-    graded_run(many, where, "middle", labels(109, 391))
-    found = compare(["low", "high", "middle"], where=where)
+    graded_run(many, folders, "low", labels(100, 400))
+    graded_run(many, folders, "high", labels(120, 380))
+    graded_run(many, folders, "middle", labels(109, 391))
+    found = compare(["low", "high", "middle"], folders=folders)
     assert [(pair.a, pair.b) for pair in found.pairs] == [("low", "high"), ("low", "middle"), ("high", "middle")]
     assert [pair.p for pair in found.pairs] == pytest.approx([2 / 2**20, 2 / 2**9, 2 / 2**11])
     assert [pair.p_holm for pair in found.pairs] == pytest.approx([6 / 2**20, 2 / 2**9, 4 / 2**11])
     assert [run.marks for run in found.runs] == ["", "▲", "▲"]
-    assert [run.marks for run in compare(["high", "low", "middle"], where=where).runs] == ["", "▼", "▼"]
+    assert [run.marks for run in compare(["high", "low", "middle"], folders=folders).runs] == ["", "▼", "▼"]
     # Each pair by what it disagrees on itself, and not by their mean: two that hardly differ can show far less.
     by_pair = [minimum_detectable_difference(500, discordant=one / 500) for one in (20, 9, 11)]
     assert [pair.detectable for pair in found.pairs] == by_pair
@@ -111,12 +111,12 @@ def test_holm_and_marks_of_three_runs(many: Dataset, where: Folders) -> None:
     assert [row[-2] for row in _pair_rows(found)] == [f"{one * 100:.1f}" for one in by_pair]
 
 
-def test_only_the_sign_depends_on_the_order(many: Dataset, where: Folders) -> None:
+def test_only_the_sign_depends_on_the_order(many: Dataset, folders: Folders) -> None:
     source = random.Random(1)
     for run_id in ("a", "b", "c"):
-        graded_run(many, where, run_id, [source.random() < 0.5 for _ in range(500)])
-    forth = {frozenset((pair.a, pair.b)): pair for pair in compare(["a", "b", "c"], where=where).pairs}
-    back = compare(["c", "b", "a"], where=where).pairs
+        graded_run(many, folders, run_id, [source.random() < 0.5 for _ in range(500)])
+    forth = {frozenset((pair.a, pair.b)): pair for pair in compare(["a", "b", "c"], folders=folders).pairs}
+    back = compare(["c", "b", "a"], folders=folders).pairs
     for pair in back:
         other = forth[frozenset((pair.a, pair.b))]
         assert (pair.a, pair.b) == (other.b, other.a)
@@ -126,20 +126,20 @@ def test_only_the_sign_depends_on_the_order(many: Dataset, where: Folders) -> No
     assert len(back) == 3
 
 
-def test_a_seed_decides_the_intervals_and_nothing_else(many: Dataset, where: Folders) -> None:
+def test_a_seed_decides_the_intervals_and_nothing_else(many: Dataset, folders: Folders) -> None:
     source = random.Random(2)
-    graded_run(many, where, "a", [source.random() < 0.5 for _ in range(500)])
-    graded_run(many, where, "b", [source.random() < 0.5 for _ in range(500)])
-    first, again, other = (compare(["a", "b"], where=where, seed=seed) for seed in (0, 0, 7))
+    graded_run(many, folders, "a", [source.random() < 0.5 for _ in range(500)])
+    graded_run(many, folders, "b", [source.random() < 0.5 for _ in range(500)])
+    first, again, other = (compare(["a", "b"], folders=folders, seed=seed) for seed in (0, 0, 7))
     assert first == again
     assert first.pairs[0].interval != other.pairs[0].interval
     assert first.pairs[0].p == other.pairs[0].p
 
 
-def test_what_is_not_evaluated_counts_as_wrong(ten: Dataset, where: Folders) -> None:
-    graded_run(ten, where, "a", [True, None, False, *labels(7)])
-    graded_run(ten, where, "b", [None, None, True, *labels(7)])
-    found = compare(["a", "b"], where=where)
+def test_what_is_not_evaluated_counts_as_wrong(ten: Dataset, folders: Folders) -> None:
+    graded_run(ten, folders, "a", [True, None, False, *labels(7)])
+    graded_run(ten, folders, "b", [None, None, True, *labels(7)])
+    found = compare(["a", "b"], folders=folders)
     assert found.pairs[0].difference == 0
     assert found.questions[1].credits == (None, None)
     assert found.questions[2].credits == (0.0, 1.0)
@@ -148,14 +148,14 @@ def test_what_is_not_evaluated_counts_as_wrong(ten: Dataset, where: Folders) -> 
     assert [run.summary.metrics.overall.not_evaluated for run in found.runs] == [1, 2]
 
 
-def test_scores_of_conversations(tmp_path: Path, where: Folders) -> None:
+def test_scores_of_conversations(tmp_path: Path, folders: Folders) -> None:
     """A judge of scores, questions that share haystacks: no McNemar, the test flips conversations."""
     path = tmp_path / "two.json"
     path.write_text(json.dumps([make_conversation("conv-1"), make_conversation("conv-2")]))
     dataset = LocomoDataset(path)
-    graded_run(dataset, where, "a", [0.5, 1.0, 0.25, 1.0, 0.0] * 2, judge=F1)
-    graded_run(dataset, where, "b", [0.25, 1.0, 0.0, 0.0, 0.0] * 2, judge=F1)
-    found = compare(["a", "b"], where=where)
+    graded_run(dataset, folders, "a", [0.5, 1.0, 0.25, 1.0, 0.0] * 2, judge=F1)
+    graded_run(dataset, folders, "b", [0.25, 1.0, 0.0, 0.0, 0.0] * 2, judge=F1)
+    found = compare(["a", "b"], folders=folders)
     (pair,) = found.pairs
     assert pair.mcnemar is None
     assert pair.test == "sign-flip permutation over haystacks"
@@ -169,22 +169,22 @@ def test_scores_of_conversations(tmp_path: Path, where: Folders) -> None:
     assert [row.credits for row in found.questions[:3]] == [(0.5, 0.25), (1.0, 1.0), (0.25, 0.0)]
 
 
-def test_detectable_difference_of_scores(ten: Dataset, where: Folders) -> None:
-    graded_run(ten, where, "a", [0.5, 1.0, 0.25, 1.0, 0.0] * 2, judge=F1)
-    graded_run(ten, where, "b", [0.25, 1.0, 0.0, 0.0, 0.0] * 2, judge=F1)
+def test_detectable_difference_of_scores(ten: Dataset, folders: Folders) -> None:
+    graded_run(ten, folders, "a", [0.5, 1.0, 0.25, 1.0, 0.0] * 2, judge=F1)
+    graded_run(ten, folders, "b", [0.25, 1.0, 0.0, 0.0, 0.0] * 2, judge=F1)
     # (1.96 √10 + 0.84 √(10 + 0.84² - 1.96²)) / (10 + 0.84²) times the root mean squared difference, √0.225.
-    assert compare(["a", "b"], where=where).detectable == pytest.approx(0.785 * 0.225**0.5, abs=0.001)
+    assert compare(["a", "b"], folders=folders).detectable == pytest.approx(0.785 * 0.225**0.5, abs=0.001)
 
 
-def test_labels_of_conversations(tmp_path: Path, where: Folders) -> None:
+def test_labels_of_conversations(tmp_path: Path, folders: Folders) -> None:
     """A judge of labels: intervals draw conversations whole, and the detectable difference counts them."""
     path = tmp_path / "eight.json"
     path.write_text(json.dumps([make_conversation(f"conv-{number}") for number in range(8)]))
     dataset = LocomoDataset(path)
     right_by_conversation = [5, 5, 4, 4, 2, 1, 0, 0]
-    graded_run(dataset, where, "a", [one for right in right_by_conversation for one in labels(right, 5 - right)])
-    graded_run(dataset, where, "b", labels(0, 40))
-    found = compare(["a", "b"], where=where)
+    graded_run(dataset, folders, "a", [one for right in right_by_conversation for one in labels(right, 5 - right)])
+    graded_run(dataset, folders, "b", labels(0, 40))
+    found = compare(["a", "b"], folders=folders)
     metrics = found.runs[0].summary.metrics
     assert (metrics.haystacks, metrics.overall.correct) == (8, 21)
     draws = np.random.default_rng(7).integers(8, size=(200_000, 8))
@@ -199,108 +199,108 @@ def test_labels_of_conversations(tmp_path: Path, where: Folders) -> None:
     assert expected > 1.5 * minimum_detectable_difference(40, discordant=share)
 
 
-def test_many_pairs_over_few_haystacks(tmp_path: Path, where: Folders) -> None:
+def test_many_pairs_over_few_haystacks(tmp_path: Path, folders: Folders) -> None:
     """Six haystacks give p of 1/32 at best: enough for one pair, not for three."""
     path = tmp_path / "six.json"
     path.write_text(json.dumps([make_conversation(f"conv-{number}") for number in range(6)]))
     dataset = LocomoDataset(path)
     for run_id, credit in (("a", 0.9), ("b", 0.5), ("c", 0.1)):
-        graded_run(dataset, where, run_id, [credit] * 30, judge=F1)
-    one, three = compare(["a", "c"], where=where), compare(["a", "b", "c"], where=where)
+        graded_run(dataset, folders, run_id, [credit] * 30, judge=F1)
+    one, three = compare(["a", "c"], folders=folders), compare(["a", "b", "c"], folders=folders)
     assert (one.pairs[0].p, one.pairs[0].significant) == (1 / 32, True)
     assert [pair.significant for pair in three.pairs] == [False] * 3
     assert not any("haystacks" in warning for warning in one.warnings)
     assert any("With 6 haystacks p is never below 0.031: adjusted for 3 pairs" in each for each in three.warnings)
 
 
-def test_other_data_is_refused(ten: Dataset, where: Folders, tmp_path: Path) -> None:
+def test_other_data_is_refused(ten: Dataset, folders: Folders, tmp_path: Path) -> None:
     other = colours(tmp_path / "other.json", 9)
-    graded_run(ten, where, "a", labels(9))
-    graded_run(other, where, "b", labels(9))
+    graded_run(ten, folders, "a", labels(9))
+    graded_run(other, folders, "b", labels(9))
     with pytest.raises(HarnessError, match=r"different data: a: ten with content \w{12}…; b: other with content"):
-        compare(["a", "b"], where=where)
+        compare(["a", "b"], folders=folders)
 
 
-def test_other_questions_are_refused_or_left_out(ten: Dataset, where: Folders) -> None:
-    graded_run(ten, where, "all", labels(5, 5))
-    graded_run(ten, where, "few", [False, *labels(3)], settings={"reading": {"method": "con"}})
+def test_other_questions_are_refused_or_left_out(ten: Dataset, folders: Folders) -> None:
+    graded_run(ten, folders, "all", labels(5, 5))
+    graded_run(ten, folders, "few", [False, *labels(3)], settings={"reading": {"method": "con"}})
     with pytest.raises(HarnessError, match=r"all: 10 questions; few: 4 questions.*--common.* the 4 they share"):
-        compare(["all", "few"], where=where)
-    found = compare(["all", "few"], where=where, common=True)
+        compare(["all", "few"], folders=folders)
+    found = compare(["all", "few"], folders=folders, common=True)
     assert [run.summary.metrics.overall.accuracy for run in found.runs] == [1.0, 0.75]
     assert [run.summary.metrics.overall.n for run in found.runs] == [4, 4]
     assert [row.question_id for row in found.questions] == ["q0", "q1", "q2", "q3"]
     assert "the 4 that all runs share are compared; left out: 6 of all." in found.warnings[0]
 
 
-def test_common_questions_of_equal_runs_are_all(ten: Dataset, where: Folders) -> None:
-    graded_run(ten, where, "a", labels(5, 5))
-    graded_run(ten, where, "b", labels(6, 4))
-    assert compare(["a", "b"], where=where, common=True) == compare(["a", "b"], where=where)
+def test_common_questions_of_equal_runs_are_all(ten: Dataset, folders: Folders) -> None:
+    graded_run(ten, folders, "a", labels(5, 5))
+    graded_run(ten, folders, "b", labels(6, 4))
+    assert compare(["a", "b"], folders=folders, common=True) == compare(["a", "b"], folders=folders)
 
 
 @pytest.mark.parametrize("common", [True, False])
-def test_no_common_question(ten: Dataset, where: Folders, common: bool) -> None:
-    graded_run(ten, where, "a", {"q0": True})
-    graded_run(ten, where, "b", {"q1": True})
+def test_no_common_question(ten: Dataset, folders: Folders, common: bool) -> None:
+    graded_run(ten, folders, "a", {"q0": True})
+    graded_run(ten, folders, "b", {"q1": True})
     with pytest.raises(HarnessError, match="same selection") as caught:
-        compare(["a", "b"], where=where, common=common)
+        compare(["a", "b"], folders=folders, common=common)
     assert "--common" not in str(caught.value)
 
 
-def test_other_judges_are_refused(ten: Dataset, where: Folders) -> None:
-    graded_run(ten, where, "a", labels(5, 5))
-    graded_run(ten, where, "b", labels(5, 5), judge=LENIENT)
+def test_other_judges_are_refused(ten: Dataset, folders: Folders) -> None:
+    graded_run(ten, folders, "a", labels(5, 5))
+    graded_run(ten, folders, "b", labels(5, 5), judge=LENIENT)
     said = rf"different judges: a: {STRICT.id} \(accuracy\); b: {LENIENT.id} \(accuracy\)\. Have all of them graded"
     with pytest.raises(HarnessError, match=said):
-        compare(["a", "b"], where=where)
-    grade(ten, where, "b", dict.fromkeys((f"q{n}" for n in range(10)), True))
-    grade(ten, where, "a", dict.fromkeys((f"q{n}" for n in range(10)), True), judge=LENIENT)
-    found = compare(["a", "b"], where=where, judge="strict")
+        compare(["a", "b"], folders=folders)
+    grade(ten, folders, "b", dict.fromkeys((f"q{n}" for n in range(10)), True))
+    grade(ten, folders, "a", dict.fromkeys((f"q{n}" for n in range(10)), True), judge=LENIENT)
+    found = compare(["a", "b"], folders=folders, judge="strict")
     assert [run.summary.metrics.overall.accuracy for run in found.runs] == [0.5, 1.0]
     # The newest of each differ, and the remedy names what both have.
     with pytest.raises(
         HarnessError, match=f"--judge, name a judge that has graded all of them: {LENIENT.id}, {STRICT.id}"
     ):
-        compare(["a", "b"], where=where)
-    assert compare(["a", "b"], where=where, judge="test/lenient").pairs[0].a == "a"
+        compare(["a", "b"], folders=folders)
+    assert compare(["a", "b"], folders=folders, judge="test/lenient").pairs[0].a == "a"
 
 
-def test_other_metrics_are_refused(ten: Dataset, where: Folders) -> None:
-    graded_run(ten, where, "a", labels(5, 5))
-    graded_run(ten, where, "b", [0.5] * 10, judge=F1)
+def test_other_metrics_are_refused(ten: Dataset, folders: Folders) -> None:
+    graded_run(ten, folders, "a", labels(5, 5))
+    graded_run(ten, folders, "b", [0.5] * 10, judge=F1)
     with pytest.raises(HarnessError, match=r"different metrics: a: .*\(accuracy\); b: .*\(F1\)"):
-        compare(["a", "b"], where=where)
+        compare(["a", "b"], folders=folders)
 
 
-def test_what_is_no_graded_run_is_refused(ten: Dataset, where: Folders) -> None:
-    graded_run(ten, where, "a", labels(5, 5))
+def test_what_is_no_graded_run_is_refused(ten: Dataset, folders: Folders) -> None:
+    graded_run(ten, folders, "a", labels(5, 5))
     with pytest.raises(HarnessError, match="'a' is given twice"):
-        compare(["a", "a"], where=where)
+        compare(["a", "a"], folders=folders)
     with pytest.raises(HarnessError, match="nothing to compare"):
-        compare([], where=where)
+        compare([], folders=folders)
     with pytest.raises(HarnessError, match="no run 'b'"):
-        compare(["a", "b"], where=where)
-    folder = graded_run(ten, where, "ranked", labels(5, 5))
+        compare(["a", "b"], folders=folders)
+    folder = graded_run(ten, folders, "ranked", labels(5, 5))
     rankings = {"protocol": "standard", "granularity": "session"}
     edit_json(folder / "run.json", lambda run: run.update(kind="retrieval", settings=run["settings"] | rankings))
     with pytest.raises(HarnessError, match="'ranked' holds rankings"):
-        compare(["a", "ranked"], where=where)
+        compare(["a", "ranked"], folders=folders)
 
 
-def test_scores_that_do_not_follow_are_an_integrity_error(ten: Dataset, where: Folders) -> None:
-    folder = graded_run(ten, where, "a", labels(5, 5))
+def test_scores_that_do_not_follow_are_an_integrity_error(ten: Dataset, folders: Folders) -> None:
+    folder = graded_run(ten, folders, "a", labels(5, 5))
     path = folder / "judgements" / f"{STRICT.id}.jsonl"
     path.write_text(path.read_text().replace('"label":false', '"label":true', 1))
     with pytest.raises(IntegrityError, match=rf"'a' cannot be relied on: judgements/{STRICT.id}\.jsonl: was changed"):
-        compare(["a"], where=where)
+        compare(["a"], folders=folders)
 
 
-def said(ten: Dataset, where: Folders, settings: dict[str, Any]) -> tuple[str, ...]:
+def said(ten: Dataset, folders: Folders, settings: dict[str, Any]) -> tuple[str, ...]:
     """The warnings about a run with these settings beside a plain one, but for the fixtures nobody made."""
-    graded_run(ten, where, "plain", labels(5, 5))
-    graded_run(ten, where, "other", labels(5, 5), settings=settings)
-    warnings = compare(["plain", "other"], where=where).warnings
+    graded_run(ten, folders, "plain", labels(5, 5))
+    graded_run(ten, folders, "other", labels(5, 5), settings=settings)
+    warnings = compare(["plain", "other"], folders=folders).warnings
     assert "plain, other are missing" in warnings[-1]
     return warnings[:-1]
 
@@ -323,82 +323,82 @@ def said(ten: Dataset, where: Folders, settings: dict[str, Any]) -> tuple[str, .
         ({"embedder": {"spec": "hashing", "fingerprint": "f"}, "preparation": "p", "repeat": 3}, None),
     ],
 )
-def test_differences_are_said(ten: Dataset, where: Folders, settings: dict[str, Any], warning: str | None) -> None:
-    assert said(ten, where, settings) == ((warning,) if warning else ())
+def test_differences_are_said(ten: Dataset, folders: Folders, settings: dict[str, Any], warning: str | None) -> None:
+    assert said(ten, folders, settings) == ((warning,) if warning else ())
 
 
-def test_other_budgets_and_embedders_are_said(ten: Dataset, where: Folders) -> None:
+def test_other_budgets_and_embedders_are_said(ten: Dataset, folders: Folders) -> None:
     def memory(budget: int | None, embedder: str) -> dict[str, Any]:
         parameters = {"budget": budget}
         return {"memory": {"name": "hybrid", "parameters": parameters}, "embedder": {"spec": embedder}}
 
-    graded_run(ten, where, "a", labels(5, 5), settings=memory(None, "hashing"))
-    graded_run(ten, where, "b", labels(5, 5), settings=memory(900, "openai:x"))
-    graded_run(ten, where, "c", labels(5, 5), settings=memory(900, "hashing"))
-    graded_run(ten, where, "d", labels(5, 5))
-    warnings = compare(["a", "b", "c", "d"], where=where).warnings
+    graded_run(ten, folders, "a", labels(5, 5), settings=memory(None, "hashing"))
+    graded_run(ten, folders, "b", labels(5, 5), settings=memory(900, "openai:x"))
+    graded_run(ten, folders, "c", labels(5, 5), settings=memory(900, "hashing"))
+    graded_run(ten, folders, "d", labels(5, 5))
+    warnings = compare(["a", "b", "c", "d"], folders=folders).warnings
     assert warnings[:-1] == (
         "budget differs: none in a; 900 in b, c.",
         "embedder.spec differs: hashing in a, c; openai:x in b.",
     )
 
 
-def test_another_model_in_the_official_judges_name_is_said(ten: Dataset, where: Folders) -> None:
+def test_another_model_in_the_official_judges_name_is_said(ten: Dataset, folders: Folders) -> None:
     official = LongMemEvalJudge(CallCounter(DEFAULT_JUDGE), OWN_ENDPOINT).identity
     for run_id, served_model in (("a", OFFICIAL_MODEL), ("b", "llama3.1"), ("c", OFFICIAL_MODEL)):
-        graded_run(ten, where, run_id, labels(5, 5), judge=official, served_model=served_model)
-    assert not any("official" in warning for warning in compare(["a", "c"], where=where).warnings)
-    warnings = compare(["a", "b"], where=where).warnings
+        graded_run(ten, folders, run_id, labels(5, 5), judge=official, served_model=served_model)
+    assert not any("official" in warning for warning in compare(["a", "c"], folders=folders).warnings)
+    warnings = compare(["a", "b"], folders=folders).warnings
     assert warnings[0] == "b: according to the server, not all labels come from the official judge's model."
 
 
-def test_an_interrupted_run_is_marked(ten: Dataset, where: Folders) -> None:
-    graded_run(ten, where, "a", labels(5, 5), status="interrupted")
-    found = compare(["a"], where=where)
+def test_an_interrupted_run_is_marked(ten: Dataset, folders: Folders) -> None:
+    graded_run(ten, folders, "a", labels(5, 5), status="interrupted")
+    found = compare(["a"], folders=folders)
     assert found.warnings[0] == "a is not completed (interrupted): unanswered questions count as wrong."
     assert found.runs[0].summary.status == "interrupted"
 
 
-def test_answers_of_another_system_are_marked(ten: Dataset, where: Folders, tmp_path: Path) -> None:
+def test_answers_of_another_system_are_marked(ten: Dataset, folders: Folders, tmp_path: Path) -> None:
     file = tmp_path / "theirs.jsonl"
     file.write_text(json.dumps({"question_id": "q0", "hypothesis": "I cannot say."}) + "\n")
-    adopted = adopt_hypotheses(file, ten, where.results_dir).run_id
-    evaluate(adopted, options=OFFLINE, where=where)
-    found = compare([adopted], where=where)
+    adopted = adopt_hypotheses(file, ten, folders.results_dir).run_id
+    evaluate(adopted, options=OFFLINE, folders=folders)
+    found = compare([adopted], folders=folders)
     assert found.warnings == (f"{adopted}: answers of another system; how they were made is unknown.",)
     figures = found.runs[0]
     # What reached its prompts is not known: the one wrong answer is lost nowhere, the nine missing ones are missing.
     assert (figures.lost, figures.evidence_recall, figures.reading) == ({"not answered": 9}, None, "")
 
 
-def offline_run(dataset: Dataset, where: Folders, run_id: str, memory: str) -> None:
-    answer_all(dataset, where, run_id, memory=memory)
-    evaluate(run_id, options=OFFLINE, where=where)
+def offline_run(dataset: Dataset, folders: Folders, run_id: str, memory: str) -> None:
+    answer_all(dataset, folders, run_id, memory=memory)
+    evaluate(run_id, options=OFFLINE, folders=folders)
 
 
 def test_where_questions_were_lost(tmp_path: Path) -> None:
-    dataset, where = prepared_colours(tmp_path)
+    dataset, folders = prepared_colours(tmp_path)
     for memory in ("none", "oracle"):
-        offline_run(dataset, where, memory, memory)
+        offline_run(dataset, folders, memory, memory)
     # The judge finds every oracle answer wrong but the first.
     strict = {"q0": True, "q1": False, "q2": False, "q3": False}
     for run_id in ("none", "oracle"):
-        grade(dataset, where, run_id, strict)
-    found = compare(["none", "oracle"], where=where, judge="strict")
+        grade(dataset, folders, run_id, strict)
+    found = compare(["none", "oracle"], folders=folders, judge="strict")
     assert [run.lost for run in found.runs] == [{"not retrieved": 3}, {"disputed": 3}]
     assert [run.evidence_recall for run in found.runs] == [0.0, 1.0]
     assert found.questions[0].stages == (None, None)
     assert found.questions[1].stages == ("not retrieved", "disputed")
     # The lexical judge accepts them, which is what is disputed; it finds nothing wrong.
-    by_rules = compare(["oracle"], where=where, judge="offline/lexical")
+    by_rules = compare(["oracle"], folders=folders, judge="offline/lexical")
     assert by_rules.runs[0].lost == {}
-    fixture = where.prepared_dir / "colours" / "default"
+    fixture = folders.prepared_dir / "colours" / "default"
     edit_json(fixture / "q1" / "meta.json", lambda meta: meta["thread_ids"].remove("answer_1"))
-    assert compare(["none"], where=where, judge="strict").runs[0].lost == {"not stored": 1, "not retrieved": 2}
+    assert compare(["none"], folders=folders, judge="strict").runs[0].lost == {"not stored": 1, "not retrieved": 2}
     edit_json(fixture / "q1" / "meta.json", lambda meta: meta["dataset"].update(sha256="f" * 64))
     (fixture / "q2" / "meta.json").write_text("garbage")
     shutil.rmtree(fixture / "q3")
-    unknown = compare(["none"], where=where, judge="strict")
+    unknown = compare(["none"], folders=folders, judge="strict")
     assert unknown.runs[0].lost == {"not retrieved": 3}
     assert [warning for warning in unknown.warnings if "none is reported as not stored" in warning] == [
         "The fixtures of none are missing or were made from other data since: whether evidence was stored is unknown, "
@@ -406,12 +406,12 @@ def test_where_questions_were_lost(tmp_path: Path) -> None:
     ]
 
 
-def test_repeats_of_one_configuration(ten: Dataset, where: Folders) -> None:
+def test_repeats_of_one_configuration(ten: Dataset, folders: Folders) -> None:
     for number, right in enumerate((5, 7, 6), start=1):
-        graded_run(ten, where, f"r{number}", labels(right, 10 - right), settings={"repeat": number})
-    graded_run(ten, where, "copy", labels(5, 5), settings={"model": {"spec": "m"}, "repeat": 1})
-    graded_run(ten, where, "same", labels(5, 5), settings={"model": {"spec": "m"}, "repeat": 1})
-    found = compare(["r1", "copy", "r2", "same", "r3"], where=where)
+        graded_run(ten, folders, f"r{number}", labels(right, 10 - right), settings={"repeat": number})
+    graded_run(ten, folders, "copy", labels(5, 5), settings={"model": {"spec": "m"}, "repeat": 1})
+    graded_run(ten, folders, "same", labels(5, 5), settings={"model": {"spec": "m"}, "repeat": 1})
+    found = compare(["r1", "copy", "r2", "same", "r3"], folders=folders)
     (group,) = found.repeats
     assert (group.name, group.run_ids) == ("last-k, offline/extractive", ("r1", "r2", "r3"))
     assert group.spread.mean == pytest.approx(0.6)
@@ -426,43 +426,43 @@ def answered(folder: Path, **texts: str) -> None:
     (folder / "answers.jsonl").write_text("".join(f"{json.dumps(line)}\n" for line in changed))
 
 
-def test_flips_are_split_into_those_of_the_answer_and_of_the_judge(ten: Dataset, where: Folders) -> None:
+def test_flips_are_split_into_those_of_the_answer_and_of_the_judge(ten: Dataset, folders: Folders) -> None:
     """Four labels change: twice with another text, twice with the same; one of the first two is the judge's as well,
     which graded the same text otherwise when asked again."""
     names = [question.question_id for question in ten.questions()]
     first = labels(6, 4)
     second = [*labels(4), *labels(0, 2), *labels(2, 2)]
     for number, given in enumerate((first, second), start=1):
-        folder = graded_run(ten, where, f"r{number}", given, settings={"repeat": number})
+        folder = graded_run(ten, folders, f"r{number}", given, settings={"repeat": number})
         answered(folder, **({names[4]: "other", names[6]: "another"} if number == 2 else {}))
-        grade(ten, where, f"r{number}", dict(zip(names, given, strict=True)))
-    found = compare(["r1", "r2"], where=where).repeats[0].flips
+        grade(ten, folders, f"r{number}", dict(zip(names, given, strict=True)))
+    found = compare(["r1", "r2"], folders=folders).repeats[0].flips
     assert found == Flips(questions=10, flipped=4, by_judge=2, seen_twice=8)
     assert found.by_answer == 2
     again = dict(zip(names, second, strict=True)) | {names[6]: False, names[9]: True}
-    grade(ten, where, "r2", again, judge=grading_of(STRICT, 2))
-    shown = compare(["r1", "r2"], where=where)
+    grade(ten, folders, "r2", again, judge=grading_of(STRICT, 2))
+    shown = compare(["r1", "r2"], folders=folders)
     # Question 6 by its second grading; question 9 has other labels of one text, but no label that changes between runs.
     assert shown.repeats[0].flips == Flips(questions=10, flipped=4, by_judge=3, seen_twice=10)
     (table,) = [one for one in comparison_tables(shown) if one.title.startswith("Repeats")]
     assert table.rows[0][-3:] == ["4 of 10", "1", "3"]
 
 
-def test_a_judge_that_never_saw_a_text_twice_is_unknown(ten: Dataset, where: Folders) -> None:
+def test_a_judge_that_never_saw_a_text_twice_is_unknown(ten: Dataset, folders: Folders) -> None:
     names = [question.question_id for question in ten.questions()]
     for number, given in enumerate((labels(6, 4), labels(4, 6)), start=1):
-        folder = graded_run(ten, where, f"r{number}", given, settings={"repeat": number})
+        folder = graded_run(ten, folders, f"r{number}", given, settings={"repeat": number})
         answered(folder, **{name: f"{name} {number}" for name in names})
-        grade(ten, where, f"r{number}", dict(zip(names, given, strict=True)))
-    found = compare(["r1", "r2"], where=where)
+        grade(ten, folders, f"r{number}", dict(zip(names, given, strict=True)))
+    found = compare(["r1", "r2"], folders=folders)
     assert found.repeats[0].flips == Flips(questions=10, flipped=2, by_judge=None, seen_twice=0)
     (table,) = [one for one in comparison_tables(found) if one.title.startswith("Repeats")]
     assert table.rows[0][-3:] == ["2 of 10", UNKNOWN, UNKNOWN]
 
 
-def test_one_run_and_a_note_before_it_is_paid_for(ten: Dataset, where: Folders) -> None:
-    graded_run(ten, where, "a", labels(5, 5))
-    found = compare(["a"], where=where)
+def test_one_run_and_a_note_before_it_is_paid_for(ten: Dataset, folders: Folders) -> None:
+    graded_run(ten, folders, "a", labels(5, 5))
+    found = compare(["a"], folders=folders)
     assert (found.pairs, found.repeats) == ((), ())
     assert found.detectable == minimum_detectable_difference(10)
     points = minimum_detectable_difference(50) * 100
@@ -487,11 +487,11 @@ def test_one_run_and_a_note_before_it_is_paid_for(ten: Dataset, where: Folders) 
 
 
 def test_real_runs_on_a_selection(tmp_path: Path) -> None:
-    dataset, where = prepared_colours(tmp_path, 6)
-    offline_run(dataset, where, "none", "none")
-    answer_all(dataset, where, "oracle", memory="oracle", selection=Selection(limit=4))
-    evaluate("oracle", options=OFFLINE, where=where)
-    found = longmemeval.compare("none", "oracle", where=where, common=True)
+    dataset, folders = prepared_colours(tmp_path, 6)
+    offline_run(dataset, folders, "none", "none")
+    answer_all(dataset, folders, "oracle", memory="oracle", selection=Selection(limit=4))
+    evaluate("oracle", options=OFFLINE, folders=folders)
+    found = longmemeval.compare("none", "oracle", folders=folders, common=True)
     assert [run.summary.metrics.overall.n for run in found.runs] == [4, 4]
     assert [run.summary.metrics.overall.correct for run in found.runs] == [0, 4]
     assert found.pairs[0].difference == -1
@@ -500,12 +500,12 @@ def test_real_runs_on_a_selection(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_twenty_runs_of_five_hundred_questions(many: Dataset, where: Folders) -> None:
+def test_twenty_runs_of_five_hundred_questions(many: Dataset, folders: Folders) -> None:
     source = random.Random(3)
     names = [f"run{number:02}" for number in range(20)]
     for name in names:
-        graded_run(many, where, name, [source.random() < 0.5 for _ in range(500)])
-    found = compare(names, where=where)
+        graded_run(many, folders, name, [source.random() < 0.5 for _ in range(500)])
+    found = compare(names, folders=folders)
     assert ids(found) == names
     assert len(found.pairs) == 190
     assert all(pair.p <= pair.p_holm for pair in found.pairs)

@@ -70,10 +70,10 @@ def test_whoever_is_not_on_the_front_is_beaten_by_one_who_is(rows: list[tuple[fl
 
 def test_points_of_runs_leave_out_the_oracle_and_unknown_prices(tmp_path: Path) -> None:
     usage = Usage(calls=2, cost_usd=0.5)
-    dataset, where = prepared_colours(tmp_path, 2)
-    answer_all(dataset, where)
-    graded = evaluate("r", options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where)
-    summary = summarise(graded.files, graded.asked, graded.metrics, where)
+    dataset, folders = prepared_colours(tmp_path, 2)
+    answer_all(dataset, folders)
+    graded = evaluate("r", options=EvaluateOptions(judge=LEXICAL_JUDGE), folders=folders)
+    summary = summarise(graded.files, graded.asked, graded.metrics, folders)
     assert summary.costs.total.usd == 0.0
     summary = structs.replace(summary, costs=structs.replace(summary.costs, total=cost_of(usage)))
     assert summary.metrics.overall.accuracy == 1.0

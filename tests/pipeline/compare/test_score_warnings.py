@@ -26,39 +26,39 @@ from tests.support import longmemeval
 LEXICAL = "offline/lexical"
 
 
-def warnings_of(run_id: str, where: Folders) -> dict[str, str]:
+def warnings_of(run_id: str, folders: Folders) -> dict[str, str]:
     """Code to text."""
-    (found,) = load_graded([run_id], where)
+    (found,) = load_graded([run_id], folders)
     return {one.code: one.text for one in found.summary.warnings}
 
 
-def graded(data: Dataset, where: Folders, run_id: str, memory: str, *overrides: str) -> dict[str, str]:
-    answer_all(data, where, run_id, memory=resolve_configuration(memory, overrides))
-    evaluate(run_id, options=EvaluateOptions(judge=LEXICAL), where=where)
-    return warnings_of(run_id, where)
+def graded(data: Dataset, folders: Folders, run_id: str, memory: str, *overrides: str) -> dict[str, str]:
+    answer_all(data, folders, run_id, memory=resolve_configuration(memory, overrides))
+    evaluate(run_id, options=EvaluateOptions(judge=LEXICAL), folders=folders)
+    return warnings_of(run_id, folders)
 
 
 def test_limits_that_let_the_whole_history_through(tmp_path: Path) -> None:
     """Each history has six messages of a few dozen tokens."""
-    data, where = prepared_colours(tmp_path, 8, "bm25")
-    let_through = graded(data, where, "wide", "bm25", "top_k=6", "budget=5000")["history-fits"]
+    data, folders = prepared_colours(tmp_path, 8, "bm25")
+    let_through = graded(data, folders, "wide", "bm25", "top_k=6", "budget=5000")["history-fits"]
     assert let_through == (
         "For 100 % of the questions the limits let the whole history through (top_k at or above its messages: 100 %, "
         "last_messages at or above its messages: 100 %, budget at or above its tokens: 100 %, all of it recalled: "
         "100 %): these questions do not test the memory."
     )
     narrow = ("top_k=5", "last_messages=2", "message_range=0", "budget=20")
-    assert "history-fits" not in graded(data, where, "narrow", "bm25", *narrow)
+    assert "history-fits" not in graded(data, folders, "narrow", "bm25", *narrow)
     # With neighbours, five of six messages are all.
-    spread = graded(data, where, "spread", "bm25", "top_k=5", "last_messages=1", "message_range=2")["history-fits"]
+    spread = graded(data, folders, "spread", "bm25", "top_k=5", "last_messages=1", "message_range=2")["history-fits"]
     assert spread.endswith("through (all of it recalled: 100 %): these questions do not test the memory.")
-    assert "history-fits" not in graded(data, where, "whole", "full-history"), "a control sees all of it by design"
+    assert "history-fits" not in graded(data, folders, "whole", "full-history"), "a control sees all of it by design"
 
 
 def test_a_share_of_the_questions(tmp_path: Path) -> None:
-    data, where = prepared_colours(tmp_path, 8, "bm25")
-    graded(data, where, "r", "bm25", "top_k=6")
-    (found,) = load_graded(["r"], where)
+    data, folders = prepared_colours(tmp_path, 8, "bm25")
+    graded(data, folders, "r", "bm25", "top_k=6")
+    (found,) = load_graded(["r"], folders)
     some = [
         msgspec.structs.replace(answer, loose_limits=answer.loose_limits if place < 2 else ())
         for place, answer in enumerate(found.answers.values())
@@ -67,38 +67,38 @@ def test_a_share_of_the_questions(tmp_path: Path) -> None:
 
 
 def test_fewer_questions_than_can_show_anything(tmp_path: Path) -> None:
-    data, where = prepared_colours(tmp_path, 6)
-    assert "few-questions" not in graded(data, where, "six", "last-k")
-    answer_all(data, where, "five", selection=Selection(limit=5))
-    evaluate("five", options=EvaluateOptions(judge=LEXICAL), where=where)
+    data, folders = prepared_colours(tmp_path, 6)
+    assert "few-questions" not in graded(data, folders, "six", "last-k")
+    answer_all(data, folders, "five", selection=Selection(limit=5))
+    evaluate("five", options=EvaluateOptions(judge=LEXICAL), folders=folders)
     told = "With 5 questions no difference from any other run can be shown, however large."
-    assert warnings_of("five", where)["few-questions"] == told
+    assert warnings_of("five", folders)["few-questions"] == told
     # On the questions that both runs share, both have five.
     assert [
         [one.text for one in figures.summary.warnings if one.code == "few-questions"]
-        for figures in compare(["six", "five"], common=True, where=where).runs
+        for figures in compare(["six", "five"], common=True, folders=folders).runs
     ] == [[told], [told]]
 
 
 def test_a_judge_that_was_never_checked(tmp_path: Path) -> None:
-    data, where = prepared_colours(tmp_path, 6)
-    told = graded(data, where, "r", "last-k")["unchecked-judge"]
+    data, folders = prepared_colours(tmp_path, 6)
+    told = graded(data, folders, "r", "last-k")["unchecked-judge"]
     assert f"`longmemeval judge check offline/lexical --dataset {data.path}` does that" in told
-    graded(data, where, "s", "last-k", "last_messages=1")
-    JudgeChecking(data, LEXICAL, where=where).check()
-    comparison = compare(["r", "s"], where=where)
+    graded(data, folders, "s", "last-k", "last_messages=1")
+    JudgeChecking(data, LEXICAL, folders=folders).check()
+    comparison = compare(["r", "s"], folders=folders)
     assert not any(one.code == "unchecked-judge" for one_run in comparison.runs for one in one_run.summary.warnings)
 
 
 def test_a_benchmark_that_says_nothing_of_plants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No judge is checked on it, no score corrected, by an old check neither, and nobody is sent to make one."""
-    data, where = prepared_colours(tmp_path, 6)
-    graded(data, where, "r", "last-k")
-    JudgeChecking(data, LEXICAL, where=where).check()
-    assert compare(["r"], where=where).runs[0].summary.judge_check is not None
+    data, folders = prepared_colours(tmp_path, 6)
+    graded(data, folders, "r", "last-k")
+    JudgeChecking(data, LEXICAL, folders=folders).check()
+    assert compare(["r"], folders=folders).runs[0].summary.judge_check is not None
     silent = dataclasses.replace(benchmark_of(data), planting=None)
     monkeypatch.setitem(BENCHMARK_SPECS._loaded, silent.name, silent)
-    (found,) = compare(["r"], where=where).runs
+    (found,) = compare(["r"], folders=folders).runs
     assert found.summary.judge_check is None
     (told,) = [one.text for one in found.summary.warnings if one.code == "unchecked-judge"]
     assert told == (
@@ -106,7 +106,7 @@ def test_a_benchmark_that_says_nothing_of_plants(tmp_path: Path, monkeypatch: py
         "plants."
     )
     with pytest.raises(HarnessError, match="does not define how answers are planted") as refused:
-        JudgeChecking(data, LEXICAL, where=where)
+        JudgeChecking(data, LEXICAL, folders=folders)
     assert "docs/add-a-benchmark.md" in str(refused.value.fix)
 
 
@@ -119,21 +119,21 @@ def test_a_benchmark_that_says_nothing_of_plants(tmp_path: Path, monkeypatch: py
     ],
 )
 def test_a_judge_of_the_answering_model_s_family(tmp_path: Path, model: str, judge: str, family: str) -> None:
-    data, where = prepared_colours(tmp_path, 6)
+    data, folders = prepared_colours(tmp_path, 6)
     with ModelServer(lambda body: "yes") as server:
-        run(data, "last-k", model, options=RunOptions(run_id="r", model_options=patience(server)), where=where)
+        run(data, "last-k", model, options=RunOptions(run_id="r", model_options=patience(server)), folders=folders)
         options = EvaluateOptions(judge=judge, model_options=ModelOptions(api_base=server.url))
-        evaluate("r", options=options, where=where)
-    found = warnings_of("r", where).get("same-family", "")
+        evaluate("r", options=options, folders=folders)
+    found = warnings_of("r", folders).get("same-family", "")
     assert (f"are of one family, {family}:" in found) == bool(family)
     assert bool(found) == bool(family)
 
 
 def test_warnings_stand_where_the_number_is_printed(tmp_path: Path) -> None:
-    data, where = prepared_colours(tmp_path, 5)
-    graded(data, where, "a", "last-k")
-    graded(data, where, "b", "last-k", "last_messages=2")
-    document = comparison_document(compare(["a", "b"], where=where))
+    data, folders = prepared_colours(tmp_path, 5)
+    graded(data, folders, "a", "last-k")
+    graded(data, folders, "b", "last-k", "last_messages=2")
+    document = comparison_document(compare(["a", "b"], folders=folders))
     codes = [[one["code"] for one in figures["warnings"]] for figures in document["runs"]]
     usual = ["few-questions", "unchecked-judge", "unequal-tokens"]
     assert codes == [["history-fits", *usual], usual]

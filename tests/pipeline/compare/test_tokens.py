@@ -22,15 +22,15 @@ def colours(tmp_path: Path) -> tuple[Dataset, Folders]:
     return prepared_colours(tmp_path, 4, "bm25")
 
 
-def run(data: Dataset, where: Folders, run_id: str, memory: str, *overrides: str) -> str:
-    answer_all(data, where, run_id, memory=resolve_configuration(memory, overrides))
-    evaluate(run_id, options=EvaluateOptions(judge="offline/lexical"), where=where)
+def run(data: Dataset, folders: Folders, run_id: str, memory: str, *overrides: str) -> str:
+    answer_all(data, folders, run_id, memory=resolve_configuration(memory, overrides))
+    evaluate(run_id, options=EvaluateOptions(judge="offline/lexical"), folders=folders)
     return run_id
 
 
-def warned(where: Folders, *run_ids: str) -> dict[str, str]:
+def warned(folders: Folders, *run_ids: str) -> dict[str, str]:
     """The texts of the warning, by run."""
-    found = {one.summary.run_id: one.summary.warnings for one in compare(run_ids, where=where).runs}
+    found = {one.summary.run_id: one.summary.warnings for one in compare(run_ids, folders=folders).runs}
     return {run_id: one.text for run_id, warnings in found.items() for one in warnings if one.code == CODE}
 
 
@@ -39,32 +39,32 @@ def test_memories_that_show_more_than_others_are_warned_about(colours: tuple[Dat
     narrow = run(*colours, "narrow", "bm25", "top_k=1", *few)
     wide = run(*colours, "wide", "bm25", "top_k=50", *few)
     whole = run(*colours, "whole", "full-history")
-    where = colours[1]
-    found = warned(where, narrow, wide, whole)
+    folders = colours[1]
+    found = warned(folders, narrow, wide, whole)
     assert found.keys() == {"narrow", "wide"}, "a control may show what it likes"
     assert "tokens in narrow" in found["wide"]
     assert "--budget" in found["wide"]
-    assert not warned(where, wide, whole)
-    assert not warned(where, narrow)
+    assert not warned(folders, wide, whole)
+    assert not warned(folders, narrow)
 
 
 def test_equal_budgets_are_no_reason_to_warn(colours: tuple[Dataset, Folders]) -> None:
     """Each budget is compared with itself; a run without one is compared with all."""
-    where = colours[1]
+    folders = colours[1]
     ids = [
         run(*colours, f"{name}-{budget}", "bm25", f"budget={budget}", f"session_weight={weight}")
         for budget in (40, 160)
         for name, weight in (("a", 0), ("b", 0.3))
     ]
-    assert not warned(where, *ids)
-    assert not warned(where, "a-40", "b-40")
-    assert warned(where, "a-40", "b-160").keys() == {"a-40", "b-160"}
+    assert not warned(folders, *ids)
+    assert not warned(folders, "a-40", "b-40")
+    assert warned(folders, "a-40", "b-160").keys() == {"a-40", "b-160"}
 
 
 def test_a_curve_over_budgets(colours: tuple[Dataset, Folders]) -> None:
-    where = colours[1]
+    folders = colours[1]
     ids = [run(*colours, f"r{budget}", "bm25", f"budget={budget}") for budget in (160, 40)]
-    comparison = compare([*ids, run(*colours, "whole", "full-history")], where=where)
+    comparison = compare([*ids, run(*colours, "whole", "full-history")], folders=folders)
     (curve,) = budget_curves(comparison.runs)
     assert (curve.name, curve.budgets) == ("bm25", (40, 160))
     assert [comparison.runs[place].summary.run_id for place in curve.runs] == ["r40", "r160"]
@@ -76,5 +76,5 @@ def test_a_curve_over_budgets(colours: tuple[Dataset, Folders]) -> None:
     charts = budget_charts(comparison, shown_in(comparison))
     assert [chart.name for chart in charts] == ["budgets", "budget-recall"]
     assert [row[0] for row in charts[0].figures.rows] == ["bm25", "bm25", "full-history"]
-    other = compare(["r40", "whole"], where=where)
+    other = compare(["r40", "whole"], folders=folders)
     assert not budget_charts(other, shown_in(other))

@@ -16,7 +16,7 @@ NUMBER = 400
 
 
 @pytest.fixture
-def where(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     return folders_in(tmp_path_factory.mktemp("runs"))
 
 
@@ -25,103 +25,103 @@ def dataset(tmp_path_factory: pytest.TempPathFactory) -> Dataset:
     return colours(tmp_path_factory.mktemp("data") / "d.json", NUMBER)
 
 
-def judged(dataset: Dataset, where: Folders, **right: int | Sequence[bool | None]) -> Verdict:
+def judged(dataset: Dataset, folders: Folders, **right: int | Sequence[bool | None]) -> Verdict:
     """Grade runs, the first questions right, and return the verdict on them in the order given."""
     for run_id, given in right.items():
         credits = labels(given, NUMBER - given) if isinstance(given, int) else given
         memory = {"name": "full-history", "preset": "full-history", "parameters": {}}
         settings = {"memory": memory} if run_id == "control" else {}
-        graded_run(dataset, where, run_id, credits, settings=settings)
-    return compare(list(right), where=where).verdict
+        graded_run(dataset, folders, run_id, credits, settings=settings)
+    return compare(list(right), folders=folders).verdict
 
 
-def test_one_run_is_its_score_with_the_interval(dataset: Dataset, where: Folders) -> None:
-    found = judged(dataset, where, a=300)
+def test_one_run_is_its_score_with_the_interval(dataset: Dataset, folders: Folders) -> None:
+    found = judged(dataset, folders, a=300)
     assert found.text.startswith("a: 75.0 % accuracy (95 % interval 70.5 to 79.0) on 400 questions, by test/strict")
     assert (found.finding, found.baseline, found.winner) == ("score", None, None)
 
 
-def test_better_and_worse_are_seen_from_the_run_that_is_no_baseline(dataset: Dataset, where: Folders) -> None:
-    better = judged(dataset, where, a=200, b=300)
+def test_better_and_worse_are_seen_from_the_run_that_is_no_baseline(dataset: Dataset, folders: Folders) -> None:
+    better = judged(dataset, folders, a=200, b=300)
     assert (better.finding, better.winner) == ("better", "b")
     assert better.text.startswith("b is better than a by 25.0 points (95 % interval +2")
-    worse = judged(dataset, where, c=300, d=200)
+    worse = judged(dataset, folders, c=300, d=200)
     assert (worse.finding, worse.run, worse.winner) == ("worse", "d", "c")
     assert worse.text.startswith("d is worse than c by 25.0 points (95 % interval -2")
 
 
-def test_no_difference_says_what_the_questions_can_show(dataset: Dataset, where: Folders) -> None:
+def test_no_difference_says_what_the_questions_can_show(dataset: Dataset, folders: Folders) -> None:
     mixed = [*[True, False] * 100, *[False, True] * 100]
-    found = judged(dataset, where, a=200, b=mixed)
+    found = judged(dataset, folders, a=200, b=mixed)
     assert found.finding == "not shown"
     # Half of the questions part them: 1.96 √0.5 + 0.84 √(0.5 - d²), over √400.
     assert found.text == "No difference between b and a is shown (400 questions can show 9.9 points)."
 
 
-def test_as_well_as_needs_the_interval_inside_the_margin(dataset: Dataset, where: Folders) -> None:
+def test_as_well_as_needs_the_interval_inside_the_margin(dataset: Dataset, folders: Folders) -> None:
     near = [*labels(198, 2), *labels(2, 198)]
-    found = judged(dataset, where, a=200, b=near)
+    found = judged(dataset, folders, a=200, b=near)
     assert found.finding == "as well as"
     assert found.text.startswith("b does as well as a (difference +0.0 points, 95 % interval -1.0 to +1.0, inside")
-    assert compare(["a", "b"], where=where, margin=0.005).verdict.finding == "not shown"
+    assert compare(["a", "b"], folders=folders, margin=0.005).verdict.finding == "not shown"
 
 
-def test_the_same_on_every_question_is_neither(dataset: Dataset, where: Folders) -> None:
-    found = judged(dataset, where, a=200, b=200)
+def test_the_same_on_every_question_is_neither(dataset: Dataset, folders: Folders) -> None:
+    found = judged(dataset, folders, a=200, b=200)
     assert (found.finding, found.text) == ("alike", "b and a score alike on every question.")
 
 
-def test_few_questions_show_nothing_however_alike(tmp_path_factory: pytest.TempPathFactory, where: Folders) -> None:
+def test_few_questions_show_nothing_however_alike(tmp_path_factory: pytest.TempPathFactory, folders: Folders) -> None:
     few = colours(tmp_path_factory.mktemp("few") / "d.json", 5)
     for run_id in "ab":
-        graded_run(few, where, run_id, labels(5))
-    found = compare(["a", "b"], where=where).verdict
+        graded_run(few, folders, run_id, labels(5))
+    found = compare(["a", "b"], folders=folders).verdict
     assert found.text == "No difference between b and a is shown (5 questions can show none, however large)."
 
 
-def test_of_several_runs_the_winner_beats_each(dataset: Dataset, where: Folders) -> None:
-    won = judged(dataset, where, a=200, b=240, c=300)
+def test_of_several_runs_the_winner_beats_each(dataset: Dataset, folders: Folders) -> None:
+    won = judged(dataset, folders, a=200, b=240, c=300)
     assert won.winner == "c"
     assert won.text.startswith("c wins: c (the best of 2 runs) is better than a by 25.0 points")
-    assert compare(["a", "b", "c"], where=where).verdict == won
-    close = judged(dataset, where, d=200, e=298, f=300)
+    assert compare(["a", "b", "c"], folders=folders).verdict == won
+    close = judged(dataset, folders, d=200, e=298, f=300)
     assert (close.winner, close.run, close.finding) == (None, "f", "better")
     assert close.text.startswith("There is no winner: f (the best of 2 runs) is better than d by 25.0 points")
 
 
-def test_a_control_is_never_the_winner(dataset: Dataset, where: Folders) -> None:
-    found = judged(dataset, where, a=200, b=199, control=390)
+def test_a_control_is_never_the_winner(dataset: Dataset, folders: Folders) -> None:
+    found = judged(dataset, folders, a=200, b=199, control=390)
     assert (found.winner, found.run) == (None, "b")
     assert "control is" not in found.text
-    against = compare(["control", "a", "b"], where=where).verdict
+    against = compare(["control", "a", "b"], folders=folders).verdict
     assert (against.winner, against.run, against.finding) == (None, "a", "worse")
     assert against.text.startswith("There is no winner: a (the best of 2 runs) is worse than control by 47.5 points")
 
 
-def test_repeats_of_one_configuration_are_no_rivals(dataset: Dataset, where: Folders) -> None:
-    graded_run(dataset, where, "base", labels(200, 200), settings={"reading": {"method": "con"}})
+def test_repeats_of_one_configuration_are_no_rivals(dataset: Dataset, folders: Folders) -> None:
+    graded_run(dataset, folders, "base", labels(200, 200), settings={"reading": {"method": "con"}})
     for number, right in ((1, 300), (2, 302)):
-        graded_run(dataset, where, f"r{number}", labels(right, 400 - right), settings={"repeat": number})
-    assert compare(["base", "r1", "r2"], where=where).verdict.winner is not None
+        graded_run(dataset, folders, f"r{number}", labels(right, 400 - right), settings={"repeat": number})
+    assert compare(["base", "r1", "r2"], folders=folders).verdict.winner is not None
 
 
-def test_pages_call_the_runs_as_their_tables_do(dataset: Dataset, where: Folders) -> None:
-    judged(dataset, where, a=100, control=390)
-    found = compare(["a", "control"], where=where)
+def test_pages_call_the_runs_as_their_tables_do(dataset: Dataset, folders: Folders) -> None:
+    judged(dataset, folders, a=100, control=390)
+    found = compare(["a", "control"], folders=folders)
     assert found.verdict.text.startswith("control is better than a by 72.5 points")
     assert verdict_line(found, run_names(found)).startswith("full-history is better than last-k by 72.5 points")
-    one = compare(["a"], where=where)
+    one = compare(["a"], folders=folders)
     assert verdict_line(one, run_names(one)).startswith("last-k: 25.0 % accuracy")
     # Two of one name go by their ids.
-    judged(dataset, where, b=200)
-    alike = compare(["a", "b"], where=where)
+    judged(dataset, folders, b=200)
+    alike = compare(["a", "b"], folders=folders)
     assert "b is better than a by 25.0 points" in verdict_line(alike, run_names(alike))
 
 
-def test_a_product_at_several_budgets_has_one_line_of_deviations(dataset: Dataset, where: Folders) -> None:
+def test_a_product_at_several_budgets_has_one_line_of_deviations(dataset: Dataset, folders: Folders) -> None:
     for run_id, budget in (("small", 500), ("large", 1000)):
         memory = {"name": "graphiti", "preset": "graphiti", "parameters": {"limit": 10, "budget": budget}}
-        graded_run(dataset, where, run_id, labels(200), settings={"memory": memory})
-    (line,) = deviation_lines(compare(["small", "large"], where=where), {})
+        graded_run(dataset, folders, run_id, labels(200), settings={"memory": memory})
+    (line,) = deviation_lines(compare(["small", "large"], folders=folders), {})
     assert line.startswith("small, large: profile ours, no reranker, ")
     assert "at most 500 tokens or at most 1,000 tokens" in line

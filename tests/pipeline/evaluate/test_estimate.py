@@ -24,17 +24,17 @@ LEXICAL = "offline/lexical"
 
 @pytest.fixture
 def answered(tmp_path: Path) -> tuple[Dataset, Folders]:
-    dataset, where = prepared_colours(tmp_path, 4)
-    answer_all(dataset, where)
-    return dataset, where
+    dataset, folders = prepared_colours(tmp_path, 4)
+    answer_all(dataset, folders)
+    return dataset, folders
 
 
 def test_it_is_what_the_judge_is_then_sent(
     answered: tuple[Dataset, Folders], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    _, where = answered
+    _, folders = answered
     before = tree(tmp_path)
-    forecast = estimate_grading([OFFICIAL, LEXICAL], "r", options=EvaluateOptions(), where=where)
+    forecast = estimate_grading([OFFICIAL, LEXICAL], "r", options=EvaluateOptions(), folders=folders)
     assert tree(tmp_path) == before
     assert (forecast.questions, forecast.answered) == (4, 4)
     model, rules = forecast.judges
@@ -48,10 +48,10 @@ def test_it_is_what_the_judge_is_then_sent(
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
     with ModelServer(lambda body: "yes") as server:
         there = EvaluateOptions(judge=OFFICIAL, model_options=ModelOptions(server.url))
-        expected = estimate_grading([OFFICIAL], "r", options=there, where=where).judges[0].stage.work
-        evaluate("r", options=there, where=where)
+        expected = estimate_grading([OFFICIAL], "r", options=there, folders=folders).judges[0].stage.work
+        evaluate("r", options=there, folders=folders)
         assert len(server.requests) == expected.calls
-        again = estimate_grading([OFFICIAL], "r", options=there, where=where)
+        again = estimate_grading([OFFICIAL], "r", options=there, folders=folders)
     (judge,) = again.judges
     assert (judge.labelled, judge.left, judge.stage.work.calls) == (4, 0, 0)
 
@@ -59,28 +59,28 @@ def test_it_is_what_the_judge_is_then_sent(
 def test_replies_are_expected_as_the_judge_gave_them_before(
     answered: tuple[Dataset, Folders], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dataset, where = answered
+    dataset, folders = answered
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789abcdef")
     with ModelServer(lambda body: "yes it is") as server:
         there = EvaluateOptions(judge=OFFICIAL, model_options=ModelOptions(server.url))
-        evaluate("r", options=there, where=where)
-        run(dataset, "none", MODEL, options=RunOptions(run_id="other"), where=where)
-        (judge,) = estimate_grading([OFFICIAL], "other", options=there, where=where).judges
+        evaluate("r", options=there, folders=folders)
+        run(dataset, "none", MODEL, options=RunOptions(run_id="other"), folders=folders)
+        (judge,) = estimate_grading([OFFICIAL], "other", options=there, folders=folders).judges
     assert (judge.replies, judge.stage.reply_tokens) == ("run r", 4 * 3)
-    (stored,) = (where.results_dir / "r" / "judgements").glob("*.jsonl")
+    (stored,) = (folders.results_dir / "r" / "judgements").glob("*.jsonl")
     latencies = [one["latency_ms"] for one in json_lines(stored)]
     assert judge.stage.seconds == pytest.approx(sum(latencies) / 4 / 1000)
 
 
 def test_votes_limits_and_batches(answered: tuple[Dataset, Folders]) -> None:
-    _, where = answered
+    _, folders = answered
     limited = ModelOptions(rates=RateLimits(otherwise=Rate(rpm=6)))
     options = EvaluateOptions(votes=3, model_options=limited)
-    (judge,) = estimate_grading([OFFICIAL], "r", options=options, where=where).judges
+    (judge,) = estimate_grading([OFFICIAL], "r", options=options, folders=folders).judges
     assert judge.stage.work.calls == 12
     assert judge.stage.seconds == pytest.approx(110.0)
-    (direct,) = estimate_grading([OFFICIAL], "r", options=EvaluateOptions(), where=where).judges
-    batched = estimate_grading([OFFICIAL], "r", options=EvaluateOptions(batch=BatchOptions()), where=where)
+    (direct,) = estimate_grading([OFFICIAL], "r", options=EvaluateOptions(), folders=folders).judges
+    batched = estimate_grading([OFFICIAL], "r", options=EvaluateOptions(batch=BatchOptions()), folders=folders)
     assert batched.batch == (f"judge {OFFICIAL}",)
     assert batched.judges[0].stage.dollars == pytest.approx((direct.stage.dollars or 0) / 2)
 

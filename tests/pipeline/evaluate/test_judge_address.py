@@ -32,24 +32,24 @@ def server() -> Iterator[ModelServer]:
 
 
 @pytest.fixture
-def where(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
+def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    dataset, where = prepared_colours(tmp_path)
-    answer_all(dataset, where)
-    answer_all(dataset, where, "s")
-    return where
+    dataset, folders = prepared_colours(tmp_path)
+    answer_all(dataset, folders)
+    answer_all(dataset, folders, "s")
+    return folders
 
 
-def judged(where: Folders, server: ModelServer, *, path: str = "") -> Evaluation:
+def judged(folders: Folders, server: ModelServer, *, path: str = "") -> Evaluation:
     asked = EvaluateOptions(
         judge=f"openai/{MODEL}", model_options=ModelOptions(api_base=server.url + path, max_attempts=1), concurrency=1
     )
-    return evaluate("r", options=asked, where=where)
+    return evaluate("r", options=asked, folders=folders)
 
 
 @pytest.mark.parametrize("by", ["option", "OPENAI_BASE_URL", "OPENAI_API_BASE"])
 def test_a_server_that_says_yes_is_nowhere_called_official(
-    where: Folders, server: ModelServer, tmp_path: Path, by: str
+    folders: Folders, server: ModelServer, tmp_path: Path, by: str
 ) -> None:
     option = ("--api-base", server.url) if by == "option" else ()
     commands = [
@@ -79,21 +79,21 @@ def test_a_server_that_says_yes_is_nowhere_called_official(
     for name in (" ".join(commands[0]), "compare r s", "report.html"):
         assert f"official prompts, served at {server.url}" in " ".join(texts[name].split()), name
         assert "NOT the official judge" in texts[name], name
-    (document, index) = json.loads(said[2].stdout), json_lines(where.results_dir / "index.jsonl")
+    (document, index) = json.loads(said[2].stdout), json_lines(folders.results_dir / "index.jsonl")
     assert document["judge"]["endpoint"] == index[0]["endpoint"] == server.url
 
 
-def test_labels_of_one_address_are_not_those_of_another(where: Folders, server: ModelServer) -> None:
+def test_labels_of_one_address_are_not_those_of_another(folders: Folders, server: ModelServer) -> None:
     with ModelServer(lambda body: "no", served_model=MODEL) as other:
-        first, second = judged(where, server), judged(where, other)
+        first, second = judged(folders, server), judged(folders, other)
         assert (len(server.chat_requests), len(other.chat_requests)) == (4, 4)
         assert (first.metrics.overall.correct, second.metrics.overall.correct) == (4, 0)
         assert first.metrics.judge.id != second.metrics.judge.id
-        assert len(list((where.results_dir / "r" / "judgements").iterdir())) == 2
+        assert len(list((folders.results_dir / "r" / "judgements").iterdir())) == 2
         # Another path at the same host is another address; a final slash is not.
-        assert judged(where, server).newly_judged == 0
-        assert judged(where, server, path="/").newly_judged == 0
-    assert verify("r", where=where).problems == ()
+        assert judged(folders, server).newly_judged == 0
+        assert judged(folders, server, path="/").newly_judged == 0
+    assert verify("r", folders=folders).problems == ()
 
 
 @pytest.mark.parametrize(
@@ -114,7 +114,7 @@ def test_every_kind_of_judge_is_also_where_it_is_served(spec: str, votes: int, r
     assert not here.official
 
 
-def test_what_is_labelled_is_shown_again_without_a_key(where: Folders, server: ModelServer, tmp_path: Path) -> None:
+def test_what_is_labelled_is_shown_again_without_a_key(folders: Folders, server: ModelServer, tmp_path: Path) -> None:
     first = longmemeval("evaluate", "r", "--api-base", server.url, "--json", cwd=tmp_path, OPENAI_API_KEY=KEY)
     again = longmemeval("evaluate", "r", "--api-base", server.url, "--json", cwd=tmp_path)
     assert again.stdout == first.stdout
@@ -122,15 +122,15 @@ def test_what_is_labelled_is_shown_again_without_a_key(where: Folders, server: M
     spec = ("evaluate", "r", "--judge", f"openai/{MODEL}", "--max-cost", "1")
     refused = longmemeval(*spec, cwd=tmp_path, code=2)
     assert "needs credentials that are not set" in " ".join(refused.stderr.split())
-    assert len(list((where.results_dir / "r" / "judgements").iterdir())) == 1
+    assert len(list((folders.results_dir / "r" / "judgements").iterdir())) == 1
 
 
 def test_the_default_judge_asks_for_no_key_where_nothing_is_left(
-    where: Folders, server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folders: Folders, server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The test's server stands for OpenAI's own.
     monkeypatch.setitem(endpoints.OWN_ADDRESSES, "openai", server.url)
-    done = judged(where, server)
+    done = judged(folders, server)
     assert done.metrics.judge.official
     shown = longmemeval("evaluate", "r", cwd=tmp_path).stdout
     assert f"Judge: openai/{MODEL}. Official." in shown
@@ -139,7 +139,7 @@ def test_the_default_judge_asks_for_no_key_where_nothing_is_left(
     assert "needs credentials that are not set" in " ".join(nothing.stderr.split())
 
 
-def test_the_id_of_a_judge_cannot_be_asked_anew(where: Folders, server: ModelServer, tmp_path: Path) -> None:
-    known = judged(where, server).metrics.judge.id
+def test_the_id_of_a_judge_cannot_be_asked_anew(folders: Folders, server: ModelServer, tmp_path: Path) -> None:
+    known = judged(folders, server).metrics.judge.id
     told = longmemeval("evaluate", "r", "--judge", known, "--rejudge", cwd=tmp_path, code=2).stderr
     assert "which cannot be asked again" in " ".join(told.split())

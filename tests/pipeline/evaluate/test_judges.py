@@ -41,17 +41,17 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
 
 
 @pytest.fixture
-def where(tmp_path: Path) -> Folders:
-    dataset, where = prepared_colours(tmp_path)
-    answer_all(dataset, where)
-    return where
+def folders(tmp_path: Path) -> Folders:
+    dataset, folders = prepared_colours(tmp_path)
+    answer_all(dataset, folders)
+    return folders
 
 
-def judged(where: Folders, server: ModelServer, *, votes: int = 1, rejudge: bool = False) -> Evaluation:
+def judged(folders: Folders, server: ModelServer, *, votes: int = 1, rejudge: bool = False) -> Evaluation:
     asked = EvaluateOptions(
         judge=STRICT, model_options=ModelOptions(api_base=server.url, max_attempts=2, max_wait_s=0.01), concurrency=1
     )
-    return evaluate("r", options=structs.replace(asked, votes=votes, rejudge=rejudge), where=where)
+    return evaluate("r", options=structs.replace(asked, votes=votes, rejudge=rejudge), folders=folders)
 
 
 def replies(server: ModelServer, *texts: str) -> None:
@@ -59,53 +59,53 @@ def replies(server: ModelServer, *texts: str) -> None:
     server.responder = lambda body: next(turn)
 
 
-def test_the_majority_of_the_votes_is_the_label_and_their_spread_is_told(where: Folders, server: ModelServer) -> None:
-    judged(where, server)
+def test_the_majority_of_the_votes_is_the_label_and_their_spread_is_told(folders: Folders, server: ModelServer) -> None:
+    judged(folders, server)
     # Three calls per question, one question at a time: two say right, one says wrong.
     replies(server, RIGHT, RIGHT, WRONG)
-    metrics = judged(where, server, votes=3).metrics
+    metrics = judged(folders, server, votes=3).metrics
     assert len(server.chat_requests) == 4 + 3 * 4
     assert metrics.overall.correct == 4
     assert metrics.votes is not None
     assert (metrics.votes.votes, metrics.votes.unanimous) == (3, 0.0)
     assert metrics.votes.lowest < metrics.votes.highest
-    [file] = [path for path in (where.results_dir / "r" / "judgements").iterdir() if path.stem == metrics.judge.id]
+    [file] = [path for path in (folders.results_dir / "r" / "judgements").iterdir() if path.stem == metrics.judge.id]
     assert all(sorted(line["votes"]) == sorted([RIGHT, RIGHT, WRONG]) for line in json_lines(file))
-    assert verify("r", where=where).problems == ()
+    assert verify("r", folders=folders).problems == ()
 
 
-def test_judging_anew_writes_another_file_and_leaves_every_byte(where: Folders, server: ModelServer) -> None:
-    first = judged(where, server)
-    before = tree(where.results_dir / "r", without=("spending-judges.jsonl",))
+def test_judging_anew_writes_another_file_and_leaves_every_byte(folders: Folders, server: ModelServer) -> None:
+    first = judged(folders, server)
+    before = tree(folders.results_dir / "r", without=("spending-judges.jsonl",))
     replies(server, WRONG)
-    second = judged(where, server, rejudge=True)
-    after = tree(where.results_dir / "r")
+    second = judged(folders, server, rejudge=True)
+    after = tree(folders.results_dir / "r")
     assert {name: after[name] for name in before} == before
     assert first.grading.judge.id != second.grading.judge.id
     assert (first.newly_judged, second.newly_judged) == (4, 4)
     assert first.grading.overall.correct != second.grading.overall.correct
-    assert judged(where, server).newly_judged == 0
-    third = judged(where, server, rejudge=True)
+    assert judged(folders, server).newly_judged == 0
+    third = judged(folders, server, rejudge=True)
     assert len({one.grading.judge.id for one in (first, second, third)}) == 3
-    assert verify("r", where=where).problems == ()
+    assert verify("r", folders=folders).problems == ()
 
 
 def test_of_several_gradings_the_first_is_the_score_everywhere(
-    where: Folders, server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    folders: Folders, server: ModelServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # The test's server stands for OpenAI's own, so that the first grading is the official one.
     monkeypatch.setitem(endpoints.OWN_ADDRESSES, "openai", server.url)
     server.served_model = "gpt-4o-2024-08-06"
     asked = EvaluateOptions(model_options=ModelOptions(api_base=server.url, max_attempts=1), concurrency=1)
     replies(server, RIGHT, RIGHT, RIGHT, WRONG)
-    first = again = evaluate("r", options=asked, where=where)
+    first = again = evaluate("r", options=asked, folders=folders)
     for texts in ((WRONG,), (RIGHT,), (RIGHT, WRONG)):
         replies(server, *texts)
-        again = evaluate("r", options=structs.replace(asked, rejudge=True), where=where)
+        again = evaluate("r", options=structs.replace(asked, rejudge=True), folders=folders)
         assert again.metrics == first.metrics
         assert (again.grading.judge.official, again.newly_judged) == (False, 4)
     assert (first.metrics.overall.accuracy, first.metrics.judge.official) == (0.75, True)
-    (run,) = compare(["r"], where=where).runs
+    (run,) = compare(["r"], folders=folders).runs
     assert run.summary.metrics.judge == first.metrics.judge
     assert run.summary.gradings == Gradings(4, 0.0, 1.0, (0.75, 0.0, 1.0, 0.5))
     said = "r: 4 gradings by this judge, accuracy 0.0 % to 100.0 %; the first is the score, 75.0 %."
@@ -116,8 +116,8 @@ def test_of_several_gradings_the_first_is_the_score_everywhere(
     document = json.loads(longmemeval("evaluate", "r", "--json", cwd=tmp_path).stdout)
     assert (document["overall"]["accuracy"], document["gradings"]["n"]) == (0.75, 4)
     # A model or a beginning of an id means the first grading; a later one is shown where its own id asks for it.
-    assert compare(["r"], judge="longmemeval-gpt", where=where).runs[0].summary.metrics.judge == first.metrics.judge
-    (later,) = compare(["r"], judge=again.grading.judge.id, where=where).runs
+    assert compare(["r"], judge="longmemeval-gpt", folders=folders).runs[0].summary.metrics.judge == first.metrics.judge
+    (later,) = compare(["r"], judge=again.grading.judge.id, folders=folders).runs
     assert later.summary.metrics.overall.accuracy == 0.5
     told = " ".join(
         longmemeval(
@@ -127,32 +127,32 @@ def test_of_several_gradings_the_first_is_the_score_everywhere(
     assert f"{said[:-1]}, and this is number 4." in told
     assert "grading 4. NOT the official judge" in told
     # One official line in the index, one log for the official script, one baseline.
-    index = read_index(where.results_dir)
+    index = read_index(folders.results_dir)
     assert [(entry.grading, entry.official) for entry in index] == [(1, True), (2, False), (3, False), (4, False)]
-    exported = export_official("r", where=where)
+    exported = export_official("r", folders=folders)
     assert (len(exported.logs), len(exported.later_gradings), exported.unofficial) == (1, 3, ())
-    assert verify("r", where=where).problems == ()
+    assert verify("r", folders=folders).problems == ()
 
 
-def test_judging_anew_that_was_interrupted_goes_on_in_its_file(where: Folders, server: ModelServer) -> None:
-    judged(where, server)
+def test_judging_anew_that_was_interrupted_goes_on_in_its_file(folders: Folders, server: ModelServer) -> None:
+    judged(folders, server)
     server.faults.extend([400, 400])
-    second = judged(where, server, rejudge=True)
+    second = judged(folders, server, rejudge=True)
     assert second.grading.overall.not_evaluated == 2
     assert second.failed == 2
-    again = judged(where, server, rejudge=True)
+    again = judged(folders, server, rejudge=True)
     assert again.grading.judge.id == second.grading.judge.id
     assert (again.newly_judged, again.grading.overall.not_evaluated) == (2, 0)
 
 
-def test_rules_cannot_be_asked_twice(where: Folders, tmp_path: Path) -> None:
+def test_rules_cannot_be_asked_twice(folders: Folders, tmp_path: Path) -> None:
     longmemeval("evaluate", "r", "--judge", LEXICAL_JUDGE, cwd=tmp_path)
     for option in (("--rejudge",), ("--votes", "3")):
         done = longmemeval("evaluate", "r", "--judge", LEXICAL_JUDGE, *option, cwd=tmp_path, code=2)
         assert "gives the same labels every time" in " ".join(done.stderr.split())
 
 
-def test_two_judges_in_one_command_and_how_they_agree(where: Folders, server: ModelServer, tmp_path: Path) -> None:
+def test_two_judges_in_one_command_and_how_they_agree(folders: Folders, server: ModelServer, tmp_path: Path) -> None:
     replies(server, '{"label": "WRONG"}')
     command = ("evaluate", "r", "--judge", LEXICAL_JUDGE, "--judge", "lenient@openai/gpt-4o-mini")
     endpoint = ("--api-base", server.url)
@@ -168,11 +168,11 @@ def test_two_judges_in_one_command_and_how_they_agree(where: Folders, server: Mo
     assert pair["agreement"]["disputed"] == ["q0", "q1", "q2", "q3"]
 
 
-def test_every_score_has_one_line_in_the_index(where: Folders, server: ModelServer) -> None:
-    judged(where, server)
-    evaluate("r", options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where)
-    evaluate("r", options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where)
-    entries = read_index(where.results_dir)
+def test_every_score_has_one_line_in_the_index(folders: Folders, server: ModelServer) -> None:
+    judged(folders, server)
+    evaluate("r", options=EvaluateOptions(judge=LEXICAL_JUDGE), folders=folders)
+    evaluate("r", options=EvaluateOptions(judge=LEXICAL_JUDGE), folders=folders)
+    entries = read_index(folders.results_dir)
     assert [(entry.run, entry.n) for entry in entries] == [("r", 4), ("r", 4)]
     assert len({entry.judge for entry in entries}) == 2
     assert len({entry.settings_sha256 for entry in entries}) == 1
@@ -186,15 +186,15 @@ def locomo(tmp_path: Path) -> tuple[LocomoDataset, Folders, str]:
     lines = [{"question_id": f"conv-1/q{number}", "hypothesis": text} for number, text in enumerate(answers)]
     file = tmp_path / "answers.jsonl"
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    where = folders_in(tmp_path)
-    return dataset, where, adopt_hypotheses(file, dataset, where.results_dir).run_id
+    folders = folders_in(tmp_path)
+    return dataset, folders, adopt_hypotheses(file, dataset, folders.results_dir).run_id
 
 
 def test_locomo_is_graded_by_its_own_score_unless_told_otherwise(
     locomo: tuple[LocomoDataset, Folders, str], tmp_path: Path
 ) -> None:
-    _, where, run_id = locomo
-    metrics = evaluate(run_id, where=where).metrics
+    _, folders, run_id = locomo
+    metrics = evaluate(run_id, folders=folders).metrics
     assert (metrics.judge.model, metrics.judge.metric) == (LOCOMO_F1, "F1")
     # "The lakes" has the stem of "The lake"; "work" is the gold up to its semicolon.
     assert {name: score.accuracy for name, score in metrics.by_type.items()} == {
@@ -211,32 +211,32 @@ def test_locomo_is_graded_by_its_own_score_unless_told_otherwise(
     shown = longmemeval("evaluate", run_id, cwd=tmp_path).stdout
     assert "F1" in shown
     assert "adversarial questions asked without their two options" in " ".join(shown.split())
-    assert verify(run_id, where=where).problems == ()
+    assert verify(run_id, folders=folders).problems == ()
 
 
 def test_what_rules_leave_out_is_not_asked_again(locomo: tuple[LocomoDataset, Folders, str]) -> None:
-    _, where, run_id = locomo
-    first, second = (evaluate(run_id, options=EvaluateOptions(judge=MEM0_F1), where=where) for _ in range(2))
+    _, folders, run_id = locomo
+    first, second = (evaluate(run_id, options=EvaluateOptions(judge=MEM0_F1), folders=folders) for _ in range(2))
     assert (first.newly_judged, second.newly_judged) == (5, 0)
     assert first.metrics == second.metrics
     assert first.metrics.overall.not_evaluated == 1
-    [file] = (where.results_dir / run_id / "judgements").iterdir()
+    [file] = (folders.results_dir / run_id / "judgements").iterdir()
     assert len(json_lines(file)) == 5
 
 
 def test_a_score_changed_by_hand_is_caught(locomo: tuple[LocomoDataset, Folders, str]) -> None:
-    _, where, run_id = locomo
-    evaluate(run_id, where=where)
-    [file] = (where.results_dir / run_id / "judgements").iterdir()
+    _, folders, run_id = locomo
+    evaluate(run_id, folders=folders)
+    [file] = (folders.results_dir / run_id / "judgements").iterdir()
     file.write_text(file.read_text().replace('"score":1.0', '"score":0.5', 1))
-    problems = " ".join(verify(run_id, where=where).problems)
+    problems = " ".join(verify(run_id, folders=folders).problems)
     assert "was changed after it was scored" in problems
     assert "does not follow from what the judge said" in problems
 
 
 def test_an_audit_stands_beside_the_score(locomo: tuple[LocomoDataset, Folders, str], tmp_path: Path) -> None:
-    _, where, run_id = locomo
-    answers = where.results_dir / run_id / "answers.jsonl"
+    _, folders, run_id = locomo
+    answers = folders.results_dir / run_id / "answers.jsonl"
     before = answers.read_bytes()
     audit = tmp_path / "errors.json"
     audit.write_text(
@@ -258,14 +258,14 @@ def test_an_audit_stands_beside_the_score(locomo: tuple[LocomoDataset, Folders, 
 
 
 def test_what_rules_leave_out_is_no_failure(locomo: tuple[LocomoDataset, Folders, str], tmp_path: Path) -> None:
-    _, where, run_id = locomo
+    _, folders, run_id = locomo
     done = longmemeval("evaluate", run_id, "--judge", "offline/mem0-f1", cwd=tmp_path)
     (overall,) = [line.split() for line in done.stdout.splitlines() if line.strip().startswith("overall")]
     assert overall[-2:] == ["5", "1"]
-    assert evaluate(run_id, options=EvaluateOptions(judge="offline/mem0-f1"), where=where).newly_judged == 0
+    assert evaluate(run_id, options=EvaluateOptions(judge="offline/mem0-f1"), folders=folders).newly_judged == 0
 
 
-def test_a_judge_that_refuses_leaves_no_file(where: Folders) -> None:
+def test_a_judge_that_refuses_leaves_no_file(folders: Folders) -> None:
     with pytest.raises(HarnessError, match="This judge grades LoCoMo"):
-        evaluate("r", options=EvaluateOptions(judge=LOCOMO_F1), where=where)
-    assert list((where.results_dir / "r" / "judgements").glob("*")) == []
+        evaluate("r", options=EvaluateOptions(judge=LOCOMO_F1), folders=folders)
+    assert list((folders.results_dir / "r" / "judgements").glob("*")) == []

@@ -20,99 +20,99 @@ from tests.report.report_runs import three_runs
 
 
 @pytest.fixture
-def where(tmp_path: Path) -> Folders:
+def folders(tmp_path: Path) -> Folders:
     return three_runs(tmp_path)
 
 
-def asked_of(where: Folders, run_id: str = "good") -> RunQuestions:
-    (run,) = load_graded([run_id], where, judge="strict")
+def asked_of(folders: Folders, run_id: str = "good") -> RunQuestions:
+    (run,) = load_graded([run_id], folders, judge="strict")
     return run.asked
 
 
 def put(
-    where: Folders, question_id: str, right: bool, name: str = "Anna", why: str = "", *, blind: bool = False
+    folders: Folders, question_id: str, right: bool, name: str = "Anna", why: str = "", *, blind: bool = False
 ) -> str:
     label = PersonLabel("good", question_id, right, why)
-    return label_answer(label, asked_of(where), where, name=name, blind=blind).judge.id
+    return label_answer(label, asked_of(folders), folders, name=name, blind=blind).judge.id
 
 
-def test_a_label_is_a_judgement_of_a_judge_of_its_own(where: Folders) -> None:
-    before = (where.results_dir / "good" / "judgements" / f"{STRICT.id}.jsonl").read_bytes()
-    judge_id = put(where, "q0", False, why="  it names another colour ")
-    (line,) = (where.results_dir / "good" / "judgements" / f"{judge_id}.jsonl").read_bytes().splitlines()
+def test_a_label_is_a_judgement_of_a_judge_of_its_own(folders: Folders) -> None:
+    before = (folders.results_dir / "good" / "judgements" / f"{STRICT.id}.jsonl").read_bytes()
+    judge_id = put(folders, "q0", False, why="  it names another colour ")
+    (line,) = (folders.results_dir / "good" / "judgements" / f"{judge_id}.jsonl").read_bytes().splitlines()
     kept = msgspec.json.decode(line)
     assert (kept["question_id"], kept["label"], kept["raw"]) == ("q0", False, "it names another colour")
     assert judge_id.startswith(PREFIX)
-    assert (where.results_dir / "good" / "judgements" / f"{STRICT.id}.jsonl").read_bytes() == before
-    ((judge, labels),) = person_labels(RunFiles(where.results_dir / "good"))
+    assert (folders.results_dir / "good" / "judgements" / f"{STRICT.id}.jsonl").read_bytes() == before
+    ((judge, labels),) = person_labels(RunFiles(folders.results_dir / "good"))
     assert (judge.model, list(labels)) == ("person/Anna", ["q0"])
 
 
-def test_a_labelled_run_verifies_and_a_changed_label_does_not(where: Folders) -> None:
-    judge_id = put(where, "q1", True)
+def test_a_labelled_run_verifies_and_a_changed_label_does_not(folders: Folders) -> None:
+    judge_id = put(folders, "q1", True)
 
     def of_labels() -> list[str]:
-        return [one for one in verify("good", where=where).problems if judge_id in one]
+        return [one for one in verify("good", folders=folders).problems if judge_id in one]
 
     assert of_labels() == []
-    path = where.results_dir / "good" / "judgements" / f"{judge_id}.jsonl"
+    path = folders.results_dir / "good" / "judgements" / f"{judge_id}.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"label":true', b'"label":false'))
     assert of_labels()
 
 
-def test_a_second_label_of_one_person_is_refused_and_another_person_may_differ(where: Folders) -> None:
-    first = put(where, "q0", True)
+def test_a_second_label_of_one_person_is_refused_and_another_person_may_differ(folders: Folders) -> None:
+    first = put(folders, "q0", True)
     with pytest.raises(HarnessError, match="has labelled this answer before, as right"):
-        put(where, "q0", False)
-    assert put(where, "q0", False, "Ben") != first
-    assert put(where, "q0", False, blind=True) not in (first, "")
-    assert len(person_labels(RunFiles(where.results_dir / "good"))) == 3
+        put(folders, "q0", False)
+    assert put(folders, "q0", False, "Ben") != first
+    assert put(folders, "q0", False, blind=True) not in (first, "")
+    assert len(person_labels(RunFiles(folders.results_dir / "good"))) == 3
 
 
-def test_labels_given_at_once_are_all_kept_and_one_question_is_labelled_once(where: Folders) -> None:
-    asked = asked_of(where)
+def test_labels_given_at_once_are_all_kept_and_one_question_is_labelled_once(folders: Folders) -> None:
+    asked = asked_of(folders)
 
     def give(number: int) -> str:
         # Every question from two windows.
         label = PersonLabel("good", list(asked.questions)[number // 2], True)
         try:
-            return label_answer(label, asked, where, name="Anna", blind=False).judge.id
+            return label_answer(label, asked, folders, name="Anna", blind=False).judge.id
         except HarnessError:
             return "refused"
 
     with ThreadPoolExecutor(6) as pool:
         given = list(pool.map(give, range(20)))
     assert given.count("refused") == 10
-    ((_, labels),) = person_labels(RunFiles(where.results_dir / "good"))
+    ((_, labels),) = person_labels(RunFiles(folders.results_dir / "good"))
     assert len(labels) == 10
-    (metrics,) = [one for one in RunFiles(where.results_dir / "good").metrics if one.judge.id.startswith(PREFIX)]
+    (metrics,) = [one for one in RunFiles(folders.results_dir / "good").metrics if one.judge.id.startswith(PREFIX)]
     assert metrics.overall.correct == 10
 
 
-def test_no_name_no_run_and_no_answer_are_refused(where: Folders) -> None:
+def test_no_name_no_run_and_no_answer_are_refused(folders: Folders) -> None:
     with pytest.raises(HarnessError, match="under a name"):
-        put(where, "q0", True, " .. ")
+        put(folders, "q0", True, " .. ")
     with pytest.raises(HarnessError, match="has no answer to 'q99'"):
-        label_answer(PersonLabel("good", "q99", True), asked_of(where), where, name="Anna", blind=False)
+        label_answer(PersonLabel("good", "q99", True), asked_of(folders), folders, name="Anna", blind=False)
     with pytest.raises(HarnessError, match="longer than 2,000"):
-        put(where, "q0", True, why="x" * 2_001)
+        put(folders, "q0", True, why="x" * 2_001)
 
 
-def test_the_score_shown_stays_that_of_the_judge(where: Folders) -> None:
-    put(where, "q0", False)
-    (run,) = load_graded(["bad"], where)
+def test_the_score_shown_stays_that_of_the_judge(folders: Folders) -> None:
+    put(folders, "q0", False)
+    (run,) = load_graded(["bad"], folders)
     assert run.metrics.judge == STRICT
-    (graded,) = load_graded(["good"], where)
+    (graded,) = load_graded(["good"], folders)
     assert not graded.metrics.judge.id.startswith(PREFIX)
-    (named,) = load_graded(["good"], where, judge="person/Anna")
+    (named,) = load_graded(["good"], folders, judge="person/Anna")
     assert named.metrics.judge.id.startswith(PREFIX)
 
 
-def test_agreement_is_that_of_the_labels_both_gave(where: Folders) -> None:
-    put(where, "q0", False)
-    put(where, "q1", True)
-    files = RunFiles(where.results_dir / "good")
-    pairs = [one for one in agreement_with_people(files, asked_of(where)) if STRICT.id in (one.a, one.b)]
+def test_agreement_is_that_of_the_labels_both_gave(folders: Folders) -> None:
+    put(folders, "q0", False)
+    put(folders, "q1", True)
+    files = RunFiles(folders.results_dir / "good")
+    pairs = [one for one in agreement_with_people(files, asked_of(folders)) if STRICT.id in (one.a, one.b)]
     ((n, agreed, disputed),) = [
         (one.agreement.overall.n, one.agreement.overall.agreed, one.agreement.disputed) for one in pairs
     ]

@@ -26,23 +26,23 @@ from tests.support import json_lines, longmemeval
 
 OFFLINE = EvaluateOptions(judge=LEXICAL_JUDGE)
 READERS: dict[str, Callable[[Folders], object]] = {
-    "evaluate": lambda where: evaluate("r", options=OFFLINE, where=where),
-    "compare": lambda where: compare(["r"], where=where),
-    "report": lambda where: render_report(["r"], options=ReportOptions(format="md"), where=where),
-    "export csv": lambda where: export_questions("r", where=where),
-    "export official": lambda where: export_official("r", where=where),
+    "evaluate": lambda where: evaluate("r", options=OFFLINE, folders=where),
+    "compare": lambda where: compare(["r"], folders=where),
+    "report": lambda where: render_report(["r"], options=ReportOptions(format="md"), folders=where),
+    "export csv": lambda where: export_questions("r", folders=where),
+    "export official": lambda where: export_official("r", folders=where),
 }
 
 
 @pytest.fixture
-def where(tmp_path: Path) -> Folders:
+def folders(tmp_path: Path) -> Folders:
     """A graded run `r`: q0 and q2 right, q1 and q3 wrong."""
-    dataset, where = prepared_colours(tmp_path, 4, "combined")
+    dataset, folders = prepared_colours(tmp_path, 4, "combined")
     script = tmp_path / "script.json"
     script.write_text(json.dumps({"q0": "red", "q1": "no idea", "q2": "blue", "q3": "green"}))
-    run(dataset, "combined", f"offline/scripted:{script}", options=RunOptions(run_id="r"), where=where)
-    evaluate("r", options=OFFLINE, where=where)
-    return where
+    run(dataset, "combined", f"offline/scripted:{script}", options=RunOptions(run_id="r"), folders=folders)
+    evaluate("r", options=OFFLINE, folders=folders)
+    return folders
 
 
 def with_hash(folder: Path, name: str) -> str:
@@ -89,17 +89,17 @@ CHANGES: dict[str, Callable[[Path], str]] = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_nothing_is_printed_of_changed_files(where: Folders, change: str) -> None:
-    name = CHANGES[change](where.results_dir / "r")
+def test_nothing_is_printed_of_changed_files(folders: Folders, change: str) -> None:
+    name = CHANGES[change](folders.results_dir / "r")
     for reader, read in READERS.items():
         with pytest.raises(IntegrityError) as caught:
-            read(where)
+            read(folders)
         assert name in str(caught.value), reader
-    assert any(name in problem for problem in verify("r", where=where).problems)
+    assert any(name in problem for problem in verify("r", folders=folders).problems)
 
 
-def test_a_run_goes_by_its_own_name_alone(where: Folders, tmp_path: Path) -> None:
-    folder = (where.results_dir / "r").rename(where.results_dir / "better")
+def test_a_run_goes_by_its_own_name_alone(folders: Folders, tmp_path: Path) -> None:
+    folder = (folders.results_dir / "r").rename(folders.results_dir / "better")
     told = "The folder 'better' holds run 'r': it was renamed"
     for command in (
         ("evaluate", "better", "--judge", LEXICAL_JUDGE),
@@ -111,16 +111,16 @@ def test_a_run_goes_by_its_own_name_alone(where: Folders, tmp_path: Path) -> Non
         said = " ".join(done.stderr.split())
         assert told in said, command
         assert "Rename the folder back to 'r'" in said
-    (problem,) = verify("better", where=where).problems
+    (problem,) = verify("better", folders=folders).problems
     assert problem.startswith("run.json: is of run 'r'; rename the folder back")
-    folder.rename(where.results_dir / "r")
+    folder.rename(folders.results_dir / "r")
     for read in READERS.values():
-        read(where)
-    assert verify("r", where=where).problems == ()
+        read(folders)
+    assert verify("r", folders=folders).problems == ()
 
 
-def test_commands_end_with_3_and_name_the_file(where: Folders, tmp_path: Path) -> None:
-    changed(where.results_dir / "r" / "prompts.jsonl", "bicycle2", "tricycle")
+def test_commands_end_with_3_and_name_the_file(folders: Folders, tmp_path: Path) -> None:
+    changed(folders.results_dir / "r" / "prompts.jsonl", "bicycle2", "tricycle")
     commands = (
         ("evaluate", "r", "--judge", LEXICAL_JUDGE),
         ("compare", "r", "--json"),
@@ -133,36 +133,36 @@ def test_commands_end_with_3_and_name_the_file(where: Folders, tmp_path: Path) -
         assert done.stdout == ""
 
 
-def test_rankings_that_were_changed_are_not_exported(where: Folders, tmp_path: Path) -> None:
+def test_rankings_that_were_changed_are_not_exported(folders: Folders, tmp_path: Path) -> None:
     dataset, _ = prepared_colours(tmp_path, 4, "combined")
-    prepare(dataset, ["bm25"], where=where)
-    retrieve(dataset, ["bm25"], options=RetrievalOptions(run_id="ranked"), where=where)
-    export_trec("ranked", where=where)
-    changed(where.results_dir / "ranked" / "rankings.jsonl", '"score":', '"score":1')
+    prepare(dataset, ["bm25"], folders=folders)
+    retrieve(dataset, ["bm25"], options=RetrievalOptions(run_id="ranked"), folders=folders)
+    export_trec("ranked", folders=folders)
+    changed(folders.results_dir / "ranked" / "rankings.jsonl", '"score":', '"score":1')
     with pytest.raises(IntegrityError, match=r"rankings\.jsonl: was changed"):
-        export_trec("ranked", where=where)
+        export_trec("ranked", folders=folders)
 
 
-def test_scores_older_than_the_answers_are_made_again_by_evaluate(where: Folders, tmp_path: Path) -> None:
+def test_scores_older_than_the_answers_are_made_again_by_evaluate(folders: Folders, tmp_path: Path) -> None:
     """A run is graded before it is complete, and resumed."""
     dataset, _ = prepared_colours(tmp_path, 4, "combined")
     script = tmp_path / "half.json"
     model, options = f"offline/scripted:{script}", RunOptions(run_id="half")
     script.write_text(json.dumps({"q0": "red", "q2": "blue"}))
-    run(dataset, "combined", model, options=options, where=where)
-    assert evaluate("half", options=OFFLINE, where=where).metrics.overall.not_evaluated == 2
+    run(dataset, "combined", model, options=options, folders=folders)
+    assert evaluate("half", options=OFFLINE, folders=folders).metrics.overall.not_evaluated == 2
     script.write_text(json.dumps({"q0": "red", "q1": "green", "q2": "blue", "q3": "black"}))
-    run(dataset, "combined", model, options=options, where=where)
+    run(dataset, "combined", model, options=options, folders=folders)
     with pytest.raises(IntegrityError, match=r"is older than the last lines of answers\.jsonl") as caught:
-        compare(["half"], where=where)
+        compare(["half"], folders=folders)
     assert caught.value.fix == "Run `longmemeval evaluate half` with this judge (offline/lexical)"
-    assert evaluate("half", options=OFFLINE, where=where).metrics.overall.correct == 4
-    assert compare(["half"], where=where).runs[0].summary.metrics.overall.correct == 4
+    assert evaluate("half", options=OFFLINE, folders=folders).metrics.overall.correct == 4
+    assert compare(["half"], folders=folders).runs[0].summary.metrics.overall.correct == 4
 
 
-def edited(where: Folders, run_id: str, **fields: object) -> None:
-    path = where.results_dir / run_id / "run.json"
-    path.write_text(json.dumps(manifest(where, run_id) | fields))
+def edited(folders: Folders, run_id: str, **fields: object) -> None:
+    path = folders.results_dir / run_id / "run.json"
+    path.write_text(json.dumps(manifest(folders, run_id) | fields))
 
 
 SELECTIONS: dict[str, tuple[Selection, str]] = {
@@ -175,9 +175,9 @@ SELECTIONS: dict[str, tuple[Selection, str]] = {
 @pytest.mark.parametrize("kind", SELECTIONS)
 def test_tables_say_which_part_of_the_questions_they_are_about(tmp_path: Path, kind: str) -> None:
     selection, part = SELECTIONS[kind]
-    dataset, where = prepared_colours(tmp_path, 4)
-    answer_all(dataset, where, "p", selection=selection)
-    assert manifest(where, "p")["selection"] == {
+    dataset, folders = prepared_colours(tmp_path, 4)
+    answer_all(dataset, folders, "p", selection=selection)
+    assert manifest(folders, "p")["selection"] == {
         "limit": selection.limit,
         "sample": selection.sample,
         "seed": selection.seed,
@@ -201,26 +201,26 @@ def test_tables_say_which_part_of_the_questions_they_are_about(tmp_path: Path, k
     assert document["part"] == part
     (compared,) = json.loads(longmemeval("compare", "p", "--json", cwd=tmp_path).stdout)["runs"]
     assert compared["part"] == part
-    assert [line["part"] for line in json_lines(where.results_dir / "index.jsonl")] == [part]
-    assert verify("p", where=where).problems == ()
+    assert [line["part"] for line in json_lines(folders.results_dir / "index.jsonl")] == [part]
+    assert verify("p", folders=folders).problems == ()
 
 
-def test_the_whole_data_set_needs_no_words(where: Folders, tmp_path: Path) -> None:
-    assert manifest(where)["selection"] == {"limit": None, "sample": None, "seed": 0, "question_ids": [], "shard": ""}
+def test_the_whole_data_set_needs_no_words(folders: Folders, tmp_path: Path) -> None:
+    assert manifest(folders)["selection"] == {"limit": None, "sample": None, "seed": 0, "question_ids": [], "shard": ""}
     shown = longmemeval("compare", "r", "--tables", "--notes", cwd=tmp_path).stdout
     assert "colours, 4 questions, judge" in shown
     assert "whole data set" not in shown
 
 
-def test_tables_of_retrieval_say_so_too(where: Folders, tmp_path: Path) -> None:
-    prepare(prepared_colours(tmp_path, 4, "combined")[0], ["bm25"], where=where)
+def test_tables_of_retrieval_say_so_too(folders: Folders, tmp_path: Path) -> None:
+    prepare(prepared_colours(tmp_path, 4, "combined")[0], ["bm25"], folders=folders)
     command = ("retrieval", "--dataset", tmp_path / "colours.json", "--memory", "bm25", "--question-id", "q1")
     assert "1 of 4 questions, chosen by id" in longmemeval(*command, cwd=tmp_path).stdout
     assert json.loads(longmemeval(*command, "--json", cwd=tmp_path).stdout)["part"] == "1 of 4 questions, chosen by id"
 
 
 @pytest.mark.parametrize("selection", [Selection(), *(selection for selection, _ in SELECTIONS.values())])
-def test_questions_cannot_be_dropped_unnoticed(where: Folders, tmp_path: Path, selection: Selection) -> None:
+def test_questions_cannot_be_dropped_unnoticed(folders: Folders, tmp_path: Path, selection: Selection) -> None:
     dataset, _ = prepared_colours(tmp_path, 4, "combined")
     script = tmp_path / "one.json"
     script.write_text(json.dumps({"q0": "red"}))
@@ -230,40 +230,40 @@ def test_questions_cannot_be_dropped_unnoticed(where: Folders, tmp_path: Path, s
         f"offline/scripted:{script}",
         selection=selection,
         options=RunOptions(run_id="s"),
-        where=where,
+        folders=folders,
     )
-    evaluate("s", options=OFFLINE, where=where)
+    evaluate("s", options=OFFLINE, folders=folders)
     # Whoever takes out what failed, answers and hash included, still has the selection against him.
-    answers = where.results_dir / "s" / "answers.jsonl"
+    answers = folders.results_dir / "s" / "answers.jsonl"
     kept = [line for line in answers.read_text().splitlines() if '"status":"ok"' in line]
     answers.write_text("".join(line + "\n" for line in kept))
-    document = manifest(where, "s")
+    document = manifest(folders, "s")
     ids = [json.loads(line)["question_id"] for line in kept]
     files = document["files"] | {"answers.jsonl": sha256_file(answers)}
     totals = document["totals"] | {"failed": 0}
-    (where.results_dir / "s" / "run.json").write_text(
+    (folders.results_dir / "s" / "run.json").write_text(
         json.dumps(document | {"question_ids": ids, "files": files, "totals": totals})
     )
-    remove(only(where.results_dir / "s" / "metrics"))
+    remove(only(folders.results_dir / "s" / "metrics"))
     for read in (
-        lambda: evaluate("s", options=OFFLINE, where=where),
-        lambda: export_official("s", where=where),
+        lambda: evaluate("s", options=OFFLINE, folders=folders),
+        lambda: export_official("s", folders=folders),
     ):
         with pytest.raises(IntegrityError, match="does not have the questions that its selection gives"):
             read()
 
 
-def test_scores_of_a_newer_version_are_refused(where: Folders) -> None:
-    changed(only(where.results_dir / "r" / "metrics"), '"format": 3', '"format": 9')
+def test_scores_of_a_newer_version_are_refused(folders: Folders) -> None:
+    changed(only(folders.results_dir / "r" / "metrics"), '"format": 3', '"format": 9')
     with pytest.raises(HarnessError, match="The file of scores has format 9") as caught:
-        compare(["r"], where=where)
+        compare(["r"], folders=folders)
     assert caught.value.fix == "Upgrade longmemeval"
 
 
-def test_agreement_in_a_report_is_that_of_each_run(where: Folders, tmp_path: Path) -> None:
+def test_agreement_in_a_report_is_that_of_each_run(folders: Folders, tmp_path: Path) -> None:
     """Runs of one data set share its questions; their judgements are their own."""
     dataset, _ = prepared_colours(tmp_path, 4, "combined")
-    answer_all(dataset, where, "s", memory="combined")
-    evaluate("s", options=OFFLINE, where=where)
-    assert [one.summary.run_id for one in compare(["r", "s"], where=where).runs] == ["r", "s"]
-    assert [one.summary.metrics.run for one in compare(["r", "s"], where=where).runs] == ["r", "s"]
+    answer_all(dataset, folders, "s", memory="combined")
+    evaluate("s", options=OFFLINE, folders=folders)
+    assert [one.summary.run_id for one in compare(["r", "s"], folders=folders).runs] == ["r", "s"]
+    assert [one.summary.metrics.run for one in compare(["r", "s"], folders=folders).runs] == ["r", "s"]

@@ -38,12 +38,12 @@ def homes(history: HistoryFacts, as_of: datetime | None = None) -> list[str]:
 
 
 def test_the_same_is_said_by_rules_and_from_a_fixture(dataset: Dataset, tmp_path: Path) -> None:
-    where = folders_in(tmp_path)
+    folders = folders_in(tmp_path)
     with pytest.raises(FixtureError):
-        HistoryFacts(dataset, "q1", prepared="default", where=where)
-    prepare(dataset, ["engram-full"], options=PrepareOptions(jobs=1), where=where)
+        HistoryFacts(dataset, "q1", prepared="default", folders=folders)
+    prepare(dataset, ["engram-full"], options=PrepareOptions(jobs=1), folders=folders)
     for prepared in (None, "default"):
-        history = HistoryFacts(dataset, "q1", prepared=prepared, where=where)
+        history = HistoryFacts(dataset, "q1", prepared=prepared, folders=folders)
         assert homes(history) == ["Ghent", "Lille"]
         assert homes(history, datetime(2024, 3, 10)) == ["Ghent"]
         (profile,) = history.about(None, None).profiles(as_of=datetime(2024, 3, 10))
@@ -51,18 +51,18 @@ def test_the_same_is_said_by_rules_and_from_a_fixture(dataset: Dataset, tmp_path
 
 
 def test_names_that_no_fact_has_are_refused(dataset: Dataset, tmp_path: Path) -> None:
-    history = HistoryFacts(dataset, "q1", prepared=None, where=folders_in(tmp_path))
+    history = HistoryFacts(dataset, "q1", prepared=None, folders=folders_in(tmp_path))
     for ask in (history.facts, history.about):
         with pytest.raises(HarnessError, match="Did you mean 'user'"):
             ask("usr", None)
         with pytest.raises(HarnessError, match="Did you mean 'home'"):
             ask(None, "homes")
     with pytest.raises(HarnessError, match="no question or haystack 'q2'"):
-        HistoryFacts(dataset, "q2", prepared=None, where=folders_in(tmp_path))
+        HistoryFacts(dataset, "q2", prepared=None, folders=folders_in(tmp_path))
 
 
 def test_drawings_end_at_the_last_message_or_when_asked(dataset: Dataset, tmp_path: Path) -> None:
-    history = HistoryFacts(dataset, "q1", prepared=None, where=folders_in(tmp_path))
+    history = HistoryFacts(dataset, "q1", prepared=None, folders=folders_in(tmp_path))
     facts = history.facts()
     assert "<title>Facts from 2024-03-04 to 2024-03-14</title>" in history.drawn(facts, "svg")
     assert "to 2024-03-20</title>" in history.drawn(facts, "svg", datetime(2024, 3, 20))

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from longmemeval import settings
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.errors import HarnessError
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
@@ -11,7 +12,7 @@ from longmemeval.pipeline.inspect.recalling import Explained, Recaller, why_not_
 from longmemeval.records import Question
 from longmemeval.results.manifest import read_manifest
 from longmemeval.results.run_files import RunFiles
-from longmemeval.settings import Folders, folders
+from longmemeval.settings import Folders
 from tests.made_once import sample_demo
 from tests.support import ROOT
 
@@ -19,14 +20,14 @@ SAMPLE = load_dataset("sample", ROOT / "data")
 
 
 @pytest.fixture(scope="module")
-def where(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     demo = sample_demo(tmp_path_factory).folder
-    return folders(ROOT / "data", demo / "prepared-data", demo / "results")
+    return settings.folders(ROOT / "data", demo / "prepared-data", demo / "results")
 
 
 @pytest.fixture(scope="module")
-def recaller(where: Folders) -> Recaller:
-    return Recaller(SAMPLE, "default", where)
+def recaller(folders: Folders) -> Recaller:
+    return Recaller(SAMPLE, "default", folders)
 
 
 def first_question() -> Question:
@@ -38,8 +39,8 @@ def best(found: Explained) -> str:
 
 
 @pytest.mark.parametrize("memory", ["hybrid", "semantic-recall", "last-k"])
-def test_it_recalls_what_the_run_recalled(where: Folders, recaller: Recaller, memory: str) -> None:
-    folder: Path = where.results_dir / f"demo-{memory}"
+def test_it_recalls_what_the_run_recalled(folders: Folders, recaller: Recaller, memory: str) -> None:
+    folder: Path = folders.results_dir / f"demo-{memory}"
     settings = read_manifest(folder).settings.memory
     assert settings
     configuration = MemoryConfiguration(name=settings.name, preset=settings.preset, parameters=settings.parameters)

@@ -31,9 +31,9 @@ from tests.support import json_lines, longmemeval, tree
 JUDGE = "openai/gpt-4o-2024-08-06"
 
 
-def checked(data: Dataset, where: Folders, server: ModelServer) -> CheckOutcome:
+def checked(data: Dataset, folders: Folders, server: ModelServer) -> CheckOutcome:
     options = CheckOptions(model_options=ModelOptions(api_base=server.url, max_attempts=1))
-    return JudgeChecking(data, JUDGE, options=options, where=where).check()
+    return JudgeChecking(data, JUDGE, options=options, folders=folders).check()
 
 
 def painted(prompt: str) -> bool:
@@ -48,9 +48,9 @@ def says(label: Callable[[str], bool]) -> Callable[[dict[str, Any]], str]:
 
 @pytest.mark.parametrize(("label", "passed"), [(True, 1.0), (False, 0.0)])
 def test_a_judge_that_always_says_the_same(tmp_path: Path, label: bool, passed: float) -> None:
-    data, where = colours(tmp_path / "c.json", 6), folders_in(tmp_path)
+    data, folders = colours(tmp_path / "c.json", 6), folders_in(tmp_path)
     with ModelServer(says(lambda prompt: label)) as server:
-        outcome = checked(data, where, server)
+        outcome = checked(data, folders, server)
     rates = outcome.check.rates
     assert (rates.right.credit, rates.wrong.credit, rates.none.credit) == (passed, passed, passed)
     assert (
@@ -63,8 +63,8 @@ def test_a_judge_that_always_says_the_same(tmp_path: Path, label: bool, passed: 
 @pytest.mark.slow
 def test_a_judge_that_errs_at_random_is_found_out_nearly_always(tmp_path: Path) -> None:
     """A share of its labels is turned round by a hash of the prompt and a seed; the truth is known by the plant."""
-    data, where = colours(tmp_path / "c.json", 30), folders_in(tmp_path)
-    plants = JudgeChecking(data, "offline/lexical", where=where).plants
+    data, folders = colours(tmp_path / "c.json", 30), folders_in(tmp_path)
+    plants = JudgeChecking(data, "offline/lexical", folders=folders).plants
     flips, inside = 0.2, 0
     for seed in range(100):
         judgements = {}
@@ -82,25 +82,25 @@ def test_a_judge_that_errs_at_random_is_found_out_nearly_always(tmp_path: Path) 
 
 def test_labels_over_http_are_those_of_the_server(tmp_path: Path) -> None:
     """One that passes a tenth of the prompts, whatever they say."""
-    data, where = colours(tmp_path / "c.json", 10), folders_in(tmp_path)
+    data, folders = colours(tmp_path / "c.json", 10), folders_in(tmp_path)
 
     def passes(prompt: str) -> bool:
         return int(hashlib.sha256(prompt.encode()).hexdigest(), 16) % 10 == 0
 
     with ModelServer(says(passes)) as server:
-        outcome = checked(data, where, server)
+        outcome = checked(data, folders, server)
         prompts = [request.body["messages"][-1]["content"] for request in server.chat_requests]
     given = sum(map(passes, prompts))
     labels = [line["label"] for line in json_lines(outcome.folder / JUDGEMENTS)]
     assert (len(labels), sum(labels)) == (len(prompts), given)
     again = JudgeChecking(
-        data, JUDGE, options=CheckOptions(model_options=ModelOptions(api_base=server.url)), where=where
+        data, JUDGE, options=CheckOptions(model_options=ModelOptions(api_base=server.url)), folders=folders
     )
     assert again.estimate().work.calls == 0
 
 
 def test_what_is_left_is_judged_later_and_nothing_twice(tmp_path: Path) -> None:
-    data, where = colours(tmp_path / "c.json", 4), folders_in(tmp_path)
+    data, folders = colours(tmp_path / "c.json", 4), folders_in(tmp_path)
     answered: list[str] = []
 
     def fails_at_first(body: dict[str, Any]) -> str:
@@ -108,41 +108,41 @@ def test_what_is_left_is_judged_later_and_nothing_twice(tmp_path: Path) -> None:
         return "yes" if len(answered) % 3 else ""
 
     with ModelServer(fails_at_first) as server:
-        first = checked(data, where, server)
+        first = checked(data, folders, server)
         left = (
             first.check.rates.right.unlabelled + first.check.rates.wrong.unlabelled + first.check.rates.none.unlabelled
         )
         assert left > 0
-        second = checked(data, where, server)
+        second = checked(data, folders, server)
     assert second.newly_judged == left
     assert second.folder == first.folder
 
 
 def test_scores_are_shown_corrected_beside_the_raw_ones(tmp_path: Path) -> None:
     """The judge passes every right answer and every second wrong one."""
-    data, where = prepared_colours(tmp_path, 8)
+    data, folders = prepared_colours(tmp_path, 8)
 
     def lenient(prompt: str) -> bool:
         said = prompt.partition("Model Response:")[2]
         return painted(prompt) or int(hashlib.sha256(said.encode()).hexdigest(), 16) % 2 == 0
 
     with ModelServer(painted_keys) as server:
-        ask(data, where, server, run_id="r")
+        ask(data, folders, server, run_id="r")
     with ModelServer(says(lenient)) as server:
         options = EvaluateOptions(judge=JUDGE, model_options=ModelOptions(api_base=server.url))
-        evaluate("r", options=options, where=where)
-        before = tree(where.results_dir / "r")
-        assert compare(["r"], where=where).runs[0].summary.judge_check is None
-        outcome = checked(data, where, server)
-    summary = compare(["r"], where=where).runs[0].summary
+        evaluate("r", options=options, folders=folders)
+        before = tree(folders.results_dir / "r")
+        assert compare(["r"], folders=folders).runs[0].summary.judge_check is None
+        outcome = checked(data, folders, server)
+    summary = compare(["r"], folders=folders).runs[0].summary
     assert summary.judge_check is not None
     rates, overall = outcome.rates, summary.metrics.overall
     assert rates is not None
     assert summary.judge_check.corrected == corrected_accuracy(overall.accuracy, overall.n, overall.interval, rates)
     assert summary.judge_check.right_passed == outcome.check.rates.right.credit
-    assert tree(where.results_dir / "r") == before
+    assert tree(folders.results_dir / "r") == before
     shown = longmemeval(
-        "compare", "r", "--tables", "--notes", cwd=tmp_path, LONGMEMEVAL_RESULTS_DIR=str(where.results_dir)
+        "compare", "r", "--tables", "--notes", cwd=tmp_path, LONGMEMEVAL_RESULTS_DIR=str(folders.results_dir)
     ).stdout
     assert "corrected for" in shown
     assert "It stands beside the score, never instead of it." in shown
@@ -150,7 +150,7 @@ def test_scores_are_shown_corrected_beside_the_raw_ones(tmp_path: Path) -> None:
 
 def test_a_difference_does_not_survive_by_rates_that_do_not_hold_for_one_of_the_runs(tmp_path: Path) -> None:
     """The judge passes every right answer and half of the wrong plants, and not one answer of `odd`."""
-    data, where = prepared_colours(tmp_path, 30)
+    data, folders = prepared_colours(tmp_path, 30)
 
     def lenient(prompt: str) -> bool:
         said = prompt.partition("Model Response:")[2]
@@ -158,13 +158,13 @@ def test_a_difference_does_not_survive_by_rates_that_do_not_hold_for_one_of_the_
 
     for run_id, reply in (("good", painted_keys), ("odd", lambda body: "odd")):
         with ModelServer(reply) as server:
-            ask(data, where, server, run_id=run_id)
+            ask(data, folders, server, run_id=run_id)
     with ModelServer(says(lambda prompt: painted(prompt) or lenient(prompt))) as server:
         options = EvaluateOptions(judge=JUDGE, model_options=ModelOptions(api_base=server.url))
         for run_id in ("good", "odd"):
-            evaluate(run_id, options=options, where=where)
-        checked(data, where, server)
-    found = compare(["good", "odd"], where=where)
+            evaluate(run_id, options=options, folders=folders)
+        checked(data, folders, server)
+    found = compare(["good", "odd"], folders=folders)
     (pair,) = found.pairs
     assert (pair.significant, pair.difference) == (True, 1.0)
     odd = found.runs[1].summary.judge_check
@@ -201,7 +201,7 @@ def estimate_of(output: str) -> str:
 
 def test_an_unknown_judge_is_refused(tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match="There is no judge 'offline/lexica'"):
-        JudgeChecking(colours(tmp_path / "c.json", 2), "offline/lexica", where=folders_in(tmp_path))
+        JudgeChecking(colours(tmp_path / "c.json", 2), "offline/lexica", folders=folders_in(tmp_path))
 
 
 @pytest.mark.parametrize(("file", "judge"), [("beam/chats/100K", "beam"), ("locomo_plus.json", "locomo-plus")])
@@ -209,11 +209,11 @@ def test_an_unknown_judge_is_refused(tmp_path: Path) -> None:
 def test_judges_of_scores_and_of_three_labels(tmp_path: Path, file: str, judge: str, says_yes: bool) -> None:
     said = ("correct", "yes") if says_yes else ("wrong", "")
     reply = json.dumps({"score": float(says_yes), "label": said[0], "reason": said[1]})
-    where = folders_in(tmp_path)
+    folders = folders_in(tmp_path)
     with ModelServer(lambda body: reply) as server:
         options = CheckOptions(model_options=ModelOptions(api_base=server.url, max_attempts=1))
-        data, sample = load_dataset(real_file(file), where.data_dir), Selection(sample=10)
-        outcome = JudgeChecking(data, f"{judge}@{JUDGE}", selection=sample, options=options, where=where).check()
+        data, sample = load_dataset(real_file(file), folders.data_dir), Selection(sample=10)
+        outcome = JudgeChecking(data, f"{judge}@{JUDGE}", selection=sample, options=options, folders=folders).check()
     rates = outcome.check.rates
     assert rates.right.n >= 5
     # Of events that it takes for none of the nuggets, an order scores a little.

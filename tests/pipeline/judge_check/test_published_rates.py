@@ -56,18 +56,18 @@ def test_every_offline_judge_is_there() -> None:
 
 
 @pytest.mark.slow
-def test_the_sample(where: Folders) -> None:
-    check = JudgeChecking(load_dataset("sample", where.data_dir), "offline/lexical", where=where).check().check
+def test_the_sample(folders: Folders) -> None:
+    check = JudgeChecking(load_dataset("sample", folders.data_dir), "offline/lexical", folders=folders).check().check
     found = {name: (round((rate.credit or 0.0) * 100, 1), rate.n) for name, rate in rates(check).items()}
     assert published()["lexical, sample"] == found
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("column", list(COLUMNS))
-def test_locomo(where: Folders, column: str) -> None:
+def test_locomo(folders: Folders, column: str) -> None:
     """On a tenth of the questions: each published rate is where this many plants may put it."""
-    data = load_dataset(real_file("locomo10.json"), where.data_dir)
-    checking = JudgeChecking(data, COLUMNS[column], selection=Selection(sample=60), where=where)
+    data = load_dataset(real_file("locomo10.json"), folders.data_dir)
+    checking = JudgeChecking(data, COLUMNS[column], selection=Selection(sample=60), folders=folders)
     told = published()[column]
     compared = 0
     for name, rate in rates(checking.check().check).items():

@@ -51,13 +51,13 @@ DECISIVE = ("settings", "question_ids", "fixtures", "selection", "status", "data
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Dataset, Folders]:
     """20 questions answered and graded as a whole, and in eight shards."""
-    dataset, where = prepared_colours(tmp_path_factory.mktemp("shards"), 20)
-    answer_all(dataset, where, "whole")
-    evaluate("whole", options=OFFLINE, where=where)
+    dataset, folders = prepared_colours(tmp_path_factory.mktemp("shards"), 20)
+    answer_all(dataset, folders, "whole")
+    evaluate("whole", options=OFFLINE, folders=folders)
     for number in range(1, OF + 1):
-        answer_all(dataset, where, selection=Selection(shard=f"{number}/{OF}"))
-        evaluate(SHARDS[number - 1], options=OFFLINE, where=where)
-    return dataset, where
+        answer_all(dataset, folders, selection=Selection(shard=f"{number}/{OF}"))
+        evaluate(SHARDS[number - 1], options=OFFLINE, folders=folders)
+    return dataset, folders
 
 
 @pytest.fixture
@@ -67,10 +67,10 @@ def shards(made: tuple[Dataset, Folders], tmp_path: Path) -> Folders:
     return made[1].model_copy(update={"results_dir": tmp_path / "results"})
 
 
-def comparable(where: Folders, run_id: str) -> dict[str, Any]:
+def comparable(folders: Folders, run_id: str) -> dict[str, Any]:
     """A run's files without times, lines in the order of the questions, without its name."""
-    found: dict[str, Any] = timeless(where.results_dir / run_id)
-    order = manifest(where, run_id)["question_ids"]
+    found: dict[str, Any] = timeless(folders.results_dir / run_id)
+    order = manifest(folders, run_id)["question_ids"]
     for name, content in found.items():
         if name.endswith(".jsonl") and "question_id" in content[0]:
             found[name] = sorted(content, key=lambda line: order.index(line["question_id"]))
@@ -82,9 +82,9 @@ def comparable(where: Folders, run_id: str) -> dict[str, Any]:
 
 def test_eight_shards_equal_one_run(shards: Folders) -> None:
     before = tree(shards.results_dir, without=("index.jsonl",))
-    report = merge(SHARDS[::-1], where=shards)
+    report = merge(SHARDS[::-1], folders=shards)
     assert (report.run_id, report.shards, report.questions, report.answered, report.already) == ("r", 8, 20, 20, False)
-    found = verify("r", where=shards)
+    found = verify("r", folders=shards)
     assert found.problems == ()
     assert found.checked > 80
     ours, theirs = comparable(shards, "r"), comparable(shards, "whole")
@@ -100,7 +100,7 @@ def test_eight_shards_equal_one_run(shards: Folders) -> None:
 
 
 def test_manifest_names_the_shards_with_their_hashes(shards: Folders) -> None:
-    merge(SHARDS, where=shards)
+    merge(SHARDS, folders=shards)
     records = manifest(shards)["merged_from"]
     assert [(one["shard"], one["run_id"], one["questions"]) for one in records] == [
         (f"{number}/8", f"r-{number}of8", 3 if number <= 4 else 2) for number in range(1, 9)
@@ -110,53 +110,53 @@ def test_manifest_names_the_shards_with_their_hashes(shards: Folders) -> None:
 
 
 def test_merging_again_changes_nothing_and_other_shards_are_refused(shards: Folders) -> None:
-    merge(SHARDS, where=shards)
+    merge(SHARDS, folders=shards)
     before = tree(shards.results_dir)
-    assert merge(SHARDS, where=shards).already
+    assert merge(SHARDS, folders=shards).already
     assert tree(shards.results_dir) == before
     with pytest.raises(HarnessError, match="There is a run 'whole' already, not merged from shards"):
-        merge(SHARDS, run_id="whole", where=shards)
+        merge(SHARDS, run_id="whole", folders=shards)
     folder = shards.results_dir / SHARDS[0]
     write_manifest(folder, structs.replace(read_manifest(folder), ended_at="2027-01-01T00:00:00+00:00"))
     with pytest.raises(HarnessError, match="merged from other shards, or shards that have changed since"):
-        merge(SHARDS, where=shards)
+        merge(SHARDS, folders=shards)
 
 
-def drop_judgements(where: Folders) -> None:
+def drop_judgements(folders: Folders) -> None:
     for name in ("judgements", "metrics"):
-        shutil.rmtree(where.results_dir / "r-5of8" / name)
+        shutil.rmtree(folders.results_dir / "r-5of8" / name)
 
 
-def as_if_running(where: Folders) -> None:
-    folder = where.results_dir / "r-2of8"
+def as_if_running(folders: Folders) -> None:
+    folder = folders.results_dir / "r-2of8"
     write_manifest(folder, structs.replace(read_manifest(folder), status="running", ended_at="", files={}))
 
 
-def twice(where: Folders) -> None:
-    shutil.copytree(where.results_dir / "r-4of8", where.results_dir / "copy-4of8")
-    folder = where.results_dir / "copy-4of8"
+def twice(folders: Folders) -> None:
+    shutil.copytree(folders.results_dir / "r-4of8", folders.results_dir / "copy-4of8")
+    folder = folders.results_dir / "copy-4of8"
     document = (folder / "run.json").read_text().replace('"r-4of8"', '"copy-4of8"')
     (folder / "run.json").write_text(document)
 
 
-def other_settings(where: Folders) -> None:
-    folder = where.results_dir / "r-6of8"
+def other_settings(folders: Folders) -> None:
+    folder = folders.results_dir / "r-6of8"
     text = (folder / "run.json").read_text()
     (folder / "run.json").write_text(text.replace('"max_tokens": 500', '"max_tokens": 400'))
 
 
-def fewer_questions(where: Folders) -> None:
-    folder = where.results_dir / "r-7of8"
+def fewer_questions(folders: Folders) -> None:
+    folder = folders.results_dir / "r-7of8"
     before = read_manifest(folder)
     write_manifest(folder, structs.replace(before, question_ids=before.question_ids[:1]))
 
 
-def changed_answer(where: Folders) -> None:
-    path = where.results_dir / "r-8of8" / "answers.jsonl"
+def changed_answer(folders: Folders) -> None:
+    path = folders.results_dir / "r-8of8" / "answers.jsonl"
     path.write_bytes(path.read_bytes().replace(b"ok", b"OK", 1))
 
 
-def nothing(where: Folders) -> None:
+def nothing(folders: Folders) -> None:
     """All is as it was."""
 
 
@@ -184,7 +184,7 @@ def test_what_does_not_fit_is_named(
     spoil(shards)
     before = tree(shards.results_dir)
     with pytest.raises(HarnessError, match=told):
-        merge(named, run_id="m", where=shards)
+        merge(named, run_id="m", folders=shards)
     assert tree(shards.results_dir) == before
 
 
@@ -193,34 +193,34 @@ def test_a_shard_that_was_changed_is_refused(shards: Folders, spoil: Callable[[F
     spoil(shards)
     before = tree(shards.results_dir)
     with pytest.raises(IntegrityError, match=r"r-[78]of8"):
-        merge(SHARDS, where=shards)
+        merge(SHARDS, folders=shards)
     assert tree(shards.results_dir) == before
 
 
 def test_other_divisions_do_not_mix(made: tuple[Dataset, Folders], shards: Folders) -> None:
     answer_all(made[0], shards, selection=Selection(shard="1/2"))
     with pytest.raises(HarnessError, match=r"shards of different divisions: shard 1/8 .*; shard 1/2"):
-        merge([*SHARDS, "r-1of2"], where=shards)
+        merge([*SHARDS, "r-1of2"], folders=shards)
 
 
 def test_shards_of_rankings(made: tuple[Dataset, Folders], tmp_path: Path) -> None:
-    dataset, where = made[0], made[1].model_copy(update={"results_dir": tmp_path / "results"})
-    retrieve(dataset, ["bm25"], options=RetrievalOptions(run_id="whole", protocol="official"), where=where)
+    dataset, folders = made[0], made[1].model_copy(update={"results_dir": tmp_path / "results"})
+    retrieve(dataset, ["bm25"], options=RetrievalOptions(run_id="whole", protocol="official"), folders=folders)
     for number in (1, 2, 3):
         options = RetrievalOptions(run_id="k", protocol="official")
-        retrieve(dataset, ["bm25"], selection=Selection(shard=f"{number}/3"), options=options, where=where)
-    merge([f"k-{number}of3" for number in (1, 2, 3)], where=where)
-    assert verify("k", where=where).problems == ()
-    assert comparable(where, "k") == comparable(where, "whole")
+        retrieve(dataset, ["bm25"], selection=Selection(shard=f"{number}/3"), options=options, folders=folders)
+    merge([f"k-{number}of3" for number in (1, 2, 3)], folders=folders)
+    assert verify("k", folders=folders).problems == ()
+    assert comparable(folders, "k") == comparable(folders, "whole")
 
 
 def test_a_whole_run_is_graded_in_shards(shards: Folders) -> None:
     names = [shard_to_grade("whole", f"{number}/3", None, shards) for number in (1, 2, 3)]
     for name in names:
-        evaluate(name, options=OFFLINE, where=shards)
-        assert verify(name, where=shards).problems == ()
-    merge(names, run_id="again", where=shards)
-    assert verify("again", where=shards).problems == ()
+        evaluate(name, options=OFFLINE, folders=shards)
+        assert verify(name, folders=shards).problems == ()
+    merge(names, run_id="again", folders=shards)
+    assert verify("again", folders=shards).problems == ()
     ours, theirs = manifest(shards, "again"), manifest(shards, "whole")
     assert {key: ours[key] for key in (*DECISIVE, "totals")} == {key: theirs[key] for key in (*DECISIVE, "totals")}
     assert shard_to_grade("r", "3/8", None, shards) == "r-3of8"
@@ -228,35 +228,35 @@ def test_a_whole_run_is_graded_in_shards(shards: Folders) -> None:
         shard_to_grade("r-3of8", "1/2", None, shards)
 
 
-def priced(dataset: Dataset, where: Folders, server: ModelServer, selection: Selection = Selection()) -> RunReport:
+def priced(dataset: Dataset, folders: Folders, server: ModelServer, selection: Selection = Selection()) -> RunReport:
     """Run "r" by a model that has a price, one question at a time."""
     options = RunOptions(run_id="r", concurrency=1, model_options=patience(server), spending=SpendingLimit(1.0))
-    return run(dataset, "last-k", "openai/gpt-4o-mini", selection=selection, options=options, where=where)
+    return run(dataset, "last-k", "openai/gpt-4o-mini", selection=selection, options=options, folders=folders)
 
 
 def test_costs_and_failures_are_those_of_all_shards_and_the_run_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("OPENAI_API_KEY", "sk-test-0123456789")
-    dataset, where = prepared_colours(tmp_path, 6)
+    dataset, folders = prepared_colours(tmp_path, 6)
     halves = ["r-1of2", "r-2of2"]
     with ModelServer(lambda body: "green") as server:
         for number in (1, 2):
             # The first call of each half is repeated, its second question fails for good.
             server.faults.extend([500, "slow:0", 400])
-            priced(dataset, where, server, Selection(shard=f"{number}/2"))
-        report = merge(halves, where=where)
-        assert (report.answered, manifest(where)["status"]) == (4, "incomplete")
-        calls = [manifest(where, name)["totals"]["usage"]["calls"] for name in ("r", *halves)]
+            priced(dataset, folders, server, Selection(shard=f"{number}/2"))
+        report = merge(halves, folders=folders)
+        assert (report.answered, manifest(folders)["status"]) == (4, "incomplete")
+        calls = [manifest(folders, name)["totals"]["usage"]["calls"] for name in ("r", *halves)]
         assert calls[0] == calls[1] + calls[2] > 0
-        spent = [spent_in(where.results_dir / name / "spending.jsonl") for name in ("r", *halves)]
+        spent = [spent_in(folders.results_dir / name / "spending.jsonl") for name in ("r", *halves)]
         assert spent[0] == pytest.approx(spent[1] + spent[2])
         assert spent[0] > 0
-        assert verify("r", where=where).problems == ()
-        assert priced(dataset, where, server).newly_answered == 2
-    assert manifest(where)["status"] == "completed"
-    assert len(manifest(where)["merged_from"]) == 2
-    assert verify("r", where=where).problems == ()
+        assert verify("r", folders=folders).problems == ()
+        assert priced(dataset, folders, server).newly_answered == 2
+    assert manifest(folders)["status"] == "completed"
+    assert len(manifest(folders)["merged_from"]) == 2
+    assert verify("r", folders=folders).problems == ()
 
 
 def test_what_runs_tell_is_added_up() -> None:
@@ -276,11 +276,11 @@ def has_asked(server: ModelServer, requests: int) -> bool:
 
 def test_killed_shards_end_as_if_undisturbed(tmp_path: Path) -> None:
     """Each shard is killed in the middle of a call, one before it has any answer and one after some."""
-    dataset, where = prepared_colours(tmp_path, 10)
+    dataset, folders = prepared_colours(tmp_path, 10)
 
     def answer(run_id: str, selection: Selection = Selection()) -> None:
         options = RunOptions(run_id=run_id, concurrency=1, model_options=patience(server))
-        run(dataset, "last-k", "openai/local", selection=selection, options=options, where=where)
+        run(dataset, "last-k", "openai/local", selection=selection, options=options, folders=folders)
 
     with ModelServer(lambda body: f"Reply to {len(body['messages'][0]['content'])} letters.") as server:
         command = ("run", "--dataset", dataset.path, "--memory", "last-k", "--model", "openai/local", "--run-id", "r")
@@ -289,12 +289,12 @@ def test_killed_shards_end_as_if_undisturbed(tmp_path: Path) -> None:
             server.faults.extend([*["slow:0"] * answered, "hang"])
             options = ("--shard", shard, "--api-base", server.url, "--concurrency", "1")
             stop_when(start(*command, *options, cwd=tmp_path), partial(has_asked, server, asked), signal.SIGKILL)
-            assert len(answers(where, shard_named(shard).run_id("r"))) == answered
+            assert len(answers(folders, shard_named(shard).run_id("r"))) == answered
             answer("r", Selection(shard=shard))
         answer("whole")
-    merge(["r-1of2", "r-2of2"], where=where)
-    assert verify("r", where=where).problems == ()
-    ours, theirs = comparable(where, "r"), comparable(where, "whole")
+    merge(["r-1of2", "r-2of2"], folders=folders)
+    assert verify("r", folders=folders).problems == ()
+    ours, theirs = comparable(folders, "r"), comparable(folders, "whole")
     assert ours["answers.jsonl"] == theirs["answers.jsonl"]
     assert ours["prompts.jsonl"] == theirs["prompts.jsonl"]
     assert ours["run.json"] == theirs["run.json"]

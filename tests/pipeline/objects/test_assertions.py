@@ -13,28 +13,28 @@ from tests.pipeline.objects.test_objects import Notes
 
 
 def test_recall_is_asserted(tmp_path: Path) -> None:
-    data, where = colours(tmp_path / "d.json", 4), folders_in(tmp_path)
-    assert_recall("bm25", data, at=5, least=0.9, where=where)
+    data, folders = colours(tmp_path / "d.json", 4), folders_in(tmp_path)
+    assert_recall("bm25", data, at=5, least=0.9, folders=folders)
     with pytest.raises(AssertionError, match=r"last-k: recall@1 of \w+ is [\d.]+%, at least 90.0% is wanted"):
-        assert_recall("last-k", data, at=1, least=0.9, where=where)
+        assert_recall("last-k", data, at=1, least=0.9, folders=folders)
     with pytest.raises(AssertionError, match="Notes: recall@10 is not known"):
-        assert_recall(Notes, data, where=where)
+        assert_recall(Notes, data, folders=folders)
     wrong: Callable[..., None] = assert_recall
     with pytest.raises(lme.HarnessError, match="Did you mean 'least'"):
         wrong("bm25", data, leest=0.9)
-    assert not where.results_dir.exists()
+    assert not folders.results_dir.exists()
 
 
 def test_a_regression_fails_and_so_does_what_cannot_be_decided(tmp_path: Path) -> None:
-    data, where = colours(tmp_path / "d.json", 100), folders_in(tmp_path)
+    data, folders = colours(tmp_path / "d.json", 100), folders_in(tmp_path)
     for name, right in (("old", 60), ("same", 60), ("worse", 20)):
-        graded_run(data, where, name, labels(right, 100 - right))
+        graded_run(data, folders, name, labels(right, 100 - right))
     # Ten lost, ten won: no difference, and an interval far wider than three points.
-    graded_run(data, where, "other", [*labels(50, 10), *labels(10, 30)])
-    assert_no_regression("same", "old", where=where)
+    graded_run(data, folders, "other", [*labels(50, 10), *labels(10, 30)])
+    assert_no_regression("same", "old", folders=folders)
     with pytest.raises(AssertionError, match=r"Worse: worse against old: -40\.0 points"):
-        assert_no_regression("worse", "old", where=where)
+        assert_no_regression("worse", "old", folders=folders)
     with pytest.raises(AssertionError, match=r"Undecided: other against old: \+0\.0 points .* 100 questions cannot"):
-        assert_no_regression("other", lme.Run.open("old", where=where), where=where)
-    assert_no_regression("other", "old", undecided_passes=True, where=where)
-    assert_no_regression("other", "old", margin=0.2, where=where)
+        assert_no_regression("other", lme.Run.open("old", folders=folders), folders=folders)
+    assert_no_regression("other", "old", undecided_passes=True, folders=folders)
+    assert_no_regression("other", "old", margin=0.2, folders=folders)

@@ -96,35 +96,35 @@ UNHASHED = CELL.replace("LIMIT = 3", "import threading\nLIMIT = 3\nMODEL = threa
 
 
 def test_what_cannot_be_hashed_is_marked_and_prepared_anew(tmp_path: Path) -> None:
-    data, where = colours(tmp_path / "d.json", 2), folders_in(tmp_path)
+    data, folders = colours(tmp_path / "d.json", 2), folders_in(tmp_path)
     first, second = defined(UNHASHED), defined(UNHASHED)
     assert lme.Memory(first).unhashed == "MODEL (lock)"
     assert lme.Memory(first) == lme.Memory(first) != lme.Memory(second)
     with pytest.warns(UserWarning, match=r"Notes uses what cannot be hashed .*: MODEL \(lock\)"):
-        runs = [lme.run(data, loaded, MODEL, where=where) for loaded in (first, second)]
+        runs = [lme.run(data, loaded, MODEL, folders=folders) for loaded in (first, second)]
     assert runs[0].id != runs[1].id
     memory = runs[0].manifest.settings.plain["memory"]
     assert memory["source"]["unhashed"] == "MODEL (lock)"
 
 
 def test_a_changed_cell_is_another_memory_beside_the_first(tmp_path: Path) -> None:
-    data, where = colours(tmp_path / "d.json", 2), folders_in(tmp_path)
-    first = lme.run(data, defined(CELL), MODEL, where=where)
-    changed = lme.run(data, defined(CELL.replace("LIMIT = 3", "LIMIT = 1")), MODEL, where=where)
-    again = lme.run(data, defined(CELL), MODEL, where=where)
+    data, folders = colours(tmp_path / "d.json", 2), folders_in(tmp_path)
+    first = lme.run(data, defined(CELL), MODEL, folders=folders)
+    changed = lme.run(data, defined(CELL.replace("LIMIT = 3", "LIMIT = 1")), MODEL, folders=folders)
+    again = lme.run(data, defined(CELL), MODEL, folders=folders)
     assert (again.id, again.answers) == (first.id, first.answers)
     assert changed.id != first.id
     assert again.report
     assert again.report.newly_answered == 0
-    assert len(list(where.prepared_dir.glob("d/default/q0/Notes-*"))) == 2
+    assert len(list(folders.prepared_dir.glob("d/default/q0/Notes-*"))) == 2
 
 
 def test_workers_are_refused_and_so_is_an_object(tmp_path: Path) -> None:
-    data, where = colours(tmp_path / "d.json", 2), folders_in(tmp_path)
+    data, folders = colours(tmp_path / "d.json", 2), folders_in(tmp_path)
     with pytest.raises(lme.HarnessError, match="runs in this process, without workers"):
-        lme.prepare(data, defined(CELL), options=lme.PrepareOptions(jobs=2), where=where)
+        lme.prepare(data, defined(CELL), options=lme.PrepareOptions(jobs=2), folders=folders)
     with pytest.raises(lme.HarnessError, match="has the wrong type or value"):
-        lme.run(data, defined(CELL)(), MODEL, where=where)
+        lme.run(data, defined(CELL)(), MODEL, folders=folders)
 
 
 SCRIPT = """
@@ -160,18 +160,18 @@ def test_stopped_in_the_middle_and_rerun_it_goes_on(tmp_path: Path, number: int)
 
 
 def test_arun_leaves_the_loop_free_and_can_be_cancelled(tmp_path: Path) -> None:
-    data, where = colours(tmp_path / "d.json", 6), folders_in(tmp_path)
+    data, folders = colours(tmp_path / "d.json", 6), folders_in(tmp_path)
     with ModelServer(lambda body: "red") as server:
         options = lme.RunOptions(model_options=lme.ModelOptions(server.url))
 
         async def cancelled() -> int:
             server.faults.extend(["slow:0"] * 3 + ["slow:60"])
             begun = asyncio.create_task(
-                lme.arun(data, "bm25", "openai/gpt-x", concurrency=1, name="r", options=options, where=where)
+                lme.arun(data, "bm25", "openai/gpt-x", concurrency=1, name="r", options=options, folders=folders)
             )
             ticks = 0
-            while not (where.results_dir / "r" / "answers.jsonl").exists() or (
-                len(json_lines(where.results_dir / "r" / "answers.jsonl")) < 3
+            while not (folders.results_dir / "r" / "answers.jsonl").exists() or (
+                len(json_lines(folders.results_dir / "r" / "answers.jsonl")) < 3
             ):
                 await asyncio.sleep(0.01)
                 ticks += 1
@@ -181,12 +181,12 @@ def test_arun_leaves_the_loop_free_and_can_be_cancelled(tmp_path: Path) -> None:
             return ticks
 
         async def goes_on() -> lme.Run:
-            return await lme.arun(data, "bm25", "openai/gpt-x", name="r", options=options, where=where)
+            return await lme.arun(data, "bm25", "openai/gpt-x", name="r", options=options, folders=folders)
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("OPENAI_API_KEY", "sk-test")
             assert asyncio.run(cancelled()) > 1
-            assert lme.Run.open("r", where=where).status in ("incomplete", "interrupted")
+            assert lme.Run.open("r", folders=folders).status in ("incomplete", "interrupted")
             server.faults.clear()
             run = asyncio.run(goes_on())
     assert (run.status, run.report and run.report.newly_answered) == ("completed", 3)

@@ -115,7 +115,7 @@ def test_a_run_in_hand_shows_no_gold_though_it_was_graded(full: lme.Evaluation) 
     pytest.importorskip("pandas")
     run = lme.Run.open(full.id)
     frame = run.to_pandas()
-    asked = RunQuestions(run.manifest, dataset_of(run.manifest, None, run.where))
+    asked = RunQuestions(run.manifest, dataset_of(run.manifest, None, run.folders))
     same(frame.to_dict("records"), list(question_rows(run.files, asked.questions)))
     of_gold = ("gold", "label", "score", "question_type", "ability", "lost", "evidence", "unanswerable")
     assert [name for name in full.to_pandas().columns if name.startswith(of_gold)]

@@ -67,16 +67,16 @@ def bm25() -> list[Part[Any]]:
 @pytest.mark.slow
 @pytest.mark.usefixtures("no_processes")
 def test_small_histories_are_made_in_this_process_however_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    data, where = load_dataset("sample"), folders_in(tmp_path)
-    foreseen = prepare(data, ["bm25"], selection=ENOUGH, options=PrepareOptions(dry_run=True), where=where).expected
+    data, folders = load_dataset("sample"), folders_in(tmp_path)
+    foreseen = prepare(data, ["bm25"], selection=ENOUGH, options=PrepareOptions(dry_run=True), folders=folders).expected
     assert foreseen is not None
     assert foreseen.basis.startswith("1 worker;")
-    assert prepare(data, ["bm25"], selection=ENOUGH, where=where).prepared == 64
+    assert prepare(data, ["bm25"], selection=ENOUGH, folders=folders).prepared == 64
     with pytest.raises(Refused):
-        prepare(data, ["bm25"], selection=ENOUGH, options=PrepareOptions(jobs=2, force=True), where=where)
+        prepare(data, ["bm25"], selection=ENOUGH, options=PrepareOptions(jobs=2, force=True), folders=folders)
     monkeypatch.setattr(schedule, "MADE_BYTES", 100_000)
     with pytest.raises(Refused):
-        prepare(data, ["bm25"], selection=ENOUGH, options=PrepareOptions(force=True), where=where)
+        prepare(data, ["bm25"], selection=ENOUGH, options=PrepareOptions(force=True), folders=folders)
 
 
 @pytest.mark.slow
@@ -84,14 +84,14 @@ def test_small_histories_are_made_in_this_process_however_many(tmp_path: Path, m
 def test_small_histories_are_ranked_in_this_process_however_many(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    data, where = load_dataset("sample"), folders_in(tmp_path)
-    prepare(data, ["bm25"], selection=ENOUGH, where=where)
-    assert retrieve(data, ["bm25"], selection=ENOUGH, where=where).runs[0].questions == 64
+    data, folders = load_dataset("sample"), folders_in(tmp_path)
+    prepare(data, ["bm25"], selection=ENOUGH, folders=folders)
+    assert retrieve(data, ["bm25"], selection=ENOUGH, folders=folders).runs[0].questions == 64
     with pytest.raises(Refused):
-        retrieve(data, ["bm25"], selection=ENOUGH, options=RetrievalOptions(jobs=2), where=where)
+        retrieve(data, ["bm25"], selection=ENOUGH, options=RetrievalOptions(jobs=2), folders=folders)
     monkeypatch.setattr(standard, "RANKED_BYTES", 100_000)
     with pytest.raises(Refused):
-        retrieve(data, ["bm25"], selection=ENOUGH, where=where)
+        retrieve(data, ["bm25"], selection=ENOUGH, folders=folders)
 
 
 @pytest.mark.slow
@@ -99,10 +99,10 @@ def test_what_was_taken_to_find_out_is_made_too(tmp_path: Path, monkeypatch: pyt
     # That worker processes give the same bytes is seen in tests/pipeline/test_workers.py.
     monkeypatch.setattr(Processes, "map", SerialExecutor.map)
     few, many = folders_in(tmp_path / "few"), folders_in(tmp_path / "many")
-    prepare(load_dataset("sample"), ["hybrid"], selection=ENOUGH, where=few)
+    prepare(load_dataset("sample"), ["hybrid"], selection=ENOUGH, folders=few)
     monkeypatch.setattr(schedule, "MADE_BYTES", 100_000)
-    prepare(load_dataset("sample"), ["hybrid"], selection=ENOUGH, where=many)
-    made, again = (tree(where.prepared_dir, without=("meta.json", "prepare.jsonl")) for where in (few, many))
+    prepare(load_dataset("sample"), ["hybrid"], selection=ENOUGH, folders=many)
+    made, again = (tree(folders.prepared_dir, without=("meta.json", "prepare.jsonl")) for folders in (few, many))
     assert made == again
     assert len(made) == 3 * 64
 

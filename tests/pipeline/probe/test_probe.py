@@ -11,13 +11,13 @@ from tests.pipeline.helpers import folders_in
 
 
 @pytest.fixture(scope="module")
-def where(tmp_path_factory: pytest.TempPathFactory) -> Folders:
+def folders(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     return folders_in(tmp_path_factory.mktemp("probe"))
 
 
 @pytest.fixture(scope="module")
-def report(where: Folders) -> ProbeReport:
-    return probe(["bm25", "last-k"], seed=3, lives=2, sessions=(10, 40), where=where)
+def report(folders: Folders) -> ProbeReport:
+    return probe(["bm25", "last-k"], seed=3, lives=2, sessions=(10, 40), folders=folders)
 
 
 @pytest.mark.slow
@@ -45,8 +45,8 @@ def test_the_verdict_names_the_weakest_probe(report: ProbeReport) -> None:
 
 
 @pytest.mark.slow
-def test_the_same_seed_is_the_same_data_and_nothing_is_prepared_again(report: ProbeReport, where: Folders) -> None:
-    again = probe(["bm25"], seed=3, lives=2, sessions=(10, 40), where=where)
+def test_the_same_seed_is_the_same_data_and_nothing_is_prepared_again(report: ProbeReport, folders: Folders) -> None:
+    again = probe(["bm25"], seed=3, lives=2, sessions=(10, 40), folders=folders)
     assert again.dataset == report.dataset
     assert again.memories[0].probes == report.memories[0].probes
     assert MEASURE == "current_first@10"
@@ -54,4 +54,4 @@ def test_the_same_seed_is_the_same_data_and_nothing_is_prepared_again(report: Pr
 
 def test_a_life_too_short_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="3 sessions"):
-        probe(["bm25"], seed=1, sessions=(3,), where=folders_in(tmp_path))
+        probe(["bm25"], seed=1, sessions=(3,), folders=folders_in(tmp_path))

@@ -58,46 +58,46 @@ def talks(tmp_path: Path) -> Dataset:
 
 
 def ranked(
-    dataset: Dataset, where: Folders, memories: Sequence[Memory], run_id: str = "r", **changes: object
+    dataset: Dataset, folders: Folders, memories: Sequence[Memory], run_id: str = "r", **changes: object
 ) -> RetrievalReport:
     options = structs.replace(RetrievalOptions(run_id=run_id), **changes)
-    return retrieve(dataset, memories, options=options, where=where)
+    return retrieve(dataset, memories, options=options, folders=folders)
 
 
 @pytest.mark.slow
-def test_any_number_of_workers_gives_the_same_files(talks: Dataset, where: Folders, tmp_path: Path) -> None:
-    prepare(talks, MEMORIES, options=PrepareOptions(jobs=1), where=where)
+def test_any_number_of_workers_gives_the_same_files(talks: Dataset, folders: Folders, tmp_path: Path) -> None:
+    prepare(talks, MEMORIES, options=PrepareOptions(jobs=1), folders=folders)
     trees = []
     for jobs, executor in ((1, None), (2, None), (2, "threads")):
-        own = where.model_copy(update={"results_dir": tmp_path / f"results-{jobs}-{executor}"})
+        own = folders.model_copy(update={"results_dir": tmp_path / f"results-{jobs}-{executor}"})
         report = ranked(talks, own, MEMORIES, jobs=jobs, executor=executor)
         assert [run.newly_ranked for run in report.runs] == [15] * len(MEMORIES)
         trees.append(timeless(own.results_dir))
-        assert verify("r-hybrid", where=own).problems == ()
+        assert verify("r-hybrid", folders=own).problems == ()
     assert trees[0] == trees[1] == trees[2]
     assert len(trees[0]) == 3 * len(MEMORIES)
 
 
 @pytest.mark.slow
-def test_together_or_one_by_one_gives_the_same_rankings(talks: Dataset, where: Folders) -> None:
-    prepare(talks, MEMORIES, options=PrepareOptions(jobs=1), where=where)
-    together = ranked(talks, where, MEMORIES)
+def test_together_or_one_by_one_gives_the_same_rankings(talks: Dataset, folders: Folders) -> None:
+    prepare(talks, MEMORIES, options=PrepareOptions(jobs=1), folders=folders)
+    together = ranked(talks, folders, MEMORIES)
     for one, memory in zip(together.runs, MEMORIES, strict=True):
-        alone = ranked(talks, where, [memory], f"alone-{one.settings.memory_name}").runs[0]
+        alone = ranked(talks, folders, [memory], f"alone-{one.settings.memory_name}").runs[0]
         assert alone.results == one.results
         first, second = (Path(each.folder) / "rankings.jsonl" for each in (one, alone))
         assert first.read_bytes() == second.read_bytes()
 
 
 def test_what_memories_share_is_read_and_indexed_once(
-    talks: Dataset, where: Folders, monkeypatch: pytest.MonkeyPatch
+    talks: Dataset, folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    prepare(talks, MEMORIES, options=PrepareOptions(jobs=1), where=where)
+    prepare(talks, MEMORIES, options=PrepareOptions(jobs=1), folders=folders)
     read, indexed = Counter[str](), Counter[str]()
     read_bytes = Path.read_bytes
 
     def reading(path: Path) -> bytes:
-        if where.prepared_dir in path.parents and path.suffix == ".json":
+        if folders.prepared_dir in path.parents and path.suffix == ".json":
             read["/".join(path.parts[-2:])] += 1
         return read_bytes(path)
 
@@ -108,7 +108,7 @@ def test_what_memories_share_is_read_and_indexed_once(
     monkeypatch.setattr(Path, "read_bytes", reading)
     monkeypatch.setattr(retriever, "LexicalIndex", indexing)
     # Three of these rank by words; one of them by other parameters than the two.
-    ranked(talks, where, [*MEMORIES, named("narrow", "bm25", "window=[]")])
+    ranked(talks, folders, [*MEMORIES, named("narrow", "bm25", "window=[]")])
     assert indexed == {f"resource_conv-{number}": 2 for number in range(3)}
     parts = ("meta", "db", "vector", "vector-graph", "words")
     assert read == {f"conv-{number}/{part}.json": 1 for number in range(3) for part in parts}
@@ -128,12 +128,12 @@ def requests(server: ModelServer, path: str) -> list[Any]:
 
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_questions_are_embedded_once_whoever_ranks(
-    talks: Dataset, where: Folders, server: ModelServer, jobs: int
+    talks: Dataset, folders: Folders, server: ModelServer, jobs: int
 ) -> None:
-    prepare(talks, MEMORIES, options=PrepareOptions(jobs=1, embedder="openai:text-embedding-3-small"), where=where)
+    prepare(talks, MEMORIES, options=PrepareOptions(jobs=1, embedder="openai:text-embedding-3-small"), folders=folders)
     before = len(requests(server, "/embeddings"))
     ranked(
-        talks, where, ["hybrid", "semantic-recall", named("ranked", "semantic-recall", "retriever=dense")], jobs=jobs
+        talks, folders, ["hybrid", "semantic-recall", named("ranked", "semantic-recall", "retriever=dense")], jobs=jobs
     )
     texts = [text for body in requests(server, "/embeddings")[before:] for text in body["input"]]
     asked = [one["question"] for one in make_conversation()["qa"]]
@@ -142,79 +142,81 @@ def test_questions_are_embedded_once_whoever_ranks(
     assert len(requests(server, "/embeddings")) == before + 1
 
 
-def test_a_run_embeds_in_one_go_what_it_searches_for(talks: Dataset, where: Folders, server: ModelServer) -> None:
-    prepare(talks, ["hybrid"], options=PrepareOptions(jobs=1, embedder="openai:text-embedding-3-small"), where=where)
+def test_a_run_embeds_in_one_go_what_it_searches_for(talks: Dataset, folders: Folders, server: ModelServer) -> None:
+    prepare(
+        talks, ["hybrid"], options=PrepareOptions(jobs=1, embedder="openai:text-embedding-3-small"), folders=folders
+    )
     before = len(requests(server, "/embeddings"))
-    run(talks, "hybrid", MODEL, options=RunOptions(run_id="r"), where=where)
+    run(talks, "hybrid", MODEL, options=RunOptions(run_id="r"), folders=folders)
     (body,) = requests(server, "/embeddings")[before:]
     # Without the names, and nothing else.
     assert sorted(body["input"]) == sorted(f": {one['question']}" for one in make_conversation()["qa"])
 
 
 def test_what_a_chat_model_made_of_the_questions_reaches_the_workers(
-    talks: Dataset, where: Folders, server: ModelServer
+    talks: Dataset, folders: Folders, server: ModelServer
 ) -> None:
     memory = named("parts", "hybrid", "decompose=model")
-    prepare(talks, [memory], options=PrepareOptions(jobs=1), where=where)
+    prepare(talks, [memory], options=PrepareOptions(jobs=1), folders=folders)
     options = {"query_model": "openai/local", "model_options": ModelOptions(api_base=server.url, max_attempts=1)}
-    first = ranked(talks, where, [memory], "here", jobs=1, **options)
+    first = ranked(talks, folders, [memory], "here", jobs=1, **options)
     asked = len(server.chat_requests)
     assert asked > 0
-    second = ranked(talks, where, [memory], "there", jobs=2, **options)
+    second = ranked(talks, folders, [memory], "there", jobs=2, **options)
     assert len(server.chat_requests) == asked
-    here, there = (json_lines(where.results_dir / one / "rankings.jsonl") for one in ("here", "there"))
+    here, there = (json_lines(folders.results_dir / one / "rankings.jsonl") for one in ("here", "there"))
     assert here == there
     assert first.runs[0].results == second.runs[0].results
 
 
 @pytest.mark.slow
-def test_a_fault_in_a_worker_stops_with_its_error_and_what_was_ranked_is_kept(tmp_path: Path, where: Folders) -> None:
+def test_a_fault_in_a_worker_stops_with_its_error_and_what_was_ranked_is_kept(tmp_path: Path, folders: Folders) -> None:
     dataset = colours(tmp_path / "colours.json", 4)
-    prepare(dataset, ["bm25", "last-k"], options=PrepareOptions(jobs=1), where=where)
-    part = where.prepared_dir / "colours/default/q2/db.json"
+    prepare(dataset, ["bm25", "last-k"], options=PrepareOptions(jobs=1), folders=folders)
+    part = folders.prepared_dir / "colours/default/q2/db.json"
     whole = part.read_text()
     part.write_text(whole.replace("eggs", "EGGS"))
     with pytest.raises(FixtureError, match="Part 'db' is damaged") as caught:
-        ranked(dataset, where, ["bm25", "last-k"], jobs=2)
+        ranked(dataset, folders, ["bm25", "last-k"], jobs=2)
     assert "q2" in caught.value.where
     for memory in ("bm25", "last-k"):
-        folder = where.results_dir / f"r-{memory}"
+        folder = folders.results_dir / f"r-{memory}"
         assert read_manifest(folder).status == "failed"
         assert [one["question_id"] for one in json_lines(folder / "rankings.jsonl")] == ["q0", "q1"]
     part.write_text(whole)
-    report = ranked(dataset, where, ["bm25", "last-k"], jobs=2)
+    report = ranked(dataset, folders, ["bm25", "last-k"], jobs=2)
     assert [run.newly_ranked for run in report.runs] == [2, 2]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_interrupted_work_goes_on_where_it_was(tmp_path: Path, where: Folders, number: signal.Signals) -> None:
+def test_interrupted_work_goes_on_where_it_was(tmp_path: Path, folders: Folders, number: signal.Signals) -> None:
     dataset = colours(tmp_path / "colours.json", 40)
-    prepare(dataset, ["bm25", "hybrid"], options=PrepareOptions(jobs=1), where=where)
-    ranked(dataset, where, ["bm25", "hybrid"], "whole", jobs=1)
+    prepare(dataset, ["bm25", "hybrid"], options=PrepareOptions(jobs=1), folders=folders)
+    ranked(dataset, folders, ["bm25", "hybrid"], "whole", jobs=1)
     command = ["retrieval", "--dataset", str(dataset.path), "--memory", "bm25", "--memory", "hybrid", "--jobs", "2"]
-    begun = where.results_dir / "cut-bm25" / "rankings.jsonl"
+    begun = folders.results_dir / "cut-bm25" / "rankings.jsonl"
     process = start(*command, "--run-id", "cut", cwd=tmp_path)
     told = stop_when(process, lambda: lines_in(begun) >= 3, number)
     assert "Traceback" not in told
     assert lines_in(begun) >= 3
     longmemeval(*command, "--run-id", "cut", cwd=tmp_path)
     for memory in ("bm25", "hybrid"):
-        whole, cut = (where.results_dir / f"{run_id}-{memory}" / "rankings.jsonl" for run_id in ("whole", "cut"))
+        whole, cut = (folders.results_dir / f"{run_id}-{memory}" / "rankings.jsonl" for run_id in ("whole", "cut"))
         assert whole.read_bytes() == cut.read_bytes()
-        assert verify(f"cut-{memory}", where=where).problems == ()
+        assert verify(f"cut-{memory}", folders=folders).problems == ()
 
 
-def test_no_jobs_for_the_official_protocol(tmp_path: Path, where: Folders) -> None:
+def test_no_jobs_for_the_official_protocol(tmp_path: Path, folders: Folders) -> None:
     with pytest.raises(HarnessError, match="works in one process"):
-        ranked(colours(tmp_path / "colours.json"), where, ["bm25"], protocol="official", jobs=2)
+        ranked(colours(tmp_path / "colours.json"), folders, ["bm25"], protocol="official", jobs=2)
     with pytest.raises(HarnessError, match="not a number of workers"):
-        ranked(colours(tmp_path / "colours.json"), where, ["bm25"], jobs=0)
+        ranked(colours(tmp_path / "colours.json"), folders, ["bm25"], jobs=0)
 
 
-def test_fixtures_without_words_are_named(tmp_path: Path, where: Folders) -> None:
+def test_fixtures_without_words_are_named(tmp_path: Path, folders: Folders) -> None:
     dataset = colours(tmp_path / "colours.json")
-    prepare(dataset, ["last-k"], options=PrepareOptions(jobs=1), where=where)
+    prepare(dataset, ["last-k"], options=PrepareOptions(jobs=1), folders=folders)
     told: list[str] = []
-    ranked(dataset, where, ["bm25", "last-k"], tell=told.append)
+    ranked(dataset, folders, ["bm25", "last-k"], tell=told.append)
     assert len(told) == 1
     assert "no part 'words' for 4 of 4 haystacks" in told[0]

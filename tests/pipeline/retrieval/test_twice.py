@@ -55,12 +55,12 @@ class Rewording(Steady):
 def asked_twice(folder: Path, name: str, *, jobs: int = 1) -> RetrievalReport:
     """Of six questions, by a memory in a process of its own."""
     (folder / "memories.py").write_text(MEMORIES)
-    data, where = colours(folder / "c.json", 6), folders_in(folder)
+    data, folders = colours(folder / "c.json", 6), folders_in(folder)
     memory = resolve_configuration(f"process:{SERVE} memories:{name}")
-    prepare(data, [memory], options=PrepareOptions(jobs=1), where=where)
+    prepare(data, [memory], options=PrepareOptions(jobs=1), folders=folders)
     options = RetrievalOptions(run_id="r", twice=True, jobs=jobs)
-    report = retrieve(data, [memory], options=options, where=where)
-    assert all(outcome is None for outcome in checked(where.results_dir / "r", data))
+    report = retrieve(data, [memory], options=options, folders=folders)
+    assert all(outcome is None for outcome in checked(folders.results_dir / "r", data))
     return report
 
 
@@ -92,27 +92,28 @@ def test_a_score_by_such_a_memory_says_so(tmp_path: Path, monkeypatch: pytest.Mo
     monkeypatch.chdir(tmp_path)
     monkeypatch.setitem(sys.modules, "memories", None)
     asked_twice(tmp_path, "Wobbly")
-    data, where = colours(tmp_path / "c.json", 6), folders_in(tmp_path)
-    prepare(data, ["last-k"], options=PrepareOptions(jobs=1), where=where)
+    data, folders = colours(tmp_path / "c.json", 6), folders_in(tmp_path)
+    prepare(data, ["last-k"], options=PrepareOptions(jobs=1), folders=folders)
     wobbly = resolve_configuration(f"process:{SERVE} memories:Wobbly")
     for run_id, memory in (("wobbly", wobbly), ("other", resolve_configuration("last-k"))):
-        answer_all(data, where, run_id, memory=memory)
-        evaluate(run_id, options=EvaluateOptions(judge="offline/lexical"), where=where)
+        answer_all(data, folders, run_id, memory=memory)
+        evaluate(run_id, options=EvaluateOptions(judge="offline/lexical"), folders=folders)
     told = {
         run.manifest.run_id: [one.text for one in run.summary.warnings if one.code == "unstable-recall"]
-        for run in load_graded(["wobbly", "other"], where)
+        for run in load_graded(["wobbly", "other"], folders)
     }
     assert told["other"] == []
     assert told["wobbly"][0].startswith("Asked twice, the memory recalled something else for 6 of 6 questions")
 
 
 def test_the_command(tmp_path: Path) -> None:
-    data, where = prepared_colours(tmp_path, 6, "bm25")
-    retrieve(data, ["bm25"], options=RetrievalOptions(run_id="a"), where=where)
+    data, folders = prepared_colours(tmp_path, 6, "bm25")
+    retrieve(data, ["bm25"], options=RetrievalOptions(run_id="a"), folders=folders)
     shown = longmemeval("retrieval", "-d", data.path, "-m", "bm25", "--run-id", "b", "--twice", cwd=tmp_path).stdout
     assert "bm25: Asked twice, the memory recalled the same for each of 6 questions." in shown
     again, late = (
-        retrieve(data, ["bm25"], options=RetrievalOptions(run_id=run_id, twice=True), where=where) for run_id in "ba"
+        retrieve(data, ["bm25"], options=RetrievalOptions(run_id=run_id, twice=True), folders=folders)
+        for run_id in "ba"
     )
     (result,) = json.loads(msgspec.json.encode(retrieval_document(again)))["results"]
     assert result["asked_twice"] == {"n": 6, "changed": 0, "by_difference": {}}
@@ -124,9 +125,9 @@ def test_the_command(tmp_path: Path) -> None:
 
 
 def test_rankers_of_an_official_protocol_are_not_asked(tmp_path: Path) -> None:
-    data, where = prepared_colours(tmp_path, 2)
+    data, folders = prepared_colours(tmp_path, 2)
     with pytest.raises(HarnessError, match="Leave out --twice"):
-        retrieve(data, ["bm25"], options=RetrievalOptions(protocol="official", twice=True), where=where)
+        retrieve(data, ["bm25"], options=RetrievalOptions(protocol="official", twice=True), folders=folders)
 
 
 def item(text: str, *message_ids: str, kind: str = "message") -> RecalledItem:

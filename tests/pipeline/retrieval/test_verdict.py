@@ -15,9 +15,9 @@ MEMORIES = ["last-k", "bm25", "oracle", "combined"]
 @pytest.fixture(scope="module")
 def ranked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RetrievalRun]:
     """Twelve questions, by memories of which the evidence is the first item of all but `last-k`."""
-    dataset, where = prepared_colours(tmp_path_factory.mktemp("ranked"), 12, "combined")
+    dataset, folders = prepared_colours(tmp_path_factory.mktemp("ranked"), 12, "combined")
     options = RetrievalOptions(measures=("recall_any",), cutoffs=(1,))
-    report = retrieve(dataset, MEMORIES, options=options, where=where)
+    report = retrieve(dataset, MEMORIES, options=options, folders=folders)
     assert report.sentence == retrieval_sentence(report.runs)
     assert report.sentence in repr(report)
     return dict(zip(MEMORIES, report.runs, strict=True))

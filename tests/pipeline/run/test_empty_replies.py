@@ -26,51 +26,51 @@ def server() -> Iterator[ModelServer]:
         yield running
 
 
-def judged(where: Folders, server: ModelServer) -> Evaluation:
-    return evaluate("r", options=EvaluateOptions(judge="openai/judge", model_options=patience(server)), where=where)
+def judged(folders: Folders, server: ModelServer) -> Evaluation:
+    return evaluate("r", options=EvaluateOptions(judge="openai/judge", model_options=patience(server)), folders=folders)
 
 
 def test_an_empty_reply_is_asked_for_again(tmp_path: Path, server: ModelServer) -> None:
-    dataset, where = prepared_colours(tmp_path)
+    dataset, folders = prepared_colours(tmp_path)
     server.faults.extend(["empty", "no-choices"])
-    report = ask(dataset, where, server)
+    report = ask(dataset, folders, server)
     assert (report.answered, report.empty) == (4, ())
-    assert [one["attempts"] for one in answers(where)] == [3, 1, 1, 1]
-    assert answers(where)[0]["usage"]["calls"] == 3
-    assert manifest(where)["status"] == "completed"
+    assert [one["attempts"] for one in answers(folders)] == [3, 1, 1, 1]
+    assert answers(folders)[0]["usage"]["calls"] == 3
+    assert manifest(folders)["status"] == "completed"
 
 
 def test_what_stays_empty_is_no_answer_and_is_asked_again_on_resume(tmp_path: Path, server: ModelServer) -> None:
-    dataset, where = prepared_colours(tmp_path)
+    dataset, folders = prepared_colours(tmp_path)
     server.faults.extend(["empty"] * 3 + ["null-content"] * 2)
-    report = ask(dataset, where, server)
+    report = ask(dataset, folders, server)
     assert (report.answered, report.failed, report.empty) == (2, 2, ("q0", "q1"))
-    first, second, *_ = answers(where)
+    first, second, *_ = answers(folders)
     assert (first["status"], first["finish_reason"], first["hypothesis"]) == ("error", "stop", "")
     assert first["error"] == "The reply is empty (finish reason: stop; 3 attempts)."
     assert (second["status"], second["finish_reason"]) == ("error", "length")
     assert "2 attempts" in second["error"]
     assert "higher --max-tokens" in second["error"]
     assert first["usage"]["prompt_tokens"] > 0
-    assert (manifest(where)["status"], manifest(where)["totals"]["empty"]) == ("incomplete", 2)
-    assert verify("r", where=where).problems == ()
+    assert (manifest(folders)["status"], manifest(folders)["totals"]["empty"]) == ("incomplete", 2)
+    assert verify("r", folders=folders).problems == ()
     # The judge sees the two answers that there are.
     asked = len(server.chat_requests)
     server.responder = lambda body: "yes"
-    metrics = judged(where, server).metrics
+    metrics = judged(folders, server).metrics
     assert len(server.chat_requests) - asked == 2
     assert (metrics.overall.n, metrics.overall.correct, metrics.overall.not_evaluated) == (4, 2, 2)
     server.responder = lambda body: "It is green."
-    again = ask(dataset, where, server)
+    again = ask(dataset, folders, server)
     assert (again.newly_answered, again.answered, again.empty) == (2, 4, ())
-    assert manifest(where)["status"] == "completed"
-    assert [one["question_id"] for one in answers(where)] == ["q0", "q1", "q2", "q3", "q0", "q1"]
+    assert manifest(folders)["status"] == "completed"
+    assert [one["question_id"] for one in answers(folders)] == ["q0", "q1", "q2", "q3", "q0", "q1"]
     # The scores were made before two of the answers were there.
-    (stale,) = verify("r", where=where).problems
+    (stale,) = verify("r", folders=folders).problems
     assert "is older than the last lines of answers.jsonl" in stale
     server.responder = lambda body: "yes"
-    assert judged(where, server).metrics.overall.correct == 4
-    assert verify("r", where=where).problems == ()
+    assert judged(folders, server).metrics.overall.correct == 4
+    assert verify("r", folders=folders).problems == ()
 
 
 def test_the_summary_names_empty_and_cut_replies_and_what_comes_next(tmp_path: Path, server: ModelServer) -> None:
@@ -100,27 +100,27 @@ def test_after_an_offline_run_comes_an_offline_judge(tmp_path: Path) -> None:
 
 
 def test_cut_replies_are_counted(tmp_path: Path, server: ModelServer) -> None:
-    dataset, where = prepared_colours(tmp_path)
+    dataset, folders = prepared_colours(tmp_path)
     server.faults.extend(["cut", "cut"])
-    report = ask(dataset, where, server)
+    report = ask(dataset, folders, server)
     assert (report.answered, report.cut) == (4, 2)
-    assert manifest(where)["totals"]["cut"] == 2
-    assert manifest(where)["status"] == "completed"
+    assert manifest(folders)["totals"]["cut"] == 2
+    assert manifest(folders)["status"] == "completed"
 
 
 def test_a_note_that_stays_empty_is_an_empty_note(tmp_path: Path, server: ModelServer) -> None:
-    dataset, where = prepared_colours(tmp_path, 1)
+    dataset, folders = prepared_colours(tmp_path, 1)
     server.faults.extend(["empty"] * 3)
-    report = ask(dataset, where, server, reading=reading_configuration("con-separate"))
+    report = ask(dataset, folders, server, reading=reading_configuration("con-separate"))
     assert (report.answered, report.empty) == (1, ())
 
 
 def test_an_empty_hypothesis_of_another_system_stays_an_answer(tmp_path: Path) -> None:
-    dataset, where = prepared_colours(tmp_path)
-    answer_all(dataset, where)
+    dataset, folders = prepared_colours(tmp_path)
+    answer_all(dataset, folders)
     file = tmp_path / "theirs.jsonl"
     file.write_text("".join(json.dumps({"question_id": f"q{one}", "hypothesis": ""}) + "\n" for one in range(4)))
     adopted = adopt_hypotheses(file, dataset, folders_in(tmp_path).results_dir)
-    evaluation = evaluate(adopted.run_id, options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where)
+    evaluation = evaluate(adopted.run_id, options=EvaluateOptions(judge=LEXICAL_JUDGE), folders=folders)
     assert evaluation.newly_judged == 4
     assert msgspec.to_builtins(evaluation.metrics.overall)["not_evaluated"] == 0

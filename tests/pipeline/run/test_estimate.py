@@ -39,7 +39,7 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
 
 def foreseen(path: Path, memory: str = "last-k", model: str = PRICED, **options: object) -> RunEstimate:
     """Of a run over the four questions in a folder."""
-    dataset, where = colours(path / "colours.json", 4), folders_in(path)
+    dataset, folders = colours(path / "colours.json", 4), folders_in(path)
     before = tree(path)
     forecast = estimate_run(
         dataset,
@@ -47,14 +47,14 @@ def foreseen(path: Path, memory: str = "last-k", model: str = PRICED, **options:
         model,
         selection=Selection(),
         options=structs.replace(RunOptions(), **options),
-        where=where,
+        folders=folders,
     )
     assert tree(path) == before
     return forecast
 
 
 def test_calls_tokens_and_dollars_are_those_of_the_run(tmp_path: Path, server: ModelServer) -> None:
-    dataset, where = prepared_colours(tmp_path, 4)
+    dataset, folders = prepared_colours(tmp_path, 4)
     forecast = foreseen(tmp_path)
     answers, judge = forecast.stages
     assert server.requests == []
@@ -66,12 +66,12 @@ def test_calls_tokens_and_dollars_are_those_of_the_run(tmp_path: Path, server: M
     assert answers.dollars == pytest.approx(price(PRICED, answers.work.prompt_tokens, 400), rel=0.01)
     assert answers.work.dollars == pytest.approx(price(PRICED, answers.work.prompt_tokens, 2000), rel=0.01)
     options = RunOptions(model_options=ModelOptions(server.url), run_id="r")
-    report = run(dataset, "last-k", PRICED, selection=Selection(limit=3), options=options, where=where)
+    report = run(dataset, "last-k", PRICED, selection=Selection(limit=3), options=options, folders=folders)
     assert report.usage.calls == 3
     again = foreseen(tmp_path)
     # As that run: three words, as the server counts.
     assert (again.replies, again.stages[0].reply_tokens) == ("run r", 4 * 3)
-    latencies = [answer["latency_ms"] for answer in json_lines(where.results_dir / "r" / "answers.jsonl")]
+    latencies = [answer["latency_ms"] for answer in json_lines(folders.results_dir / "r" / "answers.jsonl")]
     assert again.stages[0].seconds == pytest.approx(sum(latencies) / 3 / 1000)
 
 
@@ -98,34 +98,34 @@ def test_tokens_that_the_server_counts_are_in_the_range(
     for count in (4, 30):
         folder = tmp_path / str(count)
         folder.mkdir()
-        dataset, where = colours(folder / "colours.json", count), folders_in(folder)
+        dataset, folders = colours(folder / "colours.json", count), folders_in(folder)
         if prepared_before:
-            prepare(dataset, [memory], options=PrepareOptions(jobs=1), where=where)
+            prepare(dataset, [memory], options=PrepareOptions(jobs=1), folders=folders)
         reading = reading_configuration(method)
         with CountingServer(lambda body: "It is green") as server:
             options = RunOptions(model_options=ModelOptions(server.url), run_id="r", reading=reading)
             answers, judge = estimate_run(
-                dataset, resolve_configuration(memory), PRICED, selection=Selection(), options=options, where=where
+                dataset, resolve_configuration(memory), PRICED, selection=Selection(), options=options, folders=folders
             ).stages
-            prepare(dataset, [memory], options=PrepareOptions(jobs=1), where=where)
-            used = run(dataset, memory, PRICED, options=options, where=where).usage
+            prepare(dataset, [memory], options=PrepareOptions(jobs=1), folders=folders)
+            used = run(dataset, memory, PRICED, options=options, folders=folders).usage
             assert used.calls == answers.work.calls == count
             assert answers.work.least_prompt_tokens <= used.prompt_tokens <= answers.work.most_prompt_tokens
             (left,) = estimate_run(
-                dataset, resolve_configuration(memory), PRICED, selection=Selection(), options=options, where=where
+                dataset, resolve_configuration(memory), PRICED, selection=Selection(), options=options, folders=folders
             ).stages[1:]
             graded = evaluate(
                 "r",
                 options=EvaluateOptions(judge=judge.work.model, model_options=ModelOptions(server.url)),
-                where=where,
+                folders=folders,
             ).metrics.usage
             assert left.work.least_prompt_tokens <= graded.prompt_tokens <= left.work.most_prompt_tokens
 
 
 def test_of_a_begun_run_the_rest(tmp_path: Path, server: ModelServer) -> None:
-    dataset, where = prepared_colours(tmp_path, 4)
+    dataset, folders = prepared_colours(tmp_path, 4)
     options = RunOptions(model_options=ModelOptions(server.url), run_id="r")
-    run(dataset, "last-k", PRICED, selection=Selection(limit=3), options=options, where=where)
+    run(dataset, "last-k", PRICED, selection=Selection(limit=3), options=options, folders=folders)
     forecast = foreseen(tmp_path, run_id="r")
     assert (forecast.questions, forecast.left, forecast.stages[0].work.calls) == (4, 1, 1)
 
@@ -150,28 +150,28 @@ def test_what_is_missing_is_estimated_too(tmp_path: Path) -> None:
 
 
 def test_the_prompts_of_questions_that_are_prepared_stand_for_the_others(tmp_path: Path) -> None:
-    dataset, where = colours(tmp_path / "colours.json", 4), folders_in(tmp_path)
+    dataset, folders = colours(tmp_path / "colours.json", 4), folders_in(tmp_path)
     options = PrepareOptions(jobs=1)
-    prepare(dataset, ["last-k"], selection=Selection(limit=3), options=options, where=where)
+    prepare(dataset, ["last-k"], selection=Selection(limit=3), options=options, folders=folders)
     forecast = foreseen(tmp_path)
     assert forecast.preparation is not None
     answers, _ = forecast.stages
     assert (answers.work.calls, answers.work.basis) == (4, "3 of 4 prompts, of what is prepared")
-    prepare(dataset, ["last-k"], options=options, where=where)
+    prepare(dataset, ["last-k"], options=options, folders=folders)
     exactly = foreseen(tmp_path).stages[0].work
     assert answers.work.prompt_tokens == pytest.approx(exactly.prompt_tokens, rel=0.05)
 
 
 def test_asking_about_the_questions_first(tmp_path: Path) -> None:
     prepared_colours(tmp_path, 4, "hybrid")
-    dataset, where = colours(tmp_path / "colours.json", 4), folders_in(tmp_path)
+    dataset, folders = colours(tmp_path / "colours.json", 4), folders_in(tmp_path)
     forecast = estimate_run(
         dataset,
         resolve_configuration("hybrid", ["decompose=model"]),
         PRICED,
         selection=Selection(),
         options=RunOptions(),
-        where=where,
+        folders=folders,
     )
     assert [(stage.name, stage.work.calls) for stage in forecast.stages][:2] == [
         ("question analysis", 4),
@@ -180,12 +180,12 @@ def test_asking_about_the_questions_first(tmp_path: Path) -> None:
 
 
 def test_replies_about_questions_that_are_kept_are_not_paid_again(tmp_path: Path, server: ModelServer) -> None:
-    dataset, where = prepared_colours(tmp_path, 4, "hybrid")
+    dataset, folders = prepared_colours(tmp_path, 4, "hybrid")
     memory = resolve_configuration("hybrid", ["decompose=model"])
     options = RunOptions(model_options=ModelOptions(server.url))
     server.responder = lambda body: '{"queries": ["colour"]}'
-    run(dataset, memory, PRICED, selection=Selection(limit=3), options=options, where=where)
-    forecast = estimate_run(dataset, memory, PRICED, selection=Selection(), options=options, where=where)
+    run(dataset, memory, PRICED, selection=Selection(limit=3), options=options, folders=folders)
+    forecast = estimate_run(dataset, memory, PRICED, selection=Selection(), options=options, folders=folders)
     assert (forecast.stages[0].work.calls, forecast.stages[0].work.basis) == (1, "all 4 prompts, 3 in the cache")
 
 

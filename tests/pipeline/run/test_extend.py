@@ -26,24 +26,26 @@ LEXICAL = EvaluateOptions(judge="offline/lexical")
 @pytest.fixture
 def begun(tmp_path: Path) -> tuple[Dataset, Folders]:
     """Run `r` over five questions of the sample, graded."""
-    dataset, where = load_dataset("sample", tmp_path / "data"), folders_in(tmp_path)
-    prepare(dataset, ["bm25"], selection=Selection(sample=12), options=PrepareOptions(jobs=1), where=where)
-    answer(dataset, where, 5)
-    evaluate("r", options=LEXICAL, where=where)
-    return dataset, where
+    dataset, folders = load_dataset("sample", tmp_path / "data"), folders_in(tmp_path)
+    prepare(dataset, ["bm25"], selection=Selection(sample=12), options=PrepareOptions(jobs=1), folders=folders)
+    answer(dataset, folders, 5)
+    evaluate("r", options=LEXICAL, folders=folders)
+    return dataset, folders
 
 
-def answer(dataset: Dataset, where: Folders, sample: int, run_id: str = "r", **options: object) -> int:
+def answer(dataset: Dataset, folders: Folders, sample: int, run_id: str = "r", **options: object) -> int:
     """How many questions were answered now."""
     given = structs.replace(RunOptions(run_id=run_id), **options)
-    return run(dataset, "bm25", MODEL, selection=Selection(sample=sample), options=given, where=where).newly_answered
+    return run(
+        dataset, "bm25", MODEL, selection=Selection(sample=sample), options=given, folders=folders
+    ).newly_answered
 
 
 def test_only_the_new_questions_are_asked_and_judged(begun: tuple[Dataset, Folders]) -> None:
-    dataset, where = begun
-    folder = where.results_dir / "r"
+    dataset, folders = begun
+    folder = folders.results_dir / "r"
     first = (folder / "answers.jsonl").read_bytes()
-    assert answer(dataset, where, 12, extend=True) == 7
+    assert answer(dataset, folders, 12, extend=True) == 7
     assert (folder / "answers.jsonl").read_bytes().startswith(first)
     manifest = read_manifest(folder)
     assert (manifest.status, len(manifest.question_ids), manifest.selection) == ("completed", 12, Selection(sample=12))
@@ -51,36 +53,36 @@ def test_only_the_new_questions_are_asked_and_judged(begun: tuple[Dataset, Folde
     assert len(manifest.fixtures) == len(set(manifest.question_ids))
     assert manifest.totals["answered"] == 12
     with pytest.raises(IntegrityError, match="longmemeval evaluate"):
-        compare(["r"], where=where)
-    graded = evaluate("r", options=LEXICAL, where=where)
+        compare(["r"], folders=folders)
+    graded = evaluate("r", options=LEXICAL, folders=folders)
     assert (graded.newly_judged, graded.metrics.overall.n) == (7, 12)
-    assert verify("r", where=where).problems == ()
+    assert verify("r", folders=folders).problems == ()
     # The same as if they had been there from the start.
-    answer(dataset, where, 12, "whole")
-    whole = evaluate("whole", options=LEXICAL, where=where).metrics
+    answer(dataset, folders, 12, "whole")
+    whole = evaluate("whole", options=LEXICAL, folders=folders).metrics
     assert (whole.overall, whole.by_type) == (graded.metrics.overall, graded.metrics.by_type)
 
 
 def test_the_same_again_does_nothing(begun: tuple[Dataset, Folders]) -> None:
-    dataset, where = begun
-    assert answer(dataset, where, 5, extend=True) == 0
-    assert read_manifest(where.results_dir / "r").extended_from == ()
+    dataset, folders = begun
+    assert answer(dataset, folders, 5, extend=True) == 0
+    assert read_manifest(folders.results_dir / "r").extended_from == ()
 
 
 def test_extended_twice(begun: tuple[Dataset, Folders]) -> None:
-    dataset, where = begun
-    answer(dataset, where, 8, extend=True)
-    answer(dataset, where, 12, extend=True)
-    manifest = read_manifest(where.results_dir / "r")
+    dataset, folders = begun
+    answer(dataset, folders, 8, extend=True)
+    answer(dataset, folders, 12, extend=True)
+    manifest = read_manifest(folders.results_dir / "r")
     assert [one.questions for one in manifest.extended_from] == [5, 8]
-    assert evaluate("r", options=LEXICAL, where=where).newly_judged == 7
-    assert verify("r", where=where).problems == ()
+    assert evaluate("r", options=LEXICAL, folders=folders).newly_judged == 7
+    assert verify("r", folders=folders).problems == ()
 
 
 def test_scores_of_fewer_questions_are_old_though_no_new_one_has_an_answer(
     begun: tuple[Dataset, Folders], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    dataset, where = begun
+    dataset, folders = begun
 
     def interrupted(*arguments: object) -> Callable[[], None]:
         raise KeyboardInterrupt
@@ -88,10 +90,10 @@ def test_scores_of_fewer_questions_are_old_though_no_new_one_has_an_answer(
     with monkeypatch.context() as context:
         context.setattr("longmemeval.reading.reader.Reader.read", interrupted)
         with pytest.raises(KeyboardInterrupt):
-            answer(dataset, where, 12, extend=True)
-    graded = evaluate("r", options=LEXICAL, where=where)
+            answer(dataset, folders, 12, extend=True)
+    graded = evaluate("r", options=LEXICAL, folders=folders)
     assert (graded.metrics.overall.n, graded.metrics.overall.not_evaluated, graded.newly_judged) == (12, 7, 0)
-    assert answer(dataset, where, 12, extend=True) == 7
+    assert answer(dataset, folders, 12, extend=True) == 7
 
 
 @pytest.mark.parametrize(
@@ -105,19 +107,19 @@ def test_scores_of_fewer_questions_are_old_though_no_new_one_has_an_answer(
 def test_what_is_not_nested_or_not_the_same_is_refused(
     begun: tuple[Dataset, Folders], selection: Selection, options: dict[str, object], said: str
 ) -> None:
-    dataset, where = begun
-    prepare(dataset, ["bm25"], selection=selection, options=PrepareOptions(jobs=1), where=where)
+    dataset, folders = begun
+    prepare(dataset, ["bm25"], selection=selection, options=PrepareOptions(jobs=1), folders=folders)
     given = structs.replace(RunOptions(run_id="r", extend=True), **options)
-    before = (where.results_dir / "r" / "run.json").read_bytes()
+    before = (folders.results_dir / "r" / "run.json").read_bytes()
     with pytest.raises(HarnessError, match=said):
-        run(dataset, "bm25", MODEL, selection=selection, options=given, where=where)
-    assert (where.results_dir / "r" / "run.json").read_bytes() == before
+        run(dataset, "bm25", MODEL, selection=selection, options=given, folders=folders)
+    assert (folders.results_dir / "r" / "run.json").read_bytes() == before
 
 
 def test_without_the_option_other_questions_are_refused(begun: tuple[Dataset, Folders]) -> None:
-    dataset, where = begun
+    dataset, folders = begun
     with pytest.raises(HarnessError, match="--extend r"):
-        answer(dataset, where, 12)
+        answer(dataset, folders, 12)
 
 
 def test_on_the_command_line(tmp_path: Path) -> None:

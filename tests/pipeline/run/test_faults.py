@@ -40,16 +40,16 @@ def server() -> Iterator[ModelServer]:
 @pytest.fixture(scope="module")
 def prepared(tmp_path_factory: pytest.TempPathFactory) -> tuple[Dataset, Folders]:
     folder = tmp_path_factory.mktemp("many")
-    dataset, where = colours(folder / "colours.json", MANY), folders_in(folder)
-    prepare(dataset, ["none"], options=PrepareOptions(jobs=1), where=where)
-    return dataset, where
+    dataset, folders = colours(folder / "colours.json", MANY), folders_in(folder)
+    prepare(dataset, ["none"], options=PrepareOptions(jobs=1), folders=folders)
+    return dataset, folders
 
 
 @pytest.fixture
 def workspace(prepared: tuple[Dataset, Folders], tmp_path: Path) -> tuple[Dataset, Folders]:
     """The same fixtures, and results of one's own."""
-    dataset, where = prepared
-    return dataset, where.model_copy(update={"results_dir": tmp_path / "results"})
+    dataset, folders = prepared
+    return dataset, folders.model_copy(update={"results_dir": tmp_path / "results"})
 
 
 def right(number: int) -> str:
@@ -66,94 +66,96 @@ def reply(body: dict[str, Any]) -> str:
     return right(int(numbers[-1]))
 
 
-def ask(server: ModelServer, dataset: Dataset, where: Folders, selection: Selection, **patience: object) -> RunReport:
+def ask(server: ModelServer, dataset: Dataset, folders: Folders, selection: Selection, **patience: object) -> RunReport:
     model_options = structs.replace(ModelOptions(server.url), **patience)
     options = RunOptions(run_id="r", concurrency=32, model_options=model_options)
-    return run(dataset, "none", "openai/local", selection=selection, options=options, where=where)
+    return run(dataset, "none", "openai/local", selection=selection, options=options, folders=folders)
 
 
-def judge(server: ModelServer, where: Folders, **patience: object) -> Evaluation:
+def judge(server: ModelServer, folders: Folders, **patience: object) -> Evaluation:
     model_options = structs.replace(ModelOptions(server.url), **patience)
     options = EvaluateOptions(judge="openai/judge", concurrency=32, model_options=model_options)
-    return evaluate("r", options=options, where=where)
+    return evaluate("r", options=options, folders=folders)
 
 
-def assert_all_answered(where: Folders, count: int) -> None:
+def assert_all_answered(folders: Folders, count: int) -> None:
     """Every question has one answer, and it is the right one."""
-    final = [one for one in answers(where) if one["status"] == "ok"]
+    final = [one for one in answers(folders) if one["status"] == "ok"]
     assert {one["question_id"]: one["hypothesis"] for one in final} == {
         f"q{number}": right(number) for number in range(count)
     }
     assert len(final) == count
-    assert manifest(where)["status"] == "completed"
-    assert manifest(where)["totals"]["answered"] == count
-    assert verify("r", where=where).problems == ()
+    assert manifest(folders)["status"] == "completed"
+    assert manifest(folders)["totals"]["answered"] == count
+    assert verify("r", folders=folders).problems == ()
 
 
-def labels(where: Folders) -> dict[str, bool | None]:
-    (file,) = (where.results_dir / "r" / "judgements").glob("*.jsonl")
+def labels(folders: Folders) -> dict[str, bool | None]:
+    (file,) = (folders.results_dir / "r" / "judgements").glob("*.jsonl")
     return {line["question_id"]: line["label"] for line in json_lines(file)}
 
 
 def test_every_question_is_answered_once_whatever_goes_wrong(
     server: ModelServer, workspace: tuple[Dataset, Folders]
 ) -> None:
-    dataset, where = workspace
+    dataset, folders = workspace
     server.plan = mixed_faults(0)
-    report = ask(server, dataset, where, Selection(), **PATIENT)
+    report = ask(server, dataset, folders, Selection(), **PATIENT)
     assert (report.answered, report.failed, report.empty) == (MANY, 0, ())
     # None failed on the way either.
-    assert len(answers(where)) == MANY
-    assert_all_answered(where, MANY)
+    assert len(answers(folders)) == MANY
+    assert_all_answered(folders, MANY)
     assert len(server.chat_requests) > MANY * 1.1
     asked = Counter(one.body["messages"][-1]["content"] for one in server.chat_requests)
-    tries = {one["prompt_sha256"]: one["attempts"] for one in answers(where)}
+    tries = {one["prompt_sha256"]: one["attempts"] for one in answers(folders)}
     assert sum(asked.values()) == sum(tries.values())
     server.plan = mixed_faults(1)
-    judged = judge(server, where, **PATIENT)
+    judged = judge(server, folders, **PATIENT)
     assert (judged.newly_judged, judged.failed) == (MANY, 0)
-    assert labels(where) == {f"q{number}": number % 3 > 0 for number in range(MANY)}
+    assert labels(folders) == {f"q{number}": number % 3 > 0 for number in range(MANY)}
 
 
 @pytest.mark.parametrize("fault", [500, "drop", "hang"])
 def test_an_endpoint_that_is_dead_from_the_start(
     server: ModelServer, workspace: tuple[Dataset, Folders], fault: Fault
 ) -> None:
-    dataset, where = workspace
+    dataset, folders = workspace
     server.plan = lambda: fault
     with pytest.raises(EndpointDownError, match=r"nothing but failures.*0 of 60 answers are kept"):
-        ask(server, dataset, where, SOME, **SOON)
+        ask(server, dataset, folders, SOME, **SOON)
     assert len(server.chat_requests) < 32 + 20
-    assert answers(where) == []
-    assert manifest(where)["status"] == "incomplete"
+    assert answers(folders) == []
+    assert manifest(folders)["status"] == "incomplete"
     server.plan = lambda: None
-    assert ask(server, dataset, where, SOME, **SOON).newly_answered == 60
-    assert_all_answered(where, 60)
+    assert ask(server, dataset, folders, SOME, **SOON).newly_answered == 60
+    assert_all_answered(folders, 60)
 
 
 @pytest.mark.parametrize("network", ["refuses", "swallows", "fails"])
 def test_judging_at_an_endpoint_that_is_dead_from_the_start(
     server: ModelServer, workspace: tuple[Dataset, Folders], network: str
 ) -> None:
-    dataset, where = workspace
-    ask(server, dataset, where, SOME)
+    dataset, folders = workspace
+    ask(server, dataset, folders, SOME)
     server.plan = lambda: 500
     with black_hole() as hole:
         url = {"refuses": nobody(), "swallows": hole, "fails": server.url}[network]
         options = ModelOptions(url, timeout_s=3.0, max_wait_s=0.05, give_up_after_s=4.0)
         with pytest.raises(EndpointDownError, match=r"0 of 60 answers have a label and keep it"):
-            evaluate("r", options=EvaluateOptions("openai/judge", model_options=options, concurrency=32), where=where)
-    assert not (where.results_dir / "r" / "metrics").exists()
+            evaluate(
+                "r", options=EvaluateOptions("openai/judge", model_options=options, concurrency=32), folders=folders
+            )
+    assert not (folders.results_dir / "r" / "metrics").exists()
     server.plan = lambda: None
-    assert judge(server, where).newly_judged == 60
-    assert verify("r", where=where).problems == ()
+    assert judge(server, folders).newly_judged == 60
+    assert verify("r", folders=folders).problems == ()
 
 
 def test_evaluate_without_network_says_so_within_seconds(workspace: tuple[Dataset, Folders], tmp_path: Path) -> None:
-    dataset, where = workspace
-    answer_all(dataset, where, memory="none", selection=SOME)
-    folders = ("--prepared-dir", where.prepared_dir, "--results-dir", where.results_dir)
-    process = start("evaluate", "r", "--judge", "openai/judge", "--api-base", nobody(), *folders, cwd=tmp_path)
+    dataset, folders = workspace
+    answer_all(dataset, folders, memory="none", selection=SOME)
+    places = ("--prepared-dir", folders.prepared_dir, "--results-dir", folders.results_dir)
+    process = start("evaluate", "r", "--judge", "openai/judge", "--api-base", nobody(), *places, cwd=tmp_path)
     _, told = process.communicate(timeout=60)
     assert process.returncode == 1
     assert "cannot be reached" in told
@@ -170,34 +172,34 @@ def dying(server: ModelServer, after: int, fault: Fault) -> Callable[[], Fault |
 def test_an_endpoint_that_dies_on_the_way(
     server: ModelServer, workspace: tuple[Dataset, Folders], fault: Fault
 ) -> None:
-    dataset, where = workspace
+    dataset, folders = workspace
     server.plan = dying(server, 25, fault)
     with pytest.raises(EndpointDownError, match="25 of 60 answers are kept"):
-        ask(server, dataset, where, SOME, **SOON)
-    kept = answers(where)
+        ask(server, dataset, folders, SOME, **SOON)
+    kept = answers(folders)
     assert len(kept) == 25
     server.plan = lambda: None
-    assert ask(server, dataset, where, SOME, **SOON).newly_answered == 35
-    assert answers(where)[:25] == kept
-    assert_all_answered(where, 60)
+    assert ask(server, dataset, folders, SOME, **SOON).newly_answered == 35
+    assert answers(folders)[:25] == kept
+    assert_all_answered(folders, 60)
     asked = len(server.chat_requests)
     server.plan = dying(server, asked + 20, fault)
     with pytest.raises(EndpointDownError, match="20 of 60 answers have a label and keep it"):
-        judge(server, where, **SOON)
-    assert len(labels(where)) == 20
+        judge(server, folders, **SOON)
+    assert len(labels(folders)) == 20
     server.plan = lambda: None
-    assert judge(server, where, **SOON).newly_judged == 40
-    assert labels(where) == {f"q{number}": number % 3 > 0 for number in range(60)}
+    assert judge(server, folders, **SOON).newly_judged == 40
+    assert labels(folders) == {f"q{number}": number % 3 > 0 for number in range(60)}
 
 
 def test_commands_say_what_the_endpoint_said_and_how_to_go_on(
     server: ModelServer, workspace: tuple[Dataset, Folders], tmp_path: Path
 ) -> None:
-    dataset, where = workspace
+    dataset, folders = workspace
     server.plan = dying(server, 3, 503)
-    folders = ("--prepared-dir", where.prepared_dir, "--results-dir", where.results_dir)
+    places = ("--prepared-dir", folders.prepared_dir, "--results-dir", folders.results_dir)
     command = (
-        "run", "--dataset", dataset.path, "--memory", "none", "--model", "openai/local", "--limit", "12", *folders,
+        "run", "--dataset", dataset.path, "--memory", "none", "--model", "openai/local", "--limit", "12", *places,
         "--run-id", "r", "--api-base", server.url, "--give-up-after", "4", "--max-attempts", "50",
     )  # fmt: skip
     ended = longmemeval(*command, cwd=tmp_path, code=1)

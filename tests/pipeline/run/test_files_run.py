@@ -42,15 +42,15 @@ def _call(name: str, arguments: dict[str, Any]) -> dict[str, Any]:
     return {"content": None, "tool_calls": [{"id": "call_x", "type": "function", "function": function}]}
 
 
-def by_id(where: Folders, run_id: str = "r") -> dict[str, dict[str, Any]]:
-    return {answer["question_id"]: answer for answer in answers(where, run_id)}
+def by_id(folders: Folders, run_id: str = "r") -> dict[str, dict[str, Any]]:
+    return {answer["question_id"]: answer for answer in answers(folders, run_id)}
 
 
 def test_tools_on_the_wire_and_in_the_files(tmp_path: Path) -> None:
-    dataset, where = prepared_colours(tmp_path, 4, "files")
+    dataset, folders = prepared_colours(tmp_path, 4, "files")
     with ModelServer() as server:
         server.message = searching
-        report = ask(dataset, where, server, memory="files")
+        report = ask(dataset, folders, server, memory="files")
         bodies = [request.body for request in server.chat_requests]
     assert (report.answered, report.usage.calls, len(bodies)) == (4, 12, 12)
     assert [tool["function"]["name"] for tool in bodies[0]["tools"]] == ["list_files", "search_files", "read_file"]
@@ -62,35 +62,35 @@ def test_tools_on_the_wire_and_in_the_files(tmp_path: Path) -> None:
     ids = [*histories, *(session.session_id for one in histories.values() for session in one.sessions)]
     assert not [label for label in ids if f'"{label}"' in sent]
     assert "answer_" not in sent
-    found = by_id(where)
+    found = by_id(folders)
     assert all("painted" in answer["hypothesis"] for answer in found.values())
     assert [step["tool"] for step in found["q0"]["steps"]] == ["search_files", "read_file"]
     assert found["q0"]["recall_ids"][0].startswith("answer")
-    prompts = json_lines(where.results_dir / "r" / "prompts.jsonl")
+    prompts = json_lines(folders.results_dir / "r" / "prompts.jsonl")
     assert [prompt["purpose"] for prompt in prompts] == ["step"] * 12
-    reading = manifest(where)["settings"]["reading"]
+    reading = manifest(folders)["settings"]["reading"]
     assert (reading["method"], reading["steps"]) == ("files", 12)
     assert len(reading["tools"]) == 64
-    evaluate("r", options=EvaluateOptions(judge="offline/lexical"), where=where)
-    assert verify("r", where=where).problems == ()
-    (graded,) = load_graded(["r"], where)
+    evaluate("r", options=EvaluateOptions(judge="offline/lexical"), folders=folders)
+    assert verify("r", folders=folders).problems == ()
+    (graded,) = load_graded(["r"], folders)
     assert (graded.summary.control, graded.summary.calls_per_question, graded.score) == (None, 3.0, 1.0)
 
 
 def test_concurrency_gives_the_same_answers(tmp_path: Path) -> None:
-    dataset, where = prepared_colours(tmp_path, 70, "files")
+    dataset, folders = prepared_colours(tmp_path, 70, "files")
     with ModelServer() as server:
         server.message = searching
         for run_id, concurrency in (("one", 1), ("many", 64)):
-            ask(dataset, where, server, memory="files", run_id=run_id, concurrency=concurrency)
+            ask(dataset, folders, server, memory="files", run_id=run_id, concurrency=concurrency)
     kept = ("hypothesis", "recall_ids", "steps", "prompt_tokens", "prompt_sha256")
-    one, many = (by_id(where, run_id) for run_id in ("one", "many"))
+    one, many = (by_id(folders, run_id) for run_id in ("one", "many"))
     assert len(one) == 70
     assert all(one[name][key] == many[name][key] for name in one for key in kept)
 
 
 def test_killed_in_the_middle_of_a_question_it_is_asked_again_from_its_beginning(tmp_path: Path) -> None:
-    _, where = prepared_colours(tmp_path, 4, "files")
+    _, folders = prepared_colours(tmp_path, 4, "files")
     with ModelServer() as server:
         server.message = searching
         # The second call of the third question gets no reply.
@@ -98,15 +98,15 @@ def test_killed_in_the_middle_of_a_question_it_is_asked_again_from_its_beginning
         line = ["run", "--dataset", "colours.json", "--memory", "files", "--model", "openai/local", "--run-id", "r"]
         line += ["--api-base", server.url, "--concurrency", "1"]
         stop_when(start(*line, cwd=tmp_path), lambda: len(server.chat_requests) == 8, signal.SIGKILL)
-        before = by_id(where)
+        before = by_id(folders)
         assert list(before) == ["q0", "q1"]
         longmemeval(*line, cwd=tmp_path)
         bodies = [request.body for request in server.chat_requests]
     assert [len(body["messages"]) for body in bodies] == [1, 3, 5, 1, 3, 5, 1, 3, 1, 3, 5, 1, 3, 5]
-    found = by_id(where)
+    found = by_id(folders)
     assert {name: found[name] for name in before} == before
     assert [len(answer["steps"]) for answer in found.values()] == [2] * 4
-    assert verify("r", where=where).problems == ()
+    assert verify("r", folders=folders).problems == ()
 
 
 def test_offline_and_beside_other_memories_in_a_sweep(tmp_path: Path) -> None:
@@ -119,9 +119,9 @@ def test_offline_and_beside_other_memories_in_a_sweep(tmp_path: Path) -> None:
 
 
 def test_an_estimate_counts_the_steps(tmp_path: Path) -> None:
-    dataset, where = prepared_colours(tmp_path, 4, "files")
+    dataset, folders = prepared_colours(tmp_path, 4, "files")
     found = estimate_run(
-        dataset, "files", "openai/gpt-4o-mini", selection=Selection(), options=RunOptions(), where=where
+        dataset, "files", "openai/gpt-4o-mini", selection=Selection(), options=RunOptions(), folders=folders
     )
     stage = found.stages[0]
     assert stage.work.calls is not None
@@ -137,16 +137,16 @@ def test_an_estimate_counts_the_steps(tmp_path: Path) -> None:
     ],
 )
 def test_what_does_not_fit_is_refused_before_anything_is_asked(tmp_path: Path, options: RunOptions, told: str) -> None:
-    dataset, where = prepared_colours(tmp_path, 2, "files")
+    dataset, folders = prepared_colours(tmp_path, 2, "files")
     with pytest.raises(HarnessError, match=told):
-        run(dataset, "files", "openai/local", options=options, where=where)
-    assert not where.results_dir.exists()
+        run(dataset, "files", "openai/local", options=options, folders=folders)
+    assert not folders.results_dir.exists()
 
 
 def test_any_memory_can_be_read_by_tools(tmp_path: Path) -> None:
-    dataset, where = prepared_colours(tmp_path, 4, "last-k")
+    dataset, folders = prepared_colours(tmp_path, 4, "last-k")
     options = RunOptions(run_id="r", reading=reading_configuration("files"))
-    run(dataset, "last-k", OFFLINE, options=options, where=where)
-    assert all(answer["steps"] for answer in answers(where))
-    answer_all(dataset, where, "direct")
-    assert not any("steps" in answer for answer in answers(where, "direct"))
+    run(dataset, "last-k", OFFLINE, options=options, folders=folders)
+    assert all(answer["steps"] for answer in answers(folders))
+    answer_all(dataset, folders, "direct")
+    assert not any("steps" in answer for answer in answers(folders, "direct"))

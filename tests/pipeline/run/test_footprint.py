@@ -28,40 +28,40 @@ linux = pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the s
 
 
 @pytest.fixture
-def where(tmp_path: Path) -> Folders:
+def folders(tmp_path: Path) -> Folders:
     return folders_in(tmp_path)
 
 
 @pytest.fixture
-def data(where: Folders) -> Data:
-    return load_dataset("sample", where.data_dir).first(3)
+def data(folders: Folders) -> Data:
+    return load_dataset("sample", folders.data_dir).first(3)
 
 
 @pytest.fixture
-def measured(data: Data, where: Folders) -> Measure:
+def measured(data: Data, folders: Folders) -> Measure:
     """The footprint in the manifest of a run."""
 
     def of(memory: str | type) -> Footprint:
-        number = len([*where.results_dir.glob("r*")])
-        made = run(data, memory, "offline/extractive", where=where, name=f"r{number}")
-        return footprint_of(read_manifest(where.results_dir / made.id).totals)
+        number = len([*folders.results_dir.glob("r*")])
+        made = run(data, memory, "offline/extractive", folders=folders, name=f"r{number}")
+        return footprint_of(read_manifest(folders.results_dir / made.id).totals)
 
     return of
 
 
-def stored(where: Folders, *parts: str) -> int:
+def stored(folders: Folders, *parts: str) -> int:
     """Bytes of all files of parts, in all histories."""
-    folders = [meta.parent for meta in where.prepared_dir.rglob("meta.json")]
-    found = [path for folder in folders for part in parts for path in folder.glob(part)]
+    fixtures = [meta.parent for meta in folders.prepared_dir.rglob("meta.json")]
+    found = [path for folder in fixtures for part in parts for path in folder.glob(part)]
     files = [file for path in found for file in (path.rglob("*") if path.is_dir() else [path]) if file.is_file()]
     return sum(len(file.read_bytes()) for file in files)
 
 
-def test_only_the_parts_that_are_read_count(where: Folders, data: Data, measured: Measure) -> None:
-    prepare(data, "hybrid", "bm25", where=where)
+def test_only_the_parts_that_are_read_count(folders: Folders, data: Data, measured: Measure) -> None:
+    prepare(data, "hybrid", "bm25", folders=folders)
     found = measured("bm25")
-    assert found == Footprint(3, stored(where, "db.json*", "words.json*"), None)
-    assert 0 < stored(where, "db.json*", "words.json*") < stored(where, "*.json*") - stored(where, "meta.json")
+    assert found == Footprint(3, stored(folders, "db.json*", "words.json*"), None)
+    assert 0 < stored(folders, "db.json*", "words.json*") < stored(folders, "*.json*") - stored(folders, "meta.json")
 
 
 class Files:
@@ -85,11 +85,11 @@ class Files:
         self.kept = json.loads((folder / "kept.json").read_text())
 
 
-def test_a_directory_counts_with_all_its_files(where: Folders, measured: Measure) -> None:
+def test_a_directory_counts_with_all_its_files(folders: Folders, measured: Measure) -> None:
     found = measured(Files)
-    assert found == Footprint(3, stored(where, "db.json*", "Files-*"), None)
+    assert found == Footprint(3, stored(folders, "db.json*", "Files-*"), None)
     assert found.stored_bytes is not None
-    assert found.stored_bytes > 300_000 + stored(where, "db.json*")
+    assert found.stored_bytes > 300_000 + stored(folders, "db.json*")
 
 
 class Service:
@@ -161,23 +161,23 @@ def test_a_child_counts_at_its_peak_with_what_it_started(
     assert 48 * MB < with_helper - small < 80 * MB
 
 
-def test_old_runs_and_unknown_figures(where: Folders, data: Data, measured: Measure) -> None:
+def test_old_runs_and_unknown_figures(folders: Folders, data: Data, measured: Measure) -> None:
     measured("bm25")
-    path = where.results_dir / "r0" / "run.json"
+    path = folders.results_dir / "r0" / "run.json"
     manifest = json.loads(path.read_text())
     del manifest["totals"]["footprint"]
     path.write_text(json.dumps(manifest))
     assert footprint_of(read_manifest(path.parent).totals) == Footprint()
 
 
-def test_fixtures_without_recorded_sizes_count_by_their_files(where: Folders, data: Data, measured: Measure) -> None:
-    prepare(data, "bm25", where=where)
-    for path in where.prepared_dir.rglob("meta.json"):
+def test_fixtures_without_recorded_sizes_count_by_their_files(folders: Folders, data: Data, measured: Measure) -> None:
+    prepare(data, "bm25", folders=folders)
+    for path in folders.prepared_dir.rglob("meta.json"):
         meta = json.loads(path.read_text())
         for part in meta["parts"].values():
             del part["stored_bytes"]
         path.write_text(json.dumps(meta))
-    assert measured("bm25") == Footprint(3, stored(where, "db.json*", "words.json*"), None)
+    assert measured("bm25") == Footprint(3, stored(folders, "db.json*", "words.json*"), None)
 
 
 def test_the_most_of_all_sessions_stays() -> None:
@@ -204,8 +204,8 @@ def rows(one: Evaluation, footprints: Sequence[Footprint]) -> list[list[str]]:
     return [[str(cell) for cell in row] for row in table.rows]
 
 
-def test_tables_and_sentences(where: Folders, data: Data) -> None:
-    graded = evaluate(run(data, "none", "offline/extractive", where=where, name="r"), "offline/lexical")
+def test_tables_and_sentences(folders: Folders, data: Data) -> None:
+    graded = evaluate(run(data, "none", "offline/extractive", folders=folders, name="r"), "offline/lexical")
     known, unknown = Footprint(4, 8_000_000, 130_000_000), Footprint(4)
     assert rows(graded, [known, unknown, Footprint()]) == [
         ["run 0", "4", "8.0 MB", "2.0 MB", "130 MB"],

@@ -71,9 +71,9 @@ def haystack(number: int, characters: int) -> dict[str, Any]:
 
 def prepared(folder: Path, memories: Sequence[str], questions: int, characters: int) -> Made:
     records = [haystack(number, characters) for number in range(questions)]
-    dataset, where = LongMemEvalDataset(write_dataset(folder / "h.json", *records)), folders_in(folder)
-    prepare(dataset, memories, options=PrepareOptions(jobs=1), where=where)
-    return dataset, where
+    dataset, folders = LongMemEvalDataset(write_dataset(folder / "h.json", *records)), folders_in(folder)
+    prepare(dataset, memories, options=PrepareOptions(jobs=1), folders=folders)
+    return dataset, folders
 
 
 @pytest.fixture(scope="module")
@@ -102,15 +102,15 @@ def served(
     timeout_s: float = 60.0,
 ) -> RunReport:
     options = structs.replace(options, model_options=ModelOptions(api_base=server.url, timeout_s=timeout_s))
-    return run(made[0], memory, MODEL, selection=Selection(limit=limit), options=options, where=made[1])
+    return run(made[0], memory, MODEL, selection=Selection(limit=limit), options=options, folders=made[1])
 
 
 def slow(server: ModelServer, *seconds: float) -> None:
     server.faults.extend(f"slow:{one}" for one in seconds)
 
 
-def latencies(where: Folders, run_id: str) -> list[float]:
-    return [float(answer["latency_ms"]) for answer in answers(where, run_id)]
+def latencies(folders: Folders, run_id: str) -> list[float]:
+    return [float(answer["latency_ms"]) for answer in answers(folders, run_id)]
 
 
 def best(attempt: Callable[[int], float]) -> float:

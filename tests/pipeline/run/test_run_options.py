@@ -43,9 +43,9 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
 
 @pytest.fixture
 def talks(tmp_path: Path) -> tuple[LocomoDataset, Folders]:
-    dataset, where = LocomoDataset(write(tmp_path / "talks.json", make_conversation())), folders_in(tmp_path)
-    prepare(dataset, ["full-history"], options=PrepareOptions(jobs=1), where=where)
-    return dataset, where
+    dataset, folders = LocomoDataset(write(tmp_path / "talks.json", make_conversation())), folders_in(tmp_path)
+    prepare(dataset, ["full-history"], options=PrepareOptions(jobs=1), folders=folders)
+    return dataset, folders
 
 
 KEY = "sk-not-a-real-key-0123"
@@ -61,55 +61,55 @@ def official(server: ModelServer, seed: int) -> RunOptions:
 def test_locomos_protocol_offers_the_options_and_reads_the_letter(
     talks: tuple[LocomoDataset, Folders], server: ModelServer
 ) -> None:
-    dataset, where = talks
+    dataset, folders = talks
     offered = set()
     for seed in range(4):
-        run(dataset, "full-history", "openai/gpt-4o-mini", options=official(server, seed), where=where)
+        run(dataset, "full-history", "openai/gpt-4o-mini", options=official(server, seed), folders=folders)
         prompts = {
             line["question_id"]: line["messages"][0]["content"]
-            for line in json_lines(where.results_dir / f"r{seed}" / "prompts.jsonl")
+            for line in json_lines(folders.results_dir / f"r{seed}" / "prompts.jsonl")
         }
         asked = prompts["conv-1/q4"].rsplit("Whose?", 1)[1]
         assert "Bo's" in asked
         assert "Not mentioned in the conversation" in asked
         right_is_a = asked.index("Not mentioned") < asked.index("Bo's")
         offered.add(right_is_a)
-        metrics = evaluate(f"r{seed}", where=where).metrics
+        metrics = evaluate(f"r{seed}", folders=folders).metrics
         assert metrics.judge.model == LOCOMO_F1
         assert metrics.by_type["adversarial"].accuracy == float(right_is_a)
         assert "approximate date" in prompts["conv-1/q1"].rsplit("When?", 1)[1]
         assert not any("Bo's" in prompt for name, prompt in prompts.items() if name != "conv-1/q4")
-        assert manifest(where, f"r{seed}")["settings"]["protocol"] == {"name": "official", "seed": seed}
-        assert manifest(where, f"r{seed}")["settings"]["reading"]["method"] == "short"
-        assert verify(f"r{seed}", where=where).problems == ()
+        assert manifest(folders, f"r{seed}")["settings"]["protocol"] == {"name": "official", "seed": seed}
+        assert manifest(folders, f"r{seed}")["settings"]["reading"]["method"] == "short"
+        assert verify(f"r{seed}", folders=folders).problems == ()
     assert offered == {True, False}
 
 
 def test_texts_of_a_file_are_sent_recorded_and_told_of(
     tmp_path: Path, talks: tuple[LocomoDataset, Folders], server: ModelServer
 ) -> None:
-    dataset, where = talks
+    dataset, folders = talks
     file = write_texts(tmp_path / "texts.json")
     common = ("run", "--dataset", dataset.path, "--memory", "full-history", "--model", "openai/gpt-4o-mini")
     given = (*common, "--api-base", server.url, "--protocol", "official", "--template", file, "--run-id", "given")
     longmemeval(*given, cwd=tmp_path, OPENAI_API_KEY=KEY)
     prompts = {
         line["question_id"]: line["messages"][0]["content"]
-        for line in json_lines(where.results_dir / "given" / "prompts.jsonl")
+        for line in json_lines(folders.results_dir / "given" / "prompts.jsonl")
     }
     assert prompts["conv-1/q1"].endswith("\n\n\nAnswer in a few words.\n\nAsked: When? Name a day. Answer:\n")
     # No question date, as in the official prompt.
     assert "The question is asked on" not in prompts["conv-1/q1"]
     tail = prompts["conv-1/q4"].rpartition("\n\n\nAnswer.\n\nAsked: Whose? Which? ")[2]
     assert tail in {f"(a) {first} (b) {second}.  Answer:\n" for first, second in (OPTIONS, OPTIONS[::-1])}
-    settings = manifest(where, "given")["settings"]
+    settings = manifest(folders, "given")["settings"]
     texts = load_texts(file)
     assert settings["protocol"]["texts_sha256"] == texts.sha256
     assert settings["reading"]["options_template"] == sha256_text(texts.adversarial_prompt)
     evaluated = longmemeval("evaluate", "given", cwd=tmp_path)
     said = "prompts of a file that are not the official ones, not comparable with published figures"
     assert said in " ".join(evaluated.stdout.split())
-    assert verify("given", where=where).problems == ()
+    assert verify("given", folders=folders).problems == ()
     # Going on with other texts, or with ours, is another run.
     other = write_texts(tmp_path / "other.json", date_hint="Name a year.")
     refused = longmemeval(
@@ -121,17 +121,17 @@ def test_texts_of_a_file_are_sent_recorded_and_told_of(
 def test_wherever_a_score_of_the_protocol_is_shown_our_words_are_told_of(
     talks: tuple[LocomoDataset, Folders], server: ModelServer
 ) -> None:
-    dataset, where = talks
-    run(dataset, "full-history", "openai/gpt-4o-mini", options=official(server, 0), where=where)
-    evaluation = evaluate("r0", where=where)
+    dataset, folders = talks
+    run(dataset, "full-history", "openai/gpt-4o-mini", options=official(server, 0), folders=folders)
+    evaluation = evaluate("r0", folders=folders)
     sentence = "official metric, our prompts, not comparable with published figures"
-    document = evaluation_document(summarise(evaluation.files, evaluation.asked, evaluation.metrics, where))
+    document = evaluation_document(summarise(evaluation.files, evaluation.asked, evaluation.metrics, folders))
     assert sentence in document["protocol_note"]
     assert any(sentence in note for note in document["notes"])
-    assert sentence in json_lines(where.results_dir / "index.jsonl")[0]["protocol_note"]
-    assert sentence in export_questions("r0", where=where).protocol_note
+    assert sentence in json_lines(folders.results_dir / "index.jsonl")[0]["protocol_note"]
+    assert sentence in export_questions("r0", folders=folders).protocol_note
     for form in ("html", "md"):
-        assert sentence in render_report(["r0"], options=ReportOptions(format=form), where=where)
+        assert sentence in render_report(["r0"], options=ReportOptions(format=form), folders=folders)
 
 
 def test_texts_are_for_the_official_protocol_alone(
@@ -148,19 +148,19 @@ def test_texts_are_for_the_official_protocol_alone(
 
 
 def test_a_benchmark_without_such_a_protocol_is_named(tmp_path: Path) -> None:
-    dataset, where = prepared_colours(tmp_path)
+    dataset, folders = prepared_colours(tmp_path)
     with pytest.raises(HarnessError, match="LongMemEval has no official protocol of answering"):
-        run(dataset, "last-k", MODEL, options=RunOptions(protocol="official"), where=where)
+        run(dataset, "last-k", MODEL, options=RunOptions(protocol="official"), folders=folders)
 
 
 def test_weak_recall_is_answered_without_a_call(tmp_path: Path) -> None:
-    dataset, where = prepared_colours(tmp_path, memory="bm25")
-    run(dataset, "bm25", MODEL, options=RunOptions(run_id="always"), where=where)
-    scores = {line["question_id"]: line["top_score"] for line in answers(where, "always")}
+    dataset, folders = prepared_colours(tmp_path, memory="bm25")
+    run(dataset, "bm25", MODEL, options=RunOptions(run_id="always"), folders=folders)
+    scores = {line["question_id"]: line["top_score"] for line in answers(folders, "always")}
     threshold = sorted(scores.values())[1] + 1e-9
     reading = reading_configuration(abstain_below=threshold)
-    run(dataset, "bm25", MODEL, options=RunOptions(run_id="careful", reading=reading), where=where)
-    careful = {line["question_id"]: line for line in answers(where, "careful")}
+    run(dataset, "bm25", MODEL, options=RunOptions(run_id="careful", reading=reading), folders=folders)
+    careful = {line["question_id"]: line for line in answers(folders, "careful")}
     for question_id, score in scores.items():
         line = careful[question_id]
         assert (line["hypothesis"] == ABSTENTION) == (score < threshold)
@@ -168,24 +168,24 @@ def test_weak_recall_is_answered_without_a_call(tmp_path: Path) -> None:
     abstained = next(line for line in careful.values() if line["hypothesis"] == ABSTENTION)
     assert abstained["notes"][-1].startswith("abstained: the best recall score")
     assert abstained["cut_ids"]
-    assert manifest(where, "careful")["settings"]["abstain_below"] == threshold
-    metrics = evaluate("careful", options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where).metrics
+    assert manifest(folders, "careful")["settings"]["abstain_below"] == threshold
+    metrics = evaluate("careful", options=EvaluateOptions(judge=LEXICAL_JUDGE), folders=folders).metrics
     assert metrics.abstaining is not None
     assert metrics.abstaining.abstained >= 2
-    assert verify("careful", where=where).problems == ()
+    assert verify("careful", folders=folders).problems == ()
 
 
 def test_repeats_are_told_from_sampling(tmp_path: Path) -> None:
-    dataset, where = prepared_colours(tmp_path)
-    reports = run_repeats(dataset, "last-k", MODEL, 3, options=RunOptions(run_id="same"), where=where)
+    dataset, folders = prepared_colours(tmp_path)
+    reports = run_repeats(dataset, "last-k", MODEL, 3, options=RunOptions(run_id="same"), folders=folders)
     assert [report.run_id for report in reports] == ["same-r1", "same-r2", "same-r3"]
-    assert ["repeat" in manifest(where, report.run_id)["settings"] for report in reports] == [False, True, True]
+    assert ["repeat" in manifest(folders, report.run_id)["settings"] for report in reports] == [False, True, True]
     for report in reports:
-        evaluate(report.run_id, options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where)
-    [group] = compare([report.run_id for report in reports], where=where).repeats
+        evaluate(report.run_id, options=EvaluateOptions(judge=LEXICAL_JUDGE), folders=folders)
+    [group] = compare([report.run_id for report in reports], folders=folders).repeats
     assert group.run_ids == ("same-r1", "same-r2", "same-r3")
     assert (group.spread.n, group.spread.sd) == (3, 0.0)
-    again = run_repeats(dataset, "last-k", MODEL, 3, options=RunOptions(run_id="same"), where=where)
+    again = run_repeats(dataset, "last-k", MODEL, 3, options=RunOptions(run_id="same"), folders=folders)
     assert [report.newly_answered for report in again] == [0, 0, 0]
 
 
@@ -207,8 +207,8 @@ def test_command_repeats_and_says_what_can_be_told_from_noise(tmp_path: Path) ->
 def test_the_money_limit_stops_before_it_is_passed_and_the_run_goes_on_with_more(
     tmp_path: Path, server: ModelServer
 ) -> None:
-    dataset, where = colours(tmp_path / "d.json", 4), folders_in(tmp_path)
-    prepare(dataset, ["none"], where=where)
+    dataset, folders = colours(tmp_path / "d.json", 4), folders_in(tmp_path)
+    prepare(dataset, ["none"], folders=folders)
     model = "openai/gpt-4o-mini"
     # Room for one call at its dearest: 500 tokens of answer and a short prompt.
     limit = SpendingLimit((price(model, 300, 500) or 0.0) * 1.1)
@@ -218,12 +218,12 @@ def test_the_money_limit_stops_before_it_is_passed_and_the_run_goes_on_with_more
 
     server.responder = lambda body: "long " * 400
     with pytest.raises(SpendingLimitError, match=r"--max-cost") as caught:
-        run(dataset, "none", model, options=options(limit), where=where)
+        run(dataset, "none", model, options=options(limit), folders=folders)
     begun = len(server.chat_requests)
     assert 0 < begun < 4
     assert f"run 'r': {begun} of 4 answers are kept" in str(caught.value)
-    assert spent_in(where.results_dir / "r" / "spending.jsonl") <= limit.dollars
-    assert manifest(where)["status"] == "incomplete"
-    report = run(dataset, "none", model, options=options(None), where=where)
+    assert spent_in(folders.results_dir / "r" / "spending.jsonl") <= limit.dollars
+    assert manifest(folders)["status"] == "incomplete"
+    report = run(dataset, "none", model, options=options(None), folders=folders)
     assert (report.answered, report.newly_answered) == (4, 4 - begun)
-    assert manifest(where)["status"] == "completed"
+    assert manifest(folders)["status"] == "completed"

@@ -36,13 +36,13 @@ def opened(tmp_path: Path) -> tuple[Fixture, MemorySystem, MemorySystem]:
         answer_session_ids=["april"],
     )
     dataset = load_dataset(write_dataset(tmp_path / "small.json", data))
-    where = Folders(prepared_dir=tmp_path / "prepared")
+    folders = Folders(prepared_dir=tmp_path / "prepared")
     boost, keep = (
         resolve_configuration("bm25", [f"time_range={mode}", "last_messages=0", "message_range=0"])
         for mode in ("boost", "filter")
     )
-    prepare(dataset, [boost], where=where)
-    fixture = PreparedFixtures(dataset, "default", where, boost).open("q1")
+    prepare(dataset, [boost], folders=folders)
+    fixture = PreparedFixtures(dataset, "default", folders, boost).open("q1")
     tools = MemoryTools(QueryVectors([], None))
     return fixture, build_memory(boost, tools), build_memory(keep, tools)
 

@@ -40,10 +40,10 @@ JUDGE = lexical_judge().identity.id
 @pytest.fixture(scope="module")
 def made(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     """A finished and graded run of ten questions."""
-    dataset, where = prepared_colours(tmp_path_factory.mktemp("status"), 10)
-    answer_all(dataset, where)
-    evaluate("r", options=EvaluateOptions(judge="offline/lexical"), where=where)
-    return where
+    dataset, folders = prepared_colours(tmp_path_factory.mktemp("status"), 10)
+    answer_all(dataset, folders)
+    evaluate("r", options=EvaluateOptions(judge="offline/lexical"), folders=folders)
+    return folders
 
 
 @pytest.fixture
@@ -151,18 +151,18 @@ def test_dollars_of_the_limit(folder: Path) -> None:
 
 
 def test_preparations_under_way(tmp_path: Path) -> None:
-    where = folders_in(tmp_path)
-    path = where.prepared_dir / "data" / "default" / PREPARE_JOURNAL
+    folders = folders_in(tmp_path)
+    path = folders.prepared_dir / "data" / "default" / PREPARE_JOURNAL
     with Journal(path, PrepareRecord) as journal:
         journal.append(PrepareRecord("fixture", "", haystack_id="h0"))
         journal.expects(4)
         journal.append(PrepareRecord("embeddings", ""))
         journal.append(PrepareRecord("fixture", "", haystack_id="h1"))
-        (watch,) = unfinished_preparations(where.prepared_dir)
+        (watch,) = unfinished_preparations(folders.prepared_dir)
         found = watch.look()
         assert (found.preparation, found.state, found.work.done, found.work.total) == ("data/default", "running", 1, 4)
     assert watch.look().state == "ended"
-    assert unfinished_preparations(where.prepared_dir) == []
+    assert unfinished_preparations(folders.prepared_dir) == []
     wrote(path)
     assert watch.look().state == "died"
 

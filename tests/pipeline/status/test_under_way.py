@@ -21,50 +21,50 @@ _DAY = 86_400
 
 
 @pytest.fixture
-def where(tmp_path: Path) -> Folders:
+def folders(tmp_path: Path) -> Folders:
     """Twelve runs that ended an hour after each other, the last of them after twelve hours."""
-    dataset, where = colours(tmp_path / "d.json", 2), folders_in(tmp_path)
+    dataset, folders = colours(tmp_path / "d.json", 2), folders_in(tmp_path)
     for number in range(12):
-        graded_run(dataset, where, f"r{number:02}", labels(1, 1))
-        os.utime(where.results_dir / f"r{number:02}" / "run.json", (3600.0 * number, 3600.0 * number))
-    return where
+        graded_run(dataset, folders, f"r{number:02}", labels(1, 1))
+        os.utime(folders.results_dir / f"r{number:02}" / "run.json", (3600.0 * number, 3600.0 * number))
+    return folders
 
 
-def seen(where: Folders, now: float) -> list[str]:
-    return [one.run for one in watch_recent(where, now).look().runs]
+def seen(folders: Folders, now: float) -> list[str]:
+    return [one.run for one in watch_recent(folders, now).look().runs]
 
 
-def test_the_last_ten_of_a_day_are_looked_at(where: Folders) -> None:
+def test_the_last_ten_of_a_day_are_looked_at(folders: Folders) -> None:
     newest = [f"r{number:02}" for number in reversed(range(12))]
-    assert list(runs_by_change(where.results_dir)) == newest
-    assert runs_by_change(where.results_dir)["r03"] == 3 * 3600.0
-    assert seen(where, 12 * 3600.0) == newest[:10]
-    assert seen(where, _DAY + 9 * 3600.0) == ["r11", "r10", "r09"]
-    assert seen(where, 3.0 * _DAY) == []
-    assert watch_recent(where, 3.0 * _DAY).look().is_over
+    assert list(runs_by_change(folders.results_dir)) == newest
+    assert runs_by_change(folders.results_dir)["r03"] == 3 * 3600.0
+    assert seen(folders, 12 * 3600.0) == newest[:10]
+    assert seen(folders, _DAY + 9 * 3600.0) == ["r11", "r10", "r09"]
+    assert seen(folders, 3.0 * _DAY) == []
+    assert watch_recent(folders, 3.0 * _DAY).look().is_over
 
 
-def test_what_is_unfinished_comes_first_however_old(where: Folders) -> None:
-    folder = where.results_dir / "r02"
+def test_what_is_unfinished_comes_first_however_old(folders: Folders) -> None:
+    folder = folders.results_dir / "r02"
     write_manifest(folder, structs.replace(read_manifest(folder), status="interrupted"))
     os.utime(folder / "run.json", (0.0, 0.0))
-    assert seen(where, 12 * 3600.0)[:2] == ["r02", "r11"]
-    assert seen(where, 3.0 * _DAY) == ["r02"]
-    states = {one.run: state_of_unfinished(one, where) for one in list_runs(where.results_dir)}
+    assert seen(folders, 12 * 3600.0)[:2] == ["r02", "r11"]
+    assert seen(folders, 3.0 * _DAY) == ["r02"]
+    states = {one.run: state_of_unfinished(one, folders) for one in list_runs(folders.results_dir)}
     assert [run for run, state in states.items() if state] == ["r02"]
 
 
-def test_named_runs_keep_their_order_and_tell_whether_all_is_over(where: Folders) -> None:
-    watching = watch_named(["r05", "r01"], where)
+def test_named_runs_keep_their_order_and_tell_whether_all_is_over(folders: Folders) -> None:
+    watching = watch_named(["r05", "r01"], folders)
     assert [one.run for one in watching.look().runs] == ["r05", "r01"]
-    with Journal(where.results_dir / "r01" / ANSWERS, Answer):
+    with Journal(folders.results_dir / "r01" / ANSWERS, Answer):
         assert not watching.look().is_over
     assert watching.look().is_over
     with pytest.raises(HarnessError, match="Did you mean 'r05'"):
-        watch_named(["r055"], where)
+        watch_named(["r055"], folders)
 
 
-def test_a_run_that_cannot_be_read_is_listed_without_a_state(where: Folders) -> None:
-    (where.results_dir / "r00" / "run.json").write_text("{")
-    (one,) = [run for run in list_runs(where.results_dir) if run.run == "r00"]
-    assert state_of_unfinished(one, where) is None
+def test_a_run_that_cannot_be_read_is_listed_without_a_state(folders: Folders) -> None:
+    (folders.results_dir / "r00" / "run.json").write_text("{")
+    (one,) = [run for run in list_runs(folders.results_dir) if run.run == "r00"]
+    assert state_of_unfinished(one, folders) is None

@@ -30,15 +30,15 @@ def test_haystacks_are_held_out_whole() -> None:
     assert len(split(UNITS, 0.99, seed=0)) == 18
 
 
-def test_known_answer(tmp_path: Path, where: Folders) -> None:
+def test_known_answer(tmp_path: Path, folders: Folders) -> None:
     """On questions 0 to 5 `a` leads with 4 right to 3 of `b`; on 6 to 9 `b` with 4 right to 1."""
     ten = colours(tmp_path / "ten.json", 10)
-    graded_run(ten, where, "a", [*labels(4, 2), *labels(1, 3)])
-    graded_run(ten, where, "b", [*labels(3, 3), *labels(4)])
+    graded_run(ten, folders, "a", [*labels(4, 2), *labels(1, 3)])
+    graded_run(ten, folders, "b", [*labels(3, 3), *labels(4)])
     gold: dict[str, Any] = {"reads_gold": True, "memory": {"name": "oracle", "preset": "oracle", "parameters": {}}}
-    graded_run(ten, where, "gold", labels(10), settings=gold)
+    graded_run(ten, folders, "gold", labels(10), settings=gold)
     names = [question.question_id for question in ten.questions()]
-    found = held_out(load_graded(["a", "b", "gold"], where), names[6:])
+    found = held_out(load_graded(["a", "b", "gold"], folders), names[6:])
     assert isinstance(found, Holdout)
     assert (found.winner, found.tied, found.best) == ("a", (), "b")
     assert (found.chosen_by, found.held_out, found.haystacks) == (6, 4, (6, 4))
@@ -50,19 +50,19 @@ def test_known_answer(tmp_path: Path, where: Folders) -> None:
         f"[{found.interval[0] * 100:.1f}, {found.interval[1] * 100:.1f}]: 45.8 points lost beside what all of them "
         "change by (+4.2); b would have 100.0 % there."
     )
-    assert held_out(load_graded(["a", "gold"], where), names[6:]) is None
+    assert held_out(load_graded(["a", "gold"], folders), names[6:]) is None
 
 
-def test_repeats_are_one_configuration_and_ties_are_said(tmp_path: Path, where: Folders) -> None:
+def test_repeats_are_one_configuration_and_ties_are_said(tmp_path: Path, folders: Folders) -> None:
     """`lucky` was best once, but its repeats have 4.5 of 6 in the mean, as many as no other run has."""
     ten = colours(tmp_path / "ten.json", 10)
-    graded_run(ten, where, "lucky", labels(6, 4), settings={"repeat": 1})
-    graded_run(ten, where, "lucky-2", labels(3, 7), settings={"repeat": 2})
+    graded_run(ten, folders, "lucky", labels(6, 4), settings={"repeat": 1})
+    graded_run(ten, folders, "lucky-2", labels(3, 7), settings={"repeat": 2})
     model = {"model": {"spec": "m"}}
-    graded_run(ten, where, "steady", labels(5, 5), settings=model)
-    graded_run(ten, where, "same", labels(5, 5), settings={"model": {"spec": "n"}})
+    graded_run(ten, folders, "steady", labels(5, 5), settings=model)
+    graded_run(ten, folders, "same", labels(5, 5), settings={"model": {"spec": "n"}})
     names = [question.question_id for question in ten.questions()]
-    found = held_out(load_graded(["lucky", "lucky-2", "steady", "same"], where), names[6:])
+    found = held_out(load_graded(["lucky", "lucky-2", "steady", "same"], folders), names[6:])
     assert found is not None
     assert (found.winner, found.tied, found.score) == ("steady", ("same",), 5 / 6)
     assert "83.3 %, as high as same. " in holdout_line(found)

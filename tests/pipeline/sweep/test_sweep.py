@@ -44,10 +44,10 @@ def test_everything_is_run_graded_and_compared(tmp_path: Path) -> None:
     assert accuracies(report) == dict(zip(report.runs, (0.0, 0.0, 1.0, 1.0), strict=True))
     assert len(report.comparisons[0].comparison.pairs) == 6
     assert set(report.comparisons[0].front) <= set(report.runs)
-    where = folders_in(tmp_path)
-    assert [verify(run_id, where=where).problems for run_id in report.runs] == [()] * 4
-    assert manifest(where, "s_last-k_m_con")["settings"]["reading"]["method"] == "con"
-    assert len(json_lines(where.prepared_dir / "colours" / "default" / "prepare.jsonl")) == 4
+    folders = folders_in(tmp_path)
+    assert [verify(run_id, folders=folders).problems for run_id in report.runs] == [()] * 4
+    assert manifest(folders, "s_last-k_m_con")["settings"]["reading"]["method"] == "con"
+    assert len(json_lines(folders.prepared_dir / "colours" / "default" / "prepare.jsonl")) == 4
 
 
 def test_what_is_yet_to_run_is_on_record(tmp_path: Path) -> None:

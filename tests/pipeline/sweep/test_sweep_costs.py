@@ -76,9 +76,9 @@ def test_where_fixtures_are_there_the_estimate_is_what_is_then_sent(
     swept(tmp_path, memories=["combined", "oracle"], prepare={"jobs": 1})
     estimate = estimated(tmp_path, memories=["combined", "oracle"], models=models, readings=readings, name="t")
     swept(tmp_path, memories=["combined", "oracle"], models=models, readings=readings, name="t")
-    where = folders_in(tmp_path)
+    folders = folders_in(tmp_path)
     for run in estimate.runs:
-        sent = answers(where, run.run_id)
+        sent = answers(folders, run.run_id)
         assert run.questions_left == 4
         assert run.answering.work.calls == sum(one["usage"]["calls"] for one in sent)
         tokens = sum(one["prompt_tokens"] for one in sent)
@@ -143,21 +143,21 @@ def test_limit_stops_before_it_is_passed_and_a_higher_one_goes_on(tmp_path: Path
     cost = answers(folders_in(tmp_path / "probe"), "s_none_m_direct")[0]["usage"]["cost_usd"]
     # Room for three answers at their true cost, and not for what a fourth could cost.
     limit = 3 * cost + reserved / 2
-    changes, where = long_replies(tmp_path, server), folders_in(tmp_path)
+    changes, folders = long_replies(tmp_path, server), folders_in(tmp_path)
     asked = len(server.chat_requests)
     with pytest.raises(SpendingLimitError, match="higher --max-cost; it continues from here"):
         swept(tmp_path, max_cost=limit, **changes)
-    kept = answers(where, "s_none_m_direct")
+    kept = answers(folders, "s_none_m_direct")
     assert len(kept) == len(server.chat_requests) - asked == 3
     spent = sum(one["usage"]["cost_usd"] for one in kept)
     assert spent <= limit
     with pytest.raises(HarnessError, match=rf"\${spent:.4f} are spent, and --max-cost is \${limit:.4f}"):
         swept(tmp_path, max_cost=limit, **changes)
-    assert len(answers(where, "s_none_m_direct")) == 3
+    assert len(answers(folders, "s_none_m_direct")) == 3
     report = swept(tmp_path, max_cost=7 * cost, **changes)
     assert report.newly_answered == 3
     assert report.estimate.spent == pytest.approx(spent)
-    assert answers(where, "s_none_m_direct")[:3] == kept
+    assert answers(folders, "s_none_m_direct")[:3] == kept
     assert len(server.chat_requests) - asked == 6
 
 
@@ -173,10 +173,10 @@ def test_runs_and_judges_share_one_limit(tmp_path: Path, server: ModelServer) ->
     changes = long_replies(tmp_path, server) | {"memories": ["none", "last-k"], "judges": [PRICED]}
     changes |= {"api_base": server.url, "selection": {"limit": 2}}
     report = swept(tmp_path, max_cost=1.0, **changes)
-    where = folders_in(tmp_path)
+    folders = folders_in(tmp_path)
     spent = sum(
         one["usage"]["cost_usd"]
-        for file in where.results_dir.rglob("*.jsonl")
+        for file in folders.results_dir.rglob("*.jsonl")
         if file.name == "answers.jsonl" or file.parent.name == "judgements"
         for one in json_lines(file)
     )
@@ -194,7 +194,7 @@ def test_estimate_above_the_limit_is_refused_before_any_call(tmp_path: Path, ser
     with pytest.raises(HarnessError, match=rf"up to \${dollars:.4f} more, and --max-cost is \$0.0001"):
         swept(tmp_path, name="t", models=[served(server)], max_cost=0.0001)
     with pytest.raises(HarnessError, match=r"--max-cost is \$0.0002"):
-        sweep(written(tmp_path, name="t", models=[served(server)], max_cost=0.0002), where=folders_in(tmp_path))
+        sweep(written(tmp_path, name="t", models=[served(server)], max_cost=0.0002), folders=folders_in(tmp_path))
     assert server.requests == []
     assert not (tmp_path / "results" / "t_none_m_direct").exists()
 

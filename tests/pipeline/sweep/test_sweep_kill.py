@@ -43,8 +43,8 @@ def with_data(many: Path, folder: Path) -> Folders:
 
 
 def test_killed_sweep_goes_on_where_it_was(many: Path, tmp_path: Path) -> None:
-    where = with_data(many, tmp_path)
-    first, last = where.results_dir / "s_full-history_m_direct", where.results_dir / "s_bm25_m_con"
+    folders = with_data(many, tmp_path)
+    first, last = folders.results_dir / "s_full-history_m_direct", folders.results_dir / "s_bm25_m_con"
     moments = [
         lambda: lines_in(tmp_path / "prepared-data" / "colours" / "default" / "prepare.jsonl") >= 5,
         lambda: lines_in(first / "answers.jsonl") >= 10,
@@ -53,9 +53,9 @@ def test_killed_sweep_goes_on_where_it_was(many: Path, tmp_path: Path) -> None:
     ]
     for moment in moments:
         stop_when(start("sweep", "sweep.yaml", cwd=tmp_path), moment, signal.SIGKILL)
-    kept = answers(where, first.name)
+    kept = answers(folders, first.name)
     longmemeval("sweep", "sweep.yaml", cwd=tmp_path)
-    assert answers(where, first.name) == kept
+    assert answers(folders, first.name) == kept
     assert comparable(tmp_path / "results") == comparable(many / "results")
     assert litter(tmp_path) == []
 
@@ -73,11 +73,11 @@ def _without_hash(content: object) -> object:
 
 
 def test_a_manifest_that_a_kill_left_half_written_is_removed(tmp_path: Path) -> None:
-    dataset, where = prepared_colours(tmp_path, 3, "none")
-    answer_all(dataset, where, memory="none")
-    (where.results_dir / "r" / ".run.json.0t5c.tmp").write_text("{")
-    answer_all(dataset, where, memory="none")
-    assert litter(where.results_dir) == []
+    dataset, folders = prepared_colours(tmp_path, 3, "none")
+    answer_all(dataset, folders, memory="none")
+    (folders.results_dir / "r" / ".run.json.0t5c.tmp").write_text("{")
+    answer_all(dataset, folders, memory="none")
+    assert litter(folders.results_dir) == []
 
 
 def test_interrupt_ends_the_whole_sweep_and_keeps_what_is_there(many: Path, tmp_path: Path) -> None:
@@ -90,7 +90,7 @@ def test_interrupt_ends_the_whole_sweep_and_keeps_what_is_there(many: Path, tmp_
             place.mkdir()
             (place / "colours.json").symlink_to(many / "colours.json")
             written(place, models=[model], **choice)
-        whole, where = map(folders_in, places)
+        whole, folders = map(folders_in, places)
         longmemeval("sweep", "sweep.yaml", cwd=places[0])
         held_from = len(server.chat_requests) + 30 + 10
         server.plan = lambda: "hang" if len(server.chat_requests) > held_from else None
@@ -100,10 +100,10 @@ def test_interrupt_ends_the_whole_sweep_and_keeps_what_is_there(many: Path, tmp_
         assert process.returncode == 130
         assert "Interrupted. Finished work is kept" in told
         assert "Traceback" not in told
-        assert not (where.results_dir / "s_bm25_m_direct").exists()
-        assert manifest(where, "s_full-history_m_con")["status"] == "interrupted"
-        kept = answers(where, "s_full-history_m_con")
+        assert not (folders.results_dir / "s_bm25_m_direct").exists()
+        assert manifest(folders, "s_full-history_m_con")["status"] == "interrupted"
+        kept = answers(folders, "s_full-history_m_con")
         assert len(kept) == 10
         longmemeval("sweep", "sweep.yaml", cwd=places[1])
-    assert answers(where, "s_full-history_m_con")[: len(kept)] == kept
-    assert comparable(where.results_dir) == comparable(whole.results_dir)
+    assert answers(folders, "s_full-history_m_con")[: len(kept)] == kept
+    assert comparable(folders.results_dir) == comparable(whole.results_dir)

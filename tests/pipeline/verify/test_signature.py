@@ -39,26 +39,26 @@ def make_key(folder: Path, name: str, *, password: bytes | None = None, ssh: boo
 
 
 @pytest.fixture
-def where(tmp_path: Path) -> Folders:
+def folders(tmp_path: Path) -> Folders:
     """Folders with a graded run `r`: q0 right, q1 wrong."""
-    dataset, where = prepared_colours(tmp_path, 2, "last-k")
+    dataset, folders = prepared_colours(tmp_path, 2, "last-k")
     script = tmp_path / "script.json"
     script.write_text(json.dumps({"q0": "red", "q1": "no idea"}))
-    run(dataset, "last-k", f"offline/scripted:{script}", options=RunOptions(run_id="r"), where=where)
-    evaluate("r", options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where)
-    return where
+    run(dataset, "last-k", f"offline/scripted:{script}", options=RunOptions(run_id="r"), folders=folders)
+    evaluate("r", options=EvaluateOptions(judge=LEXICAL_JUDGE), folders=folders)
+    return folders
 
 
 @pytest.mark.parametrize("ssh", [False, True])
-def test_a_signed_run_is_checked_with_the_public_key(tmp_path: Path, where: Folders, ssh: bool) -> None:
+def test_a_signed_run_is_checked_with_the_public_key(tmp_path: Path, folders: Folders, ssh: bool) -> None:
     private, public = make_key(tmp_path, "key", ssh=ssh)
-    unsigned = verify("r", public_key=public, where=where)
+    unsigned = verify("r", public_key=public, folders=folders)
     assert unsigned.problems == (f"{SIGNATURE}: is missing; the run is not signed",)
-    made = sign("r", private, where=where)
+    made = sign("r", private, folders=folders)
     assert {"run.json", "answers.jsonl", "prompts.jsonl"} < made.files.keys()
-    signed = verify("r", public_key=public, where=where)
+    signed = verify("r", public_key=public, folders=folders)
     assert not signed.problems
-    assert signed.checked == verify("r", where=where).checked + 1 + len(made.files)
+    assert signed.checked == verify("r", folders=folders).checked + 1 + len(made.files)
 
 
 def forge(folder: Path) -> None:
@@ -70,31 +70,31 @@ def forge(folder: Path) -> None:
     (folder / "run.json").write_text(json.dumps(manifest))
 
 
-def test_a_forged_run_fails_under_any_key_but_the_forgers(tmp_path: Path, where: Folders) -> None:
+def test_a_forged_run_fails_under_any_key_but_the_forgers(tmp_path: Path, folders: Folders) -> None:
     private, public = make_key(tmp_path, "author")
-    sign("r", private, where=where)
-    folder = where.results_dir / "r"
+    sign("r", private, folders=folders)
+    folder = folders.results_dir / "r"
     forge(folder)
     for kind in ("judgements", "metrics"):
         shutil.rmtree(folder / kind)
-    (where.results_dir / "index.jsonl").unlink()
-    evaluate("r", options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where)
-    assert not verify("r", where=where).problems
-    changed = verify("r", public_key=public, where=where).problems
+    (folders.results_dir / "index.jsonl").unlink()
+    evaluate("r", options=EvaluateOptions(judge=LEXICAL_JUDGE), folders=folders)
+    assert not verify("r", folders=folders).problems
+    changed = verify("r", public_key=public, folders=folders).problems
     assert "answers.jsonl: was changed after it was signed" in changed
 
     forger, forgers_public = make_key(tmp_path, "forger")
-    sign("r", forger, where=where)
-    assert not verify("r", public_key=forgers_public, where=where).problems
-    (problem,) = verify("r", public_key=public, where=where).problems
+    sign("r", forger, folders=folders)
+    assert not verify("r", public_key=forgers_public, folders=folders).problems
+    (problem,) = verify("r", public_key=public, folders=folders).problems
     assert "is not by the owner of author.pub; it was made with the key of sha256" in problem
-    done = longmemeval("verify", "r", "--public-key", public, cwd=tmp_path, code=3, **environment(where))
+    done = longmemeval("verify", "r", "--public-key", public, cwd=tmp_path, code=3, **environment(folders))
     assert "is not by the owner of author.pub" in done.stderr
 
 
-def environment(where: Folders) -> dict[str, str]:
+def environment(folders: Folders) -> dict[str, str]:
     return {
-        f"LONGMEMEVAL_{name}_DIR": str(getattr(where, f"{name.lower()}_dir"))
+        f"LONGMEMEVAL_{name}_DIR": str(getattr(folders, f"{name.lower()}_dir"))
         for name in ("DATA", "PREPARED", "RESULTS")
     }
 
@@ -146,43 +146,43 @@ def sign_under_the_same_name(folder: Path) -> str:
     "change",
     [sign_under_the_same_name, add_file, remove_prompts, take_another_hash, cut_signature, spoil_base64, take_anothers],
 )
-def test_every_change_is_named(tmp_path: Path, where: Folders, change: Callable[[Path], str]) -> None:
+def test_every_change_is_named(tmp_path: Path, folders: Folders, change: Callable[[Path], str]) -> None:
     private, public = make_key(tmp_path, "key")
-    sign("r", private, where=where)
-    expected = change(where.results_dir / "r")
-    assert any(problem.startswith(expected) for problem in verify("r", public_key=public, where=where).problems)
+    sign("r", private, folders=folders)
+    expected = change(folders.results_dir / "r")
+    assert any(problem.startswith(expected) for problem in verify("r", public_key=public, folders=folders).problems)
 
 
-def test_what_does_not_verify_is_not_signed(tmp_path: Path, where: Folders) -> None:
+def test_what_does_not_verify_is_not_signed(tmp_path: Path, folders: Folders) -> None:
     private, _ = make_key(tmp_path, "key")
-    answers = where.results_dir / "r" / "answers.jsonl"
+    answers = folders.results_dir / "r" / "answers.jsonl"
     answers.write_text(answers.read_text().replace("red", "green"))
     with pytest.raises(IntegrityError, match="'r' is not signed"):
-        sign("r", private, where=where)
-    assert not (where.results_dir / "r" / SIGNATURE).exists()
+        sign("r", private, folders=folders)
+    assert not (folders.results_dir / "r" / SIGNATURE).exists()
 
 
 def test_an_encrypted_key_asks_for_its_password(
-    tmp_path: Path, where: Folders, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     private, public = make_key(tmp_path, "key", password=b"correct horse")
     with pytest.raises(HarnessError, match=f"Put its password into {PASSWORD}"):
-        sign("r", private, where=where)
+        sign("r", private, folders=folders)
     monkeypatch.setenv(PASSWORD, "wrong")
     with pytest.raises(HarnessError, match="no private key that can be opened"):
-        sign("r", private, where=where)
+        sign("r", private, folders=folders)
     monkeypatch.setenv(PASSWORD, "correct horse")
-    sign("r", private, where=where)
-    assert not verify("r", public_key=public, where=where).problems
+    sign("r", private, folders=folders)
+    assert not verify("r", public_key=public, folders=folders).problems
 
 
-def test_other_files_are_no_keys(tmp_path: Path, where: Folders) -> None:
+def test_other_files_are_no_keys(tmp_path: Path, folders: Folders) -> None:
     private, public = make_key(tmp_path, "key")
     with pytest.raises(HarnessError, match="holds no private key"):
-        sign("r", public, where=where)
+        sign("r", public, folders=folders)
     with pytest.raises(HarnessError, match="holds no public key"):
-        verify("r", public_key=private, where=where)
+        verify("r", public_key=private, folders=folders)
     with pytest.raises(HarnessError, match="cannot be read: No such file"):
-        verify("r", public_key=tmp_path / "none", where=where)
+        verify("r", public_key=tmp_path / "none", folders=folders)
     with pytest.raises(HarnessError, match="only runs are signed"):
-        verify("colours/default", public_key=public, where=where)
+        verify("colours/default", public_key=public, folders=folders)

@@ -29,12 +29,12 @@ PREPARATION = "colours/default"
 @pytest.fixture
 def finished(tmp_path: Path) -> tuple[Dataset, Folders]:
     """A preparation, a run `r` on it, and its grades: q0 and q2 right, q1 and q3 wrong."""
-    dataset, where = prepared_colours(tmp_path, 4, "combined")
+    dataset, folders = prepared_colours(tmp_path, 4, "combined")
     script = tmp_path / "script.json"
     script.write_text(json.dumps({"q0": "red", "q1": "no idea", "q2": "blue", "q3": "green"}))
-    run(dataset, "combined", f"offline/scripted:{script}", options=RunOptions(run_id="r"), where=where)
-    evaluate("r", options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where)
-    return dataset, where
+    run(dataset, "combined", f"offline/scripted:{script}", options=RunOptions(run_id="r"), folders=folders)
+    evaluate("r", options=EvaluateOptions(judge=LEXICAL_JUDGE), folders=folders)
+    return dataset, folders
 
 
 def changed(path: Path, old: str, new: str) -> str:
@@ -112,10 +112,10 @@ RUN_CHANGES: dict[str, Callable[[Path], str]] = {
 @pytest.mark.slow
 @pytest.mark.parametrize("change", RUN_CHANGES)
 def test_change_of_a_run_is_found_and_its_file_named(finished: tuple[Dataset, Folders], change: str) -> None:
-    _, where = finished
-    assert verify("r", where=where).problems == ()
-    name = RUN_CHANGES[change](where.results_dir / "r")
-    problems = verify("r", where=where).problems
+    _, folders = finished
+    assert verify("r", folders=folders).problems == ()
+    name = RUN_CHANGES[change](folders.results_dir / "r")
+    problems = verify("r", folders=folders).problems
     assert any(name in problem for problem in problems), problems
 
 
@@ -162,10 +162,10 @@ PREPARATION_CHANGES: dict[str, Callable[[Path], str]] = {
 
 @pytest.mark.parametrize("change", PREPARATION_CHANGES)
 def test_change_of_a_preparation_is_found_and_its_place_named(finished: tuple[Dataset, Folders], change: str) -> None:
-    _, where = finished
-    assert verify(PREPARATION, where=where).problems == ()
-    name = PREPARATION_CHANGES[change](where.prepared_dir / "colours" / "default")
-    problems = verify(PREPARATION, where=where).problems
+    _, folders = finished
+    assert verify(PREPARATION, folders=folders).problems == ()
+    name = PREPARATION_CHANGES[change](folders.prepared_dir / "colours" / "default")
+    problems = verify(PREPARATION, folders=folders).problems
     # Parts and contradictions are told with their file, mixtures with the fixture that differs.
     assert any(name in problem or f"default/{name.split('/')[0]}" in problem for problem in problems), problems
     if not name.endswith("meta.json"):
@@ -173,17 +173,17 @@ def test_change_of_a_preparation_is_found_and_its_place_named(finished: tuple[Da
 
 
 def test_command_ends_with_3_and_names_the_file(finished: tuple[Dataset, Folders], tmp_path: Path) -> None:
-    _, where = finished
+    _, folders = finished
     assert "checks hold" in longmemeval("verify", "r", cwd=tmp_path).stdout
     assert "checks hold" in longmemeval("verify", "colours", cwd=tmp_path).stdout
-    changed(where.results_dir / "r" / "answers.jsonl", '"red"', '"mauve"')
+    changed(folders.results_dir / "r" / "answers.jsonl", '"red"', '"mauve"')
     before = tree(tmp_path)
     done = longmemeval("verify", "r", cwd=tmp_path, code=3)
     assert done.stderr.startswith("answers.jsonl: was changed after the run ended")
     assert "do not hold" in done.stderr.splitlines()[-1]
     document = json.loads(longmemeval("verify", "r", "--json", cwd=tmp_path, code=3).stdout)
     assert document["problems"]
-    changed(where.prepared_dir / "colours/default/q2/vector.json", "A", "B")
+    changed(folders.prepared_dir / "colours/default/q2/vector.json", "A", "B")
     assert "q2/vector.json" in longmemeval("verify", PREPARATION, cwd=tmp_path, code=3).stderr
     assert {name for name, data in tree(tmp_path).items() if before[name] != data} == {
         "prepared-data/colours/default/q2/vector.json"
@@ -191,23 +191,23 @@ def test_command_ends_with_3_and_names_the_file(finished: tuple[Dataset, Folders
 
 
 def test_damaged_manifest_ends_with_3(finished: tuple[Dataset, Folders], tmp_path: Path) -> None:
-    _, where = finished
-    changed(where.results_dir / "r" / "run.json", '"run_id": "r"', '"run_id": 7')
+    _, folders = finished
+    changed(folders.results_dir / "r" / "run.json", '"run_id": "r"', '"run_id": 7')
     assert "The manifest is damaged" in longmemeval("verify", "r", cwd=tmp_path, code=3).stderr
 
 
 def test_lost_manifest_ends_with_3(finished: tuple[Dataset, Folders], tmp_path: Path) -> None:
-    _, where = finished
-    (where.results_dir / "r" / "run.json").unlink()
+    _, folders = finished
+    (folders.results_dir / "r" / "run.json").unlink()
     told = longmemeval("verify", "r", cwd=tmp_path, code=3).stderr
     assert "Run 'r' has no run.json" in told
     with pytest.raises(HarnessError, match=r"Valid: colours/default\."):
-        verify("s", where=where)
+        verify("s", folders=folders)
 
 
 def test_question_that_the_data_does_not_have_ends_with_3(finished: tuple[Dataset, Folders], tmp_path: Path) -> None:
-    _, where = finished
-    path = where.results_dir / "r" / "run.json"
+    _, folders = finished
+    path = folders.results_dir / "r" / "run.json"
     document = json.loads(path.read_text())
     path.write_text(json.dumps(document | {"question_ids": [*document["question_ids"], "q9"]}))
     told = longmemeval("verify", "r", cwd=tmp_path, code=3).stderr
@@ -217,75 +217,75 @@ def test_question_that_the_data_does_not_have_ends_with_3(finished: tuple[Datase
 
 def test_labels_after_the_scores_are_told_from_changed_ones(finished: tuple[Dataset, Folders]) -> None:
     """Grading that was interrupted has appended labels; the scores are still the old ones."""
-    dataset, where = finished
-    judgements = only(where.results_dir / "r" / "judgements")
-    scores = only(where.results_dir / "r" / "metrics")
+    dataset, folders = finished
+    judgements = only(folders.results_dir / "r" / "judgements")
+    scores = only(folders.results_dir / "r" / "metrics")
     whole = judgements.read_bytes()
     drop_last_line(judgements)
-    graded = RunQuestions(read_manifest(where.results_dir / "r"), dataset)
+    graded = RunQuestions(read_manifest(folders.results_dir / "r"), dataset)
     judge = msgspec.json.decode(scores.read_bytes(), type=Metrics).judge
-    write_metrics(where.results_dir, RunFiles(where.results_dir / "r"), graded, judge)
-    assert verify("r", where=where).problems == ()
+    write_metrics(folders.results_dir, RunFiles(folders.results_dir / "r"), graded, judge)
+    assert verify("r", folders=folders).problems == ()
     judgements.write_bytes(whole)
-    (problem,) = verify("r", where=where).problems
+    (problem,) = verify("r", folders=folders).problems
     assert problem.startswith(f"metrics/{scores.name}: is older than the last lines of judgements/{judgements.name}")
 
 
 def test_abstentions_counted_by_earlier_rules_are_not_counted_again(finished: tuple[Dataset, Folders]) -> None:
-    _, where = finished
-    file = only(where.results_dir / "r" / "metrics")
+    _, folders = finished
+    file = only(folders.results_dir / "r" / "metrics")
     document = json.loads(file.read_text())
     assert document["abstaining"]["abstained"] == 1  # q1: "no idea"
     document["abstaining"] |= {"abstained": 2, "method": "offline-lexical-00000000"}
     file.write_text(json.dumps(document))
-    assert verify("r", where=where).problems == ()
+    assert verify("r", folders=folders).problems == ()
     document["overall"]["accuracy"] = 1.0
     file.write_text(json.dumps(document))
-    assert "gives other figures" in verify("r", where=where).problems[0]
+    assert "gives other figures" in verify("r", folders=folders).problems[0]
 
 
 def test_figures_of_an_earlier_version_are_told_with_what_makes_them_again(finished: tuple[Dataset, Folders]) -> None:
-    _, where = finished
-    (file,) = (where.results_dir / "r" / "metrics").glob("*.json")
+    _, folders = finished
+    (file,) = (folders.results_dir / "r" / "metrics").glob("*.json")
     document = json.loads(file.read_bytes())
     document["overall"]["interval"] = [0.1, 0.9]
     document["format"] = 2
     file.write_text(json.dumps(document))
-    (problem,) = verify("r", where=where).problems
+    (problem,) = verify("r", folders=folders).problems
     assert problem.startswith(
         f"metrics/{file.name}: holds figures as an earlier version computed them (overall.interval:"
     )
     assert f"`longmemeval evaluate r --judge {file.stem}` writes it again" in problem
     # Shown are the figures as they are computed now.
-    assert compare(["r"], where=where).runs[0].summary.metrics.overall.interval != (0.1, 0.9)
-    evaluate("r", options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where)
-    assert verify("r", where=where).problems == ()
+    assert compare(["r"], folders=folders).runs[0].summary.metrics.overall.interval != (0.1, 0.9)
+    evaluate("r", options=EvaluateOptions(judge=LEXICAL_JUDGE), folders=folders)
+    assert verify("r", folders=folders).problems == ()
 
 
 def test_killed_run_is_no_changed_run(finished: tuple[Dataset, Folders]) -> None:
     """A run under way promises no hash of its journals."""
-    dataset, where = finished
-    answer_all(dataset, where, "killed", memory="combined")
-    path = where.results_dir / "killed" / "run.json"
-    path.write_text(json.dumps(manifest(where, "killed") | {"status": "running", "files": {}}))
-    drop_last_line(where.results_dir / "killed" / "answers.jsonl")
-    assert verify("killed", where=where).problems == ()
+    dataset, folders = finished
+    answer_all(dataset, folders, "killed", memory="combined")
+    path = folders.results_dir / "killed" / "run.json"
+    path.write_text(json.dumps(manifest(folders, "killed") | {"status": "running", "files": {}}))
+    drop_last_line(folders.results_dir / "killed" / "answers.jsonl")
+    assert verify("killed", folders=folders).problems == ()
 
 
 def test_run_is_verified_without_its_fixtures_but_not_without_its_data(
     finished: tuple[Dataset, Folders], tmp_path: Path
 ) -> None:
-    dataset, where = finished
-    where.prepared_dir.rename(tmp_path / "gone")
-    assert verify("r", where=where).problems == ()
+    dataset, folders = finished
+    folders.prepared_dir.rename(tmp_path / "gone")
+    assert verify("r", folders=folders).problems == ()
     moved = dataset.path.rename(tmp_path / "moved.json")
     with pytest.raises(DataError, match="has moved"):
-        verify("r", where=where)
-    assert verify("r", dataset=str(moved), where=where).problems == ()
+        verify("r", folders=folders)
+    assert verify("r", dataset=str(moved), folders=folders).problems == ()
 
 
 @pytest.mark.parametrize("subject", ["rr", "colour", "colours/other", "../../x", "", "colours/../.."])
 def test_unknown_subject_is_refused(finished: tuple[Dataset, Folders], subject: str) -> None:
-    _, where = finished
+    _, folders = finished
     with pytest.raises(HarnessError, match="There is no run and no preparation"):
-        verify(subject, where=where)
+        verify(subject, folders=folders)

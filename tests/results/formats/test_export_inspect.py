@@ -43,8 +43,8 @@ def entries(file: str) -> dict[str, Any]:
 
 
 def test_a_question_is_a_sample_a_judge_a_scorer_a_repeat_an_epoch(tmp_path: Path) -> None:
-    where = three_runs(tmp_path)
-    log, other = export_inspect(["good-again", "bad", "good"], tmp_path / "out", where=where)
+    folders = three_runs(tmp_path)
+    log, other = export_inspect(["good-again", "bad", "good"], tmp_path / "out", folders=folders)
     assert (log.runs, log.questions, other.runs) == (("good", "good-again"), 12, ("bad",))
     found = entries(log.file)
     header, sample = found["header.json"], found["samples/q0_epoch_1.json"]
@@ -69,14 +69,14 @@ def test_a_question_is_a_sample_a_judge_a_scorer_a_repeat_an_epoch(tmp_path: Pat
 
 def test_what_is_not_known_is_not_made_up(tmp_path: Path) -> None:
     """A failed answer, a missing one, scores that are fractions, a prompt that was not stored, a price not known."""
-    dataset, where = colours(tmp_path / "d.json", 4), folders_in(tmp_path)
-    folder = graded_run(dataset, where, "r", [0.5, None, 1.0, 0.0], judge=F1, status="interrupted")
+    dataset, folders = colours(tmp_path / "d.json", 4), folders_in(tmp_path)
+    folder = graded_run(dataset, folders, "r", [0.5, None, 1.0, 0.0], judge=F1, status="interrupted")
     failed = Answer("q1", "", "error", error="the server hung up")
     replace_answers(folder, lambda name: failed if name == "q1" else Answer(name, "said", "ok", latency_ms=None))
     path = folder / "answers.jsonl"
     path.write_bytes(b"".join(path.read_bytes().splitlines(keepends=True)[:3]))
-    grade(dataset, where, "r", {"q0": 0.5, "q2": 1.0}, judge=F1)
-    (log,) = export_inspect(["r"], where=where)
+    grade(dataset, folders, "r", {"q0": 0.5, "q2": 1.0}, judge=F1)
+    (log,) = export_inspect(["r"], folders=folders)
     found = entries(log.file)
     assert log.file == str(folder / "inspect" / "r.eval")
     assert found["header.json"]["status"] == "cancelled"
@@ -95,11 +95,11 @@ def test_what_is_not_known_is_not_made_up(tmp_path: Path) -> None:
 
 
 def test_the_same_run_gives_the_same_bytes_in_either_form(tmp_path: Path) -> None:
-    where = three_runs(tmp_path)
-    (zipped,) = export_inspect(["good"], tmp_path / "a", where=where)
-    (again,) = export_inspect(["good"], tmp_path / "b", where=where)
+    folders = three_runs(tmp_path)
+    (zipped,) = export_inspect(["good"], tmp_path / "a", folders=folders)
+    (again,) = export_inspect(["good"], tmp_path / "b", folders=folders)
     assert Path(zipped.file).read_bytes() == Path(again.file).read_bytes()
-    (document,) = export_inspect(["good"], tmp_path / "a", format="inspect-json", where=where)
+    (document,) = export_inspect(["good"], tmp_path / "a", format="inspect-json", folders=folders)
     whole, found = json.loads(Path(document.file).read_bytes()), entries(zipped.file)
     samples = whole.pop("samples")
     assert whole == found["header.json"]
@@ -107,13 +107,13 @@ def test_the_same_run_gives_the_same_bytes_in_either_form(tmp_path: Path) -> Non
 
 
 def test_an_ungraded_run_is_refused_and_the_command_says_where_the_log_is(tmp_path: Path) -> None:
-    where = three_runs(tmp_path)
+    folders = three_runs(tmp_path)
     done = longmemeval("export", "good*", "--format", "inspect", "--output", "out", cwd=tmp_path)
     assert done.stdout == "12 questions, 2 repeats, 2 judges: out/good.eval\n"
-    for file in (where.results_dir / "bad" / "metrics").iterdir():
+    for file in (folders.results_dir / "bad" / "metrics").iterdir():
         file.unlink()
     with pytest.raises(HarnessError, match="'bad' is not graded"):
-        export_inspect(["bad"], where=where)
+        export_inspect(["bad"], folders=folders)
 
 
 @pytest.fixture(scope="module")
@@ -132,19 +132,19 @@ def inspect_python(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.thorough
 def test_inspect_reads_500_questions_by_three_judges_and_they_are_equal(inspect_python: Path, tmp_path: Path) -> None:
     records = [colour_record(number, answer=f"colour {number}") for number in range(500)]
-    dataset, where = LongMemEvalDataset(write_dataset(tmp_path / "d.json", *records)), folders_in(tmp_path)
+    dataset, folders = LongMemEvalDataset(write_dataset(tmp_path / "d.json", *records)), folders_in(tmp_path)
     ids = [question.question_id for question in dataset.questions()]
     labels: dict[int, dict[str, Mapping[str, Credit]]] = {}
     for epoch, run in ((1, "one"), (2, "two")):
         strict: dict[str, Credit] = {name: (place + epoch) % 3 == 0 for place, name in enumerate(ids)}
         lenient: dict[str, Credit] = {name: None if place % 50 == 0 else True for place, name in enumerate(ids)}
         fractions: dict[str, Credit] = {name: (place % 11) / 10 for place, name in enumerate(ids)}
-        full_run(dataset, where, run, strict, settings=memory("semantic", repeat=epoch))
-        grade(dataset, where, run, lenient, judge=LENIENT)
-        grade(dataset, where, run, fractions, judge=F1)
+        full_run(dataset, folders, run, strict, settings=memory("semantic", repeat=epoch))
+        grade(dataset, folders, run, lenient, judge=LENIENT)
+        grade(dataset, folders, run, fractions, judge=F1)
         labels[epoch] = {STRICT.id: strict, LENIENT.id: lenient, F1.id: fractions}
-    (zipped,) = export_inspect(["one", "two"], tmp_path / "out", where=where)
-    (document,) = export_inspect(["one", "two"], tmp_path / "out", format="inspect-json", where=where)
+    (zipped,) = export_inspect(["one", "two"], tmp_path / "out", folders=folders)
+    (document,) = export_inspect(["one", "two"], tmp_path / "out", format="inspect-json", folders=folders)
     command = [str(inspect_python), "-c", READ, zipped.file, document.file]
     done = subprocess.run(command, env=clean_environment(), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -158,7 +158,7 @@ def test_inspect_reads_500_questions_by_three_judges_and_they_are_equal(inspect_
     answers = {
         (epoch, one["question_id"]): one
         for epoch, run in ((1, "one"), (2, "two"))
-        for one in json_lines(where.results_dir / run / "answers.jsonl")
+        for one in json_lines(folders.results_dir / run / "answers.jsonl")
     }
     for sample in log["samples"]:
         place = sample["epoch"], sample["id"]
@@ -170,7 +170,7 @@ def test_inspect_reads_500_questions_by_three_judges_and_they_are_equal(inspect_
         assert sample["model_usage"]["offline/extractive"]["input_tokens"] == 100
     for scores in log["results"]["scores"]:
         for run in ("one", "two"):
-            stored = json.loads((where.results_dir / run / "metrics" / f"{scores['name']}.json").read_bytes())
+            stored = json.loads((folders.results_dir / run / "metrics" / f"{scores['name']}.json").read_bytes())
             (figure,) = scores["metrics"].values()
             assert figure["metadata"]["runs"][run]["value"] == stored["overall"]["accuracy"]
 

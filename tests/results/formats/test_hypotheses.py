@@ -39,8 +39,8 @@ def adopt(file: Path, dataset: Dataset, selection: Selection = Selection()) -> A
 
 
 def graded(dataset: Dataset, run_id: str) -> Score:
-    where = folders_in(dataset.path.parent)
-    return evaluate(run_id, options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where).metrics.overall
+    folders = folders_in(dataset.path.parent)
+    return evaluate(run_id, options=EvaluateOptions(judge=LEXICAL_JUDGE), folders=folders).metrics.overall
 
 
 def test_missing_ones_count_and_unknown_ones_are_told(dataset: Dataset, tmp_path: Path) -> None:
@@ -49,10 +49,10 @@ def test_missing_ones_count_and_unknown_ones_are_told(dataset: Dataset, tmp_path
     assert adopted.missing == ("q0", "q3")
     score = graded(dataset, adopted.run_id)
     assert (score.n, score.correct, score.not_evaluated, score.accuracy) == (4, 2, 2, 0.5)
-    where = folders_in(tmp_path)
-    assert [answer["question_id"] for answer in answers(where, adopted.run_id)] == ["q1", "q2"]
-    assert manifest(where, adopted.run_id)["totals"] == {"answered": 2, "missing": 2, "unknown": 2}
-    assert verify(adopted.run_id, where=where).problems == ()
+    folders = folders_in(tmp_path)
+    assert [answer["question_id"] for answer in answers(folders, adopted.run_id)] == ["q1", "q2"]
+    assert manifest(folders, adopted.run_id)["totals"] == {"answered": 2, "missing": 2, "unknown": 2}
+    assert verify(adopted.run_id, folders=folders).problems == ()
 
 
 def test_command_tells_what_does_not_fit(dataset: Dataset, tmp_path: Path) -> None:
@@ -71,8 +71,8 @@ def test_one_json_list_is_as_good_as_lines(dataset: Dataset, tmp_path: Path) -> 
     (tmp_path / "list.json").write_text(json.dumps(lines, indent=1))
     of_list = adopt(tmp_path / "list.json", dataset)
     of_lines = adopt(jsonl(tmp_path, *lines), dataset)
-    where = folders_in(tmp_path)
-    assert answers(where, of_list.run_id) == answers(where, of_lines.run_id)
+    folders = folders_in(tmp_path)
+    assert answers(folders, of_list.run_id) == answers(folders, of_lines.run_id)
 
 
 def test_byte_order_mark_of_an_editor_is_passed_over(dataset: Dataset, tmp_path: Path) -> None:

@@ -112,7 +112,7 @@ def stored(tmp_path: Path, content: dict[str, Any]) -> Path:
 
 
 def take(dataset: Dataset, file: Path, format: HarnessFormat, cutoff: str | None = None) -> HarnessImport:
-    return import_harness(file, dataset, format, cutoff=cutoff, where=folders_in(dataset.path.parent))
+    return import_harness(file, dataset, format, cutoff=cutoff, folders=folders_in(dataset.path.parent))
 
 
 @pytest.mark.parametrize(
@@ -132,27 +132,27 @@ def test_a_run_that_can_be_verified_graded_and_compared(
     memory: str,
     model: str,
 ) -> None:
-    where = folders_in(tmp_path)
+    folders = folders_in(tmp_path)
     imported = take(dataset, stored(tmp_path, content), format, cutoff)
     assert (imported.answered, imported.missing, imported.unknown) == (3, ("q3",), ())
     assert imported.claimed in (2 / 3, 0.5, 0.667)
     overall = imported.metrics.overall
     assert (overall.n, overall.correct, overall.not_evaluated, overall.accuracy) == (4, 2, 1, 0.5)
     assert imported.metrics.judge.official is False
-    assert verify(imported.run_id, where=where).problems == ()
-    (run,) = load_graded([imported.run_id], where)
+    assert verify(imported.run_id, folders=folders).problems == ()
+    (run,) = load_graded([imported.run_id], folders)
     assert (run.summary.memory, run.summary.model) == (memory, model)
     unknown = run.summary.costs.answers.usd, run.summary.mean_prompt_tokens, run.summary.latency.model.p50
     assert unknown == (None, None, None)
     judged = json_lines(run.files.folder / "judgements" / f"{imported.metrics.judge.id}.jsonl")
     assert [one["raw"] for one in judged] == ["because q0", "because q1", "because q2"]
-    again = evaluate(imported.run_id, options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where)
+    again = evaluate(imported.run_id, options=EvaluateOptions(judge=LEXICAL_JUDGE), folders=folders)
     assert again.metrics.overall.correct == 2
     assert take(dataset, tmp_path / "theirs.json", format, cutoff) == imported, "again: nothing changes"
     all_four = (*FOUR, ("q3", asked(3), f"It is {dataset.gold('q3').answer}.", 1.0))
     other = take(dataset, stored(tmp_path, memorybench(*all_four)), "memorybench")
-    evaluate(other.run_id, options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where)
-    (pair,) = compare([imported.run_id, other.run_id], judge=LEXICAL_JUDGE, where=where).pairs
+    evaluate(other.run_id, options=EvaluateOptions(judge=LEXICAL_JUDGE), folders=folders)
+    (pair,) = compare([imported.run_id, other.run_id], judge=LEXICAL_JUDGE, folders=folders).pairs
     assert (pair.difference, pair.significant) == (-0.25, False)
 
 
@@ -172,10 +172,10 @@ def test_questions_are_known_by_their_text_where_ids_differ(dataset: Dataset, tm
     imported = take(dataset, stored(tmp_path, memorybench(*answers)), "memorybench")
     assert imported.unknown == ("q3",), "its id is known, and the question is another"
     assert imported.missing == ("q1", "q3")
-    where = folders_in(tmp_path)
+    folders = folders_in(tmp_path)
     said = {
         one["question_id"]: one["hypothesis"]
-        for one in json_lines(where.results_dir / imported.run_id / "answers.jsonl")
+        for one in json_lines(folders.results_dir / imported.run_id / "answers.jsonl")
     }
     assert said == {"q2": "It is blue.", "q0": "It is red."}
 
@@ -259,5 +259,5 @@ def test_every_question_of_locomo_is_found(tmp_path: Path, form: str) -> None:
         (form.format(conversation=one.haystack_id, place=one.question_id.partition("/q")[2]), one.text, "?", 0.0)
         for one in questions
     ]
-    imported = import_harness(stored(tmp_path, amb(*answers)), data, "amb", where=folders_in(tmp_path))
+    imported = import_harness(stored(tmp_path, amb(*answers)), data, "amb", folders=folders_in(tmp_path))
     assert (imported.answered, imported.unknown) == (1986, ())

@@ -84,8 +84,8 @@ def as_the_script_prints(lines: Sequence[dict[str, Any]], dataset: Dataset) -> d
 @pytest.mark.parametrize("seed", range(5))
 def test_a_judged_log_gives_the_scripts_figures(references: Dataset, tmp_path: Path, seed: int) -> None:
     lines = log_of(references, seed)
-    where = folders_in(tmp_path)
-    imported = import_official(write_log(tmp_path / "log.jsonl", lines), references, run_id="theirs", where=where)
+    folders = folders_in(tmp_path)
+    imported = import_official(write_log(tmp_path / "log.jsonl", lines), references, run_id="theirs", folders=folders)
     assert imported.metrics is not None
     figures = imported.metrics.official_figures
     assert figures is not None
@@ -100,7 +100,7 @@ def test_a_judged_log_gives_the_scripts_figures(references: Dataset, tmp_path: P
     assert round(imported.metrics.overall.accuracy, 4) == figures.overall
     assert imported.metrics.abstention is not None
     assert round(imported.metrics.abstention.accuracy, 4) == figures.abstention
-    assert verify("theirs", where=where).problems == ()
+    assert verify("theirs", folders=folders).problems == ()
 
 
 def test_what_does_not_fit_is_named_and_counted(references: Dataset, tmp_path: Path) -> None:
@@ -118,14 +118,14 @@ def test_what_does_not_fit_is_named_and_counted(references: Dataset, tmp_path: P
     stops = "stop at this log: 1 line has no label; 1 question is not in the data set."
     assert stops in done.stdout
     assert "official script prints" not in done.stdout
-    imported = import_official(file, references, run_id="theirs", where=folders_in(tmp_path))
+    imported = import_official(file, references, run_id="theirs", folders=folders_in(tmp_path))
     assert imported.metrics is not None
     assert (imported.metrics.overall.n, imported.metrics.overall.not_evaluated) == (500, 2)
     # The first question stands there twice: the script counts it twice.
     labels = [line["autoeval_label"]["label"] for line in [lines[0], *lines[:7], *lines[8:9], *lines[10:]]]
     assert imported.metrics.official_figures is not None
     assert imported.metrics.official_figures.overall == round(sum(labels) / 499, 4)
-    assert verify("theirs", where=folders_in(tmp_path)).problems == ()
+    assert verify("theirs", folders=folders_in(tmp_path)).problems == ()
 
 
 def test_the_script_is_quoted_where_it_would_run(references: Dataset, tmp_path: Path) -> None:
@@ -150,35 +150,40 @@ def test_the_script_is_quoted_where_it_would_run(references: Dataset, tmp_path: 
 
 
 def test_figures_of_the_official_script_are_not_those_of_another_judge(tmp_path: Path) -> None:
-    dataset, where = prepared_colours(tmp_path)
-    answer_all(dataset, where, "mine")
-    assert evaluate("mine", options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where).metrics.official_figures is None
+    dataset, folders = prepared_colours(tmp_path)
+    answer_all(dataset, folders, "mine")
+    assert (
+        evaluate("mine", options=EvaluateOptions(judge=LEXICAL_JUDGE), folders=folders).metrics.official_figures is None
+    )
 
 
 def test_two_logs_of_one_judge_compare(references: Dataset, tmp_path: Path) -> None:
-    where = folders_in(tmp_path)
+    folders = folders_in(tmp_path)
     for run_id, seed in (("a", 7), ("b", 8)):
         import_official(
-            write_log(tmp_path / f"{run_id}.jsonl", log_of(references, seed)), references, run_id=run_id, where=where
+            write_log(tmp_path / f"{run_id}.jsonl", log_of(references, seed)),
+            references,
+            run_id=run_id,
+            folders=folders,
         )
-    found = compare(["a", "b"], where=where)
+    found = compare(["a", "b"], folders=folders)
     (judge,) = {run.summary.metrics.judge.id for run in found.runs}
     assert judge.startswith("imported-gpt-4o-2024-08-06-")
     assert len(found.pairs) == 1
     # Which log it was stands beside the judge, in the manifest.
-    hashes = {manifest(where, run_id)["settings"]["hypotheses"]["sha256"] for run_id in ("a", "b")}
+    hashes = {manifest(folders, run_id)["settings"]["hypotheses"]["sha256"] for run_id in ("a", "b")}
     assert hashes == {sha256_file(tmp_path / f"{run_id}.jsonl") for run_id in ("a", "b")}
     told = longmemeval("compare", "a", "b", "--notes", cwd=tmp_path).stdout
     assert "Judge: gpt-4o-2024-08-06, taken over from a log. NOT the official judge" in " ".join(told.split())
     other = [line | {"autoeval_label": {"model": "gpt-4o-mini", "label": True}} for line in log_of(references, 9)]
-    import_official(write_log(tmp_path / "c.jsonl", other), references, run_id="c", where=where)
+    import_official(write_log(tmp_path / "c.jsonl", other), references, run_id="c", folders=folders)
     with pytest.raises(HarnessError, match="different judges"):
-        compare(["a", "c"], where=where)
+        compare(["a", "c"], folders=folders)
 
 
 def test_imported_labels_are_never_official(references: Dataset, tmp_path: Path) -> None:
     file = write_log(tmp_path / "log.jsonl", log_of(references, 2))
-    imported = import_official(file, references, where=folders_in(tmp_path))
+    imported = import_official(file, references, folders=folders_in(tmp_path))
     assert imported.metrics is not None
     assert not imported.metrics.judge.official
     assert imported.metrics.judge.model == MODEL
@@ -186,25 +191,25 @@ def test_imported_labels_are_never_official(references: Dataset, tmp_path: Path)
 
 def test_labels_of_a_model_without_a_name_say_so(references: Dataset, tmp_path: Path) -> None:
     lines = [line | {"autoeval_label": {"label": True}} for line in log_of(references, 2)]
-    imported = import_official(write_log(tmp_path / "log.jsonl", lines), references, where=folders_in(tmp_path))
+    imported = import_official(write_log(tmp_path / "log.jsonl", lines), references, folders=folders_in(tmp_path))
     assert imported.metrics is not None
     assert imported.metrics.judge.model == "unnamed model"
 
 
 def test_importing_twice_changes_nothing(references: Dataset, tmp_path: Path) -> None:
-    file, where = write_log(tmp_path / "log.jsonl", log_of(references, 3)), folders_in(tmp_path)
-    first = import_official(file, references, where=where)
-    before = tree(where.results_dir)
-    assert import_official(file, references, where=where) == first
-    assert tree(where.results_dir) == before
+    file, folders = write_log(tmp_path / "log.jsonl", log_of(references, 3)), folders_in(tmp_path)
+    first = import_official(file, references, folders=folders)
+    before = tree(folders.results_dir)
+    assert import_official(file, references, folders=folders) == first
+    assert tree(folders.results_dir) == before
 
 
 def test_hypotheses_alone_become_a_run_to_evaluate(references: Dataset, tmp_path: Path) -> None:
     lines = [{"question_id": question.question_id, "hypothesis": "green"} for question in references.questions()]
-    where = folders_in(tmp_path)
-    imported = import_official(write_log(tmp_path / "h.jsonl", lines), references, run_id="h", where=where)
+    folders = folders_in(tmp_path)
+    imported = import_official(write_log(tmp_path / "h.jsonl", lines), references, run_id="h", folders=folders)
     assert imported.metrics is None
-    graded = evaluate("h", options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where).metrics
+    graded = evaluate("h", options=EvaluateOptions(judge=LEXICAL_JUDGE), folders=folders).metrics
     # Every record's answer is "green"; the unanswerable ones ask for a refusal.
     assert (graded.overall.correct, graded.overall.n) == (470, 500)
 
@@ -213,32 +218,33 @@ def test_labels_of_two_models_are_refused(references: Dataset, tmp_path: Path) -
     lines = log_of(references, 4)
     lines[3]["autoeval_label"]["model"] = "another"
     with pytest.raises(HarnessError, match="judged by several models: another, gpt-4o-2024-08-06"):
-        import_official(write_log(tmp_path / "log.jsonl", lines), references, where=folders_in(tmp_path))
+        import_official(write_log(tmp_path / "log.jsonl", lines), references, folders=folders_in(tmp_path))
 
 
 def test_a_changed_label_is_caught(references: Dataset, tmp_path: Path) -> None:
-    where = folders_in(tmp_path)
-    import_official(write_log(tmp_path / "log.jsonl", log_of(references, 5)), references, run_id="r", where=where)
-    [file] = (where.results_dir / "r" / "judgements").glob("*.jsonl")
+    folders = folders_in(tmp_path)
+    import_official(write_log(tmp_path / "log.jsonl", log_of(references, 5)), references, run_id="r", folders=folders)
+    [file] = (folders.results_dir / "r" / "judgements").glob("*.jsonl")
     file.write_text(file.read_text().replace('"label":false', '"label":true', 1))
-    problems = verify("r", where=where).problems
+    problems = verify("r", folders=folders).problems
     assert any(problem.startswith(f"judgements/{file.name}: was changed after it was scored") for problem in problems)
 
 
 def test_export_and_import_are_inverse(tmp_path: Path) -> None:
-    dataset, where = prepared_colours(tmp_path)
-    answer_all(dataset, where, "mine")
-    graded = evaluate("mine", options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where).metrics
-    written = export_official("mine", where=where)
+    dataset, folders = prepared_colours(tmp_path)
+    answer_all(dataset, folders, "mine")
+    graded = evaluate("mine", options=EvaluateOptions(judge=LEXICAL_JUDGE), folders=folders).metrics
+    written = export_official("mine", folders=folders)
     assert (written.answers, written.unanswered, written.unofficial) == (4, (), (LEXICAL_JUDGE,))
     [log] = written.logs
     assert [set(line) for line in json_lines(Path(log))] == [{"question_id", "hypothesis", "autoeval_label"}] * 4
-    back = import_official(Path(log), dataset, run_id="back", where=where)
+    back = import_official(Path(log), dataset, run_id="back", folders=folders)
     assert back.metrics is not None
     assert back.metrics.overall == graded.overall
     assert back.metrics.by_type == graded.by_type
-    hypotheses = import_official(Path(written.hypotheses), dataset, run_id="plain", where=where)
+    hypotheses = import_official(Path(written.hypotheses), dataset, run_id="plain", folders=folders)
     assert hypotheses.metrics is None
     assert (
-        evaluate("plain", options=EvaluateOptions(judge=LEXICAL_JUDGE), where=where).metrics.overall == graded.overall
+        evaluate("plain", options=EvaluateOptions(judge=LEXICAL_JUDGE), folders=folders).metrics.overall
+        == graded.overall
     )

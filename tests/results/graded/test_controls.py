@@ -64,7 +64,7 @@ def test_controls_come_last_but_the_first_stays() -> None:
 def runs(tmp_path: Path) -> tuple[Dataset, Folders]:
     """`good` gets 19 of 20, `poor` 9, `refuse` 8, `parrot` 4, `everything` 20."""
     dataset = colours(tmp_path / "colours.json", N)
-    where = Folders(data_dir=tmp_path, prepared_dir=tmp_path / "p", results_dir=tmp_path / "results")
+    folders = Folders(data_dir=tmp_path, prepared_dir=tmp_path / "p", results_dir=tmp_path / "results")
     right = {"good": 19, "poor": 9, "refuse": 8, "parrot": 4, "everything": 20}
     kinds = {
         "refuse": settings("none", "offline/refuse"),
@@ -73,16 +73,16 @@ def runs(tmp_path: Path) -> tuple[Dataset, Folders]:
     }
     for name, count in right.items():
         credits = [place < count for place in range(N)]
-        graded_run(dataset, where, name, credits, settings=kinds.get(name, settings()))
-    return dataset, where
+        graded_run(dataset, folders, name, credits, settings=kinds.get(name, settings()))
+    return dataset, folders
 
 
 FLOOR = "the best trivial control, refuse (offline/refuse with memory none, 40.0 %)"
 
 
 def test_the_sentence_names_those_that_are_not_better(runs: tuple[Dataset, Folders]) -> None:
-    _, where = runs
-    found = compare(["good", "refuse", "poor", "everything", "parrot"], where=where)
+    _, folders = runs
+    found = compare(["good", "refuse", "poor", "everything", "parrot"], folders=folders)
     assert [run.summary.run_id for run in found.runs] == ["good", "poor", "refuse", "everything", "parrot"]
     assert f"Not significantly better than {adjusted(2)}: poor (45.0 %)." in found.warnings
     table = comparison_tables(found)[0]
@@ -105,8 +105,8 @@ def test_the_sentence_names_those_that_are_not_better(runs: tuple[Dataset, Folde
 def test_the_sentence_is_there_where_it_can_be(
     runs: tuple[Dataset, Folders], names: list[str], sentence: str | None
 ) -> None:
-    _, where = runs
-    told = [one for one in compare(names, where=where).warnings if "the best trivial control" in one]
+    _, folders = runs
+    told = [one for one in compare(names, folders=folders).warnings if "the best trivial control" in one]
     assert told == ([sentence] if sentence else [])
 
 
@@ -120,75 +120,75 @@ def credited(right: int, total: int, first: int = 0) -> list[bool]:
     return [first <= place < first + right for place in range(total)]
 
 
-def about_the_best_control(names: list[str], where: Folders) -> str:
-    (sentence,) = [one for one in compare(names, where=where).warnings if "the best trivial control" in one]
+def about_the_best_control(names: list[str], folders: Folders) -> str:
+    (sentence,) = [one for one in compare(names, folders=folders).warnings if "the best trivial control" in one]
     return sentence
 
 
-def test_the_runs_and_one_control_are_a_family_of_their_own(tmp_path: Path, where: Folders) -> None:
+def test_the_runs_and_one_control_are_a_family_of_their_own(tmp_path: Path, folders: Folders) -> None:
     """Nine questions won, none lost: p = 2/2^9, times 12 runs 0.047, times all 78 pairs 0.30."""
     dataset = colours(tmp_path / "colours.json", N)
-    graded_run(dataset, where, "refuse", credited(8, N), settings=settings("none", "offline/refuse"))
+    graded_run(dataset, folders, "refuse", credited(8, N), settings=settings("none", "offline/refuse"))
     names = [f"m{number}" for number in range(12)]
     for name in names:
-        graded_run(dataset, where, name, credited(17, N), settings=settings())
-    found = compare([*names, "refuse"], where=where)
+        graded_run(dataset, folders, name, credited(17, N), settings=settings())
+    found = compare([*names, "refuse"], folders=folders)
     assert not any(pair.significant for pair in found.pairs)
     assert (
-        about_the_best_control([*names, "refuse"], where) == f"Every run is significantly better than {adjusted(12)}."
+        about_the_best_control([*names, "refuse"], folders) == f"Every run is significantly better than {adjusted(12)}."
     )
-    graded_run(dataset, where, "m12", credited(17, N), settings=settings())
-    sentence = about_the_best_control([*names, "m12", "refuse"], where)
+    graded_run(dataset, folders, "m12", credited(17, N), settings=settings())
+    sentence = about_the_best_control([*names, "m12", "refuse"], folders)
     assert sentence == f"No run is significantly better than {adjusted(13)}."
 
 
-def test_repeats_are_pooled_first(tmp_path: Path, where: Folders) -> None:
+def test_repeats_are_pooled_first(tmp_path: Path, folders: Folders) -> None:
     """Five repeats are one run with the mean credit of each question, tested once; so are repeats of the control."""
     dataset = colours(tmp_path / "colours.json", N)
     names = ["refuse", "refuse-2", *(f"good-{repeat}" for repeat in range(1, 6))]
     for repeat, name in enumerate(names[:2], start=1):
         plain = settings("none", "offline/refuse") | {"repeat": repeat}
-        graded_run(dataset, where, name, credited(8, N, first=repeat), settings=plain)
+        graded_run(dataset, folders, name, credited(8, N, first=repeat), settings=plain)
     for repeat, name in enumerate(names[2:], start=1):
-        graded_run(dataset, where, name, credited(16, N), settings=settings() | {"repeat": repeat})
+        graded_run(dataset, folders, name, credited(16, N), settings=settings() | {"repeat": repeat})
     control = "the best trivial control, refuse (offline/refuse with memory none, 40.0 %, 2 repeats pooled)"
-    sentence = about_the_best_control(names, where)
+    sentence = about_the_best_control(names, folders)
     assert sentence == f"good-1 (5 repeats pooled) is significantly better than {control}."
 
 
-def test_a_mean_that_chance_could_make_is_not_shown_by_pooling(tmp_path: Path, where: Folders) -> None:
+def test_a_mean_that_chance_could_make_is_not_shown_by_pooling(tmp_path: Path, folders: Folders) -> None:
     """Questions are the units, not answers: three repeats of five questions won are five questions won."""
     dataset = colours(tmp_path / "colours.json", N)
-    graded_run(dataset, where, "refuse", credited(8, N), settings=settings("none", "offline/refuse"))
+    graded_run(dataset, folders, "refuse", credited(8, N), settings=settings("none", "offline/refuse"))
     for repeat in range(1, 4):
-        graded_run(dataset, where, f"r{repeat}", credited(13, N), settings=settings() | {"repeat": repeat})
-    sentence = about_the_best_control(["r1", "r2", "r3", "refuse"], where)
+        graded_run(dataset, folders, f"r{repeat}", credited(13, N), settings=settings() | {"repeat": repeat})
+    sentence = about_the_best_control(["r1", "r2", "r3", "refuse"], folders)
     assert sentence == f"r1 (3 repeats pooled) is not significantly better than {FLOOR}."
 
 
-def test_where_no_difference_could_be_shown_it_says_so(tmp_path: Path, where: Folders) -> None:
+def test_where_no_difference_could_be_shown_it_says_so(tmp_path: Path, folders: Folders) -> None:
     dataset = colours(tmp_path / "colours.json", 7)
     refuse = settings("none", "offline/refuse")
-    graded_run(dataset, where, "refuse", credited(0, 7), settings=refuse)
+    graded_run(dataset, folders, "refuse", credited(0, 7), settings=refuse)
     for number in range(5):
-        graded_run(dataset, where, f"m{number}", credited(7, 7), settings=settings())
+        graded_run(dataset, folders, f"m{number}", credited(7, 7), settings=settings())
     control = "the best trivial control, refuse (offline/refuse with memory none, 0.0 %)"
     names = [f"m{number}" for number in range(5)]
-    assert about_the_best_control([*names, "refuse"], where) == (
+    assert about_the_best_control([*names, "refuse"], folders) == (
         f"No run can be shown to be better than {control}: even winning all that it leaves to win "
         "(7 of 7 questions) gives p = 0.078, adjusted for 5 comparisons. "
         "At least 8 questions must be left to win, or compare at most 3 runs at a time."
     )
     # As few runs as it names can be told.
-    assert about_the_best_control([*names[:3], "refuse"], where).startswith("Every run is significantly better")
-    assert "No run can be shown to be better" in about_the_best_control([*names[:4], "refuse"], where)
+    assert about_the_best_control([*names[:3], "refuse"], folders).startswith("Every run is significantly better")
+    assert "No run can be shown to be better" in about_the_best_control([*names[:4], "refuse"], folders)
 
 
-def test_what_the_control_gets_right_cannot_be_won(tmp_path: Path, where: Folders) -> None:
+def test_what_the_control_gets_right_cannot_be_won(tmp_path: Path, folders: Folders) -> None:
     dataset = colours(tmp_path / "colours.json", N)
-    graded_run(dataset, where, "parrot", credited(16, N), settings=settings("last-k", "offline/parrot"))
-    graded_run(dataset, where, "perfect", credited(N, N), settings=settings())
-    assert about_the_best_control(["perfect", "parrot"], where) == (
+    graded_run(dataset, folders, "parrot", credited(16, N), settings=settings("last-k", "offline/parrot"))
+    graded_run(dataset, folders, "perfect", credited(N, N), settings=settings())
+    assert about_the_best_control(["perfect", "parrot"], folders) == (
         "No run can be shown to be better than the best trivial control, parrot "
         "(offline/parrot with memory last-k, 80.0 %): "
         "even winning all that it leaves to win (4 of 20 questions) gives p = 0.12. "
@@ -197,17 +197,17 @@ def test_what_the_control_gets_right_cannot_be_won(tmp_path: Path, where: Folder
 
 
 @pytest.mark.slow
-def test_haystacks_are_what_is_won_where_questions_share_them(tmp_path: Path, where: Folders) -> None:
+def test_haystacks_are_what_is_won_where_questions_share_them(tmp_path: Path, folders: Folders) -> None:
     """Ten conversations: 25 runs against one control can be told from it, 26 cannot, however good they are."""
     path = tmp_path / "ten.json"
     path.write_text(json.dumps([make_conversation(f"conv-{number}") for number in range(10)]))
     dataset = LocomoDataset(path)
     asked = [question.question_id for question in dataset.questions()]
-    graded_run(dataset, where, "refuse", dict.fromkeys(asked, False), settings=settings("none", "offline/refuse"))
+    graded_run(dataset, folders, "refuse", dict.fromkeys(asked, False), settings=settings("none", "offline/refuse"))
     names = [f"m{number:02}" for number in range(26)]
     for name in names:
-        graded_run(dataset, where, name, dict.fromkeys(asked, True), settings=settings())
-    assert about_the_best_control([*names[:25], "refuse"], where).startswith("Every run is significantly better")
-    sentence = about_the_best_control([*names, "refuse"], where)
+        graded_run(dataset, folders, name, dict.fromkeys(asked, True), settings=settings())
+    assert about_the_best_control([*names[:25], "refuse"], folders).startswith("Every run is significantly better")
+    sentence = about_the_best_control([*names, "refuse"], folders)
     assert "(10 of 10 haystacks) gives p = 0.051, adjusted for 26 comparisons." in sentence
     assert sentence.endswith("At least 11 haystacks must be left to win, or compare at most 25 runs at a time.")

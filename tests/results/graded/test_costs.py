@@ -210,9 +210,9 @@ def test_calls_without_a_price_do_not_blank_what_the_others_cost() -> None:
     assert cost_text(cost_of(usage(0.25, 2, unpriced_calls=1)), 1e-6) == "> $0"
 
 
-def test_what_calls_without_a_price_leave_out_is_counted_in_a_note(tmp_path: Path, where: Folders) -> None:
-    graded_run(colours(tmp_path / "colours.json", 2), where, "r", [True, False])
-    (summary,) = summaries(where, "r")
+def test_what_calls_without_a_price_leave_out_is_counted_in_a_note(tmp_path: Path, folders: Folders) -> None:
+    graded_run(colours(tmp_path / "colours.json", 2), folders, "r", [True, False])
+    (summary,) = summaries(folders, "r")
     costs = costs_of(usage(0.25, 100, unpriced_calls=2), Usage(), Usage(), Usage())
     notes = list(effort_notes([structs.replace(summary, costs=costs)]))
     assert "r: 2 calls of prepare without a known price; ≥ is what the others cost." in notes
@@ -242,37 +242,37 @@ def asked_about() -> MemoryConfiguration:
 @pytest.fixture
 def paid(tmp_path: Path, server: ModelServer) -> tuple[Dataset, Folders]:
     """Everything paid for: two of four haystacks are run on, and graded."""
-    dataset, where = colours(tmp_path / "colours.json", 4), folders_in(tmp_path)
+    dataset, folders = colours(tmp_path / "colours.json", 4), folders_in(tmp_path)
     options = PrepareOptions(embedder=EMBEDDER, working_memory_model=CHAT, jobs=1, api_base=server.url)
-    prepare(dataset, [asked_about()], options=options, where=where)
+    prepare(dataset, [asked_about()], options=options, folders=folders)
     model = ModelOptions(api_base=server.url)
     reading = reading_configuration("con-separate")
     for run_id, ids in (("all", ("q0", "q1", "q2", "q3")), ("half", ("q0", "q1"))):
         chosen = Selection(question_ids=ids)
         told = RunOptions(run_id=run_id, model_options=model, reading=reading)
-        run(dataset, asked_about(), CHAT, selection=chosen, options=told, where=where)
-        evaluate(run_id, options=EvaluateOptions(judge=JUDGE, model_options=model), where=where)
-    return dataset, where
+        run(dataset, asked_about(), CHAT, selection=chosen, options=told, folders=folders)
+        evaluate(run_id, options=EvaluateOptions(judge=JUDGE, model_options=model), folders=folders)
+    return dataset, folders
 
 
-def summaries(where: Folders, *run_ids: str) -> list[RunSummary]:
-    return [one.summary for one in load_graded(run_ids, where)]
+def summaries(folders: Folders, *run_ids: str) -> list[RunSummary]:
+    return [one.summary for one in load_graded(run_ids, folders)]
 
 
 def test_every_call_stands_in_its_column(paid: tuple[Dataset, Folders], server: ModelServer) -> None:
-    _, where = paid
-    whole, half = summaries(where, "all", "half")
-    journal = json_lines(where.prepared_dir / "colours" / "default" / "prepare.jsonl")
+    _, folders = paid
+    whole, half = summaries(folders, "all", "half")
+    journal = json_lines(folders.prepared_dir / "colours" / "default" / "prepare.jsonl")
     assert whole.costs.prepare.usd == pytest.approx(
         sum(line["usage"]["cost_usd"] for line in journal if "usage" in line)
     )
-    answers = json_lines(where.results_dir / "all" / "answers.jsonl")
+    answers = json_lines(folders.results_dir / "all" / "answers.jsonl")
     assert whole.costs.answers.usd == pytest.approx(sum(line["usage"]["cost_usd"] for line in answers))
-    totals = json.loads((where.results_dir / "all" / "run.json").read_bytes())["totals"]
+    totals = json.loads((folders.results_dir / "all" / "run.json").read_bytes())["totals"]
     asked = totals["query_model"]["usage"]["cost_usd"] + totals["query_embeddings"]["cost_usd"]
     assert whole.costs.question_analysis.usd == pytest.approx(asked)
     assert totals["query_embeddings"]["calls"] == 1
-    (judged,) = (where.results_dir / "all" / "judgements").glob("*.jsonl")
+    (judged,) = (folders.results_dir / "all" / "judgements").glob("*.jsonl")
     assert whole.costs.judge.usd == pytest.approx(sum(line["usage"]["cost_usd"] for line in json_lines(judged)))
     parts = [whole.costs.prepare, whole.costs.question_analysis, whole.costs.answers, whole.costs.judge]
     assert all(part.usd for part in parts)
@@ -290,8 +290,8 @@ def test_every_call_stands_in_its_column(paid: tuple[Dataset, Folders], server: 
 
 
 def test_costs_are_shown_in_columns_and_as_one_sum(paid: tuple[Dataset, Folders]) -> None:
-    _, where = paid
-    found = summaries(where, "all", "half")
+    _, folders = paid
+    found = summaries(folders, "all", "half")
     table = cost_table(found, ["all", "half"])
     assert table.headings[1:6] == ["prepare", "question\nanalysis", "answers", "judge", "sum"]
     assert all(cell.startswith(("$0.", "< $")) for cell in table.rows[0][1:])
@@ -310,9 +310,9 @@ def test_costs_are_shown_in_columns_and_as_one_sum(paid: tuple[Dataset, Folders]
 
 
 def test_unknown_costs_are_dashes(paid: tuple[Dataset, Folders], tmp_path: Path) -> None:
-    dataset, where = paid
-    (where.prepared_dir / "colours" / "default" / "prepare.jsonl").rename(tmp_path / "elsewhere")
-    (summary,) = summaries(where, "all")
+    dataset, folders = paid
+    (folders.prepared_dir / "colours" / "default" / "prepare.jsonl").rename(tmp_path / "elsewhere")
+    (summary,) = summaries(folders, "all")
     assert summary.costs.prepare == Cost(None)
     # What is known of the sum is there for those who read JSON; in a table it would be taken for the sum.
     assert summary.costs.total.usd is None
@@ -322,9 +322,9 @@ def test_unknown_costs_are_dashes(paid: tuple[Dataset, Folders], tmp_path: Path)
     assert COST_UNKNOWN in list(effort_notes([summary]))
     said = tmp_path / "said.jsonl"
     said.write_text('{"question_id": "q0", "hypothesis": "red"}\n')
-    adopted = adopt_hypotheses(said, dataset, where.results_dir, run_id="theirs")
-    evaluate(adopted.run_id, options=EvaluateOptions(judge="offline/lexical"), where=where)
-    (theirs,) = summaries(where, "theirs")
+    adopted = adopt_hypotheses(said, dataset, folders.results_dir, run_id="theirs")
+    evaluate(adopted.run_id, options=EvaluateOptions(judge="offline/lexical"), folders=folders)
+    (theirs,) = summaries(folders, "theirs")
     assert cost_table([theirs], ["theirs"]).rows == [["theirs", *["\u2013"] * 3, "$0", *["\u2013"] * 2]]
     assert work_table(theirs.costs).rows[2] == ["answers", *["\u2013"] * 5]
     assert latency_table([theirs], ["theirs"]).rows == []
@@ -332,71 +332,71 @@ def test_unknown_costs_are_dashes(paid: tuple[Dataset, Folders], tmp_path: Path)
 
 
 def test_a_model_without_a_price_is_no_gift(tmp_path: Path, server: ModelServer) -> None:
-    dataset, where = prepared_colours(tmp_path, 2)
+    dataset, folders = prepared_colours(tmp_path, 2)
     options = RunOptions(run_id="r", model_options=ModelOptions(api_base=server.url))
-    run(dataset, "last-k", "openai/my-own-llama", options=options, where=where)
-    evaluate("r", options=EvaluateOptions(judge="offline/lexical"), where=where)
-    (summary,) = summaries(where, "r")
+    run(dataset, "last-k", "openai/my-own-llama", options=options, folders=folders)
+    evaluate("r", options=EvaluateOptions(judge="offline/lexical"), folders=folders)
+    (summary,) = summaries(folders, "r")
     assert (summary.costs.answers.usd, summary.costs.answers.calls) == (None, 2)
     assert summary.costs.total.usd is None
     assert summary.costs.prepare.usd == 0.0
 
 
 def test_offline_costs_nothing_and_says_so(tmp_path: Path) -> None:
-    dataset, where = prepared_colours(tmp_path, 2)
-    answer_all(dataset, where)
-    graded = evaluate("r", options=EvaluateOptions(judge="offline/lexical"), where=where)
-    summary = summarise(graded.files, graded.asked, graded.metrics, where)
+    dataset, folders = prepared_colours(tmp_path, 2)
+    answer_all(dataset, folders)
+    graded = evaluate("r", options=EvaluateOptions(judge="offline/lexical"), folders=folders)
+    summary = summarise(graded.files, graded.asked, graded.metrics, folders)
     assert summary.costs.total == Cost(0.0, 0.0, 2, 0, 0, 0, 0)
     assert cost_table([summary], ["r"]).rows == []
     assert list(effort_notes([summary])) == [FREE]
 
 
 def test_failed_calls_of_a_judge_are_paid_for_too(tmp_path: Path) -> None:
-    dataset, where = prepared_colours(tmp_path, 2)
-    answer_all(dataset, where)
-    evaluate("r", options=EvaluateOptions(judge="offline/lexical"), where=where)
-    (file,) = (where.results_dir / "r" / "judgements").glob("*.jsonl")
+    dataset, folders = prepared_colours(tmp_path, 2)
+    answer_all(dataset, folders)
+    evaluate("r", options=EvaluateOptions(judge="offline/lexical"), folders=folders)
+    (file,) = (folders.results_dir / "r" / "judgements").glob("*.jsonl")
     first, second = json_lines(file)
     failed = first | {"label": None, "error": "no label in the reply", "usage": {"calls": 1, "cost_usd": 0.5}}
     paid = first | {"usage": {"calls": 1, "cost_usd": 0.25}}
     file.write_text("".join(json.dumps(line) + "\n" for line in (failed, paid, second)))
-    (where.results_dir / "r" / "metrics" / f"{file.stem}.json").unlink()
-    metrics: Metrics = evaluate("r", options=EvaluateOptions(judge="offline/lexical"), where=where).metrics
+    (folders.results_dir / "r" / "metrics" / f"{file.stem}.json").unlink()
+    metrics: Metrics = evaluate("r", options=EvaluateOptions(judge="offline/lexical"), folders=folders).metrics
     assert (metrics.usage.calls, metrics.usage.cost_usd) == (2, 0.75)
 
 
 def test_analyses_of_a_session_that_was_killed_are_not_known(tmp_path: Path, server: ModelServer) -> None:
-    dataset, where = colours(tmp_path / "colours.json", 2), folders_in(tmp_path)
+    dataset, folders = colours(tmp_path / "colours.json", 2), folders_in(tmp_path)
     memory = resolve_configuration("bm25", ["decompose=model"])
-    prepare(dataset, [memory], options=PrepareOptions(jobs=1), where=where)
-    run(dataset, memory, MODEL, options=RunOptions(run_id="r", query_model=CHAT), where=where)
-    evaluate("r", options=EvaluateOptions(judge="offline/lexical"), where=where)
-    (before,) = summaries(where, "r")
+    prepare(dataset, [memory], options=PrepareOptions(jobs=1), folders=folders)
+    run(dataset, memory, MODEL, options=RunOptions(run_id="r", query_model=CHAT), folders=folders)
+    evaluate("r", options=EvaluateOptions(judge="offline/lexical"), folders=folders)
+    (before,) = summaries(folders, "r")
     assert before.costs.question_analysis.usd
-    file = where.results_dir / "r" / "run.json"
+    file = folders.results_dir / "r" / "run.json"
     document = json.loads(file.read_bytes())
     document["totals"]["query_model"]["questions"] = 1
     file.write_text(json.dumps(document))
-    (after,) = summaries(where, "r")
+    (after,) = summaries(folders, "r")
     assert after.costs.question_analysis == cost_of(None)
 
 
 def test_recall_belongs_to_latency(tmp_path: Path) -> None:
-    dataset, where = prepared_colours(tmp_path, 3)
-    answer_all(dataset, where)
-    evaluate("r", options=EvaluateOptions(judge="offline/lexical"), where=where)
-    file = where.results_dir / "r" / "answers.jsonl"
+    dataset, folders = prepared_colours(tmp_path, 3)
+    answer_all(dataset, folders)
+    evaluate("r", options=EvaluateOptions(judge="offline/lexical"), folders=folders)
+    file = folders.results_dir / "r" / "answers.jsonl"
     timed = ((100.0, 10.0), (20.0, 300.0), (30.0, 30.0))
     lines = [
         line | {"recall_ms": recall, "latency_ms": model}
         for line, (recall, model) in zip(json_lines(file), timed, strict=True)
     ]
     file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    path = where.results_dir / "r" / "run.json"
+    path = folders.results_dir / "r" / "run.json"
     document = json.loads(path.read_text())
     path.write_text(json.dumps(document | {"files": document["files"] | {"answers.jsonl": sha256_file(file)}}))
-    (summary,) = summaries(where, "r")
+    (summary,) = summaries(folders, "r")
     latency = summary.latency
     assert (latency.recall.p50, latency.model.p50, latency.total.p50) == (30.0, 30.0, 110.0)
     # The percentile of the sums, not the sum of the percentiles: 110 and 320 are the highest two.

@@ -12,33 +12,33 @@ from tests.pipeline.helpers import colours, folders_in
 
 
 def test_graded_runs_are_looked_at_unless_there_are_many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    dataset, where = colours(tmp_path / "d.json", 3), folders_in(tmp_path)
-    graded_run(dataset, where, "whole", labels(1, 2))
-    graded_run(dataset, where, "part", labels(1, 2), status="interrupted")
-    found = warnings_of(list_runs(where.results_dir), where)
+    dataset, folders = colours(tmp_path / "d.json", 3), folders_in(tmp_path)
+    graded_run(dataset, folders, "whole", labels(1, 2))
+    graded_run(dataset, folders, "part", labels(1, 2), status="interrupted")
+    found = warnings_of(list_runs(folders.results_dir), folders)
     assert (set(found.by_run) <= {"whole", "part"}, found.unknown) == (True, 2 - len(found.by_run))
     assert "whole" in found.by_run
     monkeypatch.setattr(listed, "_LOOKED_AT", len(found.by_run) - 1)
-    many = warnings_of([one for one in list_runs(where.results_dir) if one.run in found.by_run], where)
+    many = warnings_of([one for one in list_runs(folders.results_dir) if one.run in found.by_run], folders)
     assert (many.by_run, many.unknown) == ({}, len(found.by_run))
 
 
 def test_a_run_whose_data_is_gone_is_counted_as_not_looked_at(tmp_path: Path) -> None:
-    dataset, where = colours(tmp_path / "d.json", 3), folders_in(tmp_path)
-    graded_run(dataset, where, "whole", labels(1, 2))
+    dataset, folders = colours(tmp_path / "d.json", 3), folders_in(tmp_path)
+    graded_run(dataset, folders, "whole", labels(1, 2))
     (tmp_path / "d.json").unlink()
-    found = warnings_of(list_runs(where.results_dir), where)
+    found = warnings_of(list_runs(folders.results_dir), folders)
     assert (found.by_run, found.unknown) == ({}, 1)
 
 
 def test_what_was_checked_is_kept_for_the_same_bytes_alone(tmp_path: Path) -> None:
-    dataset, where = colours(tmp_path / "d.json", 10), folders_in(tmp_path)
-    where.prepared_dir.mkdir()
-    folder = graded_run(dataset, where, "r", labels(6, 4))
-    first = warnings_of(list_runs(where.results_dir), where)
-    assert (where.cache_dir / "view.sqlite").exists()
+    dataset, folders = colours(tmp_path / "d.json", 10), folders_in(tmp_path)
+    folders.prepared_dir.mkdir()
+    folder = graded_run(dataset, folders, "r", labels(6, 4))
+    first = warnings_of(list_runs(folders.results_dir), folders)
+    assert (folders.cache_dir / "view.sqlite").exists()
     assert set(first.by_run) == {"r"}
-    assert warnings_of(list_runs(where.results_dir), where) == first
+    assert warnings_of(list_runs(folders.results_dir), folders) == first
     answers = folder / "answers.jsonl"
     answers.write_bytes(answers.read_bytes().replace(b'"hypothesis":"', b'"hypothesis":"not ', 1))
-    assert warnings_of(list_runs(where.results_dir), where).unknown == 1
+    assert warnings_of(list_runs(folders.results_dir), folders).unknown == 1

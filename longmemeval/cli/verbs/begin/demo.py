@@ -32,35 +32,35 @@ def demo(
     from longmemeval.pipeline.demo import run_demo
     from longmemeval.report.documents import run_document
 
-    where = places.folders()
+    folders = places.folders()
     if not as_json:
         err.print("Preparing, answering and grading the shipped sample, offline ...")
-    outcome = run_demo(index, where, everything=everything)
+    outcome = run_demo(index, folders, everything=everything)
     summaries = [one.summary for one in outcome.evaluations]
     if as_json:
         print_json({"prepare": outcome.preparation, "runs": [run_document(summary) for summary in summaries]})
         return
     show_preparation(outcome.preparation)
-    comparison = outcome.comparison(where)
+    comparison = outcome.comparison(folders)
     again = command_line("compare", "demo-*", "--baseline", comparison.runs[0].summary.run_id, places=places)
     show_comparison(comparison, command=again)
     new = outcome.newly_answered
     done = f"{new} questions answered" if new else "every question was already answered"
-    err.print(f"{outcome.seconds:.1f} s, {done}. Runs: {where.results_dir}/, fixtures: {where.prepared_dir}/.")
+    err.print(f"{outcome.seconds:.1f} s, {done}. Runs: {folders.results_dir}/, fixtures: {folders.prepared_dir}/.")
     question = outcome.evaluations[0].manifest.question_ids[0]
     read = command_line("inspect", question, places=shared.PreparedPlaces(prepared_dir=places.prepared_dir))
     compare = command_line("compare", "demo-hybrid", "demo-last-k", "demo-full-history", places=places)
     err.next(read, compare)
-    _write_report([summary.run_id for summary in summaries], where)
+    _write_report([summary.run_id for summary in summaries], folders)
 
 
-def _write_report(run_ids: list[str], where: "Folders") -> None:
+def _write_report(run_ids: list[str], folders: "Folders") -> None:
     """Write the page on the runs, and end with its path."""
     from longmemeval.errors import HarnessError
     from longmemeval.report.write import write_report
 
     try:
-        written = write_report(run_ids, where.results_dir / REPORT, where=where)
+        written = write_report(run_ids, folders.results_dir / REPORT, folders=folders)
     except HarnessError as error:
         warn(f"No report was written: {error}")
     else:

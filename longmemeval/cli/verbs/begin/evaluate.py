@@ -64,24 +64,24 @@ def evaluate(
         raise typer.BadParameter("name a RUN or give --hypotheses FILE, not both")
     shown.apply()
     continue_with(with_provider=batch.batch)
-    where = places.folders()
+    folders = places.folders()
     options = structs.replace(
         options,
-        model_options=rates.on(options.model_options, where),
+        model_options=rates.on(options.model_options, folders),
         concurrency=rates.file.concurrency.judge or options.concurrency,
         batch=batch.options(),
         tell=lambda line: err.print(f"Note: {printable(line)}."),
     )
-    named = [] if hypotheses else runs.named(where)
+    named = [] if hypotheses else runs.named(folders)
     if dry_run:
-        with without_trace(named, hypotheses, selection, where) as there:
+        with without_trace(named, hypotheses, selection, folders) as there:
             run_ids = _tell_of(runs_to_grade(named, hypotheses, options.dataset, selection, there))
             _foresee(run_ids, judge or [None], options, there, as_json=as_json)
         return
-    run_ids = _tell_of(runs_to_grade(named, hypotheses, options.dataset, selection, where))
+    run_ids = _tell_of(runs_to_grade(named, hypotheses, options.dataset, selection, folders))
     failed, documents = False, list[dict[str, Any]]()
     for run_id in run_ids:
-        judged = judge_run(run_id, judge or [None], audit, options=options, where=where)
+        judged = judge_run(run_id, judge or [None], audit, options=options, folders=folders)
         _show_judged(judged, as_json=as_json)
         failed |= judged.failed
         documents += [judged_document(judged)] if as_json else []
@@ -102,13 +102,13 @@ def _foresee(
     run_ids: Sequence[str],
     judges: Sequence[str | None],
     options: "EvaluateOptions",
-    where: "Folders",
+    folders: "Folders",
     *,
     as_json: bool,
 ) -> None:
     from longmemeval.pipeline.evaluate.estimate import estimate_grading
 
-    found = [estimate_grading(judges, run_id, options=options, where=where) for run_id in run_ids]
+    found = [estimate_grading(judges, run_id, options=options, folders=folders) for run_id in run_ids]
     if as_json:
         print_documents(found)
         return

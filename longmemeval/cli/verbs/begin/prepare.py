@@ -47,15 +47,15 @@ def prepare(
     shown.apply()
     if options.measure and not options.dry_run:
         raise typer.BadParameter("--measure goes with --dry-run")
-    where = places.folders()
-    fresh = not where.has_cache
+    folders = places.folders()
+    fresh = not folders.has_cache
     configurations = [resolve_configuration(one, settings or []) for one in memory]
     report = pipeline.prepare(
-        load_dataset(dataset, where.data_dir),
+        load_dataset(dataset, folders.data_dir),
         configurations,
         selection=selection,
-        options=options.replaced(rates=rates.rates(where), executor=executor_spec(options.executor, address)),
-        where=where,
+        options=options.replaced(rates=rates.rates(folders), executor=executor_spec(options.executor, address)),
+        folders=folders,
     )
     if as_json:
         print_json(report)

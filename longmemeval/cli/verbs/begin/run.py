@@ -107,9 +107,9 @@ def run(
     if detect is not None and not (dry_run and 0 < detect < 100):
         raise typer.BadParameter("--detect takes points between 0 and 100, and --dry-run beside it")
     named = which.named(options.run_id)
-    where = places.folders()
+    folders = places.folders()
     if again.like:
-        asked = run_like(again.like, where, strict=again.strict, tell=warn, dataset=dataset)
+        asked = run_like(again.like, folders, strict=again.strict, tell=warn, dataset=dataset)
     else:
         asked = run_request(
             dataset or "",
@@ -119,13 +119,13 @@ def run(
             selection=selection,
             reading=reading,
             options=RunOptions(**structs.asdict(options), batch=batch.options()),
-            where=where,
+            folders=folders,
         )
     reached = asked.options.model_options.api_base
-    model_options = structs.replace(rates.on(options.model_options, where), api_base=reached)
+    model_options = structs.replace(rates.on(options.model_options, folders), api_base=reached)
     if warning := model_warning(asked.model, model_options):
         err.print(f"Note: {printable(warning)}.")
-    usual = default_run_id(where.results_dir, asked.dataset.name, asked.configuration.name, asked.model)
+    usual = default_run_id(folders.results_dir, asked.dataset.name, asked.configuration.name, asked.model)
     changed = structs.replace(
         asked.options,
         embedder=options.embedder,
@@ -139,19 +139,19 @@ def run(
     )
     asked = structs.replace(asked, options=changed)
     if dry_run:
-        _estimate(asked, which.repeat, where, detect, as_json=as_json)
+        _estimate(asked, which.repeat, folders, detect, as_json=as_json)
     else:
-        _answer_and_show(asked, which.repeat, where, places, as_json=as_json)
+        _answer_and_show(asked, which.repeat, folders, places, as_json=as_json)
 
 
-def _estimate(asked: "RunRequest", repeat: int, where: "Folders", detect: float | None, *, as_json: bool) -> None:
+def _estimate(asked: "RunRequest", repeat: int, folders: "Folders", detect: float | None, *, as_json: bool) -> None:
     """Print what the run would take; first, where it is asked for, how many questions a difference takes."""
     from longmemeval.pipeline.run.estimate import estimate_run
     from longmemeval.pipeline.run.sample_size import sample_size
 
     data, chosen = asked.dataset, asked.selection
     estimate = estimate_run(
-        data, asked.configuration, asked.model, selection=chosen, options=asked.options, where=where
+        data, asked.configuration, asked.model, selection=chosen, options=asked.options, folders=folders
     )
     limit = asked.options.spending
     dollars = limit.dollars if limit else None
@@ -165,7 +165,7 @@ def _estimate(asked: "RunRequest", repeat: int, where: "Folders", detect: float 
 
 
 def _answer_and_show(
-    asked: "RunRequest", repeat: int, where: "Folders", places: shared.Places, *, as_json: bool
+    asked: "RunRequest", repeat: int, folders: "Folders", places: shared.Places, *, as_json: bool
 ) -> None:
     from longmemeval.benchmarks.specs import benchmark_of
     from longmemeval.pipeline.run import run as pipeline
@@ -174,11 +174,11 @@ def _answer_and_show(
     data, configuration, model = asked.dataset, asked.configuration, asked.model
     if repeat > 1:
         reports = run_repeats(
-            data, configuration, model, repeat, selection=asked.selection, options=asked.options, where=where
+            data, configuration, model, repeat, selection=asked.selection, options=asked.options, folders=folders
         )
     else:
         reports = [
-            pipeline.run(data, configuration, model, selection=asked.selection, options=asked.options, where=where)
+            pipeline.run(data, configuration, model, selection=asked.selection, options=asked.options, folders=folders)
         ]
     if as_json:
         print_documents(reports)

@@ -105,9 +105,9 @@ def try_claim(
     from longmemeval.report.tables.claims import attempt_lines
 
     shown.apply()
-    where = places.folders()
+    folders = places.folders()
     changes = Changes(sample, seed, model, judge, dataset)
-    trial = ClaimTrial(name, changes, model_options=rates.on(model_options, where), where=where)
+    trial = ClaimTrial(name, changes, model_options=rates.on(model_options, folders), folders=folders)
     if dry_run:
         estimate = trial.estimate()
         if as_json:

@@ -86,23 +86,23 @@ def compare(
     from longmemeval.report.tables.comparison import against_line
     from longmemeval.results.graded.graded_run import load_graded
 
-    where = places.folders()
-    run_ids = runs.compared(where, baseline, or_newest=True)
+    folders = places.folders()
+    run_ids = runs.compared(folders, baseline, or_newest=True)
     if save_baseline is not None and len(run_ids) > 1:
         raise typer.BadParameter("--save-baseline takes one run")
     if across and (against or save_baseline or published or common or details.questions):
         raise typer.BadParameter("--across takes no --against, --save-baseline, --published, --common or --questions")
     if format and (across or as_json or any(astuple(details))):
         raise typer.BadParameter("--format takes no --across, --json, --tables, --pairs, --notes or --questions")
-    graded = load_graded(run_ids, where, judge=judge, dataset=dataset)
+    graded = load_graded(run_ids, folders, judge=judge, dataset=dataset)
     if across:
         _show_across(graded, as_json=as_json)
         return
     close = MARGIN if margin is None else margin
-    comparison = compare_runs(graded, where, seed=seed, common=common, margin=close)
+    comparison = compare_runs(graded, folders, seed=seed, common=common, margin=close)
     held: list[AgainstBaseline] = []
     if against is not None:
-        saved = load_baseline(against, where, judge=graded[0].metrics.judge.id, dataset=dataset)
+        saved = load_baseline(against, folders, judge=graded[0].metrics.judge.id, dataset=dataset)
         held = [compare_to_baseline(run, saved, margin=margin or 0.0, seed=seed) for run in graded]
     own = graded[0].metrics.judge
     figures = published_for(graded[0].asked.dataset, None if published == "all" else own) if published else ()

@@ -37,15 +37,15 @@ def report(
     options = structs.replace(options, published="all" if published == "all" else published is not None)
     if options.across and (published or options.full or options.format in ("bibtex", "figures")):
         raise typer.BadParameter("--across takes no --published, --full, --format bibtex or figures")
-    where = places.folders()
-    run_ids = runs.compared(where, options.baseline)
+    folders = places.folders()
+    run_ids = runs.compared(folders, options.baseline)
     if output == Path("-"):
         if options.format in ("html", "figures"):
             raise typer.BadParameter(
                 f"a {'page' if options.format == 'html' else 'folder of figures'} needs a file: --output FILE"
             )
-        out.file.write(render_report(run_ids, options=options, where=where))
+        out.file.write(render_report(run_ids, options=options, folders=folders))
         return
-    written = write_report(run_ids, output, options=options, where=where, force=force)
+    written = write_report(run_ids, output, options=options, folders=folders, force=force)
     size = f"{written.bytes / 1e6:.1f} MB" if written.bytes >= 100_000 else f"{written.bytes / 1e3:.1f} KB"
     out.print(f"{printable(written.file)}: {size}, {count_of(written.questions, 'question')}, runs: {written.runs}")

@@ -45,13 +45,13 @@ def sweep(
     from longmemeval.report.documents import sweep_document
 
     shown.apply()
-    where = places.folders()
+    folders = places.folders()
     report = do_sweep(
         file,
         max_cost=max_cost,
-        rates=rates.rates(where),
+        rates=rates.rates(folders),
         dry_run=dry_run,
-        where=where,
+        folders=folders,
         tell=warn,
     )
     if as_json:

@@ -46,10 +46,10 @@ def check(
     from longmemeval.pipeline.judge_check.check import JudgeChecking
     from longmemeval.report.tables.judge_check import check_notes, check_table
 
-    where = places.folders()
-    options = structs.replace(options, seed=selection.seed, model_options=rates.on(options.model_options, where))
-    data = load_dataset(dataset, where.data_dir)
-    checking = JudgeChecking(data, judge, selection=selection, options=options, where=where)
+    folders = places.folders()
+    options = structs.replace(options, seed=selection.seed, model_options=rates.on(options.model_options, folders))
+    data = load_dataset(dataset, folders.data_dir)
+    checking = JudgeChecking(data, judge, selection=selection, options=options, folders=folders)
     estimate = checking.estimate()
     plants = f"{count_of(len(checking.plants), 'plant')}, {len(checking.left()):,} to be judged"
     if dry_run:

@@ -26,10 +26,10 @@ def sign(
     from longmemeval.pipeline.verify.sign import sign as sign_run
     from longmemeval.pipeline.verify.signature import SIGNATURE
 
-    where = places.folders()
-    made = sign_run(run, key, where=where)
+    folders = places.folders()
+    made = sign_run(run, key, folders=folders)
     if as_json:
         print_json(made)
         return
     signed = count_of(len(made.files) + len(made.checks), "file")
-    out.print(f"Signed {signed}: {printable(str(where.results_dir / run / SIGNATURE))}")
+    out.print(f"Signed {signed}: {printable(str(folders.results_dir / run / SIGNATURE))}")

@@ -42,7 +42,7 @@ def verify(
         dataset=dataset,
         memories=memories or (),
         public_key=public_key,
-        where=places.folders(),
+        folders=places.folders(),
         tell=tell_omitted,
     )
     if as_json:

@@ -41,7 +41,7 @@ def build(
     """
     from longmemeval.report.board import write_board
 
-    written = write_board(folders, output, datasets=dataset or (), keys=keys, where=places.folders())
+    written = write_board(folders, output, datasets=dataset or (), keys=keys, folders=places.folders())
     if as_json:
         print_json(written.board)
     else:

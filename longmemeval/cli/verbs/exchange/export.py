@@ -41,9 +41,9 @@ def export(
     """
     from longmemeval.results.formats.export import export_runs
 
-    where = places.folders()
-    run_ids = runs.named(where, rankings=format == "trec")
-    exported = export_runs(run_ids, format, output, dataset=dataset, where=where)
+    folders = places.folders()
+    run_ids = runs.named(folders, rankings=format == "trec")
+    exported = export_runs(run_ids, format, output, dataset=dataset, folders=folders)
     if as_json:
         print_documents(list(exported))
         return

@@ -41,14 +41,14 @@ def import_run(
     from longmemeval.benchmarks.registry import load_dataset
     from longmemeval.results.formats.import_harness import import_harness
 
-    where = places.folders()
-    data = load_dataset(dataset, where.data_dir)
+    folders = places.folders()
+    data = load_dataset(dataset, folders.data_dir)
     if format == "official":
         if cutoff is not None:
             raise HarnessError("Official files have no cutoffs", fix="Leave out --cutoff, or name the --format")
         _official(file, data, dataset, places, run_id, as_json)
         return
-    imported = import_harness(file, data, format, cutoff=cutoff, run_id=run_id, where=where)
+    imported = import_harness(file, data, format, cutoff=cutoff, run_id=run_id, folders=folders)
     if as_json:
         print_json(imported)
     else:
@@ -59,7 +59,7 @@ def import_run(
     _tell_questions(imported.unknown, imported.missing, imported.unlabelled)
     if as_json:
         return
-    _show(imported.run_id, imported.metrics, f"as {format} graded it", dataset, where)
+    _show(imported.run_id, imported.metrics, f"as {format} graded it", dataset, folders)
     if imported.claimed is not None:
         score, there = percent(imported.metrics.overall.accuracy), imported.metrics.overall.n
         out.print(
@@ -74,7 +74,7 @@ def _official(
     from longmemeval.benchmarks.specs import benchmark_of
     from longmemeval.results.formats.official_logs import import_official
 
-    imported = import_official(file, data, run_id=run_id, where=places.folders())
+    imported = import_official(file, data, run_id=run_id, folders=places.folders())
     if as_json:
         print_json(imported)
     else:
@@ -96,12 +96,12 @@ def _official(
         out.print(f"The official script prints of this log: {line}")
 
 
-def _show(run_id: str, metrics: "Metrics", title: str, dataset: str, where: "Folders") -> None:
+def _show(run_id: str, metrics: "Metrics", title: str, dataset: str, folders: "Folders") -> None:
     from longmemeval.report.tables.cells import score_table
     from longmemeval.report.tables.footnotes import warning_lines
     from longmemeval.results.graded.graded_run import load_graded
 
-    summary = load_graded([run_id], where, judge=metrics.judge.id, dataset=dataset)[0].summary
+    summary = load_graded([run_id], folders, judge=metrics.judge.id, dataset=dataset)[0].summary
     print_table(score_table(title, summary))
     print_lines(warning_lines([(summary.run_id, summary.warnings)]))
 

@@ -31,8 +31,8 @@ def merge(
     """
     from longmemeval.pipeline.merge.merge import merge as pipeline
 
-    where = places.folders()
-    report = pipeline(runs.named(where, rankings=True), run_id=run_id, dataset=dataset, where=where)
+    folders = places.folders()
+    report = pipeline(runs.named(folders, rankings=True), run_id=run_id, dataset=dataset, folders=folders)
     if as_json:
         print_json(report)
     else:

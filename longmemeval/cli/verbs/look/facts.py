@@ -55,8 +55,8 @@ def facts(
     from longmemeval.benchmarks.registry import load_dataset
     from longmemeval.pipeline.inspect.facts import HistoryFacts
 
-    where = places.folders()
-    history = HistoryFacts(load_dataset(dataset, where.data_dir), identifier, prepared=prepared, where=where)
+    folders = places.folders()
+    history = HistoryFacts(load_dataset(dataset, folders.data_dir), identifier, prepared=prepared, folders=folders)
     if profile:
         engine = history.about(subject, predicate)
         profiles = engine.profiles(subject, predicate, as_of=as_of, believed_at=believed_at)

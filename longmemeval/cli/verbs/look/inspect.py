@@ -42,14 +42,14 @@ def inspect(
     from longmemeval.pipeline.inspect import inspect as pipeline
     from longmemeval.pipeline.run import question_analysis
 
-    where = places.folders()
+    folders = places.folders()
     configurations = [resolve_configuration(name) for name in memory or MEMORIES.built_in]
     inspection = pipeline.inspect(
-        load_dataset(dataset, where.data_dir),
+        load_dataset(dataset, folders.data_dir),
         identifier,
         configurations,
         preparation=prepared,
-        where=where,
+        folders=folders,
         query_model=question_analysis.QueryModel(query_model, ModelOptions(api_base=api_base)) if query_model else None,
         with_gold=with_gold,
     )

@@ -55,15 +55,15 @@ def probe(
     shown.apply()
     if output:
         check_drawable(output)
-    where = places.folders()
+    folders = places.folders()
     report = pipeline.probe(
         [resolve_configuration(one, settings or []) for one in memory],
         seed=secrets.randbelow(10**6) if seed is None else seed,
         lives=lives,
         sessions=tuple(sessions or (10, 100)),
-        options=PrepareOptions(**dict(parts), api_base=api_base, spending=spending, rates=rates.rates(where)),
+        options=PrepareOptions(**dict(parts), api_base=api_base, spending=spending, rates=rates.rates(folders)),
         spending=spending,
-        where=where,
+        folders=folders,
     )
     if output:
         probe_chart(report).alone().save(output)

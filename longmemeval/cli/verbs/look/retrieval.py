@@ -40,19 +40,19 @@ def retrieval(
     from longmemeval.report.tables.retrieval import retrieval_document
 
     shown.apply()
-    where = places.folders()
+    folders = places.folders()
     overrides = parameters.overrides()
     report = retrieve(
-        load_dataset(dataset, where.data_dir),
+        load_dataset(dataset, folders.data_dir),
         [resolve_configuration(one, overrides) for one in memory],
         selection=selection,
         options=structs.replace(
             options,
-            model_options=rates.on(options.model_options, where),
+            model_options=rates.on(options.model_options, folders),
             executor=executor_spec(options.executor, address),
             tell=warn,
         ),
-        where=where,
+        folders=folders,
     )
     if as_json:
         print_json(retrieval_document(report))

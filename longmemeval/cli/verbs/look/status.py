@@ -31,19 +31,19 @@ def status(
     show(runs, places.folders(), watch=watch, as_json=as_json)
 
 
-def show(runs: shared.Runs, where: "Folders", *, watch: bool, as_json: bool) -> None:
+def show(runs: shared.Runs, folders: "Folders", *, watch: bool, as_json: bool) -> None:
     """Print how far runs are.
 
     Args:
         runs: those that are named; without any, what is unfinished and what ended in the last day.
-        where: the folders.
+        folders: the folders.
         watch: whether to look again until nothing is at them any more.
         as_json: as one document, or with `watch` as one a look.
     """
     from longmemeval.pipeline.status.under_way import watch_named, watch_recent
 
     named = bool(runs.run_ids) or runs.sweep is not None
-    watching = watch_named(runs.named(where, rankings=True), where) if named else watch_recent(where)
+    watching = watch_named(runs.named(folders, rankings=True), folders) if named else watch_recent(folders)
     if not watch:
         _show_once(watching.look(), as_json=as_json, named=named)
         return

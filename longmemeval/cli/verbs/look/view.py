@@ -32,20 +32,20 @@ def view(
 
     The address is printed first; Ctrl-C ends it.
     """
-    where = places.folders()
-    named = runs.compared(where) if runs.run_ids or runs.sweep is not None else []
+    folders = places.folders()
+    named = runs.compared(folders) if runs.run_ids or runs.sweep is not None else []
     if export is not None:
         from longmemeval.report.write import ReportOptions, write_report
 
         if not named:
             raise typer.BadParameter("--export needs runs; the first is the baseline")
-        written = write_report(named, export / "index.html", options=ReportOptions(judge=judge), where=where)
+        written = write_report(named, export / "index.html", options=ReportOptions(judge=judge), folders=folders)
         out.print(printable(written.file))
         return
     from longmemeval.view.launch import serve
 
     serve(
-        where,
+        folders,
         named,
         judge or "",
         host=host,

@@ -5,7 +5,7 @@ import numpy as np
 from longmemeval.memory.engram.part import FACT_VECTORS, FACTS
 from longmemeval.memory.engram.stores.opening import namespace, open_facts, open_vectors
 from longmemeval.memory.engram.stores.synced import Stores, fill_facts, fill_vectors
-from longmemeval.settings import folders
+from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture
 
 _PATIENCE_S = 30.0
@@ -35,7 +35,7 @@ def _filled(fixture: Fixture, store: str, vectors: str) -> Stores:
     places = {item.id: place for place, item in enumerate(items)}
     haystack_id, infos = fixture.meta.haystack_id, (FACTS.info(fixture.meta), FACT_VECTORS.info(fixture.meta))
     identity = "\n".join([haystack_id, *(info.sha256 for info in infos if info)])
-    place = namespace(haystack_id, identity, folders().stores_dir, _PATIENCE_S)
+    place = namespace(haystack_id, identity, Folders().stores_dir, _PATIENCE_S)
     opened = Stores(open_facts(store, place), open_vectors(vectors, place))
     fill_facts(opened.facts, versions)
     fill_vectors(opened.vectors, versions, rows[np.array([places[fact.version_id] for fact in versions], dtype=int)])

@@ -54,7 +54,7 @@ def official(
         log=folder / "log",
         expansion_cache=cache,
     )
-    return retrieve(dataset, [configuration], options=options, where=folders_in(folder))
+    return retrieve(dataset, [configuration], options=options, folders=folders_in(folder))
 
 
 def logged(folder: Path) -> dict[str, Any]:
@@ -123,7 +123,7 @@ def test_separate_brings_expansions_of_noans_in_as_gold(tmp_path: Path, dataset:
     assert logged(tmp_path)["metrics"]["turn"]["recall_all@3"] == 1.0
     (note,) = [note for note in retrieval_footnotes(report) if "turn-userfact, separate" in note]
     assert "count as gold" in note
-    exported = export_trec("r", where=folders_in(tmp_path))
+    exported = export_trec("r", folders=folders_in(tmp_path))
     assert Path(exported.qrels_file).read_text() == "q1 0 answer_1_1 1\nq1 0 answer_1_3 1\n"
     documents = [line.split()[2] for line in Path(exported.run_file).read_text().splitlines()]
     assert sorted(documents) == ["answer_1_1", "answer_1_3", "filler_1_1", "filler_2_1", "noans_1_3"]
@@ -150,10 +150,10 @@ def test_facts_of_sessions_find_no_turn(tmp_path: Path, dataset: LongMemEvalData
 
 
 def test_expansions_of_the_preparation(tmp_path: Path, dataset: LongMemEvalDataset) -> None:
-    where = folders_in(tmp_path)
+    folders = folders_in(tmp_path)
     with ModelServer(painted_keys) as server:
         options = PrepareOptions(expansion_model="openai/local", api_base=server.url)
-        prepare(dataset, [resolve_configuration("bm25", FACTS)], options=options, where=where)
+        prepare(dataset, [resolve_configuration("bm25", FACTS)], options=options, folders=folders)
     report = official(tmp_path, dataset, *FACTS)
     # The one turn about painting has a fact; of the others lists are empty, and noans is not met.
     assert ranked_texts(tmp_path) == [
@@ -249,4 +249,4 @@ def test_a_cache_that_nothing_reads_is_refused(tmp_path: Path, dataset: LongMemE
     memory: MemoryConfiguration = resolve_configuration("bm25", FACTS)
     options = RetrievalOptions(expansion_cache=cache)
     with pytest.raises(HarnessError, match="--protocol official"):
-        retrieve(dataset, [memory], options=options, where=folders_in(tmp_path))
+        retrieve(dataset, [memory], options=options, folders=folders_in(tmp_path))

@@ -39,7 +39,7 @@ def official(
     selection: Selection = Selection(),
 ) -> RetrievalReport:
     options = RetrievalOptions(protocol="official", granularity=granularity, run_id="r", log=log)
-    return retrieve(dataset, [memory], selection=selection, options=options, where=folders_in(folder))
+    return retrieve(dataset, [memory], selection=selection, options=options, folders=folders_in(folder))
 
 
 def plain_corpus(entry: dict[str, Any], granularity: str) -> tuple[list[str], list[str], list[str]]:
