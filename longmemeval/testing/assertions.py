@@ -25,18 +25,18 @@ def assert_recall(
     least: float = 0.8,
     folders: Folders | None = None,
 ) -> None:
-    """Assert that a memory finds enough of the evidence; what is missing is prepared, no model answers.
+    """Assert that a memory finds enough of the evidence. Missing parts are prepared; no model answers.
 
     Args:
-        memory: a `Memory`, a class, or what `--memory` takes.
-        data: what `load_dataset` gives, or what it takes.
-        at: the number of best hits that count.
-        least: the mean share of a question's evidence among them, between 0 and 1.
-        folders: the folders; the rankings are not kept.
+        memory: a `Memory`, a class, or a spec as `--memory` takes it.
+        data: a `Dataset`, or a spec as `load_dataset` takes it.
+        at: number of best hits that count.
+        least: the lowest mean share of a question's evidence among them that passes, between 0 and 1.
+        folders: None: the default folders. The rankings are not kept.
 
     Raises:
-        AssertionError: it finds less, or it does not say which messages it found.
-        HarnessError: bad input.
+        AssertionError: the memory finds less, or does not say which messages it found.
+        HarnessError: an argument is not valid.
     """
     chosen, used = as_data(data), as_memory(memory)
     place = folders or Folders()
@@ -49,18 +49,18 @@ def assert_recall(
     known = [(result, mean) for result, mean in found if mean.mean is not None]
     if not known:
         raise AssertionError(
-            f"{used.name}: recall@{at} is not known, it does not say which messages or sessions its hits are from"
+            f"{used.name}: recall@{at} is not known: it does not say which messages or sessions its hits come from"
         )
     result, mean = known[0]
     if mean.mean is not None and mean.mean < least:
         types = (
-            f"{kind} {one.mean:.1%}"
-            for kind, of in result.by_type.items()
-            for one in of.values()
-            if one.mean is not None
+            f"{kind} {typed.mean:.1%}"
+            for kind, by_measure in result.by_type.items()
+            for typed in by_measure.values()
+            if typed.mean is not None
         )
         raise AssertionError(
-            f"{used.name}: recall@{at} of {result.gold_rule} is {mean.mean:.1%}, at least {least:.1%} is wanted "
+            f"{used.name}: recall@{at} of {result.gold_rule} is {mean.mean:.1%}, expected at least {least:.1%} "
             f"({mean.n} questions of {chosen.name}; {', '.join(types)})"
         )
 
@@ -77,37 +77,37 @@ def assert_no_regression(
 ) -> None:
     """Assert that a graded run is not worse than a baseline by more than a margin.
 
-    It passes where the 95 % interval of the difference lies above `-margin`. Where the interval reaches below it the
-    data cannot tell, and that fails too.
+    It passes if the 95 % interval of the difference lies above `-margin`. If the interval reaches below, the data
+    cannot tell, and that fails too.
 
     Args:
         run: a graded run, or its id.
         baseline: a graded run, its id, or a file that `compare --save-baseline` wrote.
         margin: how much worse it may be, between 0 and 1.
-        undecided_passes: accept what the data cannot decide.
-        seed: of the resampling.
-        folders: the folders; None: those of the run.
+        undecided_passes: also pass if the data cannot decide.
+        seed: seed of the resampling.
+        folders: None: those of the run.
 
     Raises:
-        AssertionError: it is worse, or that cannot be decided.
-        HarnessError: one of them is not graded, or they are of different data, questions or judges.
+        AssertionError: the run is worse, or the data cannot decide.
+        HarnessError: one of them is not graded, or they differ in data, questions or judges.
     """
     place = folders or (Folders() if isinstance(run, str) else run.folders)
     graded = _graded(run, place, None)
     judge = graded.metrics.judge.id
     named = str(baseline) if isinstance(baseline, str | Path) else _graded(baseline, place, judge).id
-    found = compare_to_baseline(graded, load_baseline(named, place, judge=judge), margin=margin, seed=seed)
-    low, high = (bound * 100 for bound in found.interval)
-    said = (
-        f"{found.run} against {found.baseline}: {found.difference * 100:+.1f} points [{low:+.1f}, {high:+.1f}], "
-        f"margin {points(margin)}"
+    comparison = compare_to_baseline(graded, load_baseline(named, place, judge=judge), margin=margin, seed=seed)
+    low, high = (bound * 100 for bound in comparison.interval)
+    summary = (
+        f"{comparison.run} against {comparison.baseline}: {comparison.difference * 100:+.1f} points "
+        f"[{low:+.1f}, {high:+.1f}], margin {points(margin)}"
     )
-    if found.worse:
-        raise AssertionError(f"Worse: {said}; lost {', '.join(found.lost[:10])}")
-    if found.interval[0] < -margin and not undecided_passes:
+    if comparison.worse:
+        raise AssertionError(f"Worse: {summary}; lost {', '.join(comparison.lost[:10])}")
+    if comparison.interval[0] < -margin and not undecided_passes:
         raise AssertionError(
-            f"Undecided: {said}; {len(graded.credits)} questions cannot show it. Take more, a wider margin, or "
-            "undecided_passes=True"
+            f"Undecided: {summary}; {len(graded.credits)} questions are too few to show it. Take more, a wider margin, "
+            "or undecided_passes=True"
         )
 
 

@@ -15,7 +15,7 @@ from tests.pipeline.objects.test_objects import Notes
 def test_recall_is_asserted(tmp_path: Path) -> None:
     data, folders = colours(tmp_path / "d.json", 4), folders_in(tmp_path)
     assert_recall("bm25", data, at=5, least=0.9, folders=folders)
-    with pytest.raises(AssertionError, match=r"last-k: recall@1 of \w+ is [\d.]+%, at least 90.0% is wanted"):
+    with pytest.raises(AssertionError, match=r"last-k: recall@1 of \w+ is [\d.]+%, expected at least 90.0%"):
         assert_recall("last-k", data, at=1, least=0.9, folders=folders)
     with pytest.raises(AssertionError, match="Notes: recall@10 is not known"):
         assert_recall(Notes, data, folders=folders)
