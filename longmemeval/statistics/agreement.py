@@ -38,22 +38,22 @@ def agreement(
         labels_b: labels of the other judge.
         types: question type by question id, for all questions; labels of other questions are ignored.
     """
-    pairs = {one: (labels_a.get(one), labels_b.get(one)) for one in sorted(types)}
+    pairs = {question: (labels_a.get(question), labels_b.get(question)) for question in sorted(types)}
     groups: dict[str, list[tuple[bool | None, bool | None]]] = {name: [] for name in sorted(set(types.values()))}
-    for one, pair in pairs.items():
-        groups[types[one]].append(pair)
+    for question, pair in pairs.items():
+        groups[types[question]].append(pair)
     return Agreement(
         overall=_concordance(pairs.values()),
         by_type={name: _concordance(group) for name, group in groups.items()},
-        disputed=tuple(one for one, (a, b) in pairs.items() if a is not None and b is not None and a != b),
+        disputed=tuple(question for question, (a, b) in pairs.items() if a is not None and b is not None and a != b),
     )
 
 
 def _concordance(pairs: Iterable[tuple[bool | None, bool | None]]) -> Concordance:
     """Compare labels, with kappa as in Cohen (1960): (observed - expected) / (1 - expected).
 
-    The expected agreement is that of each judge's own share of rights. Computed in integers, n² times the shares, so
-    that "expected is 1" is exact.
+    The expected agreement is that of each judge's own share of right labels. All numbers are integers, n² times the
+    shares, so that "expected is 1" is exact.
     """
     pairs = list(pairs)
     judged = [(a, b) for a, b in pairs if a is not None and b is not None]

@@ -22,8 +22,8 @@ def label_interval(
     """Return the interval of a share of right answers, and its method.
 
     Wilson's where every question has a haystack of its own. Questions that share haystacks are not independent: there,
-    whole haystacks are resampled. Where few labels, or nearly all, are right, a bootstrap over so few haystacks has
-    next to no width, so neither end is taken to be narrower than Wilson's.
+    whole haystacks are resampled. If few labels, or nearly all, are right, a bootstrap over so few haystacks has next
+    to no width, so each bound is at least as far out as Wilson's.
 
     Args:
         labels: 0 or 1, one per question; sorted by question id.
@@ -63,14 +63,14 @@ def shifted_interval(
 ) -> tuple[float, float]:
     """Return the interval of `mean` less a reference figure.
 
-    With an interval of its own the reference is taken to be independent, and the two intervals are put together by the
-    square-and-add rule (Newcombe 1998, Statistics in Medicine 17:873-890, method 10; for any two intervals Zou and
-    Donner 2008, 27:1693-1702). Without one it is a constant.
+    A reference with an interval is taken to be independent, and the two intervals are combined by the square-and-add
+    rule (Newcombe 1998, Statistics in Medicine 17:873-890, method 10; for any two intervals Zou and Donner 2008,
+    27:1693-1702). Without one it is a constant.
 
     Args:
-        mean: the figure measured.
-        interval: of that figure.
-        reference: the figure it is compared with.
+        mean: the measured figure.
+        interval: interval of `mean`.
+        reference: the figure to compare with.
         reference_interval: None: the reference has no error of its own.
     """
     low, high = reference_interval or (reference, reference)
@@ -81,15 +81,15 @@ def shifted_interval(
 
 
 def joint_interval(mean: float, interval: tuple[float, float], number: int) -> tuple[float, float]:
-    """Return a 95 % interval as wide as it takes for `number` such intervals to hold together (Bonferroni).
+    """Return a 95 % interval widened so that `number` such intervals hold together (Bonferroni).
 
-    Each side is stretched by the ratio of the normal quantiles: an approximation, for an interval whose labels are not
-    at hand any more.
+    Each side is stretched by the ratio of the normal quantiles: an approximation, for an interval whose labels are no
+    longer available.
 
     Args:
         mean: the figure, between 0 and 1.
-        interval: 95 %, of that figure alone.
-        number: of intervals, at least 1; 1 leaves it as it is.
+        interval: 95 % interval of that figure alone.
+        number: number of intervals, at least 1; 1 leaves the interval as it is.
     """
     alone, together = (NormalDist().inv_cdf(1 - 0.025 / many) for many in (1, number))
     low, high = (mean + (end - mean) * together / alone for end in interval)

@@ -1,8 +1,8 @@
 """Scores corrected for a judge that errs at measured rates (Rogan and Gladen 1978), with an interval.
 
-A judge passes right answers at rate `r` and wrong ones at rate `w`. What was not evaluated counts as wrong, and the
-judge never saw it. With a share `e` of the questions evaluated and a share `a` of all of them answered rightly, the
-score is `a * r + (e - a) * w`, so `a = (score - e * w) / (r - w)`.
+A judge passes right answers at rate `r` and wrong ones at rate `w`. A question that was not evaluated counts as
+wrong, and the judge never saw it. With a share `e` of the questions evaluated and a share `a` of all of them answered
+rightly, the score is `a * r + (e - a) * w`, so `a = (score - e * w) / (r - w)`.
 
 Rates come from plants, and plants of one question pass or fail together, so whole questions are resampled (the
 Bayesian bootstrap, Rubin 1981). Half a question that passes and half one that fails, Jeffreys' prior, is added to each
@@ -71,11 +71,11 @@ class MeasuredRates:
     """
 
     def __init__(self, credits: Sequence[PlantCredit], *, seed: int = 0) -> None:
-        given: dict[str, tuple[list[float], list[float]]] = {}
+        by_question: dict[str, tuple[list[float], list[float]]] = {}
         for plant in credits:
-            given.setdefault(plant.question_id, ([], []))[plant.right].append(plant.credit)
+            by_question.setdefault(plant.question_id, ([], []))[plant.right].append(plant.credit)
         # Exact sums: they do not depend on the order.
-        self._units = [(fsum(right), len(right), fsum(wrong), len(wrong)) for wrong, right in given.values()]
+        self._units = [(fsum(right), len(right), fsum(wrong), len(wrong)) for wrong, right in by_question.values()]
         self._seed = seed
         right, wrong = (sum(unit[place] for unit in self._units) for place in (1, 3))
         if not right or not wrong:
@@ -101,8 +101,8 @@ class MeasuredRates:
         added = generator.gamma(_PRIOR, size=(DRAWS, 4))
         rates = []
         for place in (0, 2):
-            each = units[:, place + 1]
-            size = (counts * each).sum() / counts[each > 0].sum()
+            numbers = units[:, place + 1]
+            size = (counts * numbers).sum() / counts[numbers > 0].sum()
             passed, failed = (size * added[:, place + way] for way in (0, 1))
             rates.append((sums[:, place] + passed) / (sums[:, place + 1] + passed + failed))
         return rates[0], rates[1]
@@ -203,7 +203,7 @@ def _weights(generator: "np.random.Generator", counts: "NDArray[np.int64]", rows
 def _score_draws(
     accuracy: float, evaluated: float, n: int, interval: tuple[float, float], *, labels: bool
 ) -> "tuple[NDArray[np.float64], NDArray[np.float64]]":
-    """Draw scores and shares evaluated that other questions could have given; as wide as the interval of the score."""
+    """Draw scores and evaluated shares of other samples of questions; as wide as the interval of the score."""
     low, high = wilson_interval(round(accuracy * n), n)
     size = n / max(1.0, ((interval[1] - interval[0]) / (high - low)) ** 2)
     shares = _wilson_draws(evaluated, size, 1) if evaluated < 1 else 1.0 + 0.0 * _normals(1)

@@ -67,8 +67,8 @@ def compare_pairs(
             fix="Compare runs of the same data set and the same selection of questions",
         )
     questions = sorted(a)
-    clusters = tuple(haystacks.get(one, one) for one in questions)
-    first, second = (scores_in(one, questions) for one in (a, b))
+    clusters = tuple(haystacks.get(question, question) for question in questions)
+    first, second = (scores_in(credits, questions) for credits in (a, b))
     return compare_scores(first, second, clusters, resamples=resamples, seed=seed, confidence=confidence)
 
 
@@ -88,15 +88,13 @@ def compare_scores(
     seed: int = 0,
     confidence: float = 0.95,
 ) -> Paired:
-    """Compare two runs as `compare_pairs` does, whose scores are in the order of the sorted question ids.
+    """Compare two runs as `compare_pairs` does, given their scores in the order of the sorted question ids.
 
     Args:
         a: scores of one run, shape (questions,).
-        b: scores of the other.
+        b: scores of the other run.
         clusters: haystack id of each question.
-        resamples: as of `compare_pairs`, like what follows.
-        seed: of both.
-        confidence: of the interval.
+        resamples: see `compare_pairs`, also for what follows.
     """
     differences = a - b
     right_a, right_b = a == 1, b == 1
@@ -145,10 +143,12 @@ def mcnemar(a_only: int, b_only: int) -> float:
 
 
 def holm(p_values: Sequence[float]) -> list[float]:
-    """Adjust p values for multiple testing (Holm 1979): calling those below alpha real errs at all with at most alpha.
+    """Adjust p values for multiple testing (Holm 1979).
+
+    Calling all values below alpha real makes any mistake at all with a probability of at most alpha.
 
     Returns:
-        In the order given, each at least its `p_values` and at most 1.
+        The adjusted values in the order given, each at least the original and at most 1.
     """
     adjusted = [0.0] * len(p_values)
     highest = 0.0

@@ -1,4 +1,4 @@
-"""Power: how small a difference of two runs a number of questions can show, independent or sharing haystacks."""
+"""Power: how small a difference between two runs the questions can show, independent or sharing haystacks."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -22,15 +22,15 @@ ALPHA = 0.05
 
 
 def independent_units(clusters: Sequence[str]) -> int:
-    """Return how many units a test counts or flips: haystacks if questions share several, else questions."""
+    """Return how many units a test counts or flips: haystacks if several questions share one, else questions."""
     return len(set(clusters)) if share_haystacks(clusters) else len(clusters)
 
 
 def can_show_nothing(clusters: Sequence[str], alpha: float = ALPHA) -> bool:
-    """Return True if so few units give no p below `alpha`, whatever the runs answer.
+    """Return True if there are too few units for any p below `alpha`, whatever the runs answer.
 
     McNemar's test of n questions that one run alone gets right has p = 2 / 2^n, as does the sign-flip test of n units
-    of the same sign: with five or fewer it is never below 0.05.
+    of the same sign: with five or fewer, p is never below 0.05.
     """
     return smallest_p(independent_units(clusters)) >= alpha
 
@@ -51,7 +51,7 @@ def design_effect(differences: Sequence[Sequence[float]], clusters: Sequence[str
     """Return the factor by which shared haystacks multiply the variance of mean differences, measured on pairs of runs.
 
     The variance between haystacks (that of a ratio estimate: Cochran 1977, section 6.3) over the variance of
-    independent questions, each summed over the pairs; at least 1, since so few haystacks give less only by chance.
+    independent questions, each summed over the pairs. At least 1, since so few haystacks give less only by chance.
 
     Args:
         differences: differences of each pair of runs, one per question.
@@ -84,7 +84,7 @@ def minimum_detectable_difference(
 
     The normal approximation of Miettinen (1968) as in Connor (1987, Biometrics 43:207-211), solved for the difference
     d: d √n = z(1 - alpha/2) √discordant + z(power) √(discordant - d²). The exact test is a little weaker. Runs cannot
-    differ by more than the discordant share, so that share is raised to the difference where it would be less.
+    differ by more than the discordant share, so that share is raised to the difference if it is less.
     Questions that share haystacks count as n / `design_effect` independent ones, and Student's t with one degree of
     freedom less than there are haystacks takes the place of z, as in cluster-randomised trials (Donner and Klar 2000).
 
@@ -125,7 +125,7 @@ def questions_to_tell(
         alpha: two-sided level.
 
     Returns:
-        None: no number does, since the other figure alone is less certain than that.
+        None if no number is enough, because the other figure alone is too uncertain.
     """
     room = (difference / (_quantile(1 - alpha / 2, None) + _quantile(power, None))) ** 2 - other_error**2
     return ceil(variance / room) if room > 0 else None

@@ -16,11 +16,11 @@ if TYPE_CHECKING:
 RESAMPLES = 10_000
 """Number of draws for a comparison of two runs, and for a mean over few units."""
 _RESAMPLES_OF_MANY = 1000
-"""Number of draws for a mean over more than `_FEW_UNITS` units, where each draw is that long."""
+"""Number of draws for a mean over more than `_FEW_UNITS` units, where each draw takes long."""
 _FEW_UNITS = 100
 
 _CELLS = 1_000_000
-"""Numbers held at a time; a limit on memory."""
+"""How many numbers are held at a time; a limit on memory."""
 _MAX_CACHED = 64_000_000
 """Maximum bytes of draws of one kind that are cached for the next pair of runs."""
 _ROWS = 100
@@ -43,7 +43,7 @@ def bootstrap_mean(
     """Percentile interval of the mean (Efron and Tibshirani 1993, section 13.3).
 
     Args:
-        values: one per question, at least one; sorted by question id, for the order decides what a draw hits.
+        values: one per question, at least one; sorted by question id, because a draw hits positions.
         clusters: haystack id of each question.
         resamples: number of resamples; None: 10,000 for up to 100 units, 1,000 for more.
         seed: seed of the draws.
@@ -86,7 +86,7 @@ def paired_bootstrap(
         confidence: between 0 and 1.
 
     Returns:
-        Lower and upper bound; (-1, 1) for fewer than two questions, which say nothing of their spread. Equal
+        Lower and upper bound; (-1, 1) for fewer than two questions, which say nothing about their spread. Equal
         differences give an interval of zero width.
     """
     if len(differences) < 2:
@@ -94,7 +94,7 @@ def paired_bootstrap(
     import numpy as np
 
     units = _units(differences, clusters)
-    # Sum and size as one number: complex ones are put in order by both parts, many times as fast as rows.
+    # Sum and size as one number: complex numbers are sorted by both parts, many times as fast as rows.
     pairs, counts = np.unique(units[:, 0] + 1j * units[:, 1], return_counts=True)
     distinct = np.column_stack([pairs.real, pairs.imag])
     if len(distinct) > _FEW:
@@ -141,7 +141,7 @@ def sign_flip_p(
 
 
 def smallest_p(units: int) -> float:
-    """Return the smallest p that the sign-flip test of so many units can give."""
+    """Return the smallest p that the sign-flip test of `units` units can give."""
     return min(1.0, 2.0 ** (1 - units))
 
 
@@ -159,7 +159,7 @@ def share_haystacks(clusters: Sequence[str]) -> bool:
 
 @lru_cache(maxsize=16)
 def _distinct(clusters: tuple[str, ...]) -> int:
-    """Return how many units there are; the pairs of a comparison ask the same."""
+    """Return the number of distinct units; all pairs of a comparison ask for the same."""
     return len(set(clusters))
 
 
@@ -171,18 +171,18 @@ def _units(
     Args:
         values: one per question.
         clusters: haystack id of each question.
-        ordered: add values of a unit in the order of their size: sums of floats depend on the order given.
+        ordered: add values of a unit in order of size: a sum of floats depends on the order.
     """
     import numpy as np
 
-    given = np.asarray(values, dtype=np.float64)
+    numbers = np.asarray(values, dtype=np.float64)
     members, sizes = _members(tuple(clusters))
     if len(sizes) == 1:
-        return np.column_stack([np.sort(given) if ordered else given, np.ones(len(given))])
-    if ordered and len(sizes) < len(given):
-        order = np.lexsort((given, members))
-        given, members = given[order], members[order]
-    return np.column_stack([np.bincount(members, weights=given), sizes])
+        return np.column_stack([np.sort(numbers) if ordered else numbers, np.ones(len(numbers))])
+    if ordered and len(sizes) < len(numbers):
+        order = np.lexsort((numbers, members))
+        numbers, members = numbers[order], members[order]
+    return np.column_stack([np.bincount(members, weights=numbers), sizes])
 
 
 @lru_cache(maxsize=16)
@@ -205,7 +205,7 @@ def _drawn(kind: _Kind, units: int, resamples: int, seed: int) -> "Iterator[NDAr
 
 @lru_cache(maxsize=2 * RESAMPLES // _ROWS)
 def _rows_drawn(kind: _Kind, units: int, rows: int, seed: int, start: int) -> "NDArray[np.int8]":
-    """Draw how often each unit is hit when as many are drawn, or a sign for each; shape (rows, units)."""
+    """Draw how often each unit is hit in `units` draws, or a sign for each unit; shape (rows, units)."""
     import numpy as np
 
     generator = np.random.default_rng([seed, start])
@@ -213,7 +213,7 @@ def _rows_drawn(kind: _Kind, units: int, rows: int, seed: int, start: int) -> "N
         return generator.integers(2, size=(rows, units), dtype=np.int8) * np.int8(2) - np.int8(1)
     drawn = generator.integers(units, size=(rows, units))
     cells = (drawn + units * np.arange(rows)[:, np.newaxis]).ravel()
-    # A byte is enough: one of many units is never drawn 128 times, where once is expected.
+    # A byte is enough: a unit among many is never drawn 128 times where one hit is expected.
     return np.bincount(cells, minlength=rows * units).reshape(rows, units).astype(np.int8)
 
 
