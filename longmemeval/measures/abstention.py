@@ -1,4 +1,4 @@
-"""Abstention: how well a run does it, and how well a threshold on the recall score would do it."""
+"""Abstention: how well a run abstains, and how well a threshold on the recall score would do."""
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import pairwise
@@ -54,7 +54,7 @@ class HeldOut(Struct, frozen=True):
 
     @property
     def pays(self) -> bool:
-        """True unless this judge is known to give nothing for declining an unanswerable question."""
+        """True unless this judge is known to give no credit for declining an unanswerable question."""
         return self.declining != 0
 
     @property
@@ -72,7 +72,7 @@ class ScoreBin(Struct, frozen=True):
     answerable: float
     """Share of the `n` that are answerable."""
     accuracy: float
-    """Share of the `n` that were judged right; their mean score where the judge gives scores."""
+    """Share of the `n` judged right; their mean score where the judge gives scores."""
 
 
 class Calibration(Struct, frozen=True):
@@ -122,12 +122,12 @@ def declined(hypotheses: Mapping[str, str]) -> set[str]:
 
 
 def method() -> str:
-    """Return the name of the rules by which an answer abstains, with a hash that changes with them."""
+    """Return the name of the rules that tell whether an answer abstains, with a hash that changes with them."""
     return f"refusal-rules-{rules_sha256()[:8]}"
 
 
 def by_other_rules(stored: Abstaining | None, again: Abstaining | None) -> bool:
-    """Return whether `stored` was counted by another version of the rules, so that `again` may well differ.
+    """Return whether `stored` was counted by another version of the rules, so that `again` may differ.
 
     Figures are missing only if no question is unanswerable and no answer abstains; the rules decide the latter.
     """
@@ -156,26 +156,37 @@ def calibrate(
         declined: ids of the questions whose answer abstains; their credits say what this judge gives for declining.
         seed: decides which questions are in which half.
     """
-    scored = {one: score for one in sorted(unanswerable) if (score := scores.get(one)) is not None}
+    scored = {
+        question_id: score for question_id in sorted(unanswerable) if (score := scores.get(question_id)) is not None
+    }
     half, other = _halves(unanswerable, seed)
     threshold = _best_threshold(half, scored, unanswerable)
     held_out = None
     if threshold is not None and other:
-        below = {one for one in other if one in scored and scored[one] < threshold}
+        below = {question_id for question_id in other if question_id in scored and scored[question_id] < threshold}
         declining = {
-            kind: [value for one in declined if unanswerable[one] is kind and (value := credits.get(one)) is not None]
+            kind: [
+                value
+                for question_id in declined
+                if unanswerable[question_id] is kind and (value := credits.get(question_id)) is not None
+            ]
             for kind in (False, True)
         }
         earned = {kind: _mean(values) if values else 0.0 for kind, values in declining.items()}
         held_out = HeldOut(
             n=len(other),
-            abstaining=_abstaining(below, {one for one in other if unanswerable[one]}, _BY_THRESHOLD),
+            abstaining=_abstaining(
+                below, {question_id for question_id in other if unanswerable[question_id]}, _BY_THRESHOLD
+            ),
             accuracy=(
-                _mean(earned[unanswerable[one]] if one in below else credits.get(one) or 0 for one in other)
+                _mean(
+                    earned[unanswerable[question_id]] if question_id in below else credits.get(question_id) or 0
+                    for question_id in other
+                )
                 if declining[True]
                 else None
             ),
-            judged_accuracy=_mean(credits.get(one) or 0 for one in other),
+            judged_accuracy=_mean(credits.get(question_id) or 0 for question_id in other),
             declining=earned[True] if declining[True] else None,
         )
     return Calibration(
@@ -205,16 +216,16 @@ def _share_interval(
 ) -> tuple[float, float] | None:
     """Return the interval of the share `part` has in `whole`; None if `whole` is empty."""
     ids = sorted(whole)
-    labels = [float(one in part) for one in ids]
-    return label_interval(labels, [haystacks.get(one, one) for one in ids])[0] if ids else None
+    labels = [float(question_id in part) for question_id in ids]
+    return label_interval(labels, [haystacks.get(question_id, question_id) for question_id in ids])[0] if ids else None
 
 
 def _halves(unanswerable: Mapping[str, bool], seed: int) -> tuple[list[str], list[str]]:
     """Return the ids in two halves, each kind of question split evenly; an odd one goes to the first."""
     halves: tuple[list[str], list[str]] = ([], [])
     for kind in (False, True):
-        ids = [one for one, value in unanswerable.items() if value is kind]
-        ids.sort(key=lambda one: sha256_text(f"{seed}:{one}"))
+        ids = [question_id for question_id, value in unanswerable.items() if value is kind]
+        ids.sort(key=lambda question_id: sha256_text(f"{seed}:{question_id}"))
         halves[0].extend(ids[0::2])
         halves[1].extend(ids[1::2])
     return halves
@@ -223,10 +234,10 @@ def _halves(unanswerable: Mapping[str, bool], seed: int) -> tuple[list[str], lis
 def _best_threshold(half: Sequence[str], scores: Mapping[str, float], unanswerable: Mapping[str, bool]) -> float | None:
     """Return the threshold of the highest F1, midway between two neighbouring scores or just above the highest.
 
-    Of equal F1 the threshold that abstains least; None if none has an F1 above 0.
+    Among thresholds of equal F1, the one that abstains least; None if none has an F1 above 0.
     """
-    total = sum(unanswerable[one] for one in half)
-    ranked = sorted((scores[one], unanswerable[one]) for one in half if one in scores)
+    total = sum(unanswerable[question_id] for question_id in half)
+    ranked = sorted((scores[question_id], unanswerable[question_id]) for question_id in half if question_id in scores)
     best, threshold, right = 0.0, None, 0
     for below, (score, is_right) in enumerate(ranked, start=1):
         right += is_right
@@ -241,7 +252,7 @@ def _best_threshold(half: Sequence[str], scores: Mapping[str, float], unanswerab
 def _curve(
     scores: Mapping[str, float], unanswerable: Mapping[str, bool], credits: Mapping[str, float | None]
 ) -> tuple[ScoreBin, ...]:
-    ranked = sorted(scores, key=lambda one: (scores[one], one))
+    ranked = sorted(scores, key=lambda question_id: (scores[question_id], question_id))
     bins = min(_BINS, len(ranked))
     edges = [len(ranked) * index // bins for index in range(bins + 1)] if bins else [0]
     return tuple(
@@ -249,8 +260,8 @@ def _curve(
             lowest=scores[ranked[start]],
             highest=scores[ranked[end - 1]],
             n=end - start,
-            answerable=_mean(not unanswerable[one] for one in ranked[start:end]),
-            accuracy=_mean(credits.get(one) or 0 for one in ranked[start:end]),
+            answerable=_mean(not unanswerable[question_id] for question_id in ranked[start:end]),
+            accuracy=_mean(credits.get(question_id) or 0 for question_id in ranked[start:end]),
         )
         for start, end in pairwise(edges)
     )

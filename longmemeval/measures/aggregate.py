@@ -40,7 +40,7 @@ class Mean(Struct, frozen=True):
     n: int
     """Number of questions with a value, which the mean is over."""
     undefined: int
-    """Number of questions in the group without one."""
+    """Number of questions in the group without a value."""
     interval: tuple[float, float] | None
     """None when too few questions have a value to estimate one."""
     method: IntervalMethod | None
@@ -69,9 +69,9 @@ def aggregate(
     Args:
         questions: all questions of the denominator; each has a value, or None, for every measure.
         measures: the measures to average.
-        rule: words for which questions these are; the summary puts their number before it.
+        rule: a description of the questions; the summary puts their number before it.
         type_order: question types in the order wanted; others follow alphabetically.
-        intervals: confidence, and the resampling.
+        intervals: settings of the intervals.
     """
     questions = sorted(questions, key=lambda question: (question.haystack_id, question.question_id))
     types = {question.question_type for question in questions}
@@ -83,12 +83,16 @@ def aggregate(
     return RetrievalSummary(
         denominator=f"{len(questions):,} {'question' if len(questions) == 1 else 'questions'}: {rule}",
         measures=means(questions),
-        by_type={name: means([one for one in questions if one.question_type == name]) for name in ordered},
+        by_type={
+            name: means([question for question in questions if question.question_type == name]) for name in ordered
+        },
     )
 
 
 def _mean(questions: Sequence[QuestionValues], measure: Measure, options: IntervalOptions) -> Mean:
-    scored = [(value, one.haystack_id) for one in questions if (value := one.values[str(measure)]) is not None]
+    scored = [
+        (value, question.haystack_id) for question in questions if (value := question.values[str(measure)]) is not None
+    ]
     values = [value for value, _ in scored]
     undefined = len(questions) - len(values)
     if not values:

@@ -1,4 +1,4 @@
-"""Measures of memories whose content changes: whether the current message is found, and what became of the overruled.
+"""Measures of memories whose content changes: whether the current message is found, and how overruled ones rank.
 
 They need to know which messages were overruled by which: the `superseded` of a `ChangingGold`.
 """
@@ -14,7 +14,7 @@ class ChangingGold(Gold, frozen=True):
     """Gold of a question about something that changed. `evidence_turns` are the current messages."""
 
     superseded: tuple[tuple[str, str], ...] = ()
-    """Pairs of message ids: one that was overruled, and the current one in its place."""
+    """Pairs of message ids: an overruled message, and the current one in its place."""
     consistent: bool = True
     """False if the answer counted as right contradicts the current messages: no measure then has a value."""
 
@@ -23,9 +23,7 @@ def compute_change(measure: Measure, ranked: Sequence[str], gold: Gold) -> float
     """Score one ranking of messages by a measure whose kind is `of_changes`.
 
     Args:
-        measure: the measure.
         ranked: message ids, best first.
-        gold: gold of the question.
 
     Returns:
         0 or 1; None if the gold does not say what changed, contradicts it or, for measures of overruled messages, none

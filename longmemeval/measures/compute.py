@@ -42,10 +42,10 @@ def compute(
         A fraction between 0 and 1, or None when the measure has no value.
 
     Raises:
-        HarnessError: the measure needs a corpus and there is none, or is one of changes.
+        HarnessError: the measure needs a corpus and none is given, or it is a measure of changes.
     """
     if measure.kind.of_changes:
-        what = f"{measure} is made from what overrules what, not from evidence alone"
+        what = f"{measure} is computed from which messages overrule which, not from evidence alone"
         raise HarnessError(what, fix="Use compute_change of longmemeval.measures.changes")
     if not gold:
         if empty_gold == "zero":

@@ -23,7 +23,7 @@ _CAUSES: dict[str, str] = {"not retrieved": "not recalled", "retrieved but cut":
 
 
 def cause_of(stage: str) -> str:
-    """Return what people read for a stage; files and `--json` have the stages as they are."""
+    """Return the wording shown to people for a stage; files and `--json` use the stage's own name."""
     return _CAUSES.get(stage, stage)
 
 
@@ -34,8 +34,7 @@ def stage_of(gold: Gold, answer: Answer | None, *, stored: Callable[[str], bool]
     if one of its messages is.
 
     Args:
-        gold: gold of the question.
-        answer: its answer; None, or one of status `error`, is "not answered".
+        answer: None, or an answer of status `error`, gives "not answered".
         stored: returns whether the store has a message id, or a thread id if the evidence is sessions.
         disputed: True if judges disagree on the answer; gives "disputed" in place of "in the prompt".
     """
@@ -46,7 +45,7 @@ def stage_of(gold: Gold, answer: Answer | None, *, stored: Callable[[str], bool]
     evidence = _evidence(gold, answer)
     if not evidence:
         return "no evidence label"
-    if not all(stored(one) for one in evidence):
+    if not all(stored(evidence_id) for evidence_id in evidence):
         return "not stored"
     missing = evidence.difference(_reached(gold, answer))
     if not missing:
@@ -67,7 +66,7 @@ def evidence_recall(gold: Gold, answer: Answer | None) -> float | None:
 
 
 def by_session(answer: Answer) -> Answer:
-    """Return the answer as a memory would give it that names only the sessions its items are from."""
+    """Return the answer as a memory that names only the sessions of its items would have given it."""
     sessions = (*answer.recall_sessions, *(message_id.rpartition(":")[0] for message_id in answer.recall_ids))
     return structs.replace(answer, provenance="session", recall_sessions=tuple(dict.fromkeys(sessions)))
 

@@ -16,7 +16,7 @@ from longmemeval.statistics.resampling import share_haystacks
 from longmemeval.statistics.spread import percentile
 
 METRICS_FORMAT = 3
-"""Raised whenever the same labels give other figures than before; files older than the first version lack it."""
+"""Version, raised whenever the same labels give other figures than before; files before the first version lack it."""
 
 
 class Score(Struct, frozen=True):
@@ -139,7 +139,9 @@ def compute_metrics(
     unanswerable = [gold.question_id for gold in golds if gold.abstention]
     answerable = [gold.question_id for gold in golds if not gold.abstention]
     faceted = sorted((g for g in golds if g.facets), key=lambda g: (g.question_type, *g.facets.values()))
-    latencies = [one.latency_ms for one in present if one.attempts > 0 and one.latency_ms is not None]
+    latencies = [
+        judgement.latency_ms for judgement in present if judgement.attempts > 0 and judgement.latency_ms is not None
+    ]
     official = _is_official(identity, evaluated)
     labels = {judgement.question_id: judgement.label for judgement in evaluated if judgement.label is not None}
     figures = types.official_figures
@@ -212,7 +214,7 @@ def _calibration(
     hypotheses: Mapping[str, str],
 ) -> Calibration | None:
     unanswerable = {gold.question_id: gold.abstention for gold in golds}
-    if not any(unanswerable.values()) or all(top_scores.get(one) is None for one in unanswerable):
+    if not any(unanswerable.values()) or all(top_scores.get(question_id) is None for question_id in unanswerable):
         return None
     return calibrate(top_scores, unanswerable, credits, declined(hypotheses) & unanswerable.keys())
 
@@ -234,6 +236,6 @@ def _is_official(judge: JudgeIdentity, judgements: Iterable[Judgement]) -> bool:
 
 
 def _task_average(by_type: Mapping[str, Score], types: QuestionTypes) -> float | None:
-    """Return the mean over the types; None if a type is missing without which the benchmark has no such mean."""
+    """Return the mean over the types; None if a type that the benchmark's mean needs is missing."""
     complete = by_type and by_type.keys() >= types.average_needs
     return sum(score.accuracy for score in by_type.values()) / len(by_type) if complete else None

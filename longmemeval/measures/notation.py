@@ -4,7 +4,7 @@ One notation serves everywhere: `recall_any @ 5` in Python, `recall_any@5` on th
 the `str` of the measure.
 
 In the formulas G is the set of gold ids of a question, R the ranking, R_k its first k items and r a rank, 1 for the
-best. A gain g(r) is 1 when rank r brings a gold id that no better rank brought, else 0.
+best. A gain g(r) is 1 if rank r brings a gold id that no better rank brought, else 0.
 """
 
 import re

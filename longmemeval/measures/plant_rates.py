@@ -1,4 +1,4 @@
-"""Error rates of a judge on plants: the share of wrong ones it passes, of right ones it fails, by kind."""
+"""Error rates of a judge on plants: the share of wrong ones that it passes and of right ones that it fails, by kind."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from math import sqrt
@@ -23,7 +23,7 @@ class Rate(Struct, frozen=True):
     credit: float | None
     """Mean credit between 0 and 1; for a judge of labels the share passed. None without a labelled plant."""
     interval: tuple[float, float]
-    """95 % interval: Wilson's for labels, the bootstrap for scores; over questions if several plants are of one."""
+    """95 % interval: Wilson's for labels, the bootstrap for scores; over questions if several plants share one."""
     deviation: float
     """Standard deviation of the credits."""
 
@@ -35,7 +35,7 @@ class JudgeRates(Struct, frozen=True):
     """Rate of right plants of the question types that have right and wrong ones; 1 - credit is the
     false-negative rate."""
     wrong: Rate
-    """Rate of wrong plants of the same types that are some answer; its credit is the false-positive rate."""
+    """Rate of wrong plants of the same types that are an answer at all; its credit is the false-positive rate."""
     none: Rate
     """Rate of the plants that are no answer at all."""
     by_kind: dict[str, Rate]
@@ -74,7 +74,7 @@ def judge_rates(plants: Sequence[Plant], judgements: Mapping[str, Judgement]) ->
 
 
 def measured_rates(plants: Sequence[Plant], judgements: Mapping[str, Judgement]) -> MeasuredRates | None:
-    """Return the rates by which scores are corrected, those of right and wrong plants, as in `JudgeRates`.
+    """Return the rates by which scores are corrected: those of right and wrong plants, as in `JudgeRates`.
 
     Args:
         judgements: judgements by plant id. Plants without a label count nowhere, since scores correct only labels.
@@ -83,11 +83,11 @@ def measured_rates(plants: Sequence[Plant], judgements: Mapping[str, Judgement])
         None if no right plant, or no wrong one, has a label.
     """
     credits = [
-        PlantCredit(plant.question_id, plant.right, given)
+        PlantCredit(plant.question_id, plant.right, value)
         for plant in _answers_of_both_kinds(plants)
-        if (given := credit(judgements.get(plant.plant_id))) is not None
+        if (value := credit(judgements.get(plant.plant_id))) is not None
     ]
-    return MeasuredRates(credits) if len({one.right for one in credits}) == 2 else None
+    return MeasuredRates(credits) if len({plant_credit.right for plant_credit in credits}) == 2 else None
 
 
 def _answers_of_both_kinds(plants: Sequence[Plant]) -> list[Plant]:
@@ -102,12 +102,12 @@ def _answers_of_both_kinds(plants: Sequence[Plant]) -> list[Plant]:
 
 def _rate(plants: Sequence[tuple[str, float | None]]) -> Rate:
     """Return the rate of plants, given as pairs of question id and credit."""
-    labelled = sorted((question, given) for question, given in plants if given is not None)
+    labelled = sorted((question, value) for question, value in plants if value is not None)
     unlabelled = len(plants) - len(labelled)
     if not labelled:
         return Rate(0, unlabelled, None, (0.0, 1.0), 0.0)
-    questions, given = [question for question, _ in labelled], [one for _, one in labelled]
-    mean, deviation = fmean(given), sqrt(variance(given)) if len(given) > 1 else 0.0
-    labels = set(given) <= {0.0, 1.0}
-    interval = label_interval(given, questions)[0] if labels else score_interval(given, questions)
-    return Rate(len(given), unlabelled, mean, interval, deviation)
+    questions, values = [question for question, _ in labelled], [value for _, value in labelled]
+    mean, deviation = fmean(values), sqrt(variance(values)) if len(values) > 1 else 0.0
+    labels = set(values) <= {0.0, 1.0}
+    interval = label_interval(values, questions)[0] if labels else score_interval(values, questions)
+    return Rate(len(values), unlabelled, mean, interval, deviation)
