@@ -23,7 +23,7 @@ class MessageVectors(VectorsPart):
         """Return the messages with their texts to embed."""
         return message_entries(source.messages, options.embedded_text)
 
-    def worded(self, options: PartOptions) -> dict[str, Any]:
+    def text_recipe(self, options: PartOptions) -> dict[str, Any]:
         """Return the kind of text embedded for a message."""
         return {"text": options.embedded_text}
 

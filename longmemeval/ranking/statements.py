@@ -66,9 +66,9 @@ class StatementVectors(MessageVectors):
         pairs = zip(source.messages, stated_texts(source.messages), strict=True)
         return message_entries([replace(message, content=text) for message, text in pairs], options.embedded_text)
 
-    def worded(self, options: PartOptions) -> dict[str, Any]:
+    def text_recipe(self, options: PartOptions) -> dict[str, Any]:
         """Return the recipe's entries about the texts, with the version of the rules."""
-        return super().worded(options) | {"statements": _RULES}
+        return super().text_recipe(options) | {"statements": _RULES}
 
 
 STATEMENT_VECTORS = StatementVectors()

@@ -12,7 +12,7 @@ def compressed(data: bytes) -> bytes:
     """Compress `data` to one zstd frame that records its length.
 
     Raises:
-        FixtureError: the package for it is not installed.
+        FixtureError: zstandard is not installed.
     """
     return bytes(zstandard().ZstdCompressor(level=_LEVEL).compress(data))
 
@@ -21,7 +21,7 @@ def decompressed(data: bytes) -> bytes | None:
     """Return the input of `compressed`; None if `data` is damaged.
 
     Raises:
-        FixtureError: the package for it is not installed.
+        FixtureError: zstandard is not installed.
     """
     library = zstandard()
     try:
@@ -34,7 +34,7 @@ def zstandard() -> ModuleType:
     """Return the compression package.
 
     Raises:
-        FixtureError: it is not installed.
+        FixtureError: zstandard is not installed.
     """
     what = "Compressed parts need the package zstandard, which is not installed"
     with needed(what, "Install it with `pip install 'longmemeval[zstd]'`", kind=FixtureError):

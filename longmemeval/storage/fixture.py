@@ -130,7 +130,7 @@ def stored_folders(path: Path) -> Iterable[Path]:
 
 
 def fixture_folders(root: Path) -> Iterable[Path]:
-    """Return the fixture folders of a preparation; in a store, all are listed at once."""
+    """Return the fixture folders of a preparation; a store lists all of them in one request."""
     remote = remote_of(root)
     return (root / name for name in fixtures_of(remote).look(remote)) if remote else list_folders(root)
 
@@ -147,13 +147,7 @@ def part_is_there(path: Path, name: str, info: PartInfo) -> bool:
 
 
 def size_of_part(path: Path, name: str, info: PartInfo) -> int | None:
-    """Return the bytes of a part as stored, a directory's those of its files; None if they are not known.
-
-    Args:
-        path: folder of the fixture.
-        name: the part's name there.
-        info: its entry in `meta.json`.
-    """
+    """Return the stored bytes of a part, for a directory the sum over its files; None if unknown."""
     if info.stored_bytes or remote_of(path):
         return info.stored_bytes or None
     with suppress(OSError):
@@ -174,7 +168,7 @@ class Fixture:
     Args:
         path: folder of the fixture.
         meta: its `meta.json`.
-        grown: called whenever a part was read.
+        grown: called after each part that is read.
     """
 
     def __init__(self, path: Path, meta: FixtureMeta, grown: Callable[[], None] = lambda: None) -> None:
@@ -238,7 +232,7 @@ class Fixture:
         return fixtures_of(remote).part(remote, name, info) if remote else whole_part(self.path, name, info)
 
     def part(self, part: Part[T]) -> T:
-        """Return a part, opened once and kept as long as the fixture.
+        """Return a part, opened once and cached as long as the fixture is open.
 
         Raises:
             FixtureError: it is missing or damaged.
@@ -275,7 +269,7 @@ class StoredPart:
     """A part as stored in a fixture; see `Stored`."""
 
     fixture: Fixture
-    of: Part[Any]
+    definition: Part[Any]
 
     @property
     def meta(self) -> FixtureMeta:
@@ -285,20 +279,20 @@ class StoredPart:
     @property
     def info(self) -> PartInfo | None:
         """Hash and recipe; None if the fixture does not have it."""
-        return self.of.info(self.fixture.meta)
+        return self.definition.info(self.fixture.meta)
 
     @property
     def where(self) -> str:
         """The file or directory."""
-        return str(self.fixture.path / part_file(self.of.name, directory=self.of.directory))
+        return str(self.fixture.path / part_file(self.definition.name, directory=self.definition.directory))
 
     def data(self) -> bytes:
         """Return the file's bytes."""
-        return self.fixture.read_part(self.of.name)
+        return self.fixture.read_part(self.definition.name)
 
     def folder(self) -> Path:
         """Return the directory."""
-        return self.fixture.part_folder(self.of.name)
+        return self.fixture.part_folder(self.definition.name)
 
     def part(self, part: Part[T]) -> T:
         """Return another part of the fixture, opened."""
@@ -322,8 +316,8 @@ def write_fixture(
 
     Raises:
         ValueError: `meta` does not list a new part with its hash, or a part is named `meta`.
-        FixtureError: a kept part is missing or damaged, or the disk refuses (full, say); the fixture is then
-            unchanged.
+        FixtureError: a part to keep is missing or damaged, or writing fails (the disk is full, say); the fixture is
+            then unchanged.
     """
     if "meta" in new_parts:
         raise ValueError("no part can be named 'meta': meta.json is the fixture's own")

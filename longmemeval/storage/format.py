@@ -13,17 +13,17 @@ FORMAT = 1
 META_FORMAT = 2
 """Format of `meta.json`; format 1, of version 0.2, is read too."""
 
-REMAKE = "Run `longmemeval prepare --force` with the same data set and memory: it makes this fixture again"
+REMAKE = "Run `longmemeval prepare --force` with the same data set and memory to rebuild this fixture"
 
 _OLDER = (
     ("db", "working_memory", "its working memory is inside db.json"),
     ("vector", "index", "its search index is inside vector.json"),
 )
-"""Parts of version 0.1 by a key of their recipe, with what they held."""
+"""Parts of version 0.1, recognised by a key of their recipe, with a description of their content."""
 
 
 class OlderFormatError(FixtureError):
-    """A file of a version whose files are no longer read. It may have been paid for: nothing may replace it."""
+    """A file of a version that is no longer supported. It may have cost money, so nothing may replace it."""
 
 
 class _Versioned(Protocol):
@@ -44,7 +44,7 @@ def decode_versioned(data: bytes, shape: type[V], where: str, newest: int = FORM
     Args:
         shape: struct to decode to; it has a field `format`.
         where: the file, for the error.
-        newest: the newest format that is read.
+        newest: the newest supported format.
 
     Raises:
         FixtureError: the format is newer, or the content does not match it.
@@ -72,9 +72,9 @@ def decode_meta(data: bytes, where: str) -> FixtureMeta:
     for name, key, what in _OLDER:
         if name in meta.parts and meta.parts[name].recipe.get(key) is not None:
             raise OlderFormatError(
-                f"Version 0.1 made this fixture, {what}: it is no longer read",
+                f"Version 0.1 made this fixture ({what}), and this version no longer reads it",
                 where=where,
-                fix="Make it anew beside this one, which stays as it is: "
+                fix="Prepare a new one next to it, which leaves this one as it is: "
                 "`longmemeval prepare --dataset D --memory M --name NEW`",
             )
     return meta

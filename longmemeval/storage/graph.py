@@ -96,9 +96,9 @@ class Graph:
         return cls(state, vectors, parameters)
 
     def nearest(self, unit: Vectors, count: int) -> Rows | None:
-        """Return rows of about the `count` nearest vectors, unordered; None if the graph does not reach as many.
+        """Return rows of about the `count` nearest vectors, unordered; None if the graph reaches fewer than `count`.
 
-        That happens with few links per item: parts of the graph may then be unreachable.
+        This happens if items have few links: parts of the graph may then be unreachable.
         """
         try:
             labels, _ = self._index.knn_query(unit, k=count, num_threads=1)

@@ -69,7 +69,7 @@ class MemoryStore:
         return list(self._threads.values())
 
     def messages_of(self, thread_id: str) -> list[Message]:
-        """Return the messages of one thread in order; none for a thread that is not stored (a question's own, say)."""
+        """Return the messages of a thread in order; none if it is not stored (the question's own thread, say)."""
         return list(self._by_thread.get(thread_id, ()))
 
     def message(self, message_id: str) -> Message:

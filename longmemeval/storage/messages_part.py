@@ -21,7 +21,7 @@ class MessagesPart(Part[MemoryStore]):
     name = "db"
 
     def recipe(self, tools: PartTools) -> dict[str, Any]:
-        """Return the fixed recipe: nothing can be configured."""
+        """Return the fixed recipe: there are no options."""
         return {"version": 1, "working_memory": None}
 
     def make(self, source: PartInput, tools: PartTools) -> PartOutput:
@@ -44,7 +44,7 @@ class MessagesPart(Part[MemoryStore]):
         return store
 
     def size(self, source: PartInput, options: PartOptions, dimension: int) -> float:
-        """Estimate the size from the form of the file."""
+        """Estimate the size from the layout of the file."""
         text = len(msgspec.json.encode(source.messages))
         return text + _MESSAGE_INDENT * len(source.messages) + _THREAD_BYTES * len(source.haystack.sessions)
 

@@ -1,4 +1,4 @@
-"""Parts that a chat model makes of the sessions, or rules where an option says so."""
+"""Parts made from the sessions by a chat model, or by rules if an option says so."""
 
 from typing import TypeVar
 
@@ -16,15 +16,15 @@ class ModelPart(Part[T]):
     option: str
     """Name of the option."""
     title: str
-    """What is paid for: `working memory`."""
-    told: tuple[str, ...]
-    """What a dry run calls the number of calls and, where it tells them, the tokens of the sessions."""
+    """Item that is paid for: `working memory`."""
+    figure_names: tuple[str, ...]
+    """Names that a dry run shows for the number of calls and, if there is a second one, the tokens of the sessions."""
     prompt_tokens: int
-    """Tokens of a prompt beside the session."""
+    """Tokens of a prompt without the session."""
     reply_tokens: int
     most_reply_tokens: int
     share: float
-    """Bytes for each character of a haystack."""
+    """Bytes per character of a haystack."""
     empty_bytes = 0
     calls_per_session = 1
 
@@ -34,7 +34,7 @@ class ModelPart(Part[T]):
         return () if model == "rules" else (model,)
 
     def expected(self, source: PartInput, options: PartOptions) -> Expected | None:
-        """Estimate the calls by the number of sessions; what is asked beyond them is unknown."""
+        """Estimate the calls by the number of sessions; further calls cannot be predicted."""
         if not (models := self.models(options)):
             return None
         calls = len(source.haystack.sessions) * self.calls_per_session
@@ -46,7 +46,7 @@ class ModelPart(Part[T]):
             prompt_tokens=tokens * self.calls_per_session + self.prompt_tokens * calls,
             completion_tokens=self.reply_tokens * calls,
             most_completion_tokens=self.most_reply_tokens * calls,
-            figures=dict(zip(self.told, (calls, tokens), strict=False)),
+            figures=dict(zip(self.figure_names, (calls, tokens), strict=False)),
         )
 
     def size(self, source: PartInput, options: PartOptions, dimension: int) -> float:

@@ -89,7 +89,7 @@ def settle_new(path: Path, info: PartInfo) -> None:
 
     Args:
         path: its uncompressed path.
-        info: entry of the part.
+        info: its entry in `meta.json`.
     """
     if info.directory:
         if path.is_dir() and not path.is_symlink():
@@ -106,20 +106,20 @@ def whole_part(fixture: Path, name: str, info: PartInfo) -> bytes | Path:
     """Return a part with a valid hash, from its new or final path: the bytes, or the directory.
 
     Raises:
-        FixtureError: it is missing or damaged, or compressed and the package for that is not installed.
+        FixtureError: it is missing or damaged, or it is compressed and zstandard is not installed.
     """
     path = part_path(fixture, name, info)
-    found = ""
+    final_hash = ""
     # The new one first: a writer renames in that direction, so a reader that checks both cannot miss a part.
     for candidate in (place for form in part_forms(path, info) for place in (new_path(form), form)):
         content, digest = content_of(candidate, info)
         if content is not None and digest == info.sha256:
             return content
-        found = found if candidate.name.endswith(_NEW) else digest or found
-    if not found:
+        final_hash = final_hash if candidate.name.endswith(_NEW) else digest or final_hash
+    if not final_hash:
         raise FixtureError(f"Part '{name}' is missing", where=str(path), fix=REMAKE)
     raise FixtureError(
-        f"Part '{name}' is damaged: its sha256 begins {found[:12]}, meta.json says {info.sha256[:12]}",
+        f"Part '{name}' is damaged: its sha256 begins with {final_hash[:12]}, meta.json says {info.sha256[:12]}",
         where=str(path),
         fix=REMAKE,
     )

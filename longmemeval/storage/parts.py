@@ -53,7 +53,7 @@ class PartTools(Protocol):
         ...
 
     def chat_model(self, spec: str) -> ChatModel:
-        """Return the chat model of that name. Replies are cached, calls counted, paid ones journalled and limited."""
+        """Return the chat model of that name: replies are cached, calls counted, paid calls journalled and limited."""
         ...
 
     @property
@@ -72,15 +72,15 @@ class PartOutput(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     """Steps that failed, and why."""
     stats: dict[str, Any] = {}
-    """Figures for manifests and tables: numbers are added up over the haystacks."""
+    """Figures for manifests and tables; numbers are added up over the haystacks."""
     dropped: dict[str, int] = {}
     """Amounts of model output that were discarded, by reason; reported in the summary, in manifests under
     `dropped_…`."""
     incomplete: str = ""
     """Missing content, and why. The part is read as it is; the next `prepare` continues it if it is `resumable`."""
     failed: str = ""
-    """Reason why this haystack has no such part: its questions get no answer. Others go on, and the next `prepare`
-    tries again."""
+    """Reason why this haystack has no such part: its questions get no answer. Other haystacks are not affected, and the
+    next `prepare` tries again."""
 
 
 class Expected(Struct, frozen=True):
@@ -252,7 +252,7 @@ class Part(ABC, Generic[T]):
         return None
 
     def at_once(self, options: PartOptions) -> int | None:
-        """Return of how many haystacks to make it at a time, where making it is mostly waiting; None: one per core."""
+        """Return how many haystacks to work on at once, if the work is mostly waiting; None: one per core."""
         return None
 
     def models(self, options: PartOptions) -> tuple[str, ...]:
@@ -264,7 +264,7 @@ class Part(ABC, Generic[T]):
         return None
 
     def size(self, source: PartInput, options: PartOptions, dimension: int) -> float | None:
-        """Estimate its bytes; None: by its share of the characters in a sample of haystacks.
+        """Estimate its bytes; None: estimated from its bytes per character in a sample of haystacks.
 
         Args:
             source: as for `make`, possibly without the needed parts.
@@ -282,15 +282,15 @@ class Part(ABC, Generic[T]):
         return meta.parts.get(self.stored_name(meta))
 
     def is_kept_elsewhere(self, info: PartInfo) -> bool:
-        """Return whether more than the fixture holds is kept of it, as by a service."""
+        """Return whether some of its data is outside the fixture, at a service for example."""
         return False
 
     def flags(self, stored: Stored | None) -> dict[str, str]:
-        """Return the options that recreate it; for a missing part, the options that must be given."""
+        """Return the options that recreate it; for a missing part, the required options."""
         return {}
 
     def contradictions(self, stored: Stored) -> Iterable[str]:
-        """Return where it, or its entry in `meta.json`, contradicts the rest of the fixture."""
+        """Return the ways in which it, or its entry in `meta.json`, contradicts the rest of the fixture."""
         return ()
 
     def shown(self, stored: Stored) -> str:
@@ -325,7 +325,7 @@ def with_needs(parts: Iterable[Part[Any]]) -> list[Part[Any]]:
             raise HarnessError(f"Part '{part.name}' needs itself: {' → '.join((*above, part.name))}")
         if type(found.get(part.name, part)) is not type(part):
             raise HarnessError(
-                f"Two memories declare different parts of the name '{part.name}'", fix="Prepare them under two --name"
+                f"Two memories declare different parts named '{part.name}'", fix="Prepare each under its own --name"
             )
         for need in part.needs:
             add(need, (*above, part.name))

@@ -36,10 +36,10 @@ _TRIES = 20
 
 
 class RemoteFixtures:
-    """The fixtures of one bucket, as this process knows them.
+    """The fixtures of one bucket, with what this process knows of them.
 
     Args:
-        place: any folder in it.
+        place: any folder in the bucket.
     """
 
     def __init__(self, place: RemoteFolder) -> None:
@@ -55,7 +55,7 @@ class RemoteFixtures:
 
         Args:
             root: folder of the preparation.
-            again: whether to list it even if it was listed before.
+            again: list it even if it was listed before.
         """
         if again or root.key not in self._looked_at:
             self.invalidate_listing(root)
@@ -111,7 +111,7 @@ class RemoteFixtures:
         try:
             return self._fetching.get(key, lambda: self._part(folder, name, info))
         finally:
-            # Callers that waited have it too; it is not kept any longer.
+            # Waiting callers have received it too, so it need not stay in memory.
             self._fetching.drop(key)
 
     def _part(self, folder: RemoteFolder, name: str, info: PartInfo) -> bytes | Path:
@@ -123,9 +123,9 @@ class RemoteFixtures:
                 return content
         if info.directory and (path := self.copies.folder(copy_name)) and sha256_directory(path) == info.sha256:
             return path
-        there = False
+        exists = False
         for form, data in self._objects(folder, name, info):
-            there = True
+            exists = True
             suffix = SUFFIX if form.endswith(SUFFIX) else ""
             content = _content(data, suffix)
             if info.directory and content is not None:
@@ -135,7 +135,7 @@ class RemoteFixtures:
             elif content is not None and sha256_bytes(content) == info.sha256:
                 self.copies.write(copy_name + suffix, data)
                 return content
-        wrong = "damaged: it does not have the hash that meta.json says" if there else "missing"
+        wrong = "damaged: it does not have the hash that meta.json says" if exists else "missing"
         raise FixtureError(f"Part '{name}' is {wrong}", where=f"{folder}/{_forms(name, info)[0]}", fix=REMAKE)
 
     def _objects(self, folder: RemoteFolder, name: str, info: PartInfo) -> Iterator[tuple[str, bytes]]:
@@ -148,14 +148,14 @@ class RemoteFixtures:
     def write(
         self, folder: RemoteFolder, meta: FixtureMeta, parts: Mapping[str, bytes | Path], *, compress: bool, seen: str
     ) -> FixtureMeta:
-        """Create a fixture, or add and replace parts of one; return its `meta.json` then.
+        """Create a fixture, or add and replace parts of one; return the resulting `meta.json`.
 
         Args:
             folder: folder of the fixture.
             meta: new `meta.json`; lists all parts.
             parts: new parts.
             compress: store them compressed.
-            seen: version of `meta.json` from which this was planned; empty: there was none.
+            seen: version of `meta.json` this was planned from; empty: there was none.
 
         Raises:
             FixtureError: the store cannot be written to, or another machine has stored other data there.
@@ -164,24 +164,24 @@ class RemoteFixtures:
         for name, content in parts.items():
             placed[name], sizes[name] = self._place(folder, name, meta.parts[name], content, compress)
         meta = with_sizes(meta, sizes)
-        counts, entered = self._enter(folder, meta, frozenset(parts), seen)
+        current, entered = self._enter(folder, meta, frozenset(parts), seen)
         self._seen.pop(folder.key, None)
         useless, replacing = list[str](), dict[str, str]()
         for name, form in placed.items():
             if name not in entered:
-                # Entries of another machine stay unchanged; of two equal ones both may.
-                differs = counts.parts[name].sha256 != meta.parts[name].sha256
+                # Another machine's entry stays; if it is equal to ours, both refer to the same object.
+                differs = current.parts[name].sha256 != meta.parts[name].sha256
                 useless += [f"{folder.key}/{form}"] if differs else []
             elif seen or form.startswith(_stem(name, meta.parts[name])):
                 replacing[name] = form
-        there = self.store.listing(folder.key) if replacing else {}
+        existing = self.store.listing(folder.key) if replacing else {}
         for name, form in replacing.items():
-            useless += [f"{folder.key}/{other}" for other in _others(there, name, form)]
+            useless += [f"{folder.key}/{other}" for other in _others(existing, name, form)]
         self.store.remove(useless)
         for content in parts.values():
             if isinstance(content, Path):
                 shutil.rmtree(content)
-        return counts
+        return current
 
     def _place(
         self, folder: RemoteFolder, name: str, info: PartInfo, content: bytes | Path, compress: bool
@@ -205,7 +205,7 @@ class RemoteFixtures:
     def _enter(
         self, folder: RemoteFolder, meta: FixtureMeta, new: frozenset[str], seen: str
     ) -> tuple[FixtureMeta, frozenset[str]]:
-        """Enter the new parts in `meta.json`; return its content then, and which of the parts were entered here."""
+        """Enter the new parts in `meta.json`; return the resulting content, and the parts entered by this call."""
         key = f"{folder.key}/{META}"
         mine, expected, entered = meta, seen, new
         for _ in range(_TRIES):
@@ -220,7 +220,7 @@ class RemoteFixtures:
             theirs = decode_meta(found, str(folder))
             if (theirs.dataset.sha256, theirs.haystack_id) != (meta.dataset.sha256, meta.haystack_id):
                 raise FixtureError(
-                    "Another command has prepared other data here meanwhile",
+                    "Meanwhile another command has prepared different data here",
                     where=str(folder),
                     fix="Give this preparation a --name of its own",
                 )
@@ -243,7 +243,7 @@ def _fixtures(bucket: RemoteFolder, process: int) -> RemoteFixtures:
 
 
 def be_patient(root: Path, give_up_after_s: float, *, is_there: bool = False) -> None:
-    """Set how long a preparation's store may return nothing but failures.
+    """Set how long every request to a preparation's store may fail before the command gives up.
 
     Args:
         root: folder of the preparation, or any other in the store; a local one is ignored.
@@ -255,7 +255,7 @@ def be_patient(root: Path, give_up_after_s: float, *, is_there: bool = False) ->
 
 
 def invalidate_listing(root: Path) -> None:
-    """Believe no earlier listing of a preparation, where it is in a store: others may have written to it since."""
+    """Invalidate the cached listing of a preparation in a store: another process may have written to it since."""
     if remote := remote_of(root):
         fixtures_of(remote).invalidate_listing(remote)
 
@@ -266,8 +266,8 @@ def refresh_listing(root: Path, *, again: bool = True) -> None:
     A local preparation is ignored.
 
     Args:
-        root: its folder.
-        again: whether to list it even if it was listed before.
+        root: folder of the preparation.
+        again: list it even if it was listed before.
     """
     if remote := remote_of(root):
         fixtures_of(remote).look(remote, again=again)
@@ -283,12 +283,12 @@ def _stem(name: str, info: PartInfo) -> str:
     return f"{safe_name(name)}.{info.sha256[:_HASH]}{'.tar' if info.directory else '.json'}"
 
 
-def _others(there: Collection[str], name: str, form: str) -> list[str]:
-    """Return the objects in `there` that belonged to earlier versions of a part."""
+def _others(existing: Collection[str], name: str, form: str) -> list[str]:
+    """Return the objects in `existing` that belonged to earlier versions of a part."""
     stem, suffixes = safe_name(name), (".json", ".json" + SUFFIX, ".tar", ".tar" + SUFFIX)
     forms = {
         key
-        for key in there
+        for key in existing
         for suffix in suffixes
         if key == stem + suffix or (key.startswith(stem + ".") and key[len(stem) + 1 + _HASH :] == suffix)
     }

@@ -46,7 +46,7 @@ class EmbedderIdentity(Struct, frozen=True):
 
 
 class _Description(Struct, frozen=True):
-    """Properties of an index on disk. Those of a graph are there for readers of other software; none is stored."""
+    """Properties of an index on disk. No graph is stored; its properties are for other software that reads the file."""
 
     name: str
     dimension: Annotated[int, Meta(ge=1)]
@@ -74,10 +74,10 @@ class VectorIndex:
     """Items with their vectors. The same arguments give the same bytes and the same hits in any process on a platform.
 
     Args:
-        name: its name, for errors.
+        name: name of the index, for errors.
         items: objects of the vectors, with distinct ids.
         vectors: shape (len(items), dimension), rows of length 1 or 0; see `of`.
-        embedder: what made them.
+        embedder: embedder that made the vectors.
         graph: a graph over the rows; None: every vector is compared.
     """
 
@@ -103,9 +103,9 @@ class VectorIndex:
             HarnessError: wrong shape, NaN or infinity, or an id twice.
         """
         where = f"index {name!r}"
-        twice = [item_id for item_id, times in Counter(item.id for item in items).items() if times > 1]
-        if twice:
-            raise HarnessError(f"Item {twice[0]!r} occurs twice in one index", where=where)
+        repeated = [item_id for item_id, times in Counter(item.id for item in items).items() if times > 1]
+        if repeated:
+            raise HarnessError(f"Item {repeated[0]!r} occurs twice in one index", where=where)
         dimension = vectors.shape[1] if vectors.ndim == 2 else 0
         return cls(name, items, _unit_rows(vectors, len(items), dimension, where), embedder)
 

@@ -23,14 +23,14 @@ class VectorsPart(Part[VectorIndex]):
     def entries(self, source: PartInput, options: PartOptions) -> tuple[list[VectorItem], list[str]]:
         """Return the items that get a vector, and the text of each, without a prefix."""
 
-    def worded(self, options: PartOptions) -> dict[str, Any]:
+    def text_recipe(self, options: PartOptions) -> dict[str, Any]:
         """Return the recipe's entries about the texts."""
         return {}
 
     def recipe(self, tools: PartTools) -> dict[str, Any]:
         """Return embedder, texts and prefixes."""
         base = {"version": 1, "embedder": tools.embedder.fingerprint, "index": "exact"}
-        return {**base, **self.worded(tools.options), **_prefixes(tools.options)}
+        return {**base, **self.text_recipe(tools.options), **_prefixes(tools.options)}
 
     def texts(self, source: PartInput, options: PartOptions) -> Sequence[str]:
         """Return the texts with their prefix."""

@@ -147,7 +147,7 @@ def test_a_damaged_part_is_named_with_both_hashes(folder: Path, damage: "type[by
     with pytest.raises(FixtureError, match="Part 'db' is damaged") as caught:
         _ = Fixture.open(folder).memory
 
-    assert f"begins {sha256_bytes(data)[:12]}, meta.json says {sha256_bytes(DB)[:12]}" in caught.value.what
+    assert f"begins with {sha256_bytes(data)[:12]}, meta.json says {sha256_bytes(DB)[:12]}" in caught.value.what
 
 
 @pytest.mark.parametrize("data", [b"", b"{", b"[1]", b"{}", b'{"format": 1}', b"\xff\x00"])

@@ -45,7 +45,7 @@ class FactsPart(ModelPart[FactsFile]):
     name = "engram"
     option = "fact_model"
     title = "facts"
-    told = ("sessions for the fact model", "tokens of sessions for the fact model")
+    figure_names = ("sessions for the fact model", "tokens of sessions for the fact model")
     prompt_tokens, reply_tokens, most_reply_tokens = 950, 600, MAX_TOKENS
     share = 0.5  # By rules on conversations between people.
 

@@ -30,7 +30,7 @@ class NodesPart(ModelPart[NodesFile]):
 
     option = "node_model"
     title = "typed nodes"
-    told = ("sessions times nodes for the node model",)
+    figure_names = ("sessions times nodes for the node model",)
     prompt_tokens, reply_tokens, most_reply_tokens = 700, 600, MAX_TOKENS
     share = 1.6  # By rules.
 

@@ -25,7 +25,7 @@ class DocumentPart(ModelPart[str]):
     name = "working-memory"
     option = "working_memory_model"
     title = "working memory"
-    told = ("sessions for the working-memory model", "tokens of those sessions")
+    figure_names = ("sessions for the working-memory model", "tokens of those sessions")
     # The document is shown with every session; 500 tokens are a usual size. A reply of edits has about 150.
     prompt_tokens, reply_tokens, most_reply_tokens = 1000, 150, MAX_TOKENS
     share, empty_bytes = 0.03, 800
