@@ -88,10 +88,10 @@ def _joined(own: Vectors, keys: KeyVectors, *, with_text: bool) -> Vectors:
     """Return the unit vectors, those with keys replaced by their keys' vectors or combined with them."""
     sums = np.zeros_like(own)
     np.add.at(sums, keys.units, keys.vectors)
-    of_keys = _normalised(sums)
+    key_means = _normalised(sums)
     joined = own.copy()
     keyed = np.unique(keys.units)
-    joined[keyed] = _normalised(_normalised(own[keyed]) + of_keys[keyed]) if with_text else of_keys[keyed]
+    joined[keyed] = _normalised(_normalised(own[keyed]) + key_means[keyed]) if with_text else key_means[keyed]
     return joined
 
 
@@ -105,7 +105,7 @@ def _normalised(vectors: Vectors) -> Vectors:
 def _unit_vectors(history: HistoryView, items: list[VectorItem], vectors: Vectors) -> Vectors:
     rows = [history.store.positions[item.id] for item in items]
     by_message = vectors
-    if rows != list(range(len(history.store.messages))):  # Otherwise each message has one, in the history's order.
+    if rows != list(range(len(history.store.messages))):  # Otherwise each message has a vector, in the history's order.
         by_message = np.zeros((len(history.store.messages), vectors.shape[1]), dtype=np.float32)
         by_message[rows] = vectors
     places = np.array([place for places in history.places for place in places], dtype=np.int64)

@@ -73,8 +73,8 @@ class HistoryView:
         return len(self.places)
 
     def unit(self, place: int) -> Unit:
-        """Return the unit at a position: a question needs few of them."""
-        return _unit([self.store.messages[of_it] for of_it in self.places[place]], self.granularity)
+        """Return the unit at a position; created on demand, since a question needs few of them."""
+        return _unit([self.store.messages[position] for position in self.places[place]], self.granularity)
 
     @cached_property
     def units(self) -> list[Unit]:
@@ -122,12 +122,12 @@ class HistoryView:
     def _names(self) -> Names:
         return Names(self.names)
 
-    def named(self, text: str) -> list[str]:
+    def names_in(self, text: str) -> list[str]:
         """Return the names of speakers that `text` may contain, sorted."""
         return self._names.likely(text)
 
     def is_near(self, distance: int) -> NDArray[np.bool_]:
-        """Return for each unit whether the one `distance` positions later is in the same thread.
+        """Return, for each unit, whether the unit `distance` positions later is in the same thread.
 
         Shape (units - distance,), or empty.
         """

@@ -52,7 +52,7 @@ class LexicalIndex:
     """The lexical score of every unit of a history.
 
     Args:
-        found_by: words to find the units by; None: those of their messages.
+        found_by: words by which units are found; None: the words of their messages.
     """
 
     def __init__(
@@ -78,9 +78,9 @@ class LexicalIndex:
         A repeated word counts each time.
         """
         found = [self._weights(word) for word in content_words(query)]
-        scores = _added([of_units for of_units, _ in found], len(self._history))
+        scores = _added([unit_weights for unit_weights, _ in found], len(self._history))
         if self._parameters.session and len(scores):
-            sessions = _added([of_sessions for _, of_sessions in found], self._history.thread_count)
+            sessions = _added([session_weights for _, session_weights in found], self._history.thread_count)
             scores = scores + self._parameters.session * sessions[self._history.threads]
         return scores
 
@@ -138,6 +138,6 @@ def _added(words: Sequence[_Weights], documents: int) -> Scores:
     """Return the scores of all documents, added word by word in the query's order."""
     if not words:
         return np.zeros(documents)
-    held = np.concatenate([word.documents for word in words])
+    numbers = np.concatenate([word.documents for word in words])
     weights = np.concatenate([word.weights for word in words])
-    return np.bincount(held, weights=weights, minlength=documents).astype(np.float64, copy=False)
+    return np.bincount(numbers, weights=weights, minlength=documents).astype(np.float64, copy=False)

@@ -67,7 +67,7 @@ class MessageGraph(Part[VectorIndex]):
         return len(source.messages) * row * 4 / 3 if options.index == "hnsw" else 100.0
 
     def flags(self, stored: Stored | None) -> dict[str, str]:
-        """Return the kind of index of the existing one."""
+        """Return the kind of the existing index."""
         return {"index": str(stored.info.recipe["index"])} if stored and stored.info else {}
 
 

@@ -28,7 +28,7 @@ class MessageVectors(VectorsPart):
         return {"text": options.embedded_text}
 
     def recipe(self, tools: PartTools) -> dict[str, Any]:
-        """Return embedder, texts and prefixes; the search method belongs to the graph."""
+        """Return embedder, texts and prefixes; the search method belongs to the graph's recipe."""
         return {key: value for key, value in super().recipe(tools).items() if key != "index"}
 
     def open(self, stored: Stored) -> VectorIndex:
@@ -39,14 +39,14 @@ class MessageVectors(VectorsPart):
         """
         opened = super().open(stored)
         known = stored.part(MESSAGES).positions
-        stranger = next((item.id for item in opened.rows()[0] if item.id not in known), None)
-        if stranger is not None:
-            what = f"The index holds message '{stranger}', which db.json does not"
+        unknown = next((item.id for item in opened.rows()[0] if item.id not in known), None)
+        if unknown is not None:
+            what = f"The index contains message '{unknown}', which db.json does not"
             raise FixtureError(what, where=stored.where, fix=REMAKE)
         return opened
 
     def flags(self, stored: Stored | None) -> dict[str, str]:
-        """Return the options, with the kind of text embedded for a message."""
+        """Return the options, including the kind of text embedded for a message."""
         recipe: Mapping[str, Any] = stored.info.recipe if stored and stored.info else {}
         return super().flags(stored) | ({"embedded_text": str(recipe["text"])} if "text" in recipe else {})
 
@@ -54,29 +54,29 @@ class MessageVectors(VectorsPart):
 VECTORS = MessageVectors()
 
 
-def message_entries(messages: Sequence[Message], what: EmbeddedText) -> tuple[list[VectorItem], list[str]]:
-    """Return an item for each message that gets a vector, and the texts, see `embedded_texts`."""
-    documents = list(embedded_texts(messages, what))
+def message_entries(messages: Sequence[Message], kind: EmbeddedText) -> tuple[list[VectorItem], list[str]]:
+    """Return an item for each message that gets a vector, and the texts; see `embedded_texts`."""
+    documents = list(embedded_texts(messages, kind))
     items = [VectorItem(message.message_id, message.thread_id, message.index) for message, _ in documents]
     return items, [text for _, text in documents]
 
 
-def embedded_texts(messages: Sequence[Message], what: EmbeddedText) -> Iterator[tuple[Message, str]]:
+def embedded_texts(messages: Sequence[Message], kind: EmbeddedText) -> Iterator[tuple[Message, str]]:
     """Iterate over the messages of one history that are not blank, with their texts to embed.
 
     Args:
         messages: all messages of the history, in order.
-        what: `content`: the message; `speaker`: with the speaker in front; `dated`: with the day of the session in
-            front; `neighbours`: between the turns before and after it in its session.
+        kind: `content`: the message alone; `speaker`: preceded by the speaker; `dated`: preceded by the day of the
+            session; `neighbours`: between the turns before and after it in its session.
     """
     for place, message in enumerate(messages):
         if message.content.strip():
-            yield message, _text(messages, place, what)
+            yield message, _text(messages, place, kind)
 
 
-def _text(messages: Sequence[Message], place: int, what: EmbeddedText) -> str:
+def _text(messages: Sequence[Message], place: int, kind: EmbeddedText) -> str:
     message = messages[place]
-    match what:
+    match kind:
         case "content":
             return message.content
         case "speaker":

@@ -7,10 +7,10 @@ _WORD = re.compile(r"\w+")
 
 
 class Names:
-    """Names by their first words: of thousands, only the few possible ones are searched for in a text.
+    """Names indexed by their first words: of thousands, only the few possible ones are searched for in a text.
 
     Args:
-        names: names, in the order of the results.
+        names: names in the order in which results list them.
     """
 
     def __init__(self, names: Iterable[str]) -> None:

@@ -1,4 +1,4 @@
-"""Priors of a unit besides its match: its speaker, whether it states anything, its date.
+"""Priors of a unit, independent of its match: its speaker, whether it states anything, its date.
 
 All three depend only on the question and the history, and are in [0, 1], like a min-max score.
 """
@@ -41,11 +41,11 @@ class Priors:
         stated = history.words.stated[spoken]
         words = np.bincount(history.unit_of[spoken], weights=stated, minlength=len(history))
         self.statement: Scores = words / (words + _HALF)
-        """Grows with the words a unit has outside of questions: a speaker who asks seldom answers."""
+        """Prior that grows with the words a unit has outside of questions: a speaker who asks seldom answers."""
         dates = [_date_words(thread.created_at) for thread in history.store.threads]
-        held = Counter(word for words_of_day in dates for word in words_of_day)
-        self._idf = {word: math.log(1 + (len(dates) - n + 0.5) / (n + 0.5)) for word, n in held.items()}
-        self._dates: dict[str, list[int]] = {word: [] for word in held}
+        counts = Counter(word for words_of_day in dates for word in words_of_day)
+        self._idf = {word: math.log(1 + (len(dates) - n + 0.5) / (n + 0.5)) for word, n in counts.items()}
+        self._dates: dict[str, list[int]] = {word: [] for word in counts}
         for number, words_of_thread in enumerate(dates):
             for word in words_of_thread:
                 self._dates[word].append(number)
@@ -53,7 +53,7 @@ class Priors:
 
     def speaker(self, question: str) -> Scores:
         """Return 1 for units of speakers the question names, or, without names, refers to as I or you; else 0."""
-        likely = self._history.named(question)
+        likely = self._history.names_in(question)
         named = {name for name in likely if re.search(rf"\b{re.escape(name)}\b", question, re.IGNORECASE)}
         if not self._history.names:
             named |= {"user"} if _FIRST_PERSON.search(question) else set()
@@ -80,7 +80,7 @@ class Priors:
 
 
 def words_of_date(text: str) -> set[str]:
-    """Return capitalised months, years of this or the last century, and days next to a month."""
+    """Return the capitalised months, the years from 1900 to 2099, and the days next to a month."""
     found = {f"y{year}" for year in re.findall(r"\b(?:19|20)\d\d\b", text)}
     for number, month in enumerate(MONTHS, start=1):
         if re.search(rf"\b{month}\b", text):

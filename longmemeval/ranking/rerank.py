@@ -115,13 +115,14 @@ class LocalReranker:
         """Score `texts` for `query`; see `Reranker.scores`.
 
         Raises:
-            HarnessError: the model cannot be loaded, or returns non-numbers.
+            HarnessError: the model cannot be loaded, or returns scores that are not finite.
         """
         if not texts:
             return np.zeros(0)
         scores = np.fromiter(self.model.rerank(query, texts, batch_size=1), dtype=np.float64, count=len(texts))
         if not np.isfinite(scores).all():
-            raise HarnessError("The reranker gives scores that are not numbers", where=self.spec, fix="Use another one")
+            what = "The reranker returned scores that are not finite numbers"
+            raise HarnessError(what, where=self.spec, fix="Use another reranker")
         return scores
 
     @cached_property
@@ -130,8 +131,8 @@ class LocalReranker:
         try:
             model = _loaded(self._model_name, self._folder)
             list(model.rerank("A question?", ["A text."]))
-        except Exception as error:  # the underlying libraries raise many kinds: file, network, protobuf, graph
-            by_name = "fastembed downloads a model by name once: check the network, or name a folder"
+        except Exception as error:  # The underlying libraries raise many kinds: file, network, protobuf, graph.
+            by_name = "fastembed downloads a named model once: check the network connection, or name a folder"
             raise HarnessError(
                 f"The reranker cannot be used: {' '.join(str(error).split())[:300]}",
                 where=self.spec,

@@ -69,8 +69,8 @@ def text_to_embed(question: str, names: Sequence[str]) -> str:
 class Retriever:
     """Ranks the units of one history.
 
-    Everything computed from the whole history is kept with the fixture: retrievers with the same parameters share it,
-    and the first question computes it.
+    Everything computed from the whole history is cached with the fixture: the first question computes it, and
+    retrievers with the same parameters share it.
 
     Args:
         fixture: messages, vectors for all methods but `bm25`, and parts that the parameters need.
@@ -118,47 +118,47 @@ class Retriever:
 
     def _scores_of(self, question: str) -> Scores:
         """Add comparable parts by weight, then the priors, and divide by the length prior."""
-        return self._whole(self._ingredients_of(question))
+        return self._combined(self._ingredients_of(question))
 
-    def _whole(self, ingredients: Mapping[str, Scores]) -> Scores:
+    def _combined(self, ingredients: Mapping[str, Scores]) -> Scores:
         scores: Scores = reduce(add, ingredients.values())
         exponent = self._parameters.length_exponent
         return scores if self._lengths is None else scores / self._lengths**exponent
 
     def _ingredients_of(self, question: str) -> dict[str, Scores]:
         weights = self._parameters
-        names = self.history.named(question)
+        names = self.history.names_in(question)
         query = without_names(question, names)
-        found: dict[str, Scores] = {}
+        ingredients: dict[str, Scores] = {}
         if self._lexical:
             words = np.max([index.scores(query) for index in self._lexical], axis=0)
-            found["words"] = fuse([(1.0, words)], weights.fusion)
+            ingredients["words"] = fuse([(1.0, words)], weights.fusion)
         if self._dense:
             vector = self._embed_query(text_to_embed(question, names))
-            found["vectors"] = fuse([(weights.dense_weight, self._dense(vector))], weights.fusion)
-        found["speaker"] = weights.speaker * self._priors.speaker(question)
-        found["statement"] = weights.statement * self._priors.statement
-        found["date"] = weights.date * self._priors.date(question)
-        return found
+            ingredients["vectors"] = fuse([(weights.dense_weight, self._dense(vector))], weights.fusion)
+        ingredients["speaker"] = weights.speaker * self._priors.speaker(question)
+        ingredients["statement"] = weights.statement * self._priors.statement
+        ingredients["date"] = weights.date * self._priors.date(question)
+        return ingredients
 
     def ingredients(self, question: QuestionAnalysis) -> dict[str, Scores]:
-        """Return what the score of every unit is the sum of, for the whole question.
+        """Return the addends of every unit's score, for the whole question.
 
         Returns:
-            Scores by position, weighted: of `words` and `vectors` as far as the method compares them, and of the priors
-            `speaker`, `statement` and `date`. What the length of a unit takes off is `length`. Parts of a question
-            (`decompose`) and a reranker are not among them.
+            Weighted scores by position: `words` and `vectors`, as far as the method compares them, and the priors
+            `speaker`, `statement` and `date`. `length` is the change caused by dividing by a unit's length. Parts of a
+            question (`decompose`) and a reranker are not included.
         """
-        found = self._ingredients_of(question.queries[0])
+        ingredients = self._ingredients_of(question.queries[0])
         if self._lengths is not None:
-            found["length"] = self._whole(found) - reduce(add, found.values())
-        return found
+            ingredients["length"] = self._combined(ingredients) - reduce(add, ingredients.values())
+        return ingredients
 
     def ranked(self, question: QuestionAnalysis) -> tuple[NDArray[np.int64], Scores]:
         """Return the positions of units, best first, ties in the history's order, and all scores by position.
 
-        With a reranker the first `rerank_depth` are in its order; with a time range the units inside it come before the
-        others, or alone. Scores stay those of the first stage.
+        A reranker reorders the first `rerank_depth` units; a time range moves the units inside it to the front, or
+        drops the others. Scores stay those of the first stage.
         """
         scores = self.scores(question.queries)
         places = order(scores)

@@ -62,7 +62,7 @@ class StatementVectors(MessageVectors):
     index_name = "statements"
 
     def entries(self, source: PartInput, options: PartOptions) -> tuple[list[VectorItem], list[str]]:
-        """Return the messages with the texts to embed of their statements."""
+        """Return the messages that state something, and the texts to embed."""
         pairs = zip(source.messages, stated_texts(source.messages), strict=True)
         return message_entries([replace(message, content=text) for message, text in pairs], options.embedded_text)
 

@@ -85,19 +85,19 @@ class Vocabulary:
         ordered = {word: number for number, word in enumerate(sorted(self._numbers))}
         places_in_order = np.array([ordered[word] for word in self._numbers], np.int32)
         blocks = [_entries(block, first, places_in_order) for first, block in _blocks(texts)]
-        held = np.zeros(len(ordered), np.int64)
+        entry_counts = np.zeros(len(ordered), np.int64)
         for block in blocks:
-            held += np.bincount(block.words, minlength=len(ordered))
-        starts = np.concatenate(([0], np.cumsum(held)))
+            entry_counts += np.bincount(block.words, minlength=len(ordered))
+        starts = np.concatenate(([0], np.cumsum(entry_counts)))
         # Entries of a block follow those of earlier blocks, word by word, so that no full sort is needed.
         places, counts = (np.empty(starts[-1], np.int32) for _ in range(2))
         following = starts[:-1].copy()
         for block in blocks:
-            of_word = np.bincount(block.words, minlength=len(ordered))
-            first = np.cumsum(of_word) - of_word
+            in_block = np.bincount(block.words, minlength=len(ordered))
+            first = np.cumsum(in_block) - in_block
             targets = following[block.words] + np.arange(len(block.words)) - first[block.words]
             places[targets], counts[targets] = block.places, block.counts
-            following += of_word
+            following += in_block
         stated = np.array([text.stated for text in texts], np.int64)
         return WordCounts(len(texts), ordered, starts, places, counts, stated)
 
@@ -227,12 +227,12 @@ def decode_words(data: bytes, where: str) -> WordCounts:
 
 
 def _integers(data: bytes) -> Integers:
-    # A length that is not a multiple of 4 leaves an array that fits nothing.
+    # If the length is not a multiple of 4, the array will not fit the others.
     return np.frombuffer(data[: len(data) // 4 * 4], dtype="<i4").astype(np.int32, copy=False)
 
 
 class WordsPart(Part[WordCounts]):
-    """The words of all messages; missing ones, or those of other rules, are counted on reading."""
+    """The words of all messages, counted when read if the part is missing or was made by other rules."""
 
     name = "words"
     derived = True

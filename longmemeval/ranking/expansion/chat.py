@@ -38,13 +38,12 @@ def chat_maker(model: ChatModel, kind: ExpansionKind, level: ExpansionLevel) -> 
     """Return a maker that asks `model` for the keys of each unit.
 
     The model sees the people's messages in the unit and the date, never an id, a question or the assistant's words.
-    Units without a turn need no call. An unreadable reply is requested once more; then the unit has no keys and the
-    notes say so. `make` runs its own event loop, so it must not be called from inside a running one.
+    Units without a turn need no call. If a reply is unreadable, the model is asked once more; if that fails too, the
+    unit has no keys and the notes say so. `make` runs its own event loop, so it must not be called inside a running
+    one.
 
     Args:
         model: answers the calls; its errors pass through `make`.
-        kind: kind of keys.
-        level: sessions or turns.
     """
     return _ChatMaker(model, kind, level, prompt_texts(__package__, "system", kind, "user", "repair"))
 
@@ -73,9 +72,9 @@ class _ChatMaker:
         model = LimitedChatModel(self.model, _MOST_CALLS)
         expansions = await asyncio.gather(*(self._expand(model, unit) for unit in units))
         return MadeExpansions(
-            tuple(item for of_unit in expansions for item in of_unit.items),
+            tuple(item for expanded in expansions for item in expanded.items),
             usage_of(expansions),
-            tuple(note for of_unit in expansions for note in of_unit.notes),
+            tuple(note for expanded in expansions for note in expanded.notes),
         )
 
     async def _expand(self, model: ChatModel, unit: ExpansionUnit) -> MadeExpansions:
@@ -124,7 +123,7 @@ class _ReplyItem(Struct, frozen=True):
 def checked_items(raw: list[Any], kind: ExpansionKind) -> tuple[list[_ReplyItem], list[str]]:
     """Return the valid items of a reply, each once, and the reason for each invalid one.
 
-    Every text is put on one line; blank ones are left out. An event whose date is not a day keeps its text.
+    Every text is put on one line; blank ones are left out. An event whose date is not a valid day keeps its text.
     """
     items: dict[_ReplyItem, None] = {}
     problems = []

@@ -1,4 +1,4 @@
-"""Combining the keys of a unit with its own text. No unit ever loses all its keys."""
+"""Combining the keys of a unit with its own text. Every unit keeps some words by which it is found."""
 
 from collections.abc import Mapping, Sequence
 from typing import Literal

@@ -15,7 +15,7 @@ from longmemeval.storage.memory_store import MemoryStore
 from longmemeval.storage.parts import Part, PartInput, PartOutput, PartTools, Stored
 
 _KEY_BYTES = 250
-"""Bytes of a key with its id; about one for each message."""
+"""Bytes of a key with its id; there is about one key per message."""
 
 
 class ExpansionPart(Struct, frozen=True):

@@ -44,7 +44,7 @@ class QuestionAnalysis(Struct, frozen=True):
     range: TimeRange | None = None
     """Days it is about; None: no time is named, or times are not analysed."""
     notes: tuple[str, ...] = ()
-    """Results that could not be used, and why."""
+    """Results that could not be used, with the reason."""
     usage: Usage = Usage()
     """Cost of calling a chat model."""
     fell_back: bool = False
@@ -60,7 +60,7 @@ def analyse_by_rules(question: Question, method: AnalysisMethod) -> QuestionAnal
 async def analyse_by_model(model: ChatModel, question: Question, method: AnalysisMethod) -> QuestionAnalysis:
     """Analyse with `model` the aspects that `method` assigns to it, one call each; other times by rules.
 
-    If a call fails or its reply is unreadable, the rules find the time and the whole question is searched alone; a note
+    If a call fails or its reply is unreadable, the rules find the time, or only the whole question is searched; a note
     says so.
 
     Args:
@@ -99,5 +99,5 @@ async def _with_parts(model: ChatModel, question: Question, analysis: QuestionAn
 
 
 def _fallen_back(analysis: QuestionAnalysis, note: str, usage: Usage) -> QuestionAnalysis:
-    """Return `analysis` with a note on why it is no better."""
+    """Return `analysis` with a note that says why the model's result is not used."""
     return structs.replace(analysis, notes=(*analysis.notes, note), usage=analysis.usage + usage, fell_back=True)

@@ -44,7 +44,7 @@ async def decompose_by_model(model: ChatModel, question: str, prompt: str | None
         prompt: text with `$question` and `$limit`; None for the shipped one.
 
     Returns:
-        The question and the parts the model names; the question alone, with the problem, when the reply is not a JSON
+        The question and the parts the model names; the question alone, with the problem, if the reply contains no JSON
         list of texts.
     """
     filled = Template(prompt or shipped_prompt()).safe_substitute(question=question, limit=MAX_QUERIES - 1)
@@ -69,7 +69,7 @@ def fuse_parts(scores: Sequence[Scores], weight: float = 0.5) -> Scores:
         scores: scores of every unit by query, the whole question first; all of one shape, (units,).
         weight: weight of a part; that of the question is 1.
     """
-    whole, *parts = (min_max(of_query) for of_query in scores)
+    whole, *parts = (min_max(query_scores) for query_scores in scores)
     if not parts:
         return whole
     best: Scores = np.max(parts, axis=0)
@@ -77,7 +77,7 @@ def fuse_parts(scores: Sequence[Scores], weight: float = 0.5) -> Scores:
 
 
 def _queries(question: str, parts: Iterable[str]) -> list[str]:
-    """Return the question, then its distinct parts; alone when they are fewer than two."""
+    """Return the question, then its distinct parts; only the question if there are fewer than two parts."""
     distinct = {" ".join(part.casefold().split()): " ".join(part.split()) for part in parts if content_words(part)}
     distinct.pop(" ".join(question.casefold().split()), None)
     return [question, *distinct.values()][:MAX_QUERIES] if len(distinct) > 1 else [question]

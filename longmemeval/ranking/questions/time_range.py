@@ -1,7 +1,7 @@
 """The time a question is about, and its effect on a ranked list.
 
-A range is found by rules (offline) or by a chat model. Documents with a date inside it move up or are the only ones
-left, as in the official `temp_query_search_pruning.py`, whose margin is 2 days and which only moves up.
+A range is found by rules (offline) or by a chat model. Documents with a date inside it move up, or all others are
+dropped. The official `temp_query_search_pruning.py` moves them up, with a margin of 2 days.
 """
 
 import re
@@ -77,7 +77,7 @@ def apply_range(order: Sequence[int], inside: Sequence[bool], mode: Literal["boo
 
     Args:
         order: document numbers, best first.
-        inside: whether the document is in the range, by its number.
+        inside: True for each document in the range, by its number.
         mode: "boost" moves those inside up and keeps the rest behind them, both in their order (the official stable
             partition); "filter" drops the rest, unless nothing would be left: then the order stays as it is.
     """
