@@ -1,4 +1,4 @@
-"""One call of a judge that is a chat model, shared by all of them."""
+"""A single call to a judge that is a chat model, shared by all such judges."""
 
 import re
 from collections.abc import Callable
@@ -31,9 +31,9 @@ async def ask(
     Args:
         model: the model that grades.
         prompt: the whole prompt.
-        question: the question the answer is to.
-        hypothesis: the answer that is graded.
-        read: maps a reply to its label; None when it is unreadable. It never gets empty replies.
+        question: the question that was answered.
+        hypothesis: the answer to grade.
+        read: maps a reply to its label; None if it is unreadable. It never gets empty replies.
         max_tokens: maximum length of the reply.
         temperature: temperature of the call.
 

@@ -17,14 +17,14 @@ from longmemeval.errors import HarnessError, nearest
 from longmemeval.records import Gold
 
 WRONG_CITATION = "WRONG_CITATION"
-"""The gold answer is right, only its evidence is not: no score of answers is affected."""
+"""The gold answer is right but its evidence is not: no score of answers is affected."""
 UNSPECIFIED = "UNSPECIFIED"
-"""The type of an entry that names none."""
+"""Type of an entry that names none."""
 ERROR_TYPES = (
     *("HALLUCINATION", "TEMPORAL_ERROR", "ATTRIBUTION_ERROR", "AMBIGUOUS", "INCOMPLETE"),
     *(UNSPECIFIED, WRONG_CITATION),
 )
-"""The types of the one large public audit, and our own for plain lists of ids."""
+"""The types of the one large public audit, and one of our own for plain lists of ids."""
 
 PublishedId = Callable[[str, Sequence[str]], str]
 """Maps an id in a published audit, given all haystack ids, to the question's id; other ids are unchanged."""
@@ -48,7 +48,7 @@ class Audit(Struct, frozen=True):
 
     @property
     def citation_only(self) -> frozenset[str]:
-        """Ids of the questions of which only the evidence is disputed."""
+        """Ids of the questions of which only the evidence is disputed, not the answer."""
         return frozenset(self.by_error_type.get(WRONG_CITATION, ())) - self.score_corrupting
 
 
@@ -69,7 +69,7 @@ def read_audit(path: Path, dataset: Dataset, published_id: PublishedId | None = 
 
     Raises:
         HarnessError: the file cannot be read or is not such a list, an error type or a question is unknown, or a text
-            is not that of its question.
+            does not match its question.
     """
     fix = 'Write it as [{"question_id": …, "error_type": …}, …]'
     with reading("The audit", path, "is not a list of disputed questions", fix=fix):
@@ -109,7 +109,7 @@ def _check(path: Path, disputed: Sequence[tuple[str, _Entry]], texts: Mapping[st
             raise HarnessError(what, where=where, fix=nearest(entry.error_type, ERROR_TYPES))
         if entry.question is not None and entry.question.split() != texts[question_id].split():
             raise HarnessError(
-                f"The audit is of other data: it has {entry.question!r} where the data set has {texts[question_id]!r}",
+                f"The audit is for other data: it has {entry.question!r} where the data set has {texts[question_id]!r}",
                 where=where,
                 fix="Load the copy of the data set that was audited",
             )

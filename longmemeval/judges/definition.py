@@ -16,29 +16,29 @@ from longmemeval.records import Gold
 
 @dataclass(frozen=True)
 class Prompts:
-    """Prompts made by code, a benchmark's own byte for byte. Judges record their registered name."""
+    """Prompts built by code, byte for byte those of a benchmark. Judges record their registered name."""
 
     sha256: str
     """Hash in the identities of their judges (`templates_sha256`)."""
     parameters: Mapping[str, Any]
     """Parameters of each call."""
     judge: Callable[[ChatModel, str | None, Path], Judge]
-    """Makes the judge from a chat model, the address it is served at, if known, and the data folder, which has the
-    texts that may not be shipped."""
+    """Makes the judge from a chat model, the address that serves it, if known, and the data folder, which holds texts
+    that may not be shipped."""
     read: Callable[[str], bool | None]
     """Maps a reply to its label; None for an unreadable one."""
     official_model: str = ""
     """Model with its provider, such as `openai/gpt-4o-2024-08-06`; empty if no judge of these prompts is official."""
     verdict: Callable[[str, Gold, str], Verdict] | None = None
-    """Maps `Judgement.raw`, the gold and the answer to label and score, where a reply alone (`read`) does not give
-    them; such judges cannot vote."""
+    """Maps `Judgement.raw`, the gold and the answer to label and score, for judges whose label does not follow from the
+    reply alone (`read`); such judges cannot vote."""
     sends: str = ""
-    """Hash of the texts that are sent: judges with the same hash share cached replies. Empty: shared with none."""
+    """Hash of the texts that are sent: judges with the same hash share cached replies. Empty: nothing is shared."""
 
 
 @dataclass(frozen=True)
 class JudgeDefinition:
-    """The definition of a registered judge: exactly one of the three."""
+    """The definition of a registered judge: exactly one of the three fields is set."""
 
     rules: Callable[[], RuleJudge] | None = None
     """Makes the rule judge whose spec is the name."""
@@ -55,7 +55,7 @@ def _defined(name: str) -> JudgeDefinition | None:
     try:
         return JUDGE_DEFINITIONS.get(name) if name in JUDGE_DEFINITIONS else None
     except HarnessError:
-        # A broken package must not prevent reading what it graded before.
+        # A broken plugin must not prevent reading runs that it graded earlier.
         return None
 
 

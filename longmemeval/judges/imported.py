@@ -1,4 +1,4 @@
-"""The judge of a log that was graded elsewhere: its labels are imported, how they were made cannot be checked."""
+"""The judge of a log that was graded elsewhere: its labels are imported, and how they arose cannot be checked."""
 
 from longmemeval.judges.asking import readable
 from longmemeval.judges.protocol import JudgeIdentity, judge_id
@@ -10,7 +10,7 @@ def imported_identity(model: str, *, harness: str = "", metric: str = "accuracy"
     """Return the identity of the judge that a log names. The run's manifest records which log it was.
 
     Never official here, whatever model the log names: prompts and replies are not in the log. Two harnesses that name
-    the same model ask it in other words, and are two judges.
+    the same model use different prompts, and are two judges.
 
     Args:
         model: model in the log's `autoeval_label.model`.

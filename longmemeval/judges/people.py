@@ -1,4 +1,4 @@
-"""People as judges: their labels are kept like any judge's, in a file of their own for each name."""
+"""People as judges: their labels are stored like any judge's, in a separate file for each name."""
 
 from longmemeval.errors import HarnessError
 from longmemeval.judges.asking import readable
@@ -6,7 +6,7 @@ from longmemeval.judges.protocol import JudgeIdentity, judge_id
 
 PERSON = "given by a person"
 PREFIX = "person-"
-"""Begins the ids of these judges, and of no others."""
+"""Prefix of the ids of these judges, and of no others."""
 _LONGEST_NAME = 60
 
 
@@ -14,23 +14,23 @@ def person_identity(name: str, *, blind: bool) -> JudgeIdentity:
     """Return the identity of a person who labels answers.
 
     Args:
-        name: as the person gives it.
-        blind: whether systems and judges were hidden. Labels given either way never share a file: who has seen what a
-            judge said labels otherwise.
+        name: the person's name as typed.
+        blind: True if systems and judges were hidden. The two kinds of labels never share a file, since people who have
+            seen what a judge decided label differently.
 
     Raises:
         HarnessError: the name has no letter or digit, or is too long.
     """
     name = " ".join(name.split())
     if not any(map(str.isalnum, name)):
-        raise HarnessError("Labels are kept under a name, and none is given", fix="Type yours, or initials")
+        raise HarnessError("Labels are stored under a name, but none was given", fix="Type your name or initials")
     if len(name) > _LONGEST_NAME:
         raise HarnessError(f"The name is longer than {_LONGEST_NAME} letters", fix="Shorten it")
     parameters = {"labels": PERSON, "blind": blind}
     model = f"person/{name}"
-    called = f"{PREFIX}{readable(name)}" + ("-blind" if blind else "")
+    readable_name = f"{PREFIX}{readable(name)}" + ("-blind" if blind else "")
     return JudgeIdentity(
-        id=judge_id(called, "", model, parameters),
+        id=judge_id(readable_name, "", model, parameters),
         model=model,
         templates=PERSON,
         templates_sha256="",

@@ -23,7 +23,7 @@ class JudgeIdentity(Struct, frozen=True):
     official: bool
     """True for the benchmark's own judge: its prompts and parameters, its model as its provider serves it."""
     metric: str = "accuracy"
-    """Name of the mean over the questions: `accuracy` for labels, `F1` and the like for scores."""
+    """Name of the mean over the questions: `accuracy` for labels, `F1` or similar for scores."""
     endpoint: str | None = None
     """Address at which the model is served (`llm/http/endpoints.py`), or `provider's own`; None for rules and imported
     labels."""

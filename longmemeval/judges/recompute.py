@@ -17,15 +17,15 @@ def recomputed(
     """Return `judgement` with label, score and vote labels recomputed from the stored replies, or by the rules.
 
     Args:
-        identity: identity of the judge that made it.
+        identity: identity of the judge that gave it.
         judgement: the stored judgement.
-        question: the question as it was put.
+        question: the question as it was asked.
         gold: gold of the question.
         hypothesis: the answer that was judged.
 
     Returns:
-        `judgement` unchanged if it cannot be recomputed: it was imported, or made by a version of rules or a way of
-        reading replies that this code does not know.
+        `judgement` unchanged if it cannot be recomputed: it was imported, or comes from a version of the rules or a way
+        of reading replies that this code does not know.
     """
     if judge := rules_of(identity.model):
         if judge.identity.id != identity.id:

@@ -4,7 +4,7 @@
       "name": "mine",                   letters, digits, "_", "." and "-"; judge ids begin with it
       "source": "…", "licence": "…",    optional: where the texts come from and how they may be used
       "reply": "yes-no",                how a reply is read, see below
-      "max_tokens": 100,                of a reply; a model that thinks first needs thousands
+      "max_tokens": 100,                maximum length of a reply; a model that thinks first needs thousands
       "temperature": 0.0,               optional
       "templates": {                    the prompts, under names of your own
         "fact": "… {question} … {answer} … {hypothesis} …",
@@ -118,9 +118,9 @@ class TemplateSet(BaseModel):
         template = self.templates[name]
         if not gold.evidence_texts and "evidence" in _places(template):
             raise HarnessError(
-                f"The template '{name}' of the judge '{self.name}' shows the evidence, whose text the data lacks",
+                f"The template '{name}' of the judge '{self.name}' shows the evidence, but the data lacks its text",
                 where=f"question {question.question_id}",
-                fix="Grade with a set whose templates do without {evidence}",
+                fix="Grade with a set whose templates do not use {evidence}",
             )
         return template.format(
             question=question.text + (question.appended if question.options else ""),
@@ -165,9 +165,9 @@ def load_template_set(name_or_file: str, known: Collection[str] | None = None) -
     templates = _load(Path(name_or_file), known)
     if templates.name.lower() in JUDGE_DEFINITIONS:
         raise HarnessError(
-            f"The name '{templates.name}' belongs to a set that is shipped",
+            f"The name '{templates.name}' belongs to a set that is shipped with this package",
             where=name_or_file,
-            fix="Give yours a name of its own, so that their figures are told apart",
+            fix="Give yours another name, so that their scores can be told apart",
         )
     return templates
 
@@ -179,7 +179,7 @@ def _load(path: Path, known: Collection[str] | None) -> TemplateSet:
     except ValidationError as error:
         raise _refusal(error, str(path)) from error
     if templates.reply not in READINGS:
-        what = f"There is no way '{templates.reply}' to read a reply"
+        what = f"A reply cannot be read as '{templates.reply}'"
         raise HarnessError(what, where=f"{path}, reply", fix=nearest(templates.reply, READINGS))
     for name, text in templates.templates.items():
         _check_template(text, f"{path}, template '{name}'")
@@ -197,16 +197,16 @@ def _read(path: Path) -> Mapping[str, Any]:
 
 
 def _refusal(error: ValidationError, where: str) -> HarnessError:
-    """Return the first problem that pydantic found, in our words."""
+    """Return the first problem that pydantic found, as a `HarnessError`."""
     problem = error.errors()[0]
-    field, given = ".".join(map(str, problem["loc"])), problem["input"]
+    field, value = ".".join(map(str, problem["loc"])), problem["input"]
     if problem["type"] == "extra_forbidden":
         return HarnessError(
             f"A template set has no field '{field}'", where=where, fix=nearest(field, TemplateSet.model_fields)
         )
     if problem["type"] == "missing":
         return HarnessError(f"The template set has no '{field}'", where=where, fix=f"Add the field '{field}'")
-    return HarnessError(f"'{field}' of the template set cannot be {given!r}", where=where, fix=problem["msg"])
+    return HarnessError(f"'{field}' of the template set cannot be {value!r}", where=where, fix=problem["msg"])
 
 
 def _check_template(text: str, where: str) -> None:
@@ -214,19 +214,19 @@ def _check_template(text: str, where: str) -> None:
         places = _places(text)
     except ValueError as error:
         raise HarnessError(
-            f"The template cannot be parsed: {error}", where=where, fix="Write {{ and }} for braces that are text"
+            f"The template cannot be parsed: {error}", where=where, fix="Write {{ and }} for literal braces"
         ) from error
     for place in places:
         if place not in _PLACES:
             raise HarnessError(
-                f"The template has an unknown place {{{place}}}",
+                f"The template has an unknown placeholder {{{place}}}",
                 where=where,
-                fix=f"{nearest(place, _PLACES)}. Write {{{{ and }}}} for braces that are text",
+                fix=f"{nearest(place, _PLACES)}. Write {{{{ and }}}} for literal braces",
             )
     for place in _NEEDED_PLACES:
         if place not in places:
             raise HarnessError(
-                f"The template does not show {{{place}}}", where=where, fix="The judge must see it: add the place"
+                f"The template lacks {{{place}}}", where=where, fix="Add the placeholder: the judge must see it"
             )
 
 
@@ -254,12 +254,12 @@ def _check_choice(templates: TemplateSet, where: str, known: Collection[str] | N
             raise HarnessError(f"There is no question type '{key}'", where=where, fix=nearest(key, known))
         if name not in templates.templates:
             raise HarnessError(
-                f"There is no template '{name}', which '{key}' asks for",
+                f"'{key}' chooses the template '{name}', which does not exist",
                 where=where,
                 fix=nearest(name, templates.templates),
             )
     for name in templates.templates:
         if name not in templates.choose.values():
             raise HarnessError(
-                f"The template '{name}' is never chosen", where=where, fix="Name it for a question type, or remove it"
+                f"The template '{name}' is never chosen", where=where, fix="Choose it for a question type, or remove it"
             )

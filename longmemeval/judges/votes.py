@@ -1,4 +1,4 @@
-"""Judges that call another judge more than once: several votes on each answer, or the whole grading repeated."""
+"""Judges that call another judge more than once: several votes on each answer, or a repeat of the whole grading."""
 
 import asyncio
 from collections.abc import Sequence
@@ -28,9 +28,9 @@ class VotingJudge:
     def __init__(self, judge: Judge, votes: int) -> None:
         if votes < MINIMUM_VOTES or votes % 2 == 0:
             raise HarnessError(
-                f"{votes} is not a number of votes that can have a majority",
+                f"A majority needs an odd number of at least {MINIMUM_VOTES} votes, not {votes}",
                 where="votes",
-                fix=f"Give an odd number from {MINIMUM_VOTES} on, or 1 to ask once",
+                fix="Change the number, or use 1 for a single vote",
             )
         self._judge = judge
         self._votes = votes
@@ -50,7 +50,7 @@ class VotingJudge:
         try:
             votes = await asyncio.gather(*tasks)
         except SpendingLimitError:
-            # The costs of the others are known when they have ended.
+            # The costs of the other votes are known only when they have ended.
             await asyncio.gather(*tasks, return_exceptions=True)
             raise
         finally:

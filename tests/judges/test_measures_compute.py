@@ -39,7 +39,7 @@ OF_LABELS = [name for name, kind in MEASURES.items() if not kind.of_changes]
 
 
 def test_measures_of_changes_are_not_computed_from_evidence() -> None:
-    with pytest.raises(HarnessError, match="what overrules what"):
+    with pytest.raises(HarnessError, match="which messages overrule which"):
         compute(Measure("stale_first"), ["a"], ["a"])
 
 

@@ -18,7 +18,7 @@ from longmemeval.judges.offline.refusal import abstains
 from longmemeval.judges.plants.answer_plants import polite, sentence
 from longmemeval.judges.plants.forms import amounts_in, names_several, near, with_other_date, with_other_number
 from longmemeval.judges.plants.plant import Plant
-from longmemeval.judges.plants.planting import DECLINES, Ground, Made, Make, said_of_nothing
+from longmemeval.judges.plants.planting import DECLINES, Ground, Made, Make, non_answers
 from longmemeval.records import Gold, Question
 
 COMPLIANCE = frozenset({"instruction_following", "preference_following"})
@@ -84,7 +84,7 @@ def planted_on(ground: Ground) -> Make:
         kind = "answers-unanswerable" if gold.abstention else "other-question"
         if other := others(gold, _ANSWERS if gold.abstention else gold.question_type, random):
             yield Made(kind, other[0], f"nuggets of {other[1]}")
-        yield from said_of_nothing(random)
+        yield from non_answers(random)
 
     return make
 

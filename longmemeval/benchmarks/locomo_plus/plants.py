@@ -9,7 +9,7 @@ from collections.abc import Iterator
 from random import Random
 
 from longmemeval.core.text.words import content_words
-from longmemeval.judges.plants.planting import Ground, Made, Make, said_of_nothing
+from longmemeval.judges.plants.planting import Ground, Made, Make, non_answers
 from longmemeval.records import Gold, Question
 
 _QUOTES = (
@@ -89,6 +89,6 @@ def planted_on(ground: Ground) -> Make:
             yield Made("other-cue", text, f"cue of {other}")
         yield Made("general", random.choice(_GENERAL))
         yield Made("forgets", random.choice(_FORGETS))
-        yield from said_of_nothing(random)
+        yield from non_answers(random)
 
     return make

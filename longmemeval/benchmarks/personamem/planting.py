@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from random import Random
 
 from longmemeval.judges.plants.plant import SAID_OF_NOTHING, Kind
-from longmemeval.judges.plants.planting import Ground, Made, Make, Planting, said_of_nothing
+from longmemeval.judges.plants.planting import Ground, Made, Make, Planting, non_answers
 from longmemeval.records import Gold, Question
 
 KINDS = {
@@ -24,7 +24,7 @@ def _on(ground: Ground) -> Make:
         yield Made("final", f"It is {other} or {right}.\n<final_answer>{right}</final_answer>")
         yield Made("other-letter", f"<final_answer> {other}")
         yield Made("two-letters", f"<final_answer> {right} or {other}")
-        yield from said_of_nothing(random)
+        yield from non_answers(random)
 
     return make
 

@@ -5,7 +5,7 @@ import re
 from longmemeval.judges.offline.refusal import conclusion
 
 LONGEST = 80
-"""Maximum words of an answer that counts whole. Of a longer one only the first and the last words count."""
+"""Maximum words of an answer that counts whole. In a longer one only the first and the last words count."""
 FIRST, LAST = 20, 40
 """Numbers of words of a longer answer that count."""
 LONGEST_ADVICE = 250
@@ -24,7 +24,7 @@ _OWN_WORDS = re.compile(
     r"|i (?:would|can|could|will|might|may|do not|don't|am (?:not|unable|happy|glad)|have (?:no|a few|some)|know|think"
     r"|believe|hope|remember|recall|understand|see|suggest|recommend|mentioned|proposed|gave|kept|left)\w*|i'd|i'll)\b"
 )
-"""Phrases with which whoever gives advice speaks of themselves."""
+"""Phrases in which an adviser speaks about themselves."""
 _FIRST_PERSON = re.compile(r"\b(?:i|i'm|i've|my|me|mine|we|our|us)\b")
 _SECOND_PERSON = re.compile(r"\b(?:you|your)\b")
 _SENTENCE = re.compile(r"(?<=[.!?])[*_\")]*\s+|\n+")

@@ -29,7 +29,7 @@ class LexicalRules(Struct, frozen=True, forbid_unknown_fields=True):
     """The word lists of `lexical_rules.json`."""
 
     version: int
-    """Raised when the code reads answers in another way; then the judge gets another identity."""
+    """Version, raised when the code reads answers in another way, which gives the judge another identity."""
     empty_words: frozenset[str]
     """Words of gold answers that prove nothing."""
     units: frozenset[str]

@@ -17,7 +17,7 @@ _SAME: tuple[tuple[str, int, str], ...] = (
     ("hours?", 60, "minutes"),
     ("days?", 24, "hours"),
 )
-"""A unit, its size in a smaller one, and that unit."""
+"""Triples of a unit, its size in a smaller unit, and that smaller unit."""
 _ITEMS = re.compile(r",\s*(?:and\s+|then\s+|and then\s+)?|\s+and\s+(?:then\s+)?|\n+")
 _POLARITY = re.compile(r"^\W*(?:(?:so|therefore|thus|hence),? )?(yes|yeah|no|nope|not yet)\b", re.IGNORECASE)
 LONGEST_ITEM = 6
@@ -30,7 +30,7 @@ def forms_of(question: str, gold: str) -> list[str]:
     """Return the forms of a gold answer: itself, itself without remarks, and the alternatives it names.
 
     Two ways to name them occur: "25:50 (or 25 minutes and 50 seconds)" and "7 days. 8 days (…) is also acceptable."
-    What explains a count ("five items: …", "$1,200, up from …") is left out; an amount in one unit is also given in
+    Explanations of a count ("five items: …", "$1,200, up from …") are left out; an amount in one unit is also given in
     others.
     """
     plain = re.sub(r"\([^)]*\)", "", gold)

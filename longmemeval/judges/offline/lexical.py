@@ -1,6 +1,6 @@
-"""A judge of rules, for runs without a network. It compares words, not meaning: no substitute for the official judge.
+"""A rule-based judge for runs without a network. It compares words, not meaning: no substitute for the official judge.
 
-Of an answer above 80 words only the first 20 and the last 40 count (`answer_text.counted`): an answer states its
+In an answer above 80 words only the first 20 and the last 40 count (`answer_text.counted`): an answer states its
 result at one of its ends, and a text that repeats the history has the gold anywhere. Numbers, dates and times are
 compared in one notation (`core/text/quantities.py`), other words by their stems. The rules, in this order:
 
@@ -99,10 +99,10 @@ def _named_first(asserted: Sequence[str], right: set[str], other: set[str]) -> b
     """Return whether the first sentence about either option names the right one first; None without such a sentence."""
     for sentence in asserted:
         stems = content_words(sentence)
-        of_right = next((place for place, stem in enumerate(stems) if stem in right), None)
-        of_other = next((place for place, stem in enumerate(stems) if stem in other), None)
-        if of_right is not None or of_other is not None:
-            return of_right is not None and (of_other is None or of_right < of_other)
+        right_place = next((place for place, stem in enumerate(stems) if stem in right), None)
+        other_place = next((place for place, stem in enumerate(stems) if stem in other), None)
+        if right_place is not None or other_place is not None:
+            return right_place is not None and (other_place is None or right_place < other_place)
     return None
 
 

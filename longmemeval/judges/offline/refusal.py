@@ -93,7 +93,7 @@ _GRANTED = re.compile(
 
 class _Rules(Struct, frozen=True, forbid_unknown_fields=True):
     version: int
-    """Raised when this module reads the patterns in another way; then judges that use it get another identity."""
+    """Version, raised when this module reads the patterns in another way, which gives its judges another identity."""
     words: dict[str, str]
     """Parts of the patterns: `<NAME>` is replaced by the text of one."""
     reported: tuple[str, ...]
@@ -132,7 +132,7 @@ class _Clause(NamedTuple):
     against: bool
     """True if it contradicts what precedes it: "but …"."""
     granted: bool
-    """True if it opens with "although …" or the like: what follows matters more."""
+    """True if it opens with "although …" or similar: the text after it matters more."""
     inexact: bool
     hedged: bool
     number: bool
@@ -160,7 +160,7 @@ def abstains(text: str) -> bool:
 
 @lru_cache(maxsize=2048)
 def abstains_in_record(text: str) -> bool:
-    """Return the same for a text that a record holds, cached: grading and several tables ask for the same answer."""
+    """Return `abstains(text)`, cached: grading and several tables ask about the same recorded answer."""
     plain = _plain(text)
     if not _may_refuse(plain):
         return False
@@ -170,7 +170,7 @@ def abstains_in_record(text: str) -> bool:
 
 
 def _may_refuse(plain: str) -> bool:
-    """Return False where no clause can be a refusal: whatever is cut out, none has a word of `_NEGATIVE`."""
+    """Return False if no clause can be a refusal: whatever part is cut out, none has a word of `_NEGATIVE`."""
     bare = _EMPHASIS.sub("", plain)
     # Marks of emphasis and quotes alone are removed without a space in their place, which can make a word.
     return bool(_NEGATIVE.search(bare) or ('"' in bare and _NEGATIVE.search(bare.replace('"', ""))))
@@ -229,7 +229,7 @@ def _answered(clauses: Sequence[_Clause]) -> bool:
 
 
 def _takes_back(refusal: _Clause, following: _Clause) -> bool:
-    """Return whether what follows a refusal is an answer after all: an estimate, a number, the point."""
+    """Return whether the clause after a refusal is an answer after all: an estimate, a number, the point."""
     opposed = refusal.granted or following.against
     if following.kind in _REFUSALS:
         return False
@@ -251,7 +251,7 @@ def _plain(text: str) -> str:
 
 
 def _final_part(text: str) -> str:
-    """Return what follows the last "Answer:"; of structured reasoning the last paragraph, from a "therefore" on."""
+    """Return the text after the last "Answer:"; for structured reasoning the last paragraph, from a "therefore" on."""
     for heading in reversed(list(_ANSWER_MARK.finditer(text))):
         if re.search(r"\w", text[heading.end() :]):
             text = _OPENING_QUOTE.sub(r"\1\2. ", text[heading.end() :])

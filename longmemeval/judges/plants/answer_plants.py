@@ -24,15 +24,16 @@ from longmemeval.judges.plants.forms import (
     with_other_number,
     with_other_polarity,
 )
-from longmemeval.judges.plants.planting import DECLINES, Ground, Made, said_of_nothing
+from longmemeval.judges.plants.planting import DECLINES, Ground, Made, non_answers
 from longmemeval.judges.plants.topical import Statement, statements, topical_sentence
 from longmemeval.records import Gold, Haystack, Question
 
 LONGEST_GOLD = 25
-"""Words. A longer gold describes answers, as with preferences: neither it nor a changed one is an answer."""
+"""Maximum words of a gold that is an answer. A longer one describes answers, as with preferences: neither it nor a
+changed copy is an answer."""
 MOST_BESIDE = 2
-"""Maximum content words of a gold, apart from those of the question, that a changed value leaves. With more of them
-left, a judge may well find that the text still contains the answer."""
+"""Maximum content words of a gold, apart from those of the question, that a changed value leaves. If more are left, a
+judge may find that the text still contains the answer."""
 
 _POLITE = (
     "Thanks for asking! I looked through everything we have talked about so far to be sure, and as far as I can tell "
@@ -74,7 +75,7 @@ class AnswerPlants:
             if not gold.abstention and self._is_answer(gold):
                 self._others.setdefault((gold.question_type, kind_of(_text(gold))), []).append(gold)
         texts = [_text(gold) for gold in ground.golds.values()]
-        written = "\n".join([*texts, *(one.text for one in ground.questions)])
+        written = "\n".join([*texts, *(question.text for question in ground.questions)])
         self._not_names = set(re.findall(r"\b[a-z]+\b", written))
         self._names = sorted({name for text in texts for name in names_in(text, self._not_names)})
 
@@ -91,16 +92,16 @@ class AnswerPlants:
             yield Made("answers-unanswerable", gold.trap, "the trap of the question")
         elif other := self._other_gold(gold, "text", random):
             yield Made("answers-unanswerable", _text(other), f"gold of {other.question_id}")
-        yield from said_of_nothing(random)
+        yield from non_answers(random)
 
     def _answerable(self, question: Question, gold: Gold, random: Random) -> Iterator[Made]:
         text = _text(gold)
         if self._is_answer(gold):
             yield from _right(question, text, random)
             yield from self._wrong(question, gold, text, random)
-        # A statement on the topic may well tell yes from no.
-        if not polarity_of(text) and (found := topical_sentence(question, gold, self._statements(question))):
-            yield Made("topical", *found)
+        # A statement on the topic may decide between yes and no.
+        if not polarity_of(text) and (topical := topical_sentence(question, gold, self._statements(question))):
+            yield Made("topical", *topical)
         # If the question offers a choice, its words are the answer.
         if not set(content_words(text)) <= set(content_words(question.text)):
             yield Made("vague", vague(question.text, random))
@@ -108,7 +109,7 @@ class AnswerPlants:
             yield Made("dump", *repeated)
         if not abstains(text):
             yield Made("refusal", random.choice(DECLINES))
-        yield from said_of_nothing(random)
+        yield from non_answers(random)
 
     def _wrong(self, question: Question, gold: Gold, text: str, random: Random) -> Iterator[Made]:
         changed = list(self._changed(question, gold, text, random))
@@ -147,7 +148,7 @@ class AnswerPlants:
 
     def _other_gold(self, gold: Gold, kind: str, random: Random) -> Gold | None:
         """Return the gold of another question of the type without a content word or near number of this one."""
-        # Of yes and no, the other is `changed-polarity`.
+        # Swapping yes and no is `changed-polarity`.
         if kind == "polarity":
             return None
         own, numbers = set(content_words(str(gold.answer))), amounts_in(str(gold.answer))
@@ -167,13 +168,12 @@ def is_asked(value: str, text: str, question: str) -> bool:
     Args:
         value: a value such as a number or a name.
         text: the gold that contains it.
-        question: text of the question.
     """
-    asked, changed = set(content_words(question)), set(content_words(value))
-    beside = set(content_words(text)) - asked - changed
+    in_question, changed = set(content_words(question)), set(content_words(value))
+    beside = set(content_words(text)) - in_question - changed
     # The day and the year belong to a changed month.
     left = [word for word in beside if not (is_date(value) and word.isdigit())]
-    return not asked & changed and len(left) <= MOST_BESIDE
+    return not in_question & changed and len(left) <= MOST_BESIDE
 
 
 def _text(gold: Gold) -> str:
@@ -200,7 +200,6 @@ def dump(gold: Gold, haystack: Haystack) -> tuple[str, str] | None:
 
     Args:
         gold: gold with the evidence ids.
-        haystack: haystack of the question.
 
     Returns:
         At most `LONGEST_DUMP` words; None if no session is labelled.
@@ -220,7 +219,6 @@ def superseded(text: str, gold: Gold, haystack: Haystack) -> tuple[str, str] | N
     Args:
         text: the gold answer, with one number before a unit, such as `Three days`.
         gold: gold with the evidence ids.
-        haystack: haystack of the question.
     """
     turns = {f"{s.session_id}:{i}": turn for s in haystack.sessions for i, turn in enumerate(s.turns)}
     evidence = [turns[turn_id].content for turn_id in gold.evidence_turns if turn_id in turns]

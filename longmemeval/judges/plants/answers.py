@@ -13,18 +13,18 @@ def answer_planting(described: Collection[str] = (), without: Collection[str] = 
 
     Args:
         described: question types whose golds describe answers instead; they get wrong plants only.
-        without: kinds that are left out, since the benchmark's own judge may rightly call them either way.
+        without: kinds to leave out, since the benchmark's own judge may rightly decide either way.
     """
     kinds = {name: kind for name, kind in KINDS.items() if name not in without}
 
     def on(ground: Ground) -> Make:
-        # Its patterns take longer to compile than most data takes to open.
+        # Imported here: its patterns take longer to compile than most data takes to open.
         from longmemeval.judges.plants.answer_plants import AnswerPlants
 
         make = AnswerPlants(ground, described).of
 
         def plants(question: Question, gold: Gold, random: Random) -> Iterator[Made]:
-            return (made for made in make(question, gold, random) if made.kind in kinds)
+            return (answer for answer in make(question, gold, random) if answer.kind in kinds)
 
         return plants
 

@@ -1,4 +1,4 @@
-"""Dates, numbers, lists and names inside a gold answer: found, rephrased, or changed to others."""
+"""Dates, numbers, lists and names inside a gold answer: find them, rephrase them, or change them to others."""
 
 import re
 from collections.abc import Collection, Iterator
@@ -68,7 +68,7 @@ def polarity_of(text: str) -> str:
 
 
 def kind_of(text: str) -> str:
-    """Return the kind of answer a text is: one of the same kind is most easily mistaken for it."""
+    """Return the kind of answer a text is: a judge most easily mistakes it for another of the same kind."""
     if polarity_of(text):
         return "polarity"
     return "date" if is_date(text) else "number" if is_number(text) else "text"
@@ -92,12 +92,12 @@ def other_forms(text: str) -> Iterator[tuple[str, str]]:
 
 
 def stated(gold: str) -> str:
-    """Return a gold without its remarks to the grader that something else is right as well."""
+    """Return a gold without its remarks to the grader on what else is right."""
     return _ALSO_RIGHT.sub("", gold).strip()
 
 
 def names_several(text: str) -> bool:
-    """Return whether more than one answer may be right by a text: if one is changed, another may still be there."""
+    """Return whether a text may name more than one right answer: if one is changed, another may still be there."""
     return bool(_SEVERAL.search(text))
 
 
@@ -115,7 +115,7 @@ def amounts_in(text: str) -> set[float]:
 
 def near(first: Collection[float], second: Collection[float]) -> bool:
     """Return whether a number of one text may pass for a number of another."""
-    return any(abs(one - other) < _NEAREST for one in first for other in second)
+    return any(abs(number - other) < _NEAREST for number in first for other in second)
 
 
 def reordered(text: str, question: str) -> str | None:
@@ -134,7 +134,7 @@ def reordered(text: str, question: str) -> str | None:
 
 
 def with_other_number(text: str, right: Collection[float], random: Random) -> tuple[str, str] | None:
-    """Return the text with its one number changed; None if it is a date, has no number or several, or no exact one.
+    """Return the text with its one number changed; None if it is a date, or has no number, several, or no exact one.
 
     Args:
         text: the text to change.
@@ -162,7 +162,7 @@ def asks_for_value(question: str, text: str) -> bool:
 
 
 def with_other_date(text: str, random: Random) -> tuple[str, str] | None:
-    """Return the text with another day, month or year; None if it names none."""
+    """Return the text with another day, month or year; None if it names no date."""
     if match := _MONTH_ALONE.search(text):
         return _replaced(text, match, random.choice([month for month in MONTHS if month not in text]))
     if match := _WEEKDAY.search(text):
@@ -177,7 +177,7 @@ def names_in(text: str, not_names: Collection[str] = ()) -> list[str]:
 
     Args:
         text: text to search.
-        not_names: words in lower case that are not names, such as those that a data set also writes in lower case.
+        not_names: words, in lower case, that are not names, such as those that a data set also writes in lower case.
     """
     names = (re.sub(r"['\u2019]s$", "", match[0]) for match in _NAMES.finditer(text))
     return [name for name in names if all(_may_be_a_name(word, not_names) for word in name.split())]

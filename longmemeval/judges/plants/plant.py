@@ -19,8 +19,8 @@ SAID_OF_NOTHING: dict[str, Kind] = {
 """Kinds that are no answer to any question."""
 
 NO_ANSWERS = frozenset({*SAID_OF_NOTHING, "dump"})
-"""Kinds that count in no rate: systems do not usually make the former errors, and a dump contains the answer without
-giving it, so that a judge whose prompt accepts what contains the answer may well pass it."""
+"""Kinds that count in no rate: systems rarely make the former errors, and a dump contains the answer without giving it,
+so a judge whose prompt accepts any text that contains the answer may pass it."""
 
 KINDS: dict[str, Kind] = {
     "gold": Kind(True, "the gold answer as it is"),
@@ -56,6 +56,6 @@ class Plant(Struct, frozen=True, omit_defaults=True):
     right: bool
     text: str
     made_by: str
-    """The way it was made, for people who read the file: `3 -> 5`, the id of the other question, and so on."""
+    """How the plant was made, for people who read the file: `3 -> 5`, the id of the other question, and so on."""
     parts: tuple[int, ...] = ()
-    """Indexes, from 0, of the parts of the gold (such as nuggets) that it is graded by; empty: by the whole gold."""
+    """Indexes, from 0, of the parts of the gold (such as nuggets) that grade it; empty: the whole gold grades it."""

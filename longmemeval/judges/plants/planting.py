@@ -36,20 +36,20 @@ class Ground:
     """The material that plants are made from."""
 
     questions: Sequence[Question]
-    """All questions of the data set, also those that get no plants: wrong answers are taken from them."""
+    """All questions of the data set, even those that get no plants, since wrong answers are taken from them."""
     golds: Mapping[str, Gold]
     """Gold by question id."""
     ability: Callable[[Gold], str]
-    """Returns the ability that a question asks for."""
+    """Maps the gold of a question to the ability that the question asks for."""
     haystack: Callable[[Question], Haystack]
     seed: int = 0
-    """Another seed selects other numbers, names and questions."""
+    """Seed of the choices: another seed selects other numbers, names and questions."""
 
 
 Make = Callable[[Question, Gold, Random], Iterator[Made]]
 """Maps a question, its gold and a source of randomness to answers: at most one of each kind.
 
-Whether each is right must be certain under the words of the benchmark's own judge; if it is not, none is made.
+Each must be certainly right or certainly wrong by the wording of the benchmark's own judge; otherwise none is made.
 """
 
 
@@ -64,25 +64,25 @@ class Planting:
     """Returns the gold that a plant is graded by, for plants that are graded by `Plant.parts` only."""
 
     def plants(self, ground: Ground, questions: Iterable[Question]) -> Iterator[Plant]:
-        """Yield all plants of these questions; the same for the same data and seed."""
+        """Yield all plants of these questions; the same data and seed give the same plants."""
         make = self.on(ground)
         for question in questions:
             gold = ground.golds[question.question_id]
             random = Random(sha256_text(f"{ground.seed}\0{question.question_id}"))
-            for made in make(question, gold, random):
+            for answer in make(question, gold, random):
                 yield Plant(
-                    plant_id=f"{question.question_id}:{made.kind}",
+                    plant_id=f"{question.question_id}:{answer.kind}",
                     question_id=question.question_id,
                     question_type=gold.question_type,
-                    kind=made.kind,
-                    right=self.kinds[made.kind].right,
-                    text=made.text,
-                    made_by=made.made_by,
-                    parts=made.parts,
+                    kind=answer.kind,
+                    right=self.kinds[answer.kind].right,
+                    text=answer.text,
+                    made_by=answer.made_by,
+                    parts=answer.parts,
                 )
 
 
-def said_of_nothing(random: Random) -> Iterator[Made]:
+def non_answers(random: Random) -> Iterator[Made]:
     """Yield the plants that answer no question at all."""
     yield Made("instruction", random.choice(_INSTRUCTIONS))
     yield Made("empty", "")

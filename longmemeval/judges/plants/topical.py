@@ -20,11 +20,11 @@ class Statement(NamedTuple):
 
     sentence: str
     words: frozenset[str]
-    """Its content words."""
+    """The content words of the statement."""
     session_id: str
     turn_id: str
     around: frozenset[str]
-    """The ids of its turn and of the neighbouring ones."""
+    """Ids of its turn and of the neighbouring turns."""
 
 
 def statements(haystack: Haystack) -> Iterator[Statement]:
@@ -40,14 +40,14 @@ def statements(haystack: Haystack) -> Iterator[Statement]:
                     )
 
 
-def topical_sentence(question: Question, gold: Gold, found: list[Statement]) -> tuple[str, str] | None:
+def topical_sentence(question: Question, gold: Gold, candidates: list[Statement]) -> tuple[str, str] | None:
     """Return the statement outside the evidence, without words of the gold, that shares most with the question.
 
-    Neighbours of evidence turns are excluded too: they repeat it. If only sessions are labelled, these are excluded.
+    Neighbours of evidence turns are excluded too, since they repeat it. If only sessions are labelled, they are.
 
     Args:
-        gold: its answer and evidence.
-        found: the statements of its haystack.
+        gold: answer and evidence of the question.
+        candidates: statements of its haystack.
 
     Returns:
         The sentence and its turn id; None if there is none.
@@ -60,7 +60,7 @@ def topical_sentence(question: Question, gold: Gold, found: list[Statement]) -> 
         return bool(statement.around & turns) if turns else statement.session_id in sessions
 
     numbers = numbers_in(str(gold.answer))
-    near = (s for s in found if len(s.words & question_words) >= _SHARED and not s.words & own)
+    near = (s for s in candidates if len(s.words & question_words) >= _SHARED and not s.words & own)
     fitting = [s for s in near if not is_evidence(s) and not numbers & numbers_in(s.sentence)]
     if not fitting:
         return None
