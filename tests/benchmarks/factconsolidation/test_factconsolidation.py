@@ -288,7 +288,7 @@ def test_bm25_finds_the_current_fact_and_cannot_tell_it_from_the_stale_one(small
 
 
 def test_measures_of_changes_are_refused_where_nothing_is_labelled(tmp_path: Path) -> None:
-    with pytest.raises(HarnessError, match="which messages overrule which"):
+    with pytest.raises(HarnessError, match="what overrules what"):
         retrieve(
             load_dataset("sample"),
             ["bm25"],
