@@ -1,7 +1,7 @@
 """longmemeval: an honest harness for memory systems of LLM agents.
 
-From Python: `load_dataset` gives data, `run` answers its questions by a memory, `evaluate` grades a run and `compare`
-says what may be said. Each is imported when it is first used, so that `import longmemeval` costs nothing.
+`load_dataset` loads data, `run` answers its questions with a memory, `evaluate` grades a run and `compare` tests the
+differences between runs. Each name is imported on first use, so that `import longmemeval` costs nothing.
 """
 
 from importlib import import_module
@@ -81,7 +81,7 @@ _EXPORTED = {
     "results.graded.graded_run": "Evaluation",
     "settings": "Folders folders",
 }
-"""Where what Python users hold is defined: module -> names."""
+"""Public names by the module that defines them."""
 _HOMES = {name: module for module, names in _EXPORTED.items() for name in names.split()}
 
 __all__ = list(_HOMES)
@@ -92,7 +92,7 @@ _GONE = {
     "compare_runs": "compare(evaluation, another)",
     "resolve_configuration": "Memory('hybrid', top_k=20)",
 }
-"""Names that 0.2 exported, with what takes their place."""
+"""Names that version 0.2 exported, with their replacements."""
 
 
 if not TYPE_CHECKING:  # Else every misspelt name would have a type.
@@ -106,5 +106,5 @@ if not TYPE_CHECKING:  # Else every misspelt name would have a type.
         if name in _GONE:
             from longmemeval.errors import HarnessError
 
-            raise HarnessError(f"longmemeval.{name} was of 0.2", fix=f"Write {_GONE[name]}")
+            raise HarnessError(f"longmemeval.{name} was removed after version 0.2", fix=f"Write {_GONE[name]}")
         raise AttributeError(f"module 'longmemeval' has no attribute '{name}'")

@@ -58,7 +58,7 @@ class Dataset(Protocol):
         """Return one haystack.
 
         Raises:
-            DataError: there is none with that id, or its record does not match the format.
+            DataError: no haystack has that id, or its record does not match the format.
         """
         ...
 

@@ -65,7 +65,7 @@ class ModelError(HarnessError):
     """One call failed for good: retrying it cannot help, the next question may still succeed.
 
     Args:
-        may_be_billed: whether the provider may charge for the call although it failed.
+        may_be_billed: True if the provider may charge for the call although it failed.
     """
 
     exit_code = 1
@@ -87,8 +87,8 @@ class TransientModelError(ModelError):
 
     Args:
         retry_after: seconds the server asked to wait, or None.
-        too_many: whether the server refused it because of a rate limit, 429.
-        unreachable: whether no connection could be made.
+        too_many: True if the server refused it because of a rate limit, 429.
+        unreachable: True if no connection could be made.
     """
 
     def __init__(
@@ -118,13 +118,13 @@ class RecallError(HarnessError):
 
 
 class EndpointDownError(HarnessError):
-    """An endpoint only failed for the whole waiting time. Finished work is kept."""
+    """An endpoint failed every call for the whole waiting time. Finished work is kept."""
 
     exit_code = 1
 
 
 class StoreDownError(EndpointDownError):
-    """A store on the network only failed for the whole waiting time.
+    """A store on the network failed every call for the whole waiting time.
 
     Nothing can be read or written there, so running tasks are lost too.
     """
@@ -167,10 +167,10 @@ def needed(what: str, fix: str, *, where: str = "", kind: type[HarnessError] = H
     """Turn the failure to import a library into an error that says how to install it.
 
     Args:
-        what: what needs which library, a sentence.
-        fix: how to install it, and what else would do.
-        where: what asked for it.
-        kind: of the error.
+        what: sentence that says what needs which library.
+        fix: how to install it, and the alternatives.
+        where: the option or name that requires it.
+        kind: class of the error.
 
     Raises:
         HarnessError: it is not installed.

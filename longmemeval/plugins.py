@@ -66,7 +66,7 @@ class Registry(Generic[T]):
         group: group of entry points that other packages register in, such as `longmemeval.memory`.
         what: noun for one of them in errors: "memory", "benchmark".
         kind: required type of a loaded object.
-        built_in: `module:attribute` by name; None: as registered by the folders of this package (`plugins.toml`).
+        built_in: `module:attribute` by name; None: the names that folders of this package register (`plugins.toml`).
         adapt: converts other accepted forms (a class, say) to a `kind`; anything else stays as it is.
         spelled: creates an object from a self-contained specification (an address, say); returns None for plain names.
         further: names of this package in addition to the built-in ones, and of another kind.
@@ -86,11 +86,11 @@ class Registry(Generic[T]):
         self.adapt, self.spelled = adapt, spelled
         self._built_in, self._further = built_in, further
         self._loaded: dict[str, T] = {}
-        self._given: dict[str, T] = {}
+        self._local: dict[str, T] = {}
 
     def give(self, name: str, loaded: T) -> None:
         """Register an object of this process under a name that no package can have."""
-        self._given[name] = loaded
+        self._local[name] = loaded
 
     @cached_property
     def built_in(self) -> Mapping[str, str]:
@@ -121,8 +121,8 @@ class Registry(Generic[T]):
             HarnessError: there is no such name (with the nearest one), two packages claim it, its import fails, or it
                 is not of this registry's kind.
         """
-        if name in self._given:
-            return self._given[name]
+        if name in self._local:
+            return self._local[name]
         if name not in self._loaded:
             self._loaded[name] = self._load(name)
         return self._loaded[name]
@@ -135,12 +135,12 @@ class Registry(Generic[T]):
             `origin`), else `source_sha256`: of the module, or if it is in a package, of all Python files there.
 
         Raises:
-            HarnessError: as by `get`.
+            HarnessError: as for `get`.
         """
         if name in self.built_in:
             return None
         stated: Mapping[str, str] | None = getattr(self.get(name), "origin", None)
-        if name in self._given or name in self.further or self.spelled(name) is not None:
+        if name in self._local or name in self.further or self.spelled(name) is not None:
             return {"target": name, **(stated or {})}
         point = self._only(name)
         target = point.value if point else name
@@ -160,7 +160,7 @@ class Registry(Generic[T]):
         """
         if name in self.built_in:
             return None
-        if name in self._given or name in self.further or self.spelled(name) is not None or self._only(name):
+        if name in self._local or name in self.further or self.spelled(name) is not None or self._only(name):
             return self.origin(name)
         digest = found_source_sha256(name.partition(":")[0])
         return {"target": name, "source_sha256": digest} if digest else None
@@ -178,13 +178,13 @@ class Registry(Generic[T]):
             for name, target in self._own.items()
         ]
         for point in sorted(self._installed(), key=lambda point: (point.name, _package(point))):
-            package, problem = _package(point), self._problem(point.name, of_others=True)
+            package, problem = _package(point), self._problem(point.name, external=True)
             found.append(Plugin(self.group, point.name, point.value, package, _version(package), problem))
         return found
 
-    def _problem(self, name: str, *, of_others: bool = False) -> str:
+    def _problem(self, name: str, *, external: bool = False) -> str:
         try:
-            if of_others:
+            if external:
                 self._only(name)
             self.get(name)
         except HarnessError as error:
@@ -252,7 +252,7 @@ def load_object(target: str, what: str, *, fix: str = "") -> object:
             raise
         why = f"{type(error).__name__}: {error}"
         what = f"The {what} cannot be loaded: importing {module} fails with {why}"
-        raise HarnessError(what, where=target, fix=fix or _mend(error, module)) from error
+        raise HarnessError(what, where=target, fix=fix or _import_remedy(error, module)) from error
     finally:
         os.chdir(here)  # Relative paths given by the user must stay valid.
     for part in attribute.split("."):
@@ -263,8 +263,8 @@ def load_object(target: str, what: str, *, fix: str = "") -> object:
     return loaded
 
 
-def _mend(error: BaseException, module: str) -> str:
-    """Return what to do about an import that failed: correct the file and line, or install what is missing."""
+def _import_remedy(error: BaseException, module: str) -> str:
+    """Return the remedy for a failed import: correct the file and line, or install what is missing."""
     if isinstance(error, ModuleNotFoundError) and error.name:
         if module == error.name or module.startswith(f"{error.name}."):
             return f"Run the command in the folder of {module.partition('.')[0]}.py, or install its package"
@@ -306,8 +306,8 @@ def _entry_points(_path: tuple[str, ...]) -> Mapping[str, tuple[EntryPoint, ...]
             for point in distribution.entry_points:
                 if point.group.startswith(_PREFIX):
                     points.setdefault(point.group, []).append(point)
-            for group, of_group in points.items():
-                found.setdefault(group, {}).setdefault(_name(distribution), of_group)
+            for group, registered in points.items():
+                found.setdefault(group, {}).setdefault(_name(distribution), registered)
     return {group: tuple(point for own in packages.values() for point in own) for group, packages in found.items()}
 
 
@@ -344,8 +344,8 @@ def found_source_sha256(module: str) -> str | None:
     spec, path, name = None, None, ""
     for word in module.split("."):
         name = f"{name}.{word}" if name else word
-        found = (finder.find_spec(name, path) for finder in sys.meta_path)
-        spec = next(filter(None, found), None)
+        specs = (finder.find_spec(name, path) for finder in sys.meta_path)
+        spec = next(filter(None, specs), None)
         if spec is None:
             return None
         path = spec.submodule_search_locations

@@ -21,7 +21,7 @@ class Turn(Struct, frozen=True, gc=False):
     speaker: str = ""
     """Name of the speaker if the benchmark has one; otherwise empty."""
     caption: str | None = None
-    """Text in place of a shared picture."""
+    """Text that stands for a shared picture."""
 
 
 class Session(Struct, frozen=True):
@@ -99,7 +99,7 @@ class RecalledItem(Struct, frozen=True, gc=False):
     kind: ItemKind
     text: str
     date: datetime | None
-    """Date it was said (messages) or last changed (documents); naive."""
+    """Date of a message, or of a document's last change; naive."""
     speaker: str = ""
     message_ids: tuple[str, ...] = ()
     """Stored messages this item repeats or was made from. Every system is scored on these."""
@@ -149,7 +149,7 @@ class Usage(Struct, frozen=True, gc=False):
 
     @classmethod
     def of_call(cls, prompt_tokens: int, completion_tokens: int, dollars: float | None) -> "Usage":
-        """Return the usage of one call; `dollars` is None where its price is not known."""
+        """Return the usage of one call; `dollars` is None if its price is unknown."""
         return cls(1, 0, prompt_tokens, completion_tokens, dollars or 0.0, int(dollars is None))
 
     @property
@@ -158,11 +158,11 @@ class Usage(Struct, frozen=True, gc=False):
         return None if self.unpriced_calls else self.cost_usd
 
     def from_cache(self, calls: int = 1) -> "Usage":
-        """Return the usage of the same reply when a cache gives it: counted, and free."""
+        """Return the usage of the same reply from a cache: counted, but free."""
         return Usage(calls, calls, self.prompt_tokens, self.completion_tokens)
 
     def share(self, part: int, whole: int) -> "Usage":
-        """Return `part / whole` of it; calls are rounded up."""
+        """Return `part / whole` of this usage; calls are rounded up."""
         share = part / whole if part else 0.0
         calls, cached, prompt, completion, _, unpriced = (share * amount for amount in astuple(self))
         tokens = round(prompt), round(completion)
@@ -177,7 +177,7 @@ class _Paid(Protocol):
 def usage_of(paid: Iterable[_Paid]) -> Usage:
     """Return the usage of several records, replies or models together."""
     nothing = Usage()
-    counted = [astuple(usage) for one in paid if (usage := one.usage) != nothing]
+    counted = [astuple(usage) for record in paid if (usage := record.usage) != nothing]
     # Not `sum`, which adds up floats otherwise from one Python to the next.
     return Usage(*(reduce(add, column) for column in zip(*counted, strict=True)))
 
@@ -189,9 +189,9 @@ class ToolStep(Struct, frozen=True):
     arguments: str
     """JSON as the model wrote it."""
     outcome: str
-    """In a few words."""
+    """Outcome of the call in a few words."""
     message_ids: tuple[str, ...] = ()
-    """Messages that it showed whole."""
+    """Messages that the call showed in full."""
 
 
 class Answer(Struct, frozen=True, gc=False):
@@ -205,7 +205,7 @@ class Answer(Struct, frozen=True, gc=False):
     cut_ids: tuple[str, ...] = ()
     """Ids of messages that were found but kept out of the prompt, by a budget or by the overflow policy."""
     provenance: Provenance | None = "message"
-    """As in the recall. Below `message`, `recall_ids` do not list everything found."""
+    """Provenance of the recall. Below `message`, `recall_ids` do not list everything found."""
     recall_sessions: tuple[str, ...] = ()
     """Threads of the items that reached the prompt, if the memory gives only those."""
     top_score: float | None = None
@@ -236,16 +236,16 @@ class Answer(Struct, frozen=True, gc=False):
     """Parameters of the memory that are at least the size of this question's history, such as `top_k`; `recall` if the
     whole history was recalled."""
     tool_steps: tuple[ToolStep, ...] | UnsetType = field(default=UNSET, name="steps")
-    """`steps` as in the file; absent where the reading has no tools."""
+    """`steps` as in the file; absent if the reading has no tools."""
 
     @property
     def steps(self) -> tuple[ToolStep, ...]:
-        """What the model asked of tools, in order; empty where the reading has none."""
+        """Tool calls of the model, in order; empty if the reading has no tools."""
         return self.tool_steps or ()
 
     @property
     def total_ms(self) -> float | None:
-        """Recall and model together; None if not known."""
+        """Milliseconds of recall and model together; None if unknown."""
         return None if self.latency_ms is None else self.recall_ms + self.latency_ms
 
 
@@ -263,7 +263,7 @@ class Judgement(Struct, frozen=True, gc=False):
     usage: Usage = Usage()
     attempts: int = 0
     latency_ms: float | None = 0.0
-    """None: not known, as for a reply in a batch."""
+    """Milliseconds of the judge's calls; None if unknown, as for a reply in a batch."""
     error: str = ""
     score: float | None = None
     """Credit between 0 and 1 if the judge gives more than right or wrong (F1); the label is then full credit."""
@@ -281,19 +281,19 @@ class DatasetIdentity(Struct, frozen=True):
 
 
 def slowest(latencies: Iterable[float | None]) -> float | None:
-    """Return the longest of latencies; 0 if there are none, None if one is not known."""
+    """Return the longest latency; 0 if there are none, None if one is unknown."""
     known = list(latencies)
     return None if None in known else max((latency for latency in known if latency is not None), default=0.0)
 
 
 def sum_latencies(latencies: Iterable[float | None]) -> float | None:
-    """Return the sum of consecutive latencies; None if one is not known."""
+    """Return the sum of consecutive latencies; None if one is unknown."""
     known = list(latencies)
     return None if None in known else sum((latency for latency in known if latency is not None), 0.0)
 
 
 UNDATED = "undated: "
-"""Start of the note of a recall with items whose date the memory does not give."""
+"""Prefix of the note on recalled items whose date the memory does not give."""
 
 
 class PartInfo(Struct, frozen=True, omit_defaults=True):
@@ -312,11 +312,11 @@ class PartInfo(Struct, frozen=True, omit_defaults=True):
     stats: dict[str, Any] = field(default_factory=dict, name="told")
     """Figures for manifests and tables."""
     stored_bytes: int = 0
-    """Bytes of its file or object as written, compressed or not; 0: not known, as for a local directory."""
+    """Bytes of its file or object as written, compressed or not; 0: unknown, as for a local directory."""
 
-    def has_size(self, found: int) -> bool:
-        """Return whether a file or object of `found` bytes may be it; only the hash is certain."""
-        return self.stored_bytes in (0, found)
+    def has_size(self, size: int) -> bool:
+        """Return whether a file or object of `size` bytes may be this part; only the hash is certain."""
+        return self.stored_bytes in (0, size)
 
 
 class FixtureMeta(Struct, frozen=True):

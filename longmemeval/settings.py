@@ -13,7 +13,7 @@ from longmemeval.errors import HarnessError
 class Folders(BaseSettings):
     """Folders of data, fixtures and results.
 
-    From arguments, else `LONGMEMEVAL_DATA_DIR`, `…_PREPARED_DIR`, `…_RESULTS_DIR`, else in the current folder.
+    Each is an argument, else `LONGMEMEVAL_DATA_DIR`, `…_PREPARED_DIR` or `…_RESULTS_DIR`, else in the current folder.
     """
 
     model_config = SettingsConfigDict(env_prefix="LONGMEMEVAL_", frozen=True, extra="forbid", validate_default=True)
@@ -28,14 +28,14 @@ class Folders(BaseSettings):
 
     @field_validator("prepared_dir", mode="before")
     @classmethod
-    def _here(cls, given: object) -> object:
+    def _here(cls, value: object) -> object:
         """Convert the address of a store to the local folder that stands for it.
 
         Raises:
             HarnessError: the address cannot be used, or the limit of its local copies is not a number.
         """
         try:
-            place = local_place(given) if isinstance(given, str | Path) else given
+            place = local_place(value) if isinstance(value, str | Path) else value
             if isinstance(place, Path) and remote_of(place):
                 cache_bytes()
             return place
@@ -54,7 +54,7 @@ class Folders(BaseSettings):
 
     @property
     def has_cache(self) -> bool:
-        """True if something was computed here before."""
+        """True if earlier commands have cached something here."""
         return self.cache_dir.exists()
 
 
@@ -63,5 +63,5 @@ def folders(
     data_dir: Path | None = None, prepared_dir: str | Path | None = None, results_dir: Path | None = None
 ) -> Folders:
     """Return the folders in use; None means: from the environment or the default."""
-    given = {"data_dir": data_dir, "prepared_dir": prepared_dir, "results_dir": results_dir}
-    return Folders.model_validate({name: path for name, path in given.items() if path is not None})
+    arguments = {"data_dir": data_dir, "prepared_dir": prepared_dir, "results_dir": results_dir}
+    return Folders.model_validate({name: path for name, path in arguments.items() if path is not None})
