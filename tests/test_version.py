@@ -125,9 +125,11 @@ def test_a_run_of_0_1_is_refused_with_its_command(tmp_path: Path) -> None:
     path.write_text(json.dumps(manifest | {"format": 1}))
     before = tree(folders.results_dir)
     for act in (lambda: verify("r", folders=folders), lambda: answer_all(dataset, folders)):
-        with pytest.raises(HarnessError, match=r"Version 0\.1\.0 began this run: it is no longer read") as caught:
+        with pytest.raises(
+            HarnessError, match=r"Version 0\.1\.0 started this run, which this version can no longer read"
+        ) as caught:
             act()
-        assert "under another --run-id, with `longmemeval run --limit 2`; the files" in caught.value.fix
+        assert "under another --run-id with `longmemeval run --limit 2`; the files" in caught.value.fix
     assert tree(folders.results_dir) == before
     # The list of runs still shows it.
     assert [run.run for run in list_runs(folders.results_dir)] == ["r"]

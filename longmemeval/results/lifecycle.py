@@ -1,4 +1,4 @@
-"""The lifecycle of a run, from begin over resume to end: the same for answers and for rankings.
+"""The lifecycle of a run, from start through resume to end: the same for answers and for rankings.
 
 It resumes only with the settings it was started with, and only if its journal is unchanged.
 """
@@ -41,7 +41,7 @@ def open_run(stored: StoredJournal[R], new: RunManifest, *, extend: bool = False
     Args:
         stored: its answers or rankings, in its folder.
         new: the manifest with which the present command would begin.
-        extend: True if the command may ask more questions than the run did, as long as it asks those too.
+            extend: True if the command may ask more questions than the run did, as long as it asks those too.
 
     Raises:
         HarnessError: the run was started with other settings, or another process writes to it.
@@ -188,8 +188,8 @@ def extended(before: RunManifest, new: RunManifest) -> RunManifest:
 
 def _shown(selection: Selection) -> str:
     """Return a selection as command-line options."""
-    given = {"--limit": selection.limit, "--sample": selection.sample, "--shard": selection.shard or None}
-    words = [f"{name} {value}" for name, value in given.items() if value is not None]
+    options = {"--limit": selection.limit, "--sample": selection.sample, "--shard": selection.shard or None}
+    words = [f"{name} {value}" for name, value in options.items() if value is not None]
     words += [f"--seed {selection.seed}"] if selection.sample is not None else []
     return " ".join(words + [f"--question-id {name}" for name in selection.question_ids[:3]]) or "all questions"
 
@@ -206,7 +206,7 @@ def _check_same(before: RunManifest, new: RunManifest) -> None:
 
 
 def _resume_advice(before: RunManifest, new: RunManifest) -> str:
-    """Return what to do to resume a run with a command other than the one that started it."""
+    """Return the remedy if a command other than the one that started a run tries to resume it."""
     more = set(before.question_ids) < set(new.question_ids)
     if more and before.settings.plain == new.settings.plain and before.kind == "run":
         return f"Give --extend {before.run_id} to go on with more questions"

@@ -11,7 +11,7 @@ RANKINGS = "rankings.jsonl"
 
 
 def is_empty(answer: Answer) -> bool:
-    """Return whether the model was called and replied with nothing."""
+    """Return whether the model was called and its reply was empty."""
     return answer.status == "error" and answer.finish_reason != ""
 
 

@@ -64,7 +64,7 @@ class RunFilter(Struct, frozen=True):
     sweep: str | None = None
 
     def fits(self, run: ListedRun) -> bool:
-        """Return whether a run is wanted, whenever it began."""
+        """Return whether a run matches, apart from `since`."""
         pairs = (
             (run.dataset, self.dataset),
             (run.memory, self.memory),
@@ -166,7 +166,7 @@ def sweep_names(results_dir: Path) -> list[str]:
 
 
 def _sweeps(listed: Iterable[ListedRun]) -> list[str]:
-    return sorted({one.sweep for one in listed if one.sweep})
+    return sorted({run.sweep for run in listed if run.sweep})
 
 
 def unrecorded_note(listed: Iterable[ListedRun], sweep: str) -> str:
@@ -174,14 +174,14 @@ def unrecorded_note(listed: Iterable[ListedRun], sweep: str) -> str:
 
     The ids of a sweep begin with its name, but those of `nightly_v2` begin with `nightly` too: only the record is sure.
     """
-    begin = f"{sweep}_"
-    found = [one.run for one in listed if one.sweep is None and one.run.startswith(begin)]
+    prefix = f"{sweep}_"
+    found = [run.run for run in listed if run.sweep is None and run.run.startswith(prefix)]
     if not found:
         return ""
     runs = count_of(len(found), "run begins", "runs begin")
     return (
-        f"{runs} with '{begin}' and no sweep is recorded: started by hand, or by an earlier version. "
-        f"Name them, or the pattern '{begin}*'"
+        f"{runs} with '{prefix}' and no sweep is recorded: started by hand, or by an earlier version. "
+        f"Name them, or the pattern '{prefix}*'"
     )
 
 

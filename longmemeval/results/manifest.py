@@ -49,7 +49,7 @@ _RUN_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]{0,119}")
 
 
 RunStatus = Literal["running", "completed", "incomplete", "failed", "interrupted"]
-"""`completed`: every question has an answer; `incomplete`: it ended and some have none, which resuming asks again."""
+"""`completed`: every question has an answer; `incomplete`: it ended without some answers, which a resume asks for."""
 
 
 class MergedShard(Struct, frozen=True):
@@ -275,7 +275,7 @@ def stored_manifest(folder: Path) -> RunManifest:
 
 
 def manifest_in(path: Path) -> RunManifest:
-    """Return the manifest in a file, wherever it lies.
+    """Return the manifest in a file, in any folder.
 
     Raises:
         OSError: it cannot be read.
@@ -299,14 +299,14 @@ class _Document(Struct):
 
 
 def _refuse_older(made_by: Mapping[str, Any], path: Path) -> None:
-    """Raise if version 0.1 began the run: its journals had other rules, and its judges no address."""
+    """Raise if version 0.1 started the run: its journals followed other rules, and its judges had no address."""
     version = str(made_by.get("packages", {}).get("longmemeval", ""))
     if version.startswith("0.1."):
         command = shlex.join(map(str, made_by.get("command", ()))) or "longmemeval run"
         raise HarnessError(
-            f"Version {version} began this run: it is no longer read",
+            f"Version {version} started this run, which this version can no longer read",
             where=str(path),
-            fix=f"Make it anew under another --run-id, with `{command}`; the files of this one stay as they are",
+            fix=f"Repeat it under another --run-id with `{command}`; the files of this run stay as they are",
         )
 
 

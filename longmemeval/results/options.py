@@ -1,4 +1,4 @@
-"""Options of what reads runs."""
+"""Options of commands that read runs."""
 
 from typing import Annotated, Literal
 
@@ -11,8 +11,8 @@ BaselineRun = Annotated[
     Flag(
         WHAT,
         "RUN",
-        "What the others are compared with [default: the run named first; of a pattern or sweep, the full history, "
-        "else the oldest that is no control].",
+        "The run to compare the others with [default: the run named first; for a pattern or sweep, the full history, "
+        "else the oldest that is not a control].",
     ),
 ]
 MovedDataset = Annotated[

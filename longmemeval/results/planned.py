@@ -1,4 +1,4 @@
-"""What a sweep is going to run: its record beside the runs, `<sweep>_plan.json`."""
+"""The planned runs of a sweep, recorded next to the runs in `<sweep>_plan.json`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -35,7 +35,7 @@ class SweepRecord(Struct, frozen=True, kw_only=True):
 
 
 def record_plan(results_dir: Path, record: SweepRecord) -> None:
-    """Write the record of a sweep in the place of an earlier one of its name, unless that says the same."""
+    """Write the record of a sweep, replacing an earlier one of that name unless it is the same."""
     data = msgspec.json.format(msgspec.json.encode(record), indent=2) + b"\n"
     path = results_dir / f"{record.sweep}{_PLAN}"
     if not path.exists() or path.read_bytes() != data:
@@ -43,8 +43,8 @@ def record_plan(results_dir: Path, record: SweepRecord) -> None:
 
 
 def planned_runs(results_dir: Path) -> Sequence[ListedRun]:
-    """Return the runs that sweeps have yet to begin, in their order; a record that cannot be read plans nothing."""
-    begun, found = set(run_ids(results_dir)), []
+    """Return the runs that sweeps have yet to begin, in order; skip records that cannot be read."""
+    started, found = set(run_ids(results_dir)), []
     for path in sorted(results_dir.glob(f"*{_PLAN}")):
         try:
             record = decode_json(path.read_bytes(), SweepRecord)
@@ -52,18 +52,18 @@ def planned_runs(results_dir: Path) -> Sequence[ListedRun]:
             continue
         found += [
             ListedRun(
-                run=one.run,
+                run=run.run,
                 kind="run",
                 status=PLANNED,
                 dataset=record.dataset,
-                memory=one.memory,
-                model=one.model,
+                memory=run.memory,
+                model=run.model,
                 questions=record.questions,
                 answered=None,
                 started_at="",
                 sweep=record.sweep,
             )
-            for one in record.runs
-            if one.run not in begun
+            for run in record.runs
+            if run.run not in started
         ]
     return found

@@ -1,4 +1,4 @@
-"""The files of one run, read for its figures: each is opened and decoded once."""
+"""Read the files of one run for its figures: each is opened and decoded once."""
 
 from functools import cached_property
 from pathlib import Path
@@ -108,18 +108,18 @@ class RunFiles:
 
     @property
     def content_sha256(self) -> str:
-        """Hash of all that figures follow from: manifest, answers, prompts, judgements and scores, as read."""
+        """Hash of everything that determines figures: manifest, answers, prompts, judgements and scores, as read."""
         journals = {ANSWERS, PROMPTS, RANKINGS, *self.manifest.files}
         hashes = {name: self.sha256(name) for name in sorted(journals)}
         judged = {judge_id: self.judged(judge_id).sha256 for judge_id in self.judge_ids}
         return sha256_bytes(msgspec.json.encode((self.folder.name, self.manifest, hashes, judged, self.metrics)))
 
     def key_of(self, what: str, *others: str) -> tuple[str, ...]:
-        """Return the name of something made of all these files, their hash, and what else it follows from."""
+        """Return the cache key of a result of all these files: its name, their hash and its other inputs."""
         return (what, self.content_sha256, *others)
 
     def prompts_to(self, question_id: str) -> list[SentPrompt]:
-        """Return the prompts of one question, read from their file; of a run under way, those that are whole."""
+        """Return the prompts of one question, read from their file; of a run in progress, the complete ones."""
         path, wanted = self.folder / PROMPTS, msgspec.json.encode(question_id)
         if not path.exists():
             return []
@@ -174,7 +174,7 @@ class RunFiles:
 
     def scored(self, metrics: Metrics) -> None:
         """Register scores that this command has written."""
-        self.metrics = [*(one for one in self.metrics if one.judge.id != metrics.judge.id), metrics]
+        self.metrics = [*(scores for scores in self.metrics if scores.judge.id != metrics.judge.id), metrics]
 
 
 def _entry(prompt: SentPrompt) -> PromptEntry:

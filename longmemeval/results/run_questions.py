@@ -19,10 +19,10 @@ M = TypeVar("M")
 
 
 class RunQuestions:
-    """The questions of a run as they were put, with their gold: what judges see and scores are made from.
+    """The questions of a run as they were put, with their gold: the input of judges and scores.
 
     Args:
-        dataset: the data set it answered.
+        dataset: the data set that the run answered.
     """
 
     def __init__(self, manifest: RunManifest, dataset: Dataset) -> None:
@@ -38,20 +38,20 @@ class RunQuestions:
         if protocol.get("name") == "official" and (answering := self.benchmark.answering):
             offered = answering.questions(dataset, list(selected.values()), protocol)
             selected = {question.question_id: question for question in offered}
-        if strangers := wanted - selected.keys():
+        if unknown := wanted - selected.keys():
             raise IntegrityError(
                 f"Run '{manifest.run_id}' says it answered questions that its data set does not have: "
-                + ", ".join(sorted(strangers)[:5]),
+                + ", ".join(sorted(unknown)[:5]),
                 where=str(dataset.path),
                 fix="Restore its run.json from a copy",
             )
         check_selection(manifest, dataset, everything)
         self.questions = {question_id: selected[question_id] for question_id in manifest.question_ids}
         self._golds: dict[str, Gold] = {}
-        self._made: dict[str, Any] = {}
+        self._derived: dict[str, Any] = {}
 
     def of(self, manifest: RunManifest) -> "RunQuestions":
-        """Return the same for another run that put these questions of the same data in the same way.
+        """Return the questions for another run that put the same ones, from the same data, in the same way.
 
         Raises:
             IntegrityError: its questions are not those that its selection gives.
@@ -82,16 +82,16 @@ class RunQuestions:
         return self.once("units", lambda: units_of(self.dataset, self.questions.values()))
 
     def once(self, name: str, make: Callable[[], M]) -> M:
-        """Return what follows from the questions alone, made once for all runs that put them.
+        """Return a result that depends on the questions alone, computed once for all runs that put them.
 
         Args:
-            name: of it; the same name is always of the same type.
-            make: called where it was not made before.
+            name: name of the result; one name always has one type.
+                make: computes it; called on first use.
         """
-        if name not in self._made:
-            self._made[name] = make()
+        if name not in self._derived:
+            self._derived[name] = make()
         # Under this name is what the same function made.
-        return cast("M", self._made[name])
+        return cast("M", self._derived[name])
 
     def gold(self, question_id: str) -> Gold:
         """Return the gold of a question as it was put."""
@@ -140,10 +140,10 @@ def check_selection(manifest: RunManifest, dataset: Dataset, questions: Sequence
         )
 
 
-def _where_it_was(name: str, path: Path, folders: Folders) -> Dataset:
-    """Load a data set from its path, or by name if its folder has names in the catalogue.
+def _load_original(name: str, path: Path, folders: Folders) -> Dataset:
+    """Load a data set from its path, or by name if the catalogue names the files in its folder.
 
-    Several names may read the files of one folder in different ways.
+    Several names may read the files of a folder in different ways.
     """
     entry = catalogue().get(name)
     if entry and entry.is_folder and path.exists() and path.as_posix().endswith(f"/{entry.file}"):
@@ -164,7 +164,7 @@ def dataset_of(manifest: RunManifest, override: str | None, folders: Folders) ->
             where=str(path),
             fix="Name the file with --dataset",
         )
-    dataset = load_dataset(override, folders.data_dir) if override else _where_it_was(name, path, folders)
+    dataset = load_dataset(override, folders.data_dir) if override else _load_original(name, path, folders)
     if dataset.sha256 != manifest.dataset["sha256"] and dataset.content_sha256 != manifest.dataset["content_sha256"]:
         raise HarnessError(
             f"The run answered other data: sha256 {manifest.dataset['sha256'][:12]}…, this file has "

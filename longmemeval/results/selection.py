@@ -14,7 +14,7 @@ from longmemeval.results.shards import partition, shard_named
 
 
 class Selection(Struct, frozen=True):
-    """At most one of the three ways; none of them means every question. `shard` divides what they choose."""
+    """At most one of `limit`, `sample` and `question_ids`; none of them: every question. `shard` divides the choice."""
 
     limit: Annotated[int | None, Flag(WHAT, "N")] = None
     """Only the first N questions."""
@@ -32,8 +32,8 @@ class Selection(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         """Check that the ways are not mixed and the counts make sense."""
-        given = [self.limit is not None, self.sample is not None, bool(self.question_ids)]
-        if sum(given) > 1:
+        chosen_ways = [self.limit is not None, self.sample is not None, bool(self.question_ids)]
+        if sum(chosen_ways) > 1:
             raise HarnessError("--limit, --sample and --question-id exclude each other", fix="Give one of them")
         for name, count in (("--limit", self.limit), ("--sample", self.sample)):
             if count is not None and (type(count) is not int or count < 1):
@@ -43,7 +43,7 @@ class Selection(Struct, frozen=True):
 
 
 def part_of(selection: Selection, n: int, total: int) -> str:
-    """Return the words of tables for a part of the questions: `2 of 19 questions, chosen by id`; empty for all of them.
+    """Describe a part of the questions for tables: `2 of 19 questions, chosen by id`; empty for all of them.
 
     Args:
         n: number of questions selected.
@@ -66,7 +66,7 @@ def select(questions: Sequence[Question], selection: Selection, question_type: C
 
     Args:
         questions: all questions of the data set.
-        question_type: maps a question id to its type; called for `sample` only, the only gold that is read.
+        question_type: maps a question id to its type; called for `sample` only; no other gold is read.
 
     Raises:
         HarnessError: a named question does not exist, or the shard has none.
@@ -87,7 +87,7 @@ def select(questions: Sequence[Question], selection: Selection, question_type: C
 def shards_with_questions(
     questions: Sequence[Question], selection: Selection, of: int, question_type: Callable[[str], str]
 ) -> list[str]:
-    """Return the shards, such as `3/8`, that have any of the selected questions; arguments as of `select`."""
+    """Return the shards, such as `3/8`, that have any of the selected questions; arguments as for `select`."""
     shards = partition(_chosen(questions, selection, question_type), of)
     return [f"{number}/{of}" for number, chosen in enumerate(shards, start=1) if chosen]
 

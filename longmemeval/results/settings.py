@@ -1,6 +1,6 @@
 """The `settings` of `run.json`, by the kind of run: everything that decides its answers or rankings.
 
-A setting with a default is written only where it is another value, as version 0.2 did: the hash of the settings, by
+A setting with a default is written only if its value differs, as in version 0.2: the hash of the settings, by
 which runs are known, depends on it.
 """
 
@@ -18,7 +18,7 @@ RunKind = Literal["run", "hypotheses", "retrieval"]
 
 
 class MemorySettings(Struct, frozen=True, omit_defaults=True):
-    """A `MemoryConfiguration`."""
+    """The memory configuration of a run."""
 
     name: str
     preset: str
@@ -48,7 +48,7 @@ class ReadingSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
     options_template: str = ""
     note_template: str = ""
     tools: str = ""
-    """Hash of the file that describes the tools, where the model has some."""
+    """Hash of the file that describes the tools, if the model has any."""
     steps: int | None = None
     prompt_budget: int | None = None
 
@@ -78,23 +78,23 @@ class HypothesesSettings(Struct, frozen=True, omit_defaults=True):
 
 
 class _Settings(Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaults=True):
-    """The settings that are asked of any kind of run."""
+    """The settings that all kinds of runs share."""
 
     memory: MemorySettings | None = None
-    """None: unknown."""
+    """The memory; None if unknown."""
     reads_gold: bool = False
     """True if the memory reads the gold evidence."""
     embedder: FixtureEmbedder | None = None
-    """None: no vectors are read."""
+    """The embedder; None if no vectors are read."""
     preparation: str = ""
     """Name of the preparation; empty if nothing prepared is read."""
     not_reproducible: tuple[str, ...] = ()
     """Parts that would differ if they were prepared again."""
     parts: dict[str, dict[str, Any]] = {}
-    """Statistics of each of them, added up over the haystacks."""
+    """Statistics of each part that is not reproducible, added up over the haystacks."""
     query_model: QueryModelSettings | None = None
     model: ModelSettings | None = None
-    """None: no model answered, or it is unknown."""
+    """The answering model; None if none answered, or if it is unknown."""
     reading: ReadingSettings | None = None
     protocol: dict[str, Any] | Literal["standard", "official"] = {}
     others: dict[str, Any] = {}
@@ -203,5 +203,5 @@ def kind_of(settings: RunSettings) -> RunKind:
 
 
 def memory_settings(configuration: MemoryConfiguration) -> MemorySettings:
-    """Return a configuration as it is recorded."""
+    """Return the settings that record a configuration."""
     return msgspec.convert(configuration.model_dump(), MemorySettings)

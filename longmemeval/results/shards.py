@@ -20,11 +20,11 @@ class Shard(Struct, frozen=True, order=True):
     of: int
 
     def __str__(self) -> str:
-        """Return the form in which it is given and recorded: `3/8`."""
+        """Return the written form: `3/8`."""
         return f"{self.number}/{self.of}"
 
     def run_id(self, base: str) -> str:
-        """Return the id of the run of this shard; a name that ends so already stays as it is."""
+        """Return the id of the run of this shard; a name that already has that ending stays as it is."""
         ending = f"-{self.number}of{self.of}"
         return base if base.endswith(ending) else base + ending
 

@@ -22,7 +22,7 @@ MEMORY_CALLS = "memory_calls"
 
 
 FOOTPRINT = "footprint"
-"""Key, in the totals of a manifest, of what the memory takes up."""
+"""Key, in the totals of a manifest, of the memory's footprint."""
 
 
 def answer_totals(records: Sequence[Answer]) -> dict[str, Any]:
@@ -75,12 +75,12 @@ class AnalysisTotals(Struct, frozen=True):
 def question_totals(
     before: Mapping[str, Any], analysed: AnalysisTotals | None, embedded: Usage | None, folder: Path
 ) -> dict[str, Any]:
-    """Return the totals of a manifest on what questions take before they are answered or ranked.
+    """Return the totals of a manifest on the work for questions before they are answered or ranked.
 
     Args:
         before: the manifest's totals as an earlier session of the run left them.
-        analysed: the analyses of this session; None: no model makes any.
-        embedded: the usage of embedding questions in this session; None: no server does.
+        analysed: the analyses of this session; None: no model analyses questions.
+        embedded: the usage of embedding questions in this session; None: no server embeds them.
         folder: folder of the run.
     """
     work: dict[str, Any] = {QUERY_MODEL: analysed, QUERY_EMBEDDINGS: embedded}
@@ -90,18 +90,18 @@ def question_totals(
 
 
 class Footprint(Struct, frozen=True):
-    """The room that a memory takes up."""
+    """The space that a memory takes up."""
 
     histories: int = 0
     stored_bytes: int | None = None
-    """Bytes of the parts that are read of the `histories`; None: not known, as for what a service keeps itself."""
+    """Bytes of the parts that are read, over all `histories`; None: unknown, as for a service's own storage."""
     resident_bytes: int | None = None
-    """Most memory that processes of its own have taken, added up; None: not known, or it has none."""
+    """Peak memory of its own processes, added up; None: unknown, or it has no processes."""
 
 
 class _Recorded(Struct, frozen=True):
     stored_bytes: dict[str, int | None] = {}
-    """By history."""
+    """Bytes by history."""
     resident_bytes: int | None = None
 
 
@@ -120,11 +120,11 @@ def footprint_of(totals: Mapping[str, Any]) -> Footprint:
 def footprint_totals(
     stored: Mapping[str, int | None], resident: int | None = None, before: Sequence[Mapping[str, Any]] = ()
 ) -> dict[str, Any]:
-    """Return the totals of a manifest on what the memory takes up.
+    """Return the totals of a manifest on the memory's footprint.
 
     Args:
-        stored: the bytes of the parts that are read, by history; None where they are not known.
-        resident: the most memory that its processes have taken in this session, if that is known.
+        stored: the bytes of the parts that are read, by history; None if unknown.
+            resident: the peak memory of its processes in this session; None if unknown.
         before: totals whose peaks count too: of earlier sessions, or of shards.
     """
     peaks = [resident, *(_recorded(totals).resident_bytes for totals in before)]
@@ -133,7 +133,7 @@ def footprint_totals(
 
 
 def merged_footprint(shards: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Return the totals on what the memory takes up of several runs that may share histories; empty if one has none."""
+    """Return the footprint totals of several runs that may share histories; empty if one has none."""
     if not all(FOOTPRINT in totals for totals in shards):
         return {}
     stored = {name: size for totals in shards for name, size in _recorded(totals).stored_bytes.items()}
@@ -141,7 +141,7 @@ def merged_footprint(shards: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def footprint_part(totals: Mapping[str, Any], histories: Collection[str], *, is_first: bool) -> dict[str, Any]:
-    """Return the totals of one shard of a run on what the memory takes up; the peak goes with the first."""
+    """Return the footprint totals of one shard of a run; the peak goes with the first."""
     if FOOTPRINT not in totals:
         return {}
     stored = {name: size for name, size in _recorded(totals).stored_bytes.items() if name in histories}

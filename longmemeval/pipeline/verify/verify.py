@@ -32,7 +32,7 @@ from longmemeval.results.scores.checks import (
     check_judgements,
     check_labels,
     check_scores,
-    of_an_earlier_version,
+    earlier_version_note,
     outdated,
 )
 from longmemeval.results.scores.stored import read_metrics
@@ -276,7 +276,7 @@ def _check_metrics(
     if older := outdated(files, stored, again):
         yield f"{older}; `longmemeval evaluate` writes it again"
     elif not any(contradictions):
-        yield of_an_earlier_version(stored, again)
+        yield earlier_version_note(stored, again)
     if not older and stored.format == METRICS_FORMAT:
         note = run_questions.protocol_note(again.judge.official)
         entry = index_entry(run_questions.manifest, again, run_questions.part, note)

@@ -21,18 +21,16 @@ def export_runs(
     dataset: str | None = None,
     folders: Folders,
 ) -> Iterator[Exported]:
-    """Write runs one after the other, and yield what was written of each; of `inspect`, each log.
+    """Write runs one after the other, and yield a record of each export; for `inspect`, of each log.
 
     Args:
-        run_ids: ids of graded runs; for `trec` of rankings.
-        format: the format.
-        output: a folder, with one in it for each of several runs, so that their files do not take each other's place;
-            None: the run's own.
+        run_ids: ids of graded runs; for `trec`, of rankings.
+        output: the folder, with a subfolder for each of several runs, so that their files do not collide; None: the
+            run's own.
         dataset: path or name of the data set with the gold, if it has moved.
-        folders: the folders.
 
     Raises:
-        HarnessError: there is no such run, or it does not hold what the format takes.
+        HarnessError: there is no such run, or it lacks what the format needs.
         IntegrityError: its files have been changed since the run.
     """
     if format == "inspect" or format == "inspect-json":

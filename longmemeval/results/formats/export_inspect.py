@@ -1,4 +1,4 @@
-"""`export --format inspect|inspect-json`: runs as logs of Inspect, for its viewer and whoever reads such logs."""
+"""`export --format inspect|inspect-json`: runs as Inspect logs, for its viewer and other readers of such logs."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -45,10 +45,10 @@ class InspectExport(Struct, frozen=True):
 
     file: str
     runs: tuple[str, ...]
-    """Ids of its runs: each is an epoch, in this order."""
+    """Ids of its runs, which are its epochs in this order."""
     questions: int
     judges: tuple[str, ...]
-    """Judge ids: its scorers, the judge of the score first."""
+    """Ids of the judges, which are its scorers; the judge of the score first."""
 
 
 def export_inspect(
@@ -59,11 +59,11 @@ def export_inspect(
     dataset: str | None = None,
     folders: Folders | None = None,
 ) -> list[InspectExport]:
-    """Write one log per run, and one for runs that repeat each other: each of those is an epoch of it.
+    """Write one log per run; runs that repeat each other share a log, as its epochs.
 
     A question is a sample, a judge a scorer. The messages of a sample are what the memory recalled (of the role
-    `tool`), the prompt as it was sent and the answer. What was not evaluated has the value `N`, which Inspect counts
-    as 0, as every score here does.
+    `tool`), the prompt as it was sent and the answer. A question that was not evaluated has the value `N`, which
+    Inspect counts as 0, like every score here.
 
     Args:
         run_ids: ids of graded runs.
@@ -97,15 +97,15 @@ def _write(runs: Sequence[Evaluation], output: Path | None, format: InspectForma
 
 def _scores(runs: Sequence[Evaluation]) -> dict[str, log.LogScores]:
     """Return the figures by judge id, those of the score first; over repeats, the mean of the runs it graded."""
-    of_judge: dict[str, dict[str, log.LogMetric]] = {}
+    by_judge: dict[str, dict[str, log.LogMetric]] = {}
     figures: dict[str, log.LogScores] = {}
     for run in runs:
-        for metrics in sorted(run.files.metrics, key=lambda one: one.judge.id != run.metrics.judge.id):
+        for metrics in sorted(run.files.metrics, key=lambda scores: scores.judge.id != run.metrics.judge.id):
             low, high = metrics.overall.interval
             metadata = {"interval": [low, high], "not_evaluated": metrics.overall.not_evaluated, "n": metrics.overall.n}
             shown = log.LogMetric(metrics.judge.metric, metrics.overall.accuracy, metadata)
-            mine = of_judge.setdefault(metrics.judge.id, {})
-            mine[run.id] = shown
+            by_run = by_judge.setdefault(metrics.judge.id, {})
+            by_run[run.id] = shown
             before = figures.get(metrics.judge.id)
             left_out = metrics.overall.not_evaluated + (before.unscored_samples if before else 0)
             figures[metrics.judge.id] = log.LogScores(
@@ -113,10 +113,12 @@ def _scores(runs: Sequence[Evaluation]) -> dict[str, log.LogScores]:
                 scorer=metrics.judge.id,
                 metrics={
                     shown.name: shown
-                    if len(mine) == 1
-                    else log.LogMetric(shown.name, fmean(one.value for one in mine.values()), {"runs": dict(mine)})
+                    if len(by_run) == 1
+                    else log.LogMetric(
+                        shown.name, fmean(metric.value for metric in by_run.values()), {"runs": dict(by_run)}
+                    )
                 },
-                scored_samples=len(mine) * metrics.overall.n - left_out,
+                scored_samples=len(by_run) * metrics.overall.n - left_out,
                 unscored_samples=left_out,
                 metadata={"official": metrics.judge.official, "grading": grading(metrics.judge)},
             )
@@ -163,7 +165,7 @@ def _header(runs: Sequence[Evaluation]) -> log.LogHeader:
             "protocol_note": summary.protocol_note,
             "warnings": [warning.text for warning in summary.warnings],
         },
-        scorers=[{"name": name, "metadata": one.metadata} for name, one in scores.items()],
+        scorers=[{"name": name, "metadata": figures.metadata} for name, figures in scores.items()],
     )
     total = len(runs) * len(first.asked.questions)
     ended = [run.manifest.ended_at for run in runs]
@@ -190,8 +192,8 @@ def _answered(run: Evaluation) -> int:
 
 def _generation(run: Evaluation) -> dict[str, float]:
     model = run.manifest.settings.model
-    given = {"temperature": model.temperature, "max_tokens": model.max_tokens} if model else {}
-    return {name: value for name, value in given.items() if value is not None}
+    options = {"temperature": model.temperature, "max_tokens": model.max_tokens} if model else {}
+    return {name: value for name, value in options.items() if value is not None}
 
 
 def _samples(run: Evaluation, epoch: int) -> Iterator[log.LogSample]:
@@ -202,9 +204,9 @@ def _samples(run: Evaluation, epoch: int) -> Iterator[log.LogSample]:
     for prompt in iterate_journal(run.files.folder / PROMPTS, SentPrompt):
         notes[prompt.question_id] += prompt.purpose == "note"
         answer = run.answers.get(prompt.question_id)
-        asked = prompt.purpose == "answer" and answer is not None and answer.prompt_sha256 == prompt.sha256
+        is_current = prompt.purpose == "answer" and answer is not None and answer.prompt_sha256 == prompt.sha256
         # A prompt that was sent again after a failed call is there twice.
-        if asked and (result := left.pop(prompt.question_id, None)):
+        if is_current and (result := left.pop(prompt.question_id, None)):
             yield _sample(run, epoch, result, prompt.messages, recalled, notes[prompt.question_id])
     for name, result in left.items():
         yield _sample(run, epoch, result, (), recalled, notes[name])
@@ -221,14 +223,16 @@ def _sample(
     question, answer = result.question, result.answer
     mark = partial(_mark, run.id, question.question_id)
     messages = recalled.messages(result, mark("recall"))
-    messages += [log.LogMessage(one.role, one.content, mark(str(place))) for place, one in enumerate(prompt)]
+    messages += [
+        log.LogMessage(message.role, message.content, mark(str(place))) for place, message in enumerate(prompt)
+    ]
     model = run.manifest.settings.model_name or UNKNOWN
     output: dict[str, object] = {}
     if answer and answer.status == "ok":
-        said = log.LogMessage("assistant", answer.hypothesis, mark("answer"), model=answer.served_model or model)
-        messages.append(said)
+        reply = log.LogMessage("assistant", answer.hypothesis, mark("answer"), model=answer.served_model or model)
+        messages.append(reply)
         stopped = _STOPPED.get(answer.finish_reason, "unknown")
-        output = {"model": said.model, "choices": [{"message": said, "stop_reason": stopped}]}
+        output = {"model": reply.model, "choices": [{"message": reply, "stop_reason": stopped}]}
         output["completion"] = answer.hypothesis
     usage = _usage(answer.usage) if answer else log.LogUsage()
     ids = {"recall_ids": answer.recall_ids, "cut_ids": answer.cut_ids, "notes": answer.notes} if answer else {}
@@ -240,7 +244,7 @@ def _sample(
         target=str(row.pop("gold")),
         messages=messages,
         output=output,
-        scores={judge: _score(one, answer) for judge, one in result.judgements.items()},
+        scores={judge: _score(judgement, answer) for judge, judgement in result.judgements.items()},
         metadata={"run": run.id, **row, **ids, "note_prompts": notes},
         uuid=mark("sample"),
         model_usage={model: usage} if usage.total_tokens else {},
@@ -250,19 +254,19 @@ def _sample(
 
 
 def _score(judgement: Judgement | None, answer: Answer | None) -> log.LogScore:
-    said = answer.hypothesis if answer else None
+    reply = answer.hypothesis if answer else None
     if judgement is None or judgement.label is None:
         why = judgement.error if judgement else ""
-        return log.LogScore("N", said, why or "not evaluated")
-    given = credit(judgement)
+        return log.LogScore("N", reply, why or "not evaluated")
+    awarded = credit(judgement)
     value: log.Value = "C" if judgement.label else "I"
-    if judgement.score is not None and given is not None:
-        value = given
-    return log.LogScore(value, said, judgement.raw, {"served_model": judgement.served_model, "votes": judgement.votes})
+    if judgement.score is not None and awarded is not None:
+        value = awarded
+    return log.LogScore(value, reply, judgement.raw, {"served_model": judgement.served_model, "votes": judgement.votes})
 
 
 class _Recalled:
-    """Texts of what runs recalled, looked up in the data set; one haystack is held at a time."""
+    """The texts that a run recalled, looked up in the data set; holds one haystack at a time."""
 
     def __init__(self, run: Evaluation) -> None:
         self._dataset = run.asked.dataset
@@ -270,22 +274,22 @@ class _Recalled:
         self._history: Mapping[str, Message] = {}
 
     def messages(self, result: QuestionResult, mark: str) -> list[log.LogMessage]:
-        """Return one message with all that was recalled; none where nothing was, or nothing is known of it."""
+        """Return one message with everything recalled; none if nothing was recalled, or if that is unknown."""
         if result.answer is None or not result.answer.recall_ids:
             return []
         if self._held != result.question.haystack_id:
             self._held = result.question.haystack_id
             history = haystack_messages(self._dataset.haystack(self._held))
-            self._history = {one.message_id: one for one in history}
+            self._history = {message.message_id: message for message in history}
         texts = [self._text(name) for name in result.answer.recall_ids]
         ids = {"message_ids": result.answer.recall_ids}
         return [log.LogMessage("tool", "\n\n".join(texts), mark, function="recall", metadata=ids)]
 
     def _text(self, message_id: str) -> str:
-        one = self._history.get(message_id)
-        if one is None:
+        message = self._history.get(message_id)
+        if message is None:
             return f"[{message_id}: not a message of the data set]"
-        return f"[{one.created_at:%Y-%m-%d %H:%M}, {one.speaker or one.role}] {one.content}"
+        return f"[{message.created_at:%Y-%m-%d %H:%M}, {message.speaker or message.role}] {message.content}"
 
 
 def _usage(usage: Usage) -> log.LogUsage:
@@ -294,5 +298,5 @@ def _usage(usage: Usage) -> log.LogUsage:
 
 
 def _mark(*parts: str) -> str:
-    """Return an id that the same parts always have."""
+    """Return an id that depends on the parts alone."""
     return sha256_text("\n".join(parts))[:22]

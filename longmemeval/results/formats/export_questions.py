@@ -31,7 +31,7 @@ class TableExport(Struct, frozen=True):
     protocol_note: str = ""
     """The consequence of the benchmark's own protocol for the scores; empty without one."""
     card: str = ""
-    """The data set card beside it; empty for CSV, which has none."""
+    """Path of the data set card next to it; empty for CSV, which has none."""
 
 
 def export_questions(
@@ -45,8 +45,8 @@ def export_questions(
     """Write `<run_id>.csv`, `.jsonl` or `.parquet`, one row per selected question, answered or not.
 
     The columns are those of `question_columns`; unknown values are empty, or null. CSV is RFC 4180 in UTF-8, safe in a
-    spreadsheet (`core.tables.render.csv`). Beside JSON Lines and Parquet is a data set card, `README.md`, that says
-    what was run, how it was graded and what each column means, with the front matter that data set hubs read.
+    spreadsheet (`core.tables.render.csv`). JSON Lines and Parquet come with a data set card, `README.md`, that
+    describes the run, its grading and each column, with the front matter that data set hubs read.
 
     Args:
         run_id: id of a graded run.
@@ -68,7 +68,7 @@ def export_questions(
     elif format == "jsonl":
         data = b"".join(msgspec.json.encode(row) + b"\n" for row in rows)
     else:
-        data = parquet_bytes({one.title: (one.form, [row[one.title] for row in rows]) for one in columns})
+        data = parquet_bytes({column.title: (column.form, [row[column.title] for row in rows]) for column in columns})
     write_atomic(file, data)
     card = folder / "README.md"
     if format != "csv":
@@ -104,16 +104,16 @@ def _card(run: Evaluation, file: str, columns: Sequence[FrameColumn]) -> str:
         Column("", lambda row: row[1], "text"),
     ]
     meanings: list[Column[FrameColumn]] = [
-        Column("column", lambda one: one.title, "text"),
-        Column("type", lambda one: one.form, "text"),
-        Column("meaning", lambda one: one.meaning, "text"),
+        Column("column", lambda column: column.title, "text"),
+        Column("type", lambda column: column.form, "text"),
+        Column("meaning", lambda column: column.meaning, "text"),
     ]
     notes = [run.summary.protocol_note, *(warning.text for warning in summary.warnings)]
     parts = [
         f"---\n{msgspec.yaml.encode(front).decode()}---",
         f"# {render.escape_markdown(name)}",
-        "One row per question of one run, written by longmemeval. Questions and right answers are those of the data "
-        "set: its licence holds for them.",
+        "One row per question of one run, written by longmemeval. Questions and right answers come from the data "
+        "set: its licence applies to them.",
         render.markdown(tabulate("", about, facts.items())),
         *(f"- {render.escape_markdown(note)}" for note in notes if note),
         render.markdown(tabulate("", meanings, columns)),

@@ -1,12 +1,12 @@
-"""Result files of other harnesses, read into one shape: what they say of each question, and of the run.
+"""Read result files of other harnesses into one shape, by question and for the whole run.
 
 - `memorybench`, supermemoryai/memorybench: `report.json` of a run. The shape is `BenchmarkResult` of its
   `src/types/unified.ts` (commit 16c559f5).
 - `amb`, vectorize-io/agent-memory-benchmark: `outputs/.../SPLIT.json`, gzipped too. The shape is `EvalSummary` of its
   `src/memory_bench/models.py` (03c77088).
 - `mem0-benchmarks`, mem0ai/memory-benchmarks: the one file of all questions, `..._results_TIME.json`. The shape is what
-  `benchmarks/*/run.py` writes in a public fork, Guanhuachen2003/memory-benchmarks (c47910a5); the original was not at
-  hand.
+  `benchmarks/*/run.py` writes in a public fork, Guanhuachen2003/memory-benchmarks (c47910a5); the original was not
+    available.
 
 Fields that are not named here are not read. A file of another shape is refused.
 """
@@ -29,27 +29,27 @@ T = TypeVar("T")
 
 
 class HarnessAnswer(Struct, frozen=True):
-    """What became of one question."""
+    """One question's answer and its grade."""
 
     question_id: str
-    """As the harness calls it."""
+    """Id of the question in the harness."""
     question: str
     hypothesis: str
     credit: float | None
-    """Between 0 and 1; None: its judge gave no label."""
+    """Credit between 0 and 1; None if its judge gave no label."""
     reply: str = ""
-    """What its judge said."""
+    """The judge's reply."""
 
 
 class HarnessResults(Struct, frozen=True):
-    """What a file says of a run. An empty text: it does not say."""
+    """The contents of a result file. A text is empty if the file does not give it."""
 
     memory: str
     model: str
     judge: str
     answers: list[HarnessAnswer]
     claimed: float | None
-    """The score that the file itself gives, between 0 and 1."""
+    """The score that the file itself claims, between 0 and 1."""
 
 
 def read_results(file: Path, format: HarnessFormat, *, cutoff: str | None = None) -> HarnessResults:
@@ -58,7 +58,7 @@ def read_results(file: Path, format: HarnessFormat, *, cutoff: str | None = None
     Args:
         file: JSON, or gzipped JSON.
         format: the harness that wrote it.
-        cutoff: of a file with results at several numbers of memories, the one to read, such as `top_50`.
+        cutoff: the cutoff to read from a file with results at several numbers of memories, such as `top_50`.
 
     Raises:
         HarnessError: it cannot be read, is of another shape, holds no answer, or does not have that cutoff.
@@ -82,7 +82,7 @@ def read_results(file: Path, format: HarnessFormat, *, cutoff: str | None = None
 
 
 class _Refused(Exception):
-    """The file is of the right shape, and cannot become a run."""
+    """The file has the right shape but cannot become a run."""
 
     def __init__(self, what: str, fix: str) -> None:
         super().__init__(what)
@@ -133,8 +133,10 @@ def _memorybench(data: bytes, cutoff: str | None) -> HarnessResults:
     report = decode_json(data, _Report)
     _no_cutoff(cutoff)
     answers = [
-        HarnessAnswer(one.question_id, one.question, one.hypothesis, one.score, one.explanation)
-        for one in report.evaluations
+        HarnessAnswer(
+            evaluation.question_id, evaluation.question, evaluation.hypothesis, evaluation.score, evaluation.explanation
+        )
+        for evaluation in report.evaluations
     ]
     claimed = report.summary.accuracy if report.summary else None
     return HarnessResults(report.provider, report.answering_model, report.judge, answers, claimed)
@@ -162,13 +164,13 @@ def _amb(data: bytes, cutoff: str | None) -> HarnessResults:
     _no_cutoff(cutoff)
     answers = [
         HarnessAnswer(
-            one.query_id,
-            one.query,
-            one.answer,
-            float(one.correct) if one.score is None else one.score,
-            one.judge_reason,
+            result.query_id,
+            result.query,
+            result.answer,
+            float(result.correct) if result.score is None else result.score,
+            result.judge_reason,
         )
-        for one in summary.results
+        for result in summary.results
     ]
     models = summary.answer_llm or "", summary.judge_llm or ""
     return HarnessResults(summary.memory_provider, *models, answers, summary.accuracy)
@@ -182,7 +184,7 @@ class _AtCutoff(Struct, frozen=True):
     judge_raw: str = ""
 
 
-class _Asked(Struct, frozen=True):
+class _JudgedQuestion(Struct, frozen=True):
     question_id: str
     question: str
     cutoff_results: dict[str, _AtCutoff] = {}
@@ -196,16 +198,16 @@ class _Metadata(Struct, frozen=True):
 
 class _Unified(Struct, frozen=True):
     metadata: _Metadata
-    evaluations: list[_Asked]
+    evaluations: list[_JudgedQuestion]
     metrics_by_cutoff: dict[str, dict[str, Any]]
 
 
 def _mem0_benchmarks(data: bytes, cutoff: str | None) -> HarnessResults:
     unified = decode_json(data, _Unified)
     if unified.metadata.mode != "answerer":
-        what = f"Its mode is '{unified.metadata.mode}': what was retrieved was judged, and nothing was answered"
+        what = f"Its mode is '{unified.metadata.mode}': its judge graded what was retrieved, not answers"
         raise _Refused(what, "Import a file of the mode 'answerer'")
-    labels = list(dict.fromkeys(label for one in unified.evaluations for label in one.cutoff_results))
+    labels = list(dict.fromkeys(label for evaluation in unified.evaluations for label in evaluation.cutoff_results))
     if cutoff is None and len(labels) == 1:
         cutoff = labels[0]
     if cutoff not in labels:
@@ -213,14 +215,14 @@ def _mem0_benchmarks(data: bytes, cutoff: str | None) -> HarnessResults:
         raise _Refused(has, "Choose one with --cutoff" if labels else "Import a file that was answered and judged")
     answers = [
         HarnessAnswer(
-            one.question_id,
-            one.question,
+            evaluation.question_id,
+            evaluation.question,
             found.generated_answer,
             None if found.judgment == "ERROR" else found.score,
             found.judge_raw or found.reason,
         )
-        for one in unified.evaluations
-        if (found := one.cutoff_results.get(cutoff))
+        for evaluation in unified.evaluations
+        if (found := evaluation.cutoff_results.get(cutoff))
     ]
     overall: Mapping[str, Any] = unified.metrics_by_cutoff.get(cutoff, {}).get("overall", {})
     percent = overall.get("accuracy")

@@ -1,4 +1,4 @@
-"""Answers of another system: makes a run that can be graded from a file in the official format."""
+"""Make a run that can be graded from another system's answers in the official format."""
 
 from codecs import BOM_UTF8
 from collections import Counter
@@ -65,7 +65,7 @@ class Adopted(Struct, frozen=True):
 def adopt_hypotheses(
     file: Path, dataset: Dataset, results_dir: Path, *, selection: Selection = Selection(), run_id: str | None = None
 ) -> Adopted:
-    """Make a run of a hypothesis file: JSONL (or one JSON list) of `{"question_id", "hypothesis"}`.
+    """Make a run from a hypothesis file: JSONL (or one JSON list) of `{"question_id", "hypothesis"}`.
 
     Args:
         file: the hypothesis file; other fields of a line are ignored.
@@ -97,13 +97,12 @@ def adopt_lines(
     selection: Selection = Selection(),
     run_id: str | None = None,
 ) -> Adopted:
-    """Make a run of answers; arguments and errors as of `adopt_hypotheses`.
+    """Make a run from answers; arguments and errors as for `adopt_hypotheses`.
 
     Args:
         lines: the answers; those to questions that the data set does not have are left out.
-        file: the file they are from.
-        digest: hash of all that decides what they are.
-        settings: what is known of the run; unknown questions are added to those that it names.
+        digest: hash of everything that determines the answers.
+        settings: the known settings of the run; unknown questions are added to those it lists.
     """
     if not lines:
         raise HarnessError("The file holds no hypothesis", where=str(file))
@@ -112,7 +111,7 @@ def adopt_lines(
     graded = sha256_bytes(msgspec.json.encode([digest, dataset.content_sha256, question_ids]))
     run_id = check_run_id(run_id or f"{_stem(file)}-{graded[:8]}")
     hypotheses = _by_question(lines, file)
-    counted = Counter(line.question_id for line in lines)
+    occurrences = Counter(line.question_id for line in lines)
     known = {question.question_id for question in dataset.questions()}
     unknown = (*settings.unknown_questions, *(name for name in hypotheses if name not in known))
     if not known.intersection(hypotheses):
@@ -126,7 +125,7 @@ def adopt_lines(
         lines={name: hypotheses[name] for name in question_ids if name in hypotheses},
         unknown=unknown,
         missing=tuple(name for name in question_ids if name not in hypotheses),
-        repeated={name: times for name, times in counted.items() if times > 1},
+        repeated={name: times for name, times in occurrences.items() if times > 1},
         unlabelled_lines=sum(line.autoeval_label is None for line in lines),
     )
     settings = msgspec.structs.replace(settings, unknown_questions=adopted.unknown, repeated_questions=adopted.repeated)

@@ -1,7 +1,7 @@
-"""`import --format`: runs made of what other harnesses wrote.
+"""`import --format`: make runs from the result files of other harnesses.
 
-Answers and labels are taken over as they are. Of recalls, prompts, costs and times such a run knows nothing, and tables
-say so. A question that the file leaves out counts as not evaluated, as everywhere.
+Answers and labels are taken over unchanged. Such a run has no recalls, prompts, costs or times, and tables say so. A
+question that the file leaves out counts as not evaluated, as everywhere.
 """
 
 from collections.abc import Iterable
@@ -25,24 +25,24 @@ from longmemeval.results.scores.checked import write_metrics
 from longmemeval.results.settings import HypothesesSettings, ImportedSettings, MemorySettings, ModelSettings
 from longmemeval.settings import Folders
 
-_ASKED_TWICE = "The data set asks every question of this file more than once, and no id says which is meant"
+_ASKED_TWICE = "The data set asks every question of this file more than once, and no id says which one is meant"
 _UNNAMED = "unnamed model"
 """The judge of a file that does not name its model."""
 
 
 class HarnessImport(Struct, frozen=True):
-    """The new run, and what in the file did not fit."""
+    """The new run, and the mismatches between file and data set."""
 
     run_id: str
     answered: int
     memory: str
     model: str
     claimed: float | None
-    """The score that the file itself gives, between 0 and 1, over the questions that it has."""
+    """The score that the file itself claims, between 0 and 1, over its own questions."""
     unknown: tuple[str, ...]
     """Ids in the file whose question is not in the data set."""
     ambiguous: tuple[str, ...]
-    """Ids in the file whose question the data set asks more than once, and that do not say which is meant."""
+    """Ids in the file whose question the data set asks more than once, and that do not say which one is meant."""
     missing: tuple[str, ...]
     """Questions of the data set that the file does not answer: they count as not evaluated."""
     unlabelled: tuple[str, ...]
@@ -59,15 +59,13 @@ def import_harness(
     run_id: str | None = None,
     folders: Folders | None = None,
 ) -> HarnessImport:
-    """Make a run of a result file of another harness; its labels become the judgements of an imported judge.
+    """Make a run from a result file of another harness; its labels become the judgements of an imported judge.
 
-    A question is known by its id where the data set has it with that text, else by its text: harnesses number the
-    questions of a conversation as they like.
+    A question is identified by its id if the data set has that id with the same text, else by its text: each harness
+    numbers the questions of a conversation in its own way.
 
     Args:
         file: the file (`harness_files.py` says which).
-        dataset: the data set of the questions.
-        format: the harness.
         cutoff: see `read_results`.
         run_id: None: made from the file's name and a hash.
         folders: the folders; None: from the environment.
@@ -78,18 +76,18 @@ def import_harness(
     """
     folders = folders or Folders()
     results = read_results(file, format, cutoff=cutoff)
-    placed, strangers, ambiguous = _placed(results.answers, dataset.questions())
-    if not placed:
-        what = f"No question of this file is in the data set '{dataset.name}'" if strangers else _ASKED_TWICE
-        first, fix = (*strangers, *ambiguous)[0], "Name the data set of the file with --dataset"
+    matched, unknown, ambiguous = _match_questions(results.answers, dataset.questions())
+    if not matched:
+        what = f"No question of this file is in the data set '{dataset.name}'" if unknown else _ASKED_TWICE
+        first, fix = (*unknown, *ambiguous)[0], "Name the data set of the file with --dataset"
         raise HarnessError(f"{what} (first: '{first}')", where=str(file), fix=fix)
-    _check_once(placed, file)
-    lines = [HypothesisLine(name, answer.hypothesis) for name, answer in placed]
+    _check_once(matched, file)
+    lines = [HypothesisLine(name, answer.hypothesis) for name, answer in matched]
     memory = MemorySettings(results.memory, format, {}) if results.memory else None
     digest = sha256_file(file)
     settings = ImportedSettings(
         hypotheses=HypothesesSettings(file.name, digest, format),
-        unknown_questions=(*strangers, *ambiguous),
+        unknown_questions=(*unknown, *ambiguous),
         memory=memory,
         model=ModelSettings(results.model) if results.model else None,
     )
@@ -97,14 +95,14 @@ def import_harness(
     adopted = adopt_lines(
         lines, file, f"{digest} {cutoff or ''}", settings, dataset, folders.results_dir, run_id=run_id
     )
-    fractions = any(answer.credit not in (None, 0, 1) for _, answer in placed)
+    fractions = any(answer.credit not in (None, 0, 1) for _, answer in matched)
     judge = imported_identity(results.judge or _UNNAMED, harness=format, metric="score" if fractions else "accuracy")
     folder = folders.results_dir / adopted.run_id
-    known = {name: answer for name, answer in placed if name in adopted.lines}
+    known = {name: answer for name, answer in matched if name in adopted.lines}
     judgements = [_judgement(name, answer, judge.id, fractions) for name, answer in known.items()]
     path = judgements_file(folder, judge.id)
     if not path.exists():
-        write_atomic(path, b"".join(msgspec.json.encode(one) + b"\n" for one in judgements))
+        write_atomic(path, b"".join(msgspec.json.encode(judgement) + b"\n" for judgement in judgements))
     files = RunFiles(folder)
     return HarnessImport(
         run_id=adopted.run_id,
@@ -112,26 +110,26 @@ def import_harness(
         memory=results.memory,
         model=results.model,
         claimed=results.claimed,
-        unknown=tuple(strangers),
+        unknown=tuple(unknown),
         ambiguous=tuple(ambiguous),
         missing=adopted.missing,
-        unlabelled=tuple(one.question_id for one in judgements if one.label is None),
+        unlabelled=tuple(judgement.question_id for judgement in judgements if judgement.label is None),
         metrics=write_metrics(folders.results_dir, files, RunQuestions(files.manifest, dataset), judge),
     )
 
 
-def _placed(
+def _match_questions(
     answers: Iterable[HarnessAnswer], questions: Iterable[Question]
 ) -> tuple[list[tuple[str, HarnessAnswer]], list[str], list[str]]:
-    """Return the answers with the ids of their questions in the data set, and the file's ids of the others.
+    """Return the answers with their question ids in the data set, and the file's ids of the other questions.
 
-    Of these first those whose question is not in the data set, then those that could be one of several.
+    Of the other ids, the first list has those of questions that are not in the data set, the second ambiguous ones.
     """
     by_text: dict[str, list[str]] = {}
     for question in questions:
         by_text.setdefault(_same(question.text), []).append(question.question_id)
-    placed: list[tuple[str, HarnessAnswer]] = []
-    strangers: list[str] = []
+    matched: list[tuple[str, HarnessAnswer]] = []
+    unknown: list[str] = []
     ambiguous: list[str] = []
     for answer in answers:
         fitting = by_text.get(_same(answer.question), [])
@@ -140,17 +138,17 @@ def _placed(
             alike = [name for name in fitting if _letters(name) == _letters(answer.question_id)]
             fitting = [answer.question_id] if answer.question_id in fitting else alike or fitting
         if len(fitting) == 1:
-            placed.append((fitting[0], answer))
+            matched.append((fitting[0], answer))
         else:
-            (ambiguous if fitting else strangers).append(answer.question_id)
-    return placed, strangers, ambiguous
+            (ambiguous if fitting else unknown).append(answer.question_id)
+    return matched, unknown, ambiguous
 
 
-def _check_once(placed: Iterable[tuple[str, HarnessAnswer]], file: Path) -> None:
+def _check_once(matched: Iterable[tuple[str, HarnessAnswer]], file: Path) -> None:
     first: dict[str, tuple[str, float | None]] = {}
-    for name, answer in placed:
-        given = answer.hypothesis, answer.credit
-        if first.setdefault(name, given) != given:
+    for name, answer in matched:
+        outcome = answer.hypothesis, answer.credit
+        if first.setdefault(name, outcome) != outcome:
             raise HarnessError(
                 f"Question '{name}' has two different answers or labels",
                 where=str(file),

@@ -1,7 +1,7 @@
 """The records of an Inspect log, format version 2, and its two files: `.eval`, a zip of JSON files, and `.json`.
 
 Names and meanings are those of Inspect's documentation (inspect.aisi.org.uk, "Log Files" and `inspect_ai.log`) and of
-inspect_ai 0.3.285, whose reader the tests ask. What is left out here has a default there.
+inspect_ai 0.3.285, whose reader the tests use. Fields that are left out here have defaults there.
 """
 
 import zipfile
@@ -17,13 +17,13 @@ from longmemeval.core.files import replacing
 
 VERSION = 2
 Value = str | float
-"""`C` or `I` of a judge of labels, a fraction of one of scores, `N` where nothing was evaluated, which Inspect counts
-as 0."""
+"""`C` or `I` from a judge that labels, a fraction from one that scores, `N` if nothing was evaluated, which Inspect
+counts as 0."""
 LogStatus = Literal["started", "success", "cancelled", "error"]
 
 
 class LogMessage(Struct, frozen=True, omit_defaults=True):
-    """A chat message; `function` is set where the role is `tool`."""
+    """A chat message; `function` is set if the role is `tool`."""
 
     role: str
     content: str
@@ -42,7 +42,7 @@ class LogError(Struct, frozen=True):
 
 
 class LogUsage(Struct, frozen=True, omit_defaults=True):
-    """Tokens, and US dollars where they are known."""
+    """Tokens, and US dollars if known."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -51,7 +51,7 @@ class LogUsage(Struct, frozen=True, omit_defaults=True):
 
 
 class LogScore(Struct, frozen=True, omit_defaults=True):
-    """What one judge says of one sample."""
+    """One judge's grade of one sample."""
 
     value: Value
     answer: str | None = None
@@ -71,7 +71,7 @@ class SampleSummary(Struct, frozen=True, kw_only=True):
     uuid: str
     model_usage: dict[str, LogUsage]
     total_time: float | None
-    """Seconds."""
+    """Duration in seconds."""
     message_count: int
     error: str | None
     completed: bool = True
@@ -95,9 +95,9 @@ class LogSample(Struct, frozen=True, kw_only=True):
 
     def summary(self) -> SampleSummary:
         """Return the entry of `summaries.json`."""
-        kept = {name: value for name, value in asdict(self).items() if name in SampleSummary.__struct_fields__}
+        shared = {name: value for name, value in asdict(self).items() if name in SampleSummary.__struct_fields__}
         error = self.error.message if self.error else None
-        return SampleSummary(**(kept | {"error": error, "message_count": len(self.messages)}))
+        return SampleSummary(**(shared | {"error": error, "message_count": len(self.messages)}))
 
 
 class LogMetric(Struct, frozen=True):
@@ -128,7 +128,7 @@ class LogResults(Struct, frozen=True):
 
 
 class LogSpec(Struct, frozen=True, kw_only=True):
-    """What was asked of whom: `eval` in the log."""
+    """The task, data, solver and model of the evaluation: `eval` in the log."""
 
     eval_id: str
     run_id: str

@@ -34,7 +34,7 @@ _UNNAMED = "unnamed model"
 
 
 class Imported(Struct, frozen=True):
-    """The new run, and what in the file did not fit."""
+    """The new run, and the mismatches between file and data set."""
 
     run_id: str
     answered: int
@@ -43,7 +43,7 @@ class Imported(Struct, frozen=True):
     missing: tuple[str, ...]
     """Questions of the data set that the file does not answer: they count as not evaluated."""
     repeated: tuple[str, ...]
-    """Questions that are twice in the file: the official script counts them twice, the run once."""
+    """Questions that are in the file twice: the official script counts them twice, the run once."""
     unlabelled: tuple[str, ...]
     """Answered questions without a label, although others have one."""
     metrics: Metrics | None
@@ -55,7 +55,7 @@ class Imported(Struct, frozen=True):
 def import_official(
     file: Path, dataset: Dataset, *, run_id: str | None = None, folders: Folders | None = None
 ) -> Imported:
-    """Make a run of a hypothesis file or a judged log; a log's labels become the judgements of an imported judge.
+    """Make a run from a hypothesis file or a judged log; a log's labels become the judgements of an imported judge.
 
     Args:
         file: JSONL or one JSON list.
@@ -86,7 +86,7 @@ def _script_stops(adopted: Adopted, metrics: Metrics, benchmark: Benchmark) -> I
     if not benchmark.log_judge:
         yield f"the questions are {benchmark.title}'s, which has no such script"
     elif metrics.judge.model != benchmark.log_judge:
-        yield f"its judge is {metrics.judge.model}, and the script takes {benchmark.log_judge} alone"
+        yield f"its judge is {metrics.judge.model}, and the script accepts only {benchmark.log_judge}"
     if not adopted.is_jsonl:
         yield "not every line is one record"
     if adopted.unlabelled_lines:

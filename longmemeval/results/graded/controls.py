@@ -1,4 +1,4 @@
-"""Controls: runs that are not memory systems, because they understand nothing or get everything there is to find."""
+"""Controls: runs that are not memory systems, because they understand nothing or are given everything to be found."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -12,7 +12,7 @@ R = TypeVar("R")
 
 
 def control_of(settings: RunSettings) -> Control | None:
-    """Return which control a run is, by its answering model or memory; None if it is none, or not known to be one."""
+    """Return the kind of control of a run, by its answering model or memory; None if it is not known to be one."""
     if settings.model_name in CONTROL_MODELS:
         return "floor"
     memory = _memory_of(settings)
@@ -20,7 +20,7 @@ def control_of(settings: RunSettings) -> Control | None:
 
 
 def is_full_history(settings: RunSettings) -> bool:
-    """Return whether a model that reads answered from every message: what a memory must be worth more than."""
+    """Return whether a reading model answered from every message: the run that a memory must beat."""
     memory = None if settings.model_name in CONTROL_MODELS else _memory_of(settings)
     return memory is not None and memory.recalls_everything
 
@@ -36,5 +36,5 @@ def _memory_of(settings: RunSettings) -> MemoryDefinition[Any] | None:
 
 
 def controls_last(runs: Sequence[R], control: Callable[[R], Control | None]) -> list[R]:
-    """Return runs as they are shown: controls last; the first stays first, since marks refer to it."""
+    """Return runs in the order shown: controls last, but the first stays first, since marks refer to it."""
     return [*runs[:1], *sorted(runs[1:], key=lambda run: control(run) is not None)]

@@ -62,7 +62,7 @@ class RunCosts(Struct, frozen=True):
 
 
 def cost_of(usage: Usage | None) -> Cost:
-    """Return the cost of model calls; of None, a cost that is unknown."""
+    """Return the cost of model calls; for None, an unknown cost."""
     if usage is None:
         return Cost(None)
     calls, cached, prompt, completion, known, unpriced = structs.astuple(usage)
@@ -90,7 +90,7 @@ def run_costs(
 def costs_of(
     prepare: Usage | None, question_analysis: Usage | None, answers: Usage | None, judge: Usage | None
 ) -> RunCosts:
-    """Return the costs of each kind of work and their sum; None: not known."""
+    """Return the costs of each kind of work and their sum; None means unknown."""
     prepared, analysed, answered, judged = map(cost_of, (prepare, question_analysis, answers, judge))
     return RunCosts(prepared, analysed, answered, judged, sum_costs([prepared, analysed, answered, judged]))
 

@@ -49,7 +49,7 @@ class RunLatency(Struct, frozen=True):
 
 
 def latency_of(answers: Sequence[Answer]) -> RunLatency:
-    """Return the latency of answers of this harness; those that failed are to be left out."""
+    """Return the latency of answers of this harness; leave out those that failed."""
     return RunLatency(
         recall=latency([answer.recall_ms for answer in answers]),
         model=latency([answer.latency_ms for answer in answers if answer.latency_ms is not None]),
@@ -77,7 +77,7 @@ class RunSummary(Struct, frozen=True):
     mean_prompt_tokens: float | None
     """Mean tokens of all prompts as sent per answered question; None for answers of another system."""
     calls_per_question: float | None
-    """Mean model calls per answered question; None under the same condition."""
+    """Mean model calls per answered question; None for answers of another system."""
     costs: RunCosts
     latency: RunLatency
     shortened: int
@@ -101,11 +101,11 @@ class RunSummary(Struct, frozen=True):
     undated: int = 0
     """Number of answers that were given from items whose date the memory does not state."""
     parameters: Mapping[str, Any] = {}
-    """Those of the memory."""
+    """Parameters of the memory."""
     memory_calls: CallSums = CallSums()
     """The memory's own model calls while it was searched."""
     footprint: Footprint = Footprint()
-    """What the memory takes up on disk, and in processes of its own."""
+    """Disk space of the memory, and main memory of its own processes."""
     parts_told: dict[str, dict[str, Any]] = {}
     """Statistics of the parts that are not reproducible, by part name; see `PartInfo.stats`."""
     protocol_note: str = ""
@@ -187,10 +187,10 @@ def summarise(
 
 
 class Evaluation(Struct, Showing, frozen=True):
-    """One run as one judge graded it: what `evaluate` returns and comparisons, reports and exports are made of."""
+    """One run as one judge graded it: the result of `evaluate`, and the input of comparisons, reports and exports."""
 
     files: RunFiles
-    """The files of the run, with what was written now."""
+    """The files of the run, including what this command wrote."""
     manifest: RunManifest
     summary: RunSummary
     answers: dict[str, Answer]
@@ -206,8 +206,8 @@ class Evaluation(Struct, Showing, frozen=True):
     """The score by the grading that was made or added to last: that of `metrics`, except when judging again."""
     newly_judged: int = 0
     failed: int = 0
-    """Questions not evaluated because an answer or a judge's call is missing, if it was graded now; not those that the
-    rules leave out."""
+    """Number of questions not evaluated because an answer or a judge's call is missing, if this command graded the run;
+    without those that the rules leave out."""
 
     def __repr__(self) -> str:
         (low, high), judge = self.interval, self.metrics.judge
@@ -252,7 +252,7 @@ class Evaluation(Struct, Showing, frozen=True):
     @property
     def wrong(self) -> list[str]:
         """Ids of the questions without full credit, those not evaluated included, in their order."""
-        return [question_id for question_id, given in self.credits.items() if given is None or given < 1]
+        return [question_id for question_id, value in self.credits.items() if value is None or value < 1]
 
     @property
     def recalls(self) -> dict[str, tuple[str, ...]]:
@@ -261,7 +261,7 @@ class Evaluation(Struct, Showing, frozen=True):
 
     @property
     def cost(self) -> RunCosts:
-        """What preparing, questions, answers and judging cost; unknown dollars are None."""
+        """Cost of preparing, analysing questions, answering and judging; unknown dollars are None."""
         return self.summary.costs
 
     @property
@@ -276,7 +276,7 @@ class Evaluation(Struct, Showing, frozen=True):
 
     @property
     def haystacks(self) -> dict[str, str]:
-        """Question id to the haystack, or other group, that is resampled whole."""
+        """Haystack, or other group that is resampled whole, by question id."""
         return self.asked.units
 
     def check_of(self, judge: JudgeIdentity) -> StoredCheck | None:
@@ -297,10 +297,10 @@ def graded_run(
     checks: StoredChecks | None = None,
     grading: Metrics | None = None,
 ) -> Evaluation:
-    """Return one run as comparisons use it; arguments as of `summarise`.
+    """Return one run as comparisons use it; arguments as for `summarise`.
 
     Args:
-        grading: the grading that was made now; None: that of `metrics`.
+        grading: the grading that this command made; None: that of `metrics`.
     """
     checks = checks or StoredChecks(folders.results_dir)
     summary = summarise(files, asked, metrics, folders, checks)
@@ -329,14 +329,14 @@ def load_graded(
             first.
         dataset: path or name of the data, if it has moved.
         look_into_prompts: see `RunFiles`.
-        remembered: checks and scores of files as they are now are taken from there; None: all are made anew.
+        remembered: cache of checks and scores of unchanged files; None: compute all of them.
 
     Raises:
         HarnessError: no such run, it is not graded (by this judge) or holds rankings, or its data set is
             missing.
         IntegrityError: its files have been changed since the run, or do not give the stored scores.
     """
-    asked_of: dict[tuple[str, ...], RunQuestions] = {}
+    questions_by_key: dict[tuple[str, ...], RunQuestions] = {}
     remembered, checks, graded = remembered or Remembered(), StoredChecks(folders.results_dir), []
     for run_id in run_ids:
         folder = run_folder(folders.results_dir, run_id)
@@ -344,7 +344,7 @@ def load_graded(
         manifest = files.manifest
         if manifest.kind == "retrieval":
             raise HarnessError(
-                f"Run '{run_id}' holds rankings, no graded answers",
+                f"Run '{run_id}' holds rankings, not graded answers",
                 where=str(folder),
                 fix="`longmemeval retrieval --memory A --memory B` shows rankings side by side",
             )
@@ -352,11 +352,11 @@ def load_graded(
         chosen = _chosen_metrics(folder, files.metrics, judge)
         protocol = manifest.settings.official_protocol
         key = (manifest.dataset["content_sha256"], str(protocol), *manifest.question_ids)
-        if key not in asked_of:
-            asked_of[key] = RunQuestions(manifest, dataset_of(manifest, dataset, folders))
-        asked = asked_of[key].of(manifest)
-        made_of = partial(files.key_of, "scores", asked.dataset.sha256, chosen.judge.id)
-        metrics = remembered.of(Metrics, made_of, partial(_recomputed, files, asked, chosen))
+        if key not in questions_by_key:
+            questions_by_key[key] = RunQuestions(manifest, dataset_of(manifest, dataset, folders))
+        asked = questions_by_key[key].of(manifest)
+        scores_key = partial(files.key_of, "scores", asked.dataset.sha256, chosen.judge.id)
+        metrics = remembered.of(Metrics, scores_key, partial(_recomputed, files, asked, chosen))
         graded.append(graded_run(files, asked, metrics, folders, checks))
     return controls_last(graded, lambda run: run.summary.control)
 
@@ -365,36 +365,36 @@ def _is_intact(files: RunFiles) -> bool:
     """Return True.
 
     Raises:
-        IntegrityError: as `read_run`.
+        IntegrityError: as for `read_run`.
     """
     return bool(read_run(files))
 
 
 def _recomputed(files: RunFiles, asked: RunQuestions, chosen: Metrics) -> Metrics:
     """Return the scores of the chosen judge; the labels of others, and later gradings, are shown with it."""
-    found = {one.judge.id: recompute_scores(files, asked, one, grown=one is not chosen) for one in files.metrics}
-    return found[chosen.judge.id]
+    scores = {old.judge.id: recompute_scores(files, asked, old, grown=old is not chosen) for old in files.metrics}
+    return scores[chosen.judge.id]
 
 
-def _chosen_metrics(folder: Path, found: Sequence[Metrics], judge: str | None) -> Metrics:
-    exact = [metrics for metrics in found if metrics.judge.id == judge]
+def _chosen_metrics(folder: Path, scores: Sequence[Metrics], judge: str | None) -> Metrics:
+    exact = [metrics for metrics in scores if metrics.judge.id == judge]
     # Of several gradings by one judge the first is the score; a later one must be named by its own id.
     fitting = exact or [
         metrics
-        for metrics in found
+        for metrics in scores
         if grading(metrics.judge) == 1
         and (judge is None or metrics.judge.id.startswith(judge) or metrics.judge.model == judge)
     ]
     if judge is None:
         # People label some of the answers: beside another judge their score is asked for by name.
         fitting = [metrics for metrics in fitting if not is_person(metrics.judge)] or fitting
-    if not found:
+    if not scores:
         raise HarnessError(
             f"Run '{folder.name}' is not graded", where=str(folder), fix=f"Run `longmemeval evaluate {folder.name}`"
         )
     if not fitting or (judge is not None and not exact and len(fitting) > 1):
         what = "several judges of that name" if fitting else "no judge of that name"
-        ids = [metrics.judge.id for metrics in fitting or found]
+        ids = [metrics.judge.id for metrics in fitting or scores]
         raise HarnessError(f"Run '{folder.name}' has {what}: '{judge}'", fix=nearest(str(judge), ids))
     official = [metrics for metrics in fitting if metrics.judge.official]
     return (exact or official or fitting)[-1]

@@ -42,7 +42,7 @@ class JudgeCheck(Struct, frozen=True):
     judge: JudgeIdentity
     benchmark: str
     dataset: dict[str, str]
-    """Name and sha256 of the content."""
+    """Name of the data set and sha256 of its content."""
     seed: int
     questions: int
     """Number of questions that plants were made for."""
@@ -52,7 +52,7 @@ class JudgeCheck(Struct, frozen=True):
     of_questions: int = 0
     """Number of questions in the data set."""
     judgements_sha256: str = ""
-    """Hash of the labels from which the rates are."""
+    """Hash of the labels that the rates are computed from."""
 
 
 class StoredCheck:
@@ -79,7 +79,7 @@ class StoredCheck:
 
     @property
     def earlier(self) -> bool:
-        """True if an earlier version wrote it, whose plants are no longer made."""
+        """True if an earlier version wrote it: its plants are no longer generated."""
         return self.check.format < FORMAT
 
     @cached_property
@@ -117,12 +117,12 @@ class StoredCheck:
     def _problems(self) -> Iterator[str]:
         check = self.check
         if check.format != FORMAT:
-            earlier = "an earlier version made it, from plants that are not made any more"
+            earlier = "an earlier version made it, from plants that are no longer generated"
             yield f"{CHECK}: {earlier if self.earlier else 'a newer version made it'}"
         if check.judge.id != self.folder.parent.name or not is_named_by_its_hash(check.judge):
-            yield f"{CHECK}: is of another judge than its folder"
-        found = self._planted.sha256
-        if found != check.plants_sha256 or not self.folder.name.endswith(f"-{found[:8]}"):
+            yield f"{CHECK}: belongs to another judge than its folder"
+        digest = self._planted.sha256
+        if digest != check.plants_sha256 or not self.folder.name.endswith(f"-{digest[:8]}"):
             yield f"{PLANTS}: was changed after the check (its sha256 is not the one in {CHECK})"
         if check.judgements_sha256 != self.journal.sha256 and not self.journal.began_as(check.judgements_sha256):
             yield f"{JUDGEMENTS}: was changed after the check (its sha256 is not the one in {CHECK})"
@@ -153,12 +153,10 @@ class JudgeChecks:
     def of(self, judge: JudgeIdentity, benchmark: str, content_sha256: str) -> StoredCheck | None:
         """Return the check by which scores of this judge are corrected, None without one.
 
-        One on the same data is preferred to one on other data of the benchmark; of several, the one with most plants.
-        A later grading has the judge of the first. A benchmark without rules for plants has no check.
+        A check on the same data is preferred to one on other data of the benchmark; of several, the one with the most
+        plants. A later grading uses the check of the first. A benchmark without rules for plants has no check.
 
         Args:
-            judge: the judge that graded.
-            benchmark: the benchmark of the questions.
             content_sha256: content hash of the data that was answered.
         """
         checks = self._stored(judge, benchmark)[0]
@@ -169,19 +167,19 @@ class JudgeChecks:
         return None
 
     def refused(self, judge: JudgeIdentity, benchmark: str) -> list[str]:
-        """Return why checks of this judge are not used: folder, file and inconsistency; arguments as of `of`."""
+        """Return why checks of this judge are not used: folder, file and inconsistency; arguments as for `of`."""
         stored, damaged = self._stored(judge, benchmark)
-        return [*damaged, *(f"{one.name}/{one.problem}" for one in stored if one.problem)]
+        return [*damaged, *(f"{check.name}/{check.problem}" for check in stored if check.problem)]
 
     def earlier(self, judge: JudgeIdentity, benchmark: str) -> list[StoredCheck]:
-        """Return the checks that an earlier version wrote; arguments as of `of`."""
-        return [one for one in self._stored(judge, benchmark)[0] if one.earlier]
+        """Return the checks that an earlier version wrote; arguments as for `of`."""
+        return [check for check in self._stored(judge, benchmark)[0] if check.earlier]
 
     def _stored(self, judge: JudgeIdentity, benchmark: str) -> tuple[list[StoredCheck], list[str]]:
         if BENCHMARK_SPECS.get(benchmark).planting is None:
             return [], []
         stored, damaged = self._checks_of_judge(judge)
-        return [one for one in stored if one.check.benchmark == benchmark], damaged
+        return [candidate for candidate in stored if candidate.check.benchmark == benchmark], damaged
 
     def _checks_of_judge(self, judge: JudgeIdentity) -> tuple[list[StoredCheck], list[str]]:
         judge_id = first_of(judge).id
@@ -196,12 +194,12 @@ class JudgeChecks:
 
 
 def encoded(check: JudgeCheck) -> bytes:
-    """Return the check as it is in its file."""
+    """Return the bytes of a check's file."""
     return msgspec.json.format(msgspec.json.encode(check), indent=2) + b"\n"
 
 
 class CheckedScore(Struct, frozen=True):
-    """A score in the light of a check of its judge."""
+    """A score together with a check of its judge."""
 
     right_passed: float
     """Mean credit of right plants."""
@@ -217,7 +215,7 @@ class CheckedScore(Struct, frozen=True):
     of: str
     """The questions that the plants are made for, in words."""
     other_data: bool
-    """True if these are of another data set than the run's."""
+    """True if these questions are from another data set than the run's."""
 
 
 def checked_score(
@@ -234,7 +232,7 @@ def checked_score(
     if stored is None or stored.rates is None:
         return None
     rates, check = stored.rates, stored.check
-    found = corrected_accuracy(
+    correction = corrected_accuracy(
         score.accuracy, score.n, score.interval, rates, not_evaluated=score.not_evaluated, labels=labels
     )
     planted = len({plant.question_id for plant in stored.plants})
@@ -244,8 +242,8 @@ def checked_score(
         right_passed=rates.right,
         wrong_passed=rates.wrong,
         plants=rates.plants,
-        corrected=found if isinstance(found, Corrected) else None,
-        reason="" if isinstance(found, Corrected) else found.reason,
+        corrected=correction if isinstance(correction, Corrected) else None,
+        reason="" if isinstance(correction, Corrected) else correction.reason,
         check=stored.name,
         of=f"{part} {check.of_questions:,} questions of {check.dataset['name']}{seed}",
         other_data=check.dataset.get("content_sha256") != content_sha256,

@@ -28,13 +28,13 @@ class ListWarnings(Struct, frozen=True):
 def warnings_of(listed: Sequence[ListedRun], folders: Folders) -> ListWarnings:
     """Return the warnings of the first score of each graded run.
 
-    They follow from answers, questions and checks of judges as they are now, so the runs are read: those of long lists
+    They depend on the current answers, questions and checks of judges, so every run is read; the runs of long lists
     are not.
     """
-    graded = [one for one in listed if one.scores and one.kind != "retrieval"]
+    graded = [entry for entry in listed if entry.scores and entry.kind != "retrieval"]
     found, remembered = {}, Remembered.among(folders)
-    for one in graded if len(graded) <= _LOOKED_AT else ():
+    for entry in graded if len(graded) <= _LOOKED_AT else ():
         with suppress(HarnessError, OSError):  # Its data has moved, say: the list is of what is there.
-            (run,) = load_graded([one.run], folders, judge=one.scores[0].judge, remembered=remembered)
-            found[one.run] = tuple(run.summary.warnings)
+            (run,) = load_graded([entry.run], folders, judge=entry.scores[0].judge, remembered=remembered)
+            found[entry.run] = tuple(run.summary.warnings)
     return ListWarnings(found, len(graded) - len(found))

@@ -21,7 +21,7 @@ class Losses(Struct, frozen=True):
     """The stages at which a run lost its questions."""
 
     stages: dict[str, Stage | None]
-    """Stage by question id; None for a question that was not answered wrongly, or of which nothing is known."""
+    """Stage by question id; None for a question that was not answered wrongly, or about which nothing is known."""
     counts: dict[str, int]
     """Number of questions lost at each stage, in the order of the stages; stages without any are absent."""
     evidence_recall: float | None
@@ -43,8 +43,8 @@ class StoredSessions:
         """Return whether a message, or a thread, was stored; True if that is unknown.
 
         Args:
-            run: run whose preparation is meant.
-            question_id: question on whose haystack it would be.
+            run: run whose preparation is searched.
+            question_id: question whose haystack is searched.
             identifier: a message id or a thread id.
         """
         dataset, preparation = run.manifest.dataset, run.manifest.settings.preparation
@@ -74,7 +74,7 @@ def losses(run: Evaluation, stored: StoredSessions) -> Losses:
     """Return the stages at which a run lost its questions.
 
     Args:
-        run: run of any kind; of answers of another system it is only known which are missing.
+        run: run of any kind; for answers of another system, only the missing ones are known.
         stored: the sessions in the fixtures; shared by the runs of a comparison.
     """
     answers, judgements, own = run.answers, run.judgements, run.manifest.kind == "run"
@@ -113,9 +113,9 @@ def disputed(run: Evaluation) -> frozenset[str]:
     judges = [scores.judge.id for scores in run.files.metrics if scores.judge.metric == metric]
     if len(judges) < 2:
         return frozenset()
-    given: dict[str, set[bool]] = {}
+    labels_by_question: dict[str, set[bool]] = {}
     for judge in judges:
         for question_id, judgement in run.files.current_judgements(judge).items():
             if judgement.label is not None:
-                given.setdefault(question_id, set()).add(judgement.label)
-    return frozenset(question_id for question_id, labels in given.items() if len(labels) > 1)
+                labels_by_question.setdefault(question_id, set()).add(judgement.label)
+    return frozenset(question_id for question_id, labels in labels_by_question.items() if len(labels) > 1)

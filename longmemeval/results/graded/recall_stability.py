@@ -40,8 +40,8 @@ class Repeatability(Struct, frozen=True):
         questions = count_of(self.n, "question")
         if not self.changed:
             return f"Asked twice, the memory recalled the same for each of {questions}."
-        kinds = "; ".join(f"{words}: {self.by_difference[one]:,}" for one, words in _WORDS.items()
-                          if one in self.by_difference)  # fmt: skip
+        kinds = "; ".join(f"{words}: {self.by_difference[kind]:,}" for kind, words in _WORDS.items()
+                          if kind in self.by_difference)  # fmt: skip
         share = f"{self.changed / self.n * 100:.1f} %"
         return (
             f"Asked twice, the memory recalled something else for {self.changed:,} of {questions}, {share} ({kinds})."
@@ -49,7 +49,7 @@ class Repeatability(Struct, frozen=True):
 
 
 def repeatability(rankings: Iterable[Ranking]) -> Repeatability | None:
-    """Return the sums over the questions that were put twice; None if none was."""
+    """Return the counts over the questions that were put twice; None if none was."""
     found = [ranking.second for ranking in rankings if ranking.second is not None]
     if not found:
         return None

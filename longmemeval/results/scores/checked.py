@@ -1,4 +1,4 @@
-"""Reading a run for its figures: all that is printed is recomputed from files that pass their checks."""
+"""Read a run for its figures: everything printed is recomputed from files that pass their checks."""
 
 from pathlib import Path
 

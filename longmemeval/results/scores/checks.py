@@ -36,17 +36,17 @@ def refuse(files: RunFiles, outcomes: Iterable[str | None], remedy: str = "Resto
     """Raise an error for the first problem.
 
     Args:
-        outcomes: outcomes of its checks.
-        remedy: what to do about it.
+        outcomes: outcomes of the run's checks.
+        remedy: what to do about the problem.
 
     Raises:
         IntegrityError: there is a problem; names it and the file.
     """
-    found = next((outcome for outcome in outcomes if outcome), None)
-    if found is None:
+    problem = next((outcome for outcome in outcomes if outcome), None)
+    if problem is None:
         return
     raise IntegrityError(
-        f"Run '{files.folder.name}' cannot be relied on: {found}",
+        f"Run '{files.folder.name}' cannot be relied on: {problem}",
         where=str(files.folder),
         fix=f"{remedy}. `longmemeval verify {files.folder.name}` names everything that does not hold",
     )
@@ -56,10 +56,10 @@ def check_files(files: RunFiles) -> Iterator[str | None]:
     """Check that the journals are unchanged since the run wrote them."""
     manifest = files.manifest
     for name, digest in manifest.files.items():
-        found = files.sha256(name)
-        if not found:
+        digest_now = files.sha256(name)
+        if not digest_now:
             yield f"{name}: is missing"
-        elif found != digest:
+        elif digest_now != digest:
             yield f"{name}: was changed after the run ended (its sha256 is not the manifest's)"
         else:
             yield None
@@ -73,8 +73,8 @@ def check_answers(files: RunFiles) -> Iterator[str | None]:
     """Check that the answers are to the selected questions, each once, and as many as the manifest counts."""
     manifest, records, answers = files.manifest, files.answer_lines, files.answers
     selected = set(manifest.question_ids)
-    strangers = [question_id for question_id in answers if question_id not in selected]
-    yield f"{ANSWERS}: answers questions that were not selected: {', '.join(strangers[:5])}" if strangers else None
+    unselected = [question_id for question_id in answers if question_id not in selected]
+    yield f"{ANSWERS}: answers questions that were not selected: {', '.join(unselected[:5])}" if unselected else None
     settled: set[str] = set()
     for answer in records:
         repeated = answer.question_id in settled
@@ -174,19 +174,19 @@ def outdated(files: RunFiles, stored: Metrics, again: Metrics) -> str | None:
     return None
 
 
-def of_an_earlier_version(stored: Metrics, again: Metrics) -> str | None:
+def earlier_version_note(stored: Metrics, again: Metrics) -> str | None:
     """Return a sentence on scores that an earlier version computed by other rules; None if the figures are the same."""
     if stored.format == METRICS_FORMAT:
         return None
     changed = differences(_figures(stored, "judge", "answered"), _figures(again, "judge", "answered"))
     name = f"metrics/{stored.judge.id}.json"
-    again_by = f"`longmemeval evaluate {again.run} --judge {stored.judge.id}` writes it again"
+    remedy = f"`longmemeval evaluate {again.run} --judge {stored.judge.id}` writes it again"
     what = f"{name}: holds figures as an earlier version computed them ({'; '.join(changed[:2])})"
-    return f"{what}; {again_by}" if changed else None
+    return f"{what}; {remedy}" if changed else None
 
 
 def _contradictions(files: RunFiles, stored: Metrics, again: Metrics) -> list[str]:
-    """Return where figures differ; of an earlier version, only those that follow from the labels under any rules."""
+    """Return the figures that differ; for an earlier version, only those that any rules derive from the labels."""
     if stored.format < METRICS_FORMAT:
         return _miscounted(files, stored)
     if by_other_rules(stored.abstaining, again.abstaining):
@@ -195,7 +195,7 @@ def _contradictions(files: RunFiles, stored: Metrics, again: Metrics) -> list[st
 
 
 def _miscounted(files: RunFiles, stored: Metrics) -> list[str]:
-    """Return where scores contradict the stored labels."""
+    """Return the scores that contradict the stored labels."""
     judged = files.current_judgements(stored.judge.id)
     judgements = [judged.get(question_id) for question_id in files.manifest.question_ids]
     credits = [credit(judgement) for judgement in judgements]
@@ -209,13 +209,13 @@ def _miscounted(files: RunFiles, stored: Metrics) -> list[str]:
 
 
 def changes(before: Struct, after: Struct) -> list[str]:
-    """Return where two records differ in more than the last digits of their numbers."""
+    """Return the fields in which two records differ by more than the last digits of their numbers."""
     old, new = ({name: _plain(value) for name, value in structs.asdict(record).items()} for record in (before, after))
     return differences(old, new)
 
 
 def _figures(metrics: Metrics, *without: str) -> dict[str, object]:
-    """Return the figures as plain values, without the hash of what they are made from, which is compared separately."""
+    """Return the figures as plain values, without the hash of their source, which is compared separately."""
     made_from = {"format", "judgements_sha256", *without}
     return {name: _plain(value) for name, value in structs.asdict(metrics).items() if name not in made_from}
 

@@ -1,4 +1,4 @@
-"""Results of checks and computations on runs, kept in a file by the content they follow from: for lists and pages."""
+"""Results of checks and computations on runs, cached in a file by the content they depend on: for lists and pages."""
 
 import sys
 from collections.abc import Callable
@@ -17,12 +17,12 @@ V = TypeVar("V")
 
 
 class Remembered:
-    """Values by the content of all that they follow from: of other content, or by other code, they are made anew.
+    """Cached values by the content of their inputs; other content, or other code, means that they are recomputed.
 
-    A file that cannot be read or written is as good as none. Nothing in it was paid for.
+    A file that cannot be read or written counts as none. Nothing in it was paid for.
 
     Args:
-        path: the file; None: nothing is kept.
+        path: the file; None: nothing is cached.
     """
 
     def __init__(self, path: Path | None = None) -> None:
@@ -33,20 +33,20 @@ class Remembered:
 
     @classmethod
     def among(cls, folders: Folders) -> Self:
-        """Return those beside the other caches of these folders; what was never prepared here has none."""
+        """Return the values cached next to the other caches of these folders; none if nothing was prepared here."""
         return cls(folders.cache_dir / "view.sqlite" if folders.prepared_dir.is_dir() else None)
 
-    def of(self, kind: type[V], made_of: Callable[[], tuple[str, ...]], make: Callable[[], V]) -> V:
-        """Return what `make` returns, from the file if it was made of the same before.
+    def of(self, kind: type[V], key_parts: Callable[[], tuple[str, ...]], make: Callable[[], V]) -> V:
+        """Return the result of `make`, from the file if the same inputs gave it before.
 
         Args:
             kind: type of the value; it must survive JSON.
-            made_of: returns a name of what is made, and hashes of all it follows from; called where there is a file.
-            make: called where it is not known; what it raises is not kept.
+            key_parts: returns a name of the result, and hashes of all its inputs; called only if there is a file.
+                make: computes the result if it is not cached; its errors are not cached.
         """
         if self._cache is None:
             return make()
-        key = cache_key(_code(), *made_of())
+        key = cache_key(_code(), *key_parts())
         with suppress(HarnessError):
             if (found := self._cache.get_record(key, kind)) is not None:
                 return found
@@ -58,7 +58,7 @@ class Remembered:
 
 @cache
 def _code() -> str:
-    """Return what tells this code from any other: its files, Python, and when packages were last installed."""
+    """Return a fingerprint of this code: its files, Python, and when packages were last installed."""
     package = Path(__file__).parents[2]
     own = [path for path in package.rglob("*") if path.suffix != ".pyc" and path.is_file()]
     installed = [path for name in sys.path if (path := Path(name)).name.endswith("-packages") and path.is_dir()]

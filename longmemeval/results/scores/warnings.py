@@ -24,7 +24,7 @@ WarningCode = Literal[
     "history-fits", "few-questions", "unchecked-judge", "same-family", "unstable-recall", "unequal-tokens"
 ]
 OF_QUESTIONS: frozenset[WarningCode] = frozenset({"history-fits", "few-questions"})
-"""Warnings that depend on which questions are looked at."""
+"""Warnings that depend on the choice of questions."""
 _LIMITS = {
     "top_k": "top_k at or above its messages",
     "last_messages": "last_messages at or above its messages",
@@ -38,7 +38,7 @@ class ScoreWarning(Struct, frozen=True):
 
     code: WarningCode
     text: str
-    """One or two sentences."""
+    """The warning in one or two sentences."""
 
 
 def question_warnings(asked: RunQuestions, answers: Collection[Answer], *, control: bool) -> Iterator[ScoreWarning]:
@@ -72,7 +72,7 @@ def number_warnings(units: Mapping[str, str], question_type: Callable[[str], str
         by_type.setdefault(question_type(question_id), []).append(unit)
     few = [f"{name} ({len(group):,})" for name, group in sorted(by_type.items()) if can_show_nothing(group)]
     if few:
-        yield ScoreWarning("few-questions", f"Too few questions to tell any two runs apart by: {', '.join(few)}.")
+        yield ScoreWarning("few-questions", f"Too few questions to tell any two runs apart: {', '.join(few)}.")
 
 
 def cutoff_warnings(loose: Mapping[int, int], questions: int, level: str) -> Iterator[ScoreWarning]:
@@ -98,7 +98,6 @@ def judge_warnings(
     """Yield the warnings that follow from the judge.
 
     Args:
-        judge: the judge that graded.
         model: the answering model.
         checked: True if there is a check of the judge on the benchmark.
         refused: reasons why checks of it are not used.
@@ -111,7 +110,8 @@ def judge_warnings(
     if shared := sorted(model_families(model) & model_families(judge.model)):
         yield ScoreWarning(
             "same-family",
-            f"The judge ({judge.model}) and the answering model ({model}) are of one family, {' and '.join(shared)}: "
+            f"The judge ({judge.model}) and the answering model ({model}) are of the same family, "
+            f"{' and '.join(shared)}: "
             "models tend to prefer answers of their own kind.",
         )
 
@@ -123,7 +123,7 @@ def recall_warnings(found: Repeatability | None) -> Iterator[ScoreWarning]:
 
 
 def history_fits(answers: Collection[Answer]) -> str:
-    """Return on how many questions a limit of the memory left nothing out, as a sentence; empty if there are none."""
+    """Return a sentence on the questions for which a limit of the memory left nothing out; empty if there are none."""
     loose = [answer.loose_limits for answer in answers if answer.loose_limits]
     if not loose:
         return ""
@@ -142,7 +142,7 @@ def _unchecked(judge: JudgeIdentity, asked: RunQuestions) -> str:
     if is_person(judge):
         return f"{unknown}: the labels are a person's."
     if asked.benchmark.planting is None:
-        return f"{unknown}, and none can be checked on {asked.benchmark.title}: it does not say how to make plants."
+        return f"{unknown}, and none can be checked on {asked.benchmark.title}: it has no rules for planted answers."
     never = f"{unknown}: it was never checked on {asked.benchmark.title}."
     return f"{never} `{check_command(judge, asked)}` does that."
 
@@ -158,7 +158,7 @@ def check_command(judge: JudgeIdentity, asked: RunQuestions) -> str:
 
 
 def _name_of(data: Dataset) -> str:
-    """Return what `--dataset` takes for the data: its name if it is the catalogue's own file, else the path."""
+    """Return the data's value for `--dataset`: its name if it is the catalogue's own file, else the path."""
     entry = catalogue().get(data.name)
     is_own = entry is not None and data_file(entry, Folders().data_dir).absolute() == data.path.absolute()
     return data.name if is_own else str(data.path)

@@ -102,8 +102,8 @@ def test_a_benchmark_that_says_nothing_of_plants(tmp_path: Path, monkeypatch: py
     assert found.summary.judge_check is None
     (told,) = [one.text for one in found.summary.warnings if one.code == "unchecked-judge"]
     assert told == (
-        "Nothing is known of this judge's errors, and none can be checked on LongMemEval: it does not say how to make "
-        "plants."
+        "Nothing is known of this judge's errors, and none can be checked on LongMemEval: it has no rules for "
+        "planted answers."
     )
     with pytest.raises(HarnessError, match="does not define how answers are planted") as refused:
         JudgeChecking(data, LEXICAL, folders=folders)
@@ -125,7 +125,7 @@ def test_a_judge_of_the_answering_model_s_family(tmp_path: Path, model: str, jud
         options = EvaluateOptions(judge=judge, model_options=ModelOptions(api_base=server.url))
         evaluate("r", options=options, folders=folders)
     found = warnings_of("r", folders).get("same-family", "")
-    assert (f"are of one family, {family}:" in found) == bool(family)
+    assert (f"are of the same family, {family}:" in found) == bool(family)
     assert bool(found) == bool(family)
 
 

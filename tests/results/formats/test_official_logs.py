@@ -139,7 +139,7 @@ def test_the_script_is_quoted_where_it_would_run(references: Dataset, tmp_path: 
     for line in lines:
         line["autoeval_label"]["model"] = "gpt-4o-mini"
     other = longmemeval("import", write_log(tmp_path / "other.jsonl", lines), *command, cwd=tmp_path).stdout
-    assert "stop at this log: its judge is gpt-4o-mini, and the script takes gpt-4o-2024-08-06 alone." in other
+    assert "stop at this log: its judge is gpt-4o-mini, and the script accepts only gpt-4o-2024-08-06." in other
     assert "script prints" not in other
     listed = tmp_path / "list.json"
     listed.write_text(json.dumps(log_of(references, 6)))

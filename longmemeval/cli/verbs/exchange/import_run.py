@@ -54,7 +54,7 @@ def import_run(
     else:
         by = " and ".join(filter(None, (imported.memory, imported.model))) or "an unknown system"
         out.print(f"Run {printable(imported.run_id)}: {count_of(imported.answered, 'answer')} of {printable(by)}")
-    twice = "ignored: the data set asks the question more than once, and the id does not say which is meant"
+    twice = "ignored: the data set asks the question more than once, and the id does not say which one is meant"
     tell(imported.ambiguous, "line is", "lines are", twice)
     _tell_questions(imported.unknown, imported.missing, imported.unlabelled)
     if as_json:
