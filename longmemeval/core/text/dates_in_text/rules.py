@@ -6,7 +6,7 @@ makes it a time ("in June", not "June said").
 
 import re
 from collections.abc import Callable, Iterator
-from functools import cache
+from functools import cache, lru_cache
 
 from msgspec import Struct
 
@@ -182,8 +182,16 @@ def _any_rule() -> re.Pattern[str]:
     return re.compile(_ANY_RULE, re.IGNORECASE)
 
 
-def find_matches(text: str) -> Iterator[Match]:
-    """Iterate over the matches of rules in `text`, in order, not overlapping; the words before them are not checked."""
+@lru_cache(maxsize=1 << 12)
+def find_matches(text: str) -> tuple[Match, ...]:
+    """Return the matches of rules in `text`, in order, not overlapping; the words before them are not checked.
+
+    Histories of one data set share sessions: a text that was read before is not read again.
+    """
+    return tuple(_matches(text))
+
+
+def _matches(text: str) -> Iterator[Match]:
     for line in _LINE.finditer(text):
         if not _TRIGGER.search(text, line.start(), line.end()):
             continue

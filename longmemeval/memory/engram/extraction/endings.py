@@ -6,7 +6,7 @@ tells the rest. So an ending ends facts that hold, and one that fits none of the
 
 import re
 from collections.abc import Iterator
-from functools import cache
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from longmemeval.core.text.words import content_words
@@ -58,13 +58,21 @@ def ended(sentence: str, episode: Episode, known: Ledger, owner: str) -> Iterato
         known: what has been believed so far.
         owner: the person that "I" refers to.
     """
-    for ending in patterns().endings:
-        for match in ending.search.finditer(sentence):
-            if not is_claimed(sentence, match.start()):
-                continue
-            groups = groups_of(match)
-            over = _over(ending, groups, owner, known)
-            yield from _claims(ending, groups, over, sentence, match.start(), episode, owner)
+    for ending, match in _matches(sentence):
+        groups = groups_of(match)
+        over = _over(ending, groups, owner, known)
+        yield from _claims(ending, groups, over, sentence, match.start(), episode, owner)
+
+
+@lru_cache(maxsize=1 << 14)
+def _matches(sentence: str) -> tuple[tuple[Ending, re.Match[str]], ...]:
+    """Return the endings that a sentence claims; sentences that histories share are searched once."""
+    return tuple(
+        (ending, match)
+        for ending in patterns().endings
+        for match in ending.search.finditer(sentence)
+        if is_claimed(sentence, match.start())
+    )
 
 
 def _claims(

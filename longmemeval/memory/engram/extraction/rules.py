@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator
+from functools import lru_cache
 
 import msgspec
 
@@ -106,10 +107,24 @@ def _read(episode: Episode, known: Ledger) -> Iterator[Voiced]:
 
 def _stated(said: Voiced, episode: Episode, known: Ledger) -> Iterator[Claim]:
     corrected = _CORRECTION.search(episode.text) is not None
-    sentence = said.text
+    for pattern, match in _matches(said.text, said.form):
+        yield from _claims(pattern, match, said, episode, known, corrected)
+
+
+@lru_cache(maxsize=1 << 14)
+def _matches(sentence: str, form: str) -> tuple[tuple[Pattern, re.Match[str]], ...]:
+    """Return what the patterns find in a sentence that claims it.
+
+    Histories of one data set share sessions: a sentence that was searched before is not searched again.
+
+    Args:
+        sentence: one statement.
+        form: in which it is read (`Voiced.form`).
+    """
+    matches: list[tuple[Pattern, re.Match[str]]] = []
     taken: list[tuple[int, int]] = []
     for pattern in patterns().statements:
-        if said.form != "said" and not pattern.written.predicate.startswith(_STATES[said.form]):
+        if form != "said" and not pattern.written.predicate.startswith(_STATES[form]):
             continue
         for match in pattern.search.finditer(sentence):
             begin = match.start()
@@ -119,7 +134,8 @@ def _stated(said: Voiced, episode: Episode, known: Ledger) -> Iterator[Claim]:
                 continue
             if not pattern.written.predicate.startswith(("pet", "relative")):
                 taken.append(match.span())
-            yield from _claims(pattern, match, said, episode, known, corrected)
+            matches.append((pattern, match))
+    return tuple(matches)
 
 
 def _claims(

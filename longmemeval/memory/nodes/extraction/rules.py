@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Sequence
 from datetime import datetime
+from functools import lru_cache
 
 from msgspec import Struct
 
@@ -71,25 +72,38 @@ def _of_turn(said: Said, date: datetime, nodes: Sequence[NodeType]) -> Iterator[
 
 def _entries_of_node(said: Said, node: NodeType, stated: Sequence[str], dates: DatedText) -> Iterator[Entry]:
     words = tuple(node.words.items())
+    rules = [rule for rule in node.rules if rule.source == "statement"]
+    patterns = tuple(rule.match for rule in rules)
     for sentence in stated:
         taken: list[tuple[int, int]] = []
-        for rule in node.rules:
-            if rule.source != "statement":
+        for number, match in _matches(patterns, words, sentence):
+            begin, stop = _says(match)
+            if any(start < stop and begin < end for start, end in taken):
                 continue
-            for match in compiled(rule.match, words).finditer(sentence):
-                begin, stop = _says(match)
-                if any(start < stop and begin < end for start, end in taken):
-                    continue
-                if not is_claimed(sentence, _first_word(match)):
-                    continue
-                entries = list(_entries(said, node, rule, match, sentence, dates.dates_of(sentence)))
-                if entries:
-                    taken.append((begin, stop))
-                yield from entries
+            entries = list(_entries(said, node, rules[number], match, sentence, dates.dates_of(sentence)))
+            if entries:
+                taken.append((begin, stop))
+            yield from entries
     if said.turn.caption:
         for rule in node.rules:
             if rule.source == "caption" and (shown := compiled(rule.match, words).search(said.turn.caption)):
                 yield from _entries(said, node, rule, shown, said.turn.caption, ())
+
+
+@lru_cache(maxsize=1 << 15)
+def _matches(
+    patterns: tuple[str, ...], words: tuple[tuple[str, str], ...], sentence: str
+) -> tuple[tuple[int, re.Match[str]], ...]:
+    """Return what the patterns of a node find in a sentence that claims it, with each pattern's place.
+
+    Histories of one data set share sessions: a sentence that was searched before is not searched again.
+    """
+    return tuple(
+        (number, match)
+        for number, pattern in enumerate(patterns)
+        for match in compiled(pattern, words).finditer(sentence)
+        if is_claimed(sentence, _first_word(match))
+    )
 
 
 def _entries(
