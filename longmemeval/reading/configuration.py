@@ -38,19 +38,19 @@ _STEPS = 12
 
 
 class Tools(Struct, frozen=True):
-    """The tools of a reading method, and how far they may be used."""
+    """The tools of a reading method, and the limits of their use."""
 
     steps: int
-    """Replies that may ask for tools before the one that has to answer."""
+    """Maximum number of replies with tool calls; after these, the model must answer."""
     prompt_budget: int | None
-    """Most tokens of all prompts of a question together; None: no bound."""
+    """Maximum tokens of all prompts of a question together; None: no limit."""
     sha256: str
-    """Hash of the file that describes them."""
+    """Hash of the file that describes the tools."""
     offered: tuple[dict[str, Any], ...]
     answer_now: str
-    """Asks for the answer when there are no steps left."""
+    """Request for the answer, sent when no steps are left."""
     withheld: str
-    """Stands for a result that there is no room for."""
+    """Text that replaces a result for which there is no room."""
 
 
 class ReadingConfiguration(Struct, frozen=True):
@@ -65,14 +65,14 @@ class ReadingConfiguration(Struct, frozen=True):
     context_window: int | None
     """Tokens the model accepts; None if unknown: then nothing is checked, and the manifest says so."""
     abstain_below: float | None = None
-    """Answer `ABSTENTION` without calling the model if the best recall score is lower; None: always call it."""
+    """Best recall score below which the answer is `ABSTENTION`, without a call; None: always call the model."""
     options_template: Template | None = None
     """Prompt of questions that offer options; None: `template`."""
     temperature: float = 0.0
     compose: Compose | None = None
-    """Builds the messages of a call instead of layout and templates; a benchmark's own protocol may have one."""
+    """Function that builds the messages of a call instead of layout and templates, for a benchmark's own protocol."""
     tools: Tools | None = None
-    """None: the model is asked once, and asks for nothing."""
+    """Tools that the model may call; None: there is a single call, without tools."""
 
 
 @checked()
@@ -92,13 +92,13 @@ def reading_configuration(
     """Load the templates and fill in the method's defaults.
 
     Raises:
-        HarnessError: a template file is unreadable or lacks a placeholder, or a bound of tools is given to a method
-            without.
+        HarnessError: a template file is unreadable or lacks a placeholder, or a limit on tools is set for a method
+            without tools.
     """
     if method != "files" and (steps is not None or prompt_budget is not None):
         raise HarnessError(
-            f"--steps and --prompt-budget bound the tools of --reading files; {method} has none",
-            fix="Leave them out, or give --reading files",
+            f"--steps and --prompt-budget limit the tools of --reading files; '{method}' has no tools",
+            fix="Leave them out, or use --reading files",
         )
     return ReadingConfiguration(
         method=method,
@@ -124,27 +124,26 @@ def _load_tools(steps: int, prompt_budget: int | None) -> Tools:
 def check_fitting(
     reading: ReadingConfiguration, memory: str, made_for: ReadingMethod | None, *, by_batch: bool
 ) -> None:
-    """Refuse a reading that does not fit the memory or the way in which calls are sent.
+    """Refuse a reading method that does not fit the memory or the way in which calls are sent.
 
     Args:
-        reading: the settings.
-        memory: its name.
-        made_for: the one method that the memory is made for; None: any.
-        by_batch: whether calls go into batches.
+        memory: name of the memory.
+        made_for: the only method that the memory supports; None: any.
+        by_batch: True if calls are sent in batches.
 
     Raises:
         HarnessError: it does not fit.
     """
     if made_for and reading.method != made_for:
         raise HarnessError(
-            f"'{memory}' is there to be read by tools, not to be shown whole",
+            f"'{memory}' is meant to be read with tools, not shown as a whole",
             where=f"--reading {reading.method}",
-            fix=f"Leave out --reading, or give --reading {made_for}; full-history shows everything",
+            fix=f"Leave out --reading, or use --reading {made_for}; the memory full-history shows everything",
         )
     if reading.tools and by_batch:
         raise HarnessError(
-            "Reading by tools asks one step after another, and a batch takes hours",
-            fix="Leave out --batch, or give another --reading",
+            "Reading with tools takes several calls in a row, and each batch takes hours",
+            fix="Leave out --batch, or use another --reading",
         )
 
 
@@ -156,7 +155,7 @@ def prompt_limit(configuration: ReadingConfiguration, max_tokens: int) -> int | 
     if window <= max_tokens + MARGIN_TOKENS:
         raise HarnessError(
             f"A context window of {window} tokens has no room for a prompt: "
-            f"{max_tokens} are for the answer and {MARGIN_TOKENS} to spare",
-            fix="Give a larger --context-window or a smaller --max-tokens",
+            f"{max_tokens} are reserved for the answer, and {MARGIN_TOKENS} as a margin",
+            fix="Use a larger --context-window or a smaller --max-tokens",
         )
     return window - max_tokens - MARGIN_TOKENS

@@ -1,6 +1,6 @@
 """The messages of a recall as dated text files, and the three tools over them: list, search and read.
 
-A file is a session, named by a running number and its day: never by the session's id, which may tell what it is for.
+A file is a session, named by a running number and its day, never by the session's id, which may reveal its purpose.
 """
 
 from collections import Counter
@@ -21,19 +21,19 @@ from longmemeval.records import RecalledItem
 
 T = TypeVar("T")
 _LISTED = 100
-_FOUND = 10
+_HITS = 10
 _BEGINNING = 300
 """Characters of a message that a search shows."""
 _PART = 12_000
-"""Characters of a file that are read at one time; a single longer message is shown whole."""
+"""Characters of a file that one call reads; a single longer message is shown in full."""
 
 
-class Found(Struct, frozen=True):
-    """What a tool gives."""
+class ToolResult(Struct, frozen=True):
+    """The result of a tool call."""
 
     text: str
     items: tuple[RecalledItem, ...] = ()
-    """Messages that the text shows whole."""
+    """Messages that the text shows in full."""
     outcome: str = ""
     """The outcome in a few words, for the record."""
 
@@ -49,7 +49,7 @@ class Files:
     """The files of one recall.
 
     Args:
-        items: oldest first. What is no message (facts, summaries) has a file of its own.
+        items: oldest first. Items that are not messages (facts, summaries) are in files of their own.
         history_format: the layout of a file's text.
     """
 
@@ -66,15 +66,15 @@ class Files:
         names = list(self._files)
         return f"{count_of(len(names), 'file')}, {names[0]} to {names[-1]}." if names else "there are none."
 
-    def list_files(self, page: int = 1) -> Found:
-        """Return names and sizes, a page of them."""
+    def list_files(self, page: int = 1) -> ToolResult:
+        """Return one page of names and sizes."""
         files = list(self._files.values())
         lines = [f"{file.name}: {count_of(len(file.items), 'message')}" for file in _page(files, page, _LISTED)]
         shown = "\n".join([*lines, *_more(len(files), page, _LISTED)]) or "There are no files."
-        return Found(shown, outcome=count_of(len(lines), "file"))
+        return ToolResult(shown, outcome=count_of(len(lines), "file"))
 
-    def search_files(self, query: str, page: int = 1) -> Found:
-        """Return the messages that share most words with a query, rare words first."""
+    def search_files(self, query: str, page: int = 1) -> ToolResult:
+        """Return the messages that share the most words with a query; rare words count more."""
         wanted = set(content_words(query))
         scored = [
             (sum(self._rarity[word] for word in wanted & words), -place)
@@ -82,30 +82,30 @@ class Files:
             if wanted & words
         ]
         places = [-place for _, place in sorted(scored, reverse=True)]
-        hits = [self._messages[place] for place in _page(places, page, _FOUND)]
+        hits = [self._messages[place] for place in _page(places, page, _HITS)]
         lines = [f"{name}, message {number}: {_beginning(item)}" for name, number, item, _ in hits]
-        text = "\n".join([*lines, *_more(len(places), page, _FOUND)]) or "No message has any of these words."
+        text = "\n".join([*lines, *_more(len(places), page, _HITS)]) or "No message has any of these words."
         whole = tuple(item for _, _, item, _ in hits if len(_line(item)) <= _BEGINNING)
-        return Found(text, whole, count_of(len(hits), "hit"))
+        return ToolResult(text, whole, count_of(len(hits), "hit"))
 
-    def read_file(self, name: str, from_message: int = 1) -> Found:
-        """Return the messages of a file, as many as fit a part."""
+    def read_file(self, name: str, from_message: int = 1) -> ToolResult:
+        """Return messages of a file from a given one on, as many as fit one reply."""
         file = self._files.get(name)
         if file is None:
-            return Found(f"There is no file '{name}'. {nearest(name, self._files)}", outcome="no such file")
+            return ToolResult(f"There is no file '{name}'. {nearest(name, self._files)}", outcome="no such file")
         first = max(from_message, 1)
         shown = list(file.items[first - 1 : first])
         for item in file.items[first:]:
-            if sum(len(_line(one)) for one in (*shown, item)) > _PART:
+            if sum(len(_line(message)) for message in (*shown, item)) > _PART:
                 break
             shown.append(item)
         if not shown:
-            return Found(f"{name} has {count_of(len(file.items), 'message')}.", outcome="no such message")
+            return ToolResult(f"{name} has {count_of(len(file.items), 'message')}.", outcome="no such message")
         last = first + len(shown) - 1
         text = render_chunk(Chunk(shown[0].date, tuple(shown)), self._format)
         if last < len(file.items):
             text += f"\n\n(messages {first} to {last} of {len(file.items)}; read on with from_message {last + 1})"
-        return Found(text, tuple(shown), f"messages {first} to {last} of {len(file.items)}")
+        return ToolResult(text, tuple(shown), f"messages {first} to {last} of {len(file.items)}")
 
     @cached_property
     def _messages(self) -> list[tuple[str, int, RecalledItem, set[str]]]:
@@ -119,8 +119,8 @@ class Files:
     @cached_property
     def _rarity(self) -> dict[str, float]:
         """The weight of each word: ln(1 + messages / messages with it)."""
-        having = Counter(word for _, _, _, words in self._messages for word in words)
-        return {word: log(1 + len(self._messages) / count) for word, count in having.items()}
+        counts = Counter(word for _, _, _, words in self._messages for word in words)
+        return {word: log(1 + len(self._messages) / count) for word, count in counts.items()}
 
 
 def _session(item: RecalledItem) -> tuple[object, ...]:
@@ -141,8 +141,8 @@ def _beginning(item: RecalledItem) -> str:
     return line if len(_line(item)) <= _BEGINNING else f"{line[:_BEGINNING]} …"
 
 
-def _page(found: Sequence[T], page: int, size: int) -> Sequence[T]:
-    return found[(max(page, 1) - 1) * size : max(page, 1) * size]
+def _page(items: Sequence[T], page: int, size: int) -> Sequence[T]:
+    return items[(max(page, 1) - 1) * size : max(page, 1) * size]
 
 
 def _more(count: int, page: int, size: int) -> list[str]:

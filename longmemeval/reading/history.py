@@ -13,7 +13,7 @@ from longmemeval.records import ItemKind, Recall, RecalledItem
 
 
 class Chunk(Struct, frozen=True):
-    """Messages of one session that are shown together, or the note that replaces them."""
+    """Messages of one session that the prompt shows together, or the note that replaces them."""
 
     date: datetime | None
     items: tuple[RecalledItem, ...]

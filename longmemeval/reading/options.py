@@ -1,4 +1,4 @@
-"""Options of reading: from what was recalled to a prompt."""
+"""Options of reading: from a recall to a prompt."""
 
 from pathlib import Path
 from typing import Annotated, Literal, get_args
@@ -14,7 +14,7 @@ OverflowPolicy = Literal["error", "drop-oldest", "drop-newest"]
 
 
 class ReadingOptions(Options, frozen=True):
-    """How a prompt is made of what was recalled."""
+    """Options for turning a recall into a prompt."""
 
     method: Annotated[ReadingMethod | None, Flag(MODEL, "METHOD", name="--reading")] = None
     """direct, con(-separate), short, memories, evidence, files."""
@@ -26,15 +26,15 @@ class ReadingOptions(Options, frozen=True):
     note_template: Annotated[Path | None, Flag(metavar="FILE")] = None
     """Your own note prompt for con-separate."""
     max_tokens: Annotated[int | None, Flag(LIMITS, "N", minimum=1)] = None
-    """Longest answer [default: 500; con 800]."""
+    """Maximum tokens of an answer [default: 500; con 800]."""
     steps: Annotated[int | None, Flag(metavar="N", minimum=1)] = None
-    """Most rounds in which the model lists, searches and reads with --reading files [default: 12]."""
+    """Maximum rounds of listing, searching and reading with --reading files [default: 12]."""
     prompt_budget: Annotated[int | None, Flag(metavar="TOKENS", minimum=1)] = None
-    """Most tokens of all prompts of one question with --reading files [default: no bound]."""
+    """Maximum tokens of all prompts of one question with --reading files [default: no limit]."""
     on_overflow: Annotated[OverflowPolicy, Flag(metavar="POLICY")] = "error"
     """When a prompt exceeds the context window: error (the question fails), drop-oldest or drop-newest. Dropped
     messages are recorded."""
     context_window: Annotated[int | None, Flag(metavar="TOKENS", minimum=1)] = None
     """The model's context window [default: from LiteLLM's table]."""
     abstain_below: Annotated[float | None, Flag(metavar="SCORE")] = None
-    """Abstain, without a model call, where the best recall score is lower."""
+    """Abstain, without a model call, if the best recall score is lower."""

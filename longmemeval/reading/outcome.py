@@ -1,4 +1,4 @@
-"""What reading one question came to."""
+"""The outcome of reading one question."""
 
 from msgspec import Struct
 
@@ -18,7 +18,7 @@ class Reading(Struct, frozen=True):
     answer: Answer
     prompts: tuple[EncodedPrompt, ...]
     failure: ModelError | RecallError | None = None
-    """Reason why there is no answer; its kind says whether other questions will fail too."""
+    """Reason why there is no answer; its type says whether other questions will fail too."""
 
 
 def empty_reply(reply: ChatReply, finish_reason: str) -> EmptyReplyError:

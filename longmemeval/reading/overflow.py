@@ -11,7 +11,7 @@ from longmemeval.reading.options import OverflowPolicy
 from longmemeval.records import Recall
 
 # The official reader keeps the same margin: limit = window - generation length - 1000
-# (src/generation/run_generation.py). It absorbs what a provider adds around the prompt.
+# (src/generation/run_generation.py). It covers the tokens that a provider adds to the prompt.
 MARGIN_TOKENS = 1000
 
 P = TypeVar("P")
@@ -78,5 +78,5 @@ def fit(
 
 
 def _without(recall: Recall, places: Collection[int]) -> Recall:
-    gone = set(places)
-    return replace(recall, items=tuple(item for place, item in enumerate(recall.items) if place not in gone))
+    dropped = set(places)
+    return replace(recall, items=tuple(item for place, item in enumerate(recall.items) if place not in dropped))

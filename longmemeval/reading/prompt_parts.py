@@ -1,4 +1,4 @@
-"""Which part of a stored prompt is instruction, memory and question, and how many tokens each takes."""
+"""Split a stored prompt into instruction, memory and question, and count the tokens of each part."""
 
 from msgspec import Struct
 
@@ -8,16 +8,16 @@ from longmemeval.reading.templates import Template, shipped_template
 from longmemeval.records import Question
 
 _HERE = "\0memory\0"
-"""Stands for the memory while the rest of a template is filled in."""
+"""Placeholder for the memory while the rest of a template is filled in."""
 
 
 class PromptParts(Struct, frozen=True):
-    """Tokens of a prompt, by part; their sum is that of the prompt as it was counted."""
+    """Tokens of a prompt by part; they add up to the recorded tokens of the prompt."""
 
     instruction: int
     memory: int
     question: int
-    """The question and its date."""
+    """Tokens of the question and its date."""
 
 
 def prompt_parts(
@@ -26,26 +26,25 @@ def prompt_parts(
     """Return the tokens of the parts of a prompt.
 
     Args:
-        prompt: as it was sent.
-        question: as it was put.
         template_sha256: hash of the template in the run's settings.
-        tokens: of the whole prompt.
-        counter: the one that the run counted with.
+        tokens: tokens of the whole prompt.
+        counter: the counter that the run used.
 
     Returns:
-        None where the parts cannot be told: the template is not of this package, or the prompt was not made by one.
+        None if the parts cannot be told apart: the template is not from this package, or the prompt was not made from a
+        template.
     """
     memory = memory_in(prompt, question, shipped_template(template_sha256))
     if memory is None:
         return None
-    asked = counter.count(question_text(question)) + counter.count(question.date_text)
-    shown = min(counter.count(memory), tokens)
-    asked = min(asked, tokens - shown)
-    return PromptParts(tokens - shown - asked, shown, asked)
+    question_tokens = counter.count(question_text(question)) + counter.count(question.date_text)
+    memory_tokens = min(counter.count(memory), tokens)
+    question_tokens = min(question_tokens, tokens - memory_tokens)
+    return PromptParts(tokens - memory_tokens - question_tokens, memory_tokens, question_tokens)
 
 
 def memory_in(prompt: SentPrompt, question: Question, template: Template | None) -> str | None:
-    """Return the memory as the prompt shows it; None where the prompt was not made by this template."""
+    """Return the memory as the prompt shows it; None if the prompt was not made from this template."""
     if template is None or len(prompt.messages) != 1:
         return None
     values = {"history": _HERE, "question_date": question.date_text, "question": question_text(question)}

@@ -1,4 +1,4 @@
-"""A prompt on its way: the call, and its line in `prompts.jsonl`."""
+"""A prompt to send: the call, and its line in `prompts.jsonl`."""
 
 from collections.abc import Callable
 from functools import partial
@@ -13,12 +13,12 @@ from longmemeval.reading.overflow import Fitted
 from longmemeval.records import Question, Recall
 
 Purpose = Literal["note", "step", "answer"]
-"""A step is a call that may ask for tools."""
+"""Purpose of a call; in a `step` the model may call tools."""
 TOKENS_OF_A_MESSAGE = 4
-"""Tokens of a further message of a call besides its text."""
+"""Tokens that each further message adds to a call, besides its text."""
 Messages = tuple[ChatMessage, ...]
 Compose = Callable[[Question, Recall], Messages]
-"""From a question and the shown part of its recall to all messages of the call."""
+"""A function from a question and the shown part of its recall to all messages of the call."""
 
 
 class SentPrompt(Struct, frozen=True):
@@ -31,7 +31,7 @@ class SentPrompt(Struct, frozen=True):
 
 
 class EncodedPrompt(Struct, frozen=True):
-    """A `SentPrompt` whose messages are JSON already: they are encoded once, for their hash and for the file."""
+    """A `SentPrompt` whose messages are already JSON: they are encoded once, for their hash and for the file."""
 
     question_id: str
     purpose: Purpose

@@ -59,25 +59,25 @@ class Reader:
         affect all questions are raised, such as a FatalModelError.
 
         Args:
-            known: called in the work thread for the known tokens of each item; unknown ones are counted.
+            known: called in the work thread for the token counts of the items; if it returns None, they are counted.
         """
         if self._loop:
             return await self._loop.read(question, recall)
         prompts, replies, latencies = list[EncodedPrompt](), list[ChatReply](), list[float | None]()
         # A single job in the work thread: each has an overhead of a tenth of a millisecond.
-        begun = await in_thread(self._begin, question, recall, known)
+        preparation = await in_thread(self._prepare, question, recall, known)
         known = None  # It refers to the fixture, which is not needed while waiting for replies.
-        if begun.abstention:
-            return Reading(begun.abstention, ())
+        if preparation.abstention:
+            return Reading(preparation.abstention, ())
         shown: tuple[RecalledItem, ...] = ()
         failure: ModelError | None = None
         hypothesis, finish_reason, prompt_sha256, prompt_tokens = "", "", "", 0
         try:
-            if begun.failure:
-                raise begun.failure
-            if (prompt := begun.prompt) is None:
-                prompt_tokens = sum(note.tokens for note in begun.notes if note.recall.items)
-                recall = await self._take_notes(recall, begun.notes, prompts, replies)
+            if preparation.failure:
+                raise preparation.failure
+            if (prompt := preparation.prompt) is None:
+                prompt_tokens = sum(note.tokens for note in preparation.notes if note.recall.items)
+                recall = await self._take_notes(recall, preparation.notes, prompts, replies)
                 latencies.append(slowest(reply.latency_ms for reply in replies))
                 prompt = await in_thread(self._counted_answer_prompt, question, recall)
             recall, shown = prompt.recall, prompt.recall.items
@@ -97,9 +97,9 @@ class Reader:
             recall_ids=(shown_ids := message_ids_of(shown)),
             provenance=recall.provenance,
             recall_sessions=threads_of(shown) if recall.provenance == "session" else (),
-            cut_ids=not_shown(begun.found, shown_ids),
-            top_score=begun.top_score,
-            recall_tokens=begun.recall_tokens,
+            cut_ids=not_shown(preparation.found, shown_ids),
+            top_score=preparation.top_score,
+            recall_tokens=preparation.recall_tokens,
             prompt_tokens=prompt_tokens,
             prompt_sha256=prompt_sha256,
             usage=usage_of(replies),
@@ -114,28 +114,29 @@ class Reader:
         )
         return Reading(answer, tuple(prompts), failure)
 
-    def _begin(
+    def _prepare(
         self, question: Question, recall: Recall, known: Callable[[], Sequence[Counted] | None] | None
-    ) -> "_Begun":
+    ) -> "_Preparation":
         """Compute everything that a recall needs before the first call."""
         counts = self._counts(recall, known() if known else None)
-        begun = _Begun(
+        preparation = _Preparation(
             recall_tokens=sum(counts[id(item)].tokens for item in recall.items),
             found=[*message_ids_of(recall.items), *recall.left_out_ids],
             top_score=max((item.score for item in recall.items if item.score is not None), default=None),
         )
         threshold, note_template = self._configuration.abstain_below, self._configuration.note_template
-        if threshold is not None and begun.top_score is not None and begun.top_score < threshold:
-            begun.abstention = _abstention(question, recall, begun, begun.top_score, threshold)
-            return begun
+        score = preparation.top_score
+        if threshold is not None and score is not None and score < threshold:
+            preparation.abstention = _abstention(question, recall, preparation, score, threshold)
+            return preparation
         try:
             if note_template:
-                begun.notes = self._note_prompts(question, recall, counts, note_template)
+                preparation.notes = self._note_prompts(question, recall, counts, note_template)
             else:
-                begun.prompt = self._answer_prompt(question, recall, counts)
+                preparation.prompt = self._answer_prompt(question, recall, counts)
         except ModelError as error:
-            begun.failure = error
-        return begun
+            preparation.failure = error
+        return preparation
 
     def _counts(self, recall: Recall, known: Sequence[Counted] | None = None) -> "_Counts":
         if known is None:
@@ -243,16 +244,18 @@ def _message(prompt: str) -> Messages:
     return (ChatMessage("user", prompt),)
 
 
-def _abstention(question: Question, recall: Recall, begun: "_Begun", top_score: float, threshold: float) -> Answer:
+def _abstention(
+    question: Question, recall: Recall, preparation: "_Preparation", top_score: float, threshold: float
+) -> Answer:
     """Return the answer if the recall is too weak to call the model; everything found counts as cut."""
     return Answer(
         question_id=question.question_id,
         hypothesis=ABSTENTION,
         status="ok",
         provenance=recall.provenance,
-        cut_ids=tuple(dict.fromkeys(begun.found)),
+        cut_ids=tuple(dict.fromkeys(preparation.found)),
         top_score=top_score,
-        recall_tokens=begun.recall_tokens,
+        recall_tokens=preparation.recall_tokens,
         finish_reason="abstained",
         notes=(*recall.notes, f"abstained: the best recall score {top_score:.4g} is below {threshold:.4g}"),
         dropped=0,
@@ -272,15 +275,15 @@ class _History(Struct, frozen=True):
     counted: Counted
 
 
-class _Begun(Struct):
-    """State before the first call."""
+class _Preparation(Struct):
+    """The state before the first call."""
 
     recall_tokens: int
     found: list[str]
     """Ids of all messages that the memory found, cut ones included."""
     top_score: float | None
     abstention: Answer | None = None
-    """Set if no call is made; otherwise `failure`, `notes` or `prompt` gives the next step."""
+    """The answer if no call is made; otherwise `failure`, `notes` or `prompt` determines the next step."""
     failure: ModelError | None = None
     notes: list[Prompt] = []
     prompt: Prompt | None = None

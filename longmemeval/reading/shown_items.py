@@ -14,12 +14,12 @@ def not_shown(found: Sequence[str], shown: Collection[str]) -> tuple[str, ...]:
 
 
 def threads_of(items: tuple[RecalledItem, ...]) -> tuple[str, ...]:
-    """Return their threads, each once, in order."""
+    """Return the threads of items, each once, in order."""
     return tuple(dict.fromkeys(thread_id for item in items for thread_id in item.thread_ids))
 
 
 def message_ids_of(items: tuple[RecalledItem, ...]) -> tuple[str, ...]:
-    """Return the messages that they repeat or were made from, in order."""
+    """Return the ids of the messages that items repeat or were made from, in order."""
     return tuple(message_id for item in items for message_id in item.message_ids)
 
 

@@ -38,7 +38,7 @@ def load_template(shipped: str, file: Path | None, fields: tuple[str, ...]) -> T
 
     Args:
         shipped: name of a file under `reading/templates`, without suffix.
-        file: file of the user.
+        file: the user's file; None: use the shipped one.
         fields: allowed placeholders; a template with only `{}` has one for each of them, in this order.
 
     Raises:
@@ -56,7 +56,6 @@ def checked_template(text: str, fields: tuple[str, ...], where: str) -> Template
     """Return a user's template, checked.
 
     Args:
-        text: text of the template.
         fields: as for `load_template`.
         where: its name in errors.
 
@@ -74,7 +73,7 @@ def is_shipped(template: Template) -> bool:
 
 @cache
 def shipped_template(sha256: str) -> Template | None:
-    """Return the reader's template of this package that has a hash, or the note's; None where there is none."""
+    """Return the reader's or note template of this package with that hash; None if there is none."""
     for file in (resources.files("longmemeval.reading") / "templates").iterdir():
         if file.name.endswith(".txt"):
             text = file.read_text(encoding="utf-8")
@@ -88,7 +87,7 @@ def _check(text: str, fields: tuple[str, ...], where: str) -> None:
     unnamed = places.count("")
     if unnamed and (unnamed != len(fields) or unnamed != len(places)):
         raise HarnessError(
-            f"The template has {unnamed} unnamed and {len(places) - unnamed} named places",
+            f"The template has {unnamed} unnamed and {len(places) - unnamed} named placeholders",
             where=where,
             fix=f"Name all of them, or write {len(fields)} unnamed ones for {', '.join(fields)} in this order",
         )
@@ -96,13 +95,14 @@ def _check(text: str, fields: tuple[str, ...], where: str) -> None:
         return
     for name in places:
         if name not in fields:
-            raise HarnessError(f"The template has an unknown place '{name}'", where=where, fix=nearest(name, fields))
+            what = f"The template has an unknown placeholder '{name}'"
+            raise HarnessError(what, where=where, fix=nearest(name, fields))
     for name in ("question", "question_date"):
         if name not in places:
             raise HarnessError(
                 f"The template does not show {{{name}}}",
                 where=where,
-                fix="The question and its date always reach the reader: add the place",
+                fix="Add the placeholder: the model must always see the question and its date",
             )
 
 
@@ -112,13 +112,13 @@ def _places(text: str, where: str) -> list[str]:
         parts = list(Formatter().parse(text))
     except ValueError as error:
         raise HarnessError(
-            f"The template cannot be parsed: {error}", where=where, fix="Write {{ and }} for braces that are text"
+            f"The template cannot be parsed: {error}", where=where, fix="Write {{ and }} for literal braces"
         ) from error
     for _, name, specification, conversion in parts:
         if specification or conversion:
             raise HarnessError(
-                f"The place '{name}' of the template asks for a format",
+                f"The placeholder '{name}' of the template specifies a format",
                 where=where,
-                fix=f"Write {{{name}}}; for braces that are text write {{{{ and }}}}",
+                fix=f"Write {{{name}}}; for literal braces write {{{{ and }}}}",
             )
     return [name for _, name, _, _ in parts if name is not None]

@@ -1,4 +1,4 @@
-"""Reading by tools: the model lists, searches and reads files in bounded steps, and answers when it knows enough."""
+"""Reading with tools: the model lists, searches and reads files in a limited number of steps, then answers."""
 
 import json
 import time
@@ -13,7 +13,7 @@ from longmemeval.errors import ContextOverflowError, ModelError
 from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatReply, ToolCall
 from longmemeval.llm.tokens import TokenCounter
 from longmemeval.reading.configuration import ReadingConfiguration, Tools, prompt_limit
-from longmemeval.reading.files import Files, Found
+from longmemeval.reading.files import Files, ToolResult
 from longmemeval.reading.outcome import REDACTED, UNKNOWN_REASON, Reading, empty_reply
 from longmemeval.reading.overflow import Fitted
 from longmemeval.reading.prompts import TOKENS_OF_A_MESSAGE, EncodedPrompt, Purpose, prompt_of, question_text
@@ -21,9 +21,9 @@ from longmemeval.reading.shown_items import message_ids_of, threads_of
 from longmemeval.records import Answer, Question, Recall, RecalledItem, ToolStep, sum_latencies, usage_of
 
 _CALLS = 8
-"""Calls of tools that one reply may ask for; others are refused."""
+"""Maximum tool calls in one reply; further ones are refused."""
 _HISTORIES = 4
-"""Recalls whose files are kept: the questions of a haystack share them."""
+"""Number of recalls whose files are cached: the questions of a haystack share them."""
 
 
 class _Talk(Struct):
@@ -31,20 +31,20 @@ class _Talk(Struct):
 
     messages: list[ChatMessage]
     tokens: int
-    """Of `messages` and the description of the tools."""
+    """Tokens of `messages` and the description of the tools."""
     spent: int = 0
-    """Tokens of all prompts that were sent."""
+    """Tokens of all prompts sent so far."""
     replies: list[ChatReply] = []
     prompts: list[EncodedPrompt] = []
     steps: list[ToolStep] = []
     read: dict[int, RecalledItem] = {}
-    """Messages that were shown whole, by identity, in the order of reading."""
+    """Messages that were shown in full, by identity, in the order of reading."""
     notes: list[str] = []
     tool_ms: float = 0.0
 
 
 class ToolLoop:
-    """Answers questions from files that a model asks for.
+    """Answers questions from files that a model reads with tools.
 
     Raises:
         HarnessError: the context window has no room for a prompt.
@@ -56,13 +56,13 @@ class ToolLoop:
         self._configuration, self._tools = configuration, tools
         self._model, self._counter = model, counter
         self._window = prompt_limit(configuration, configuration.max_tokens)
-        self._kept: dict[int, tuple[tuple[RecalledItem, ...], Files]] = {}
-        described = [json.dumps(tool) for tool in tools.offered]
+        self._files: dict[int, tuple[tuple[RecalledItem, ...], Files]] = {}
+        descriptions = [json.dumps(tool) for tool in tools.offered]
         self._reserve = sum(map(self._size, (tools.answer_now, *_CALLS * [tools.withheld]))) + configuration.max_tokens
-        self._described = sum(map(counter.count, described))
+        self._description_tokens = sum(map(counter.count, descriptions))
 
     async def read(self, question: Question, recall: Recall) -> Reading:
-        """Answer a question from the files that a recall is made into; what the model read counts as recalled.
+        """Answer a question from a recall, presented as files; the messages that the model read count as recalled.
 
         A call that fails for good gives an Answer with status `error`; errors that affect all questions are raised.
         """
@@ -103,22 +103,23 @@ class ToolLoop:
         return Reading(answer, tuple(talk.prompts), failure)
 
     def _begin(self, question: Question, recall: Recall) -> tuple[Files, _Talk]:
-        known = self._kept.get(id(recall.items))
-        if known is None or known[0] is not recall.items:
-            known = self._kept[id(recall.items)] = recall.items, Files(recall.items, self._configuration.history_format)
-            while len(self._kept) > _HISTORIES:
-                del self._kept[next(iter(self._kept))]
-        files = known[1]
+        key, items = id(recall.items), recall.items
+        cached = self._files.get(key)
+        if cached is None or cached[0] is not items:
+            cached = self._files[key] = items, Files(items, self._configuration.history_format)
+            while len(self._files) > _HISTORIES:
+                del self._files[next(iter(self._files))]
+        files = cached[1]
         template = (self._configuration.options_template if question.options else None) or self._configuration.template
         values = {"history": str(files), "question_date": question.date_text, "question": question_text(question)}
         first = ChatMessage("user", template.fill(values))
-        return files, _Talk([first], self._size(first.content) + self._described)
+        return files, _Talk([first], self._size(first.content) + self._description_tokens)
 
     async def _converse(self, question: Question, recall: Recall, files: Files, talk: _Talk) -> ChatReply:
-        """Return the reply that answers.
+        """Return the reply that answers the question.
 
         Raises:
-            ContextOverflowError: window or budget have no room for a single step.
+            ContextOverflowError: the window or the budget has no room for a single step.
             ModelError: a call failed for good.
         """
         for step in range(self._tools.steps + 1):
@@ -150,13 +151,13 @@ class ToolLoop:
         return talk.replies[-1]
 
     def _room_for_step(self, talk: _Talk) -> bool:
-        """Tell whether after a call with tools another one still fits, which may have to answer."""
+        """Return whether another call still fits after one with tools, since it may have to answer."""
         budget, needed = self._tools.prompt_budget, talk.tokens + self._reserve
         in_budget = budget is None or talk.spent + talk.tokens + needed <= budget
         return in_budget and (self._window is None or needed <= self._window)
 
     def _answer_calls(self, files: Files, talk: _Talk, reply: ChatReply) -> None:
-        """Do what a reply asks for; results that leave no room for the answer are withheld, visibly."""
+        """Make the tool calls of a reply; a result that leaves no room for the answer is visibly withheld."""
         started = time.perf_counter()
         calls = reply.tool_calls[:_CALLS]
         if refused := len(reply.tool_calls) - len(calls):
@@ -165,13 +166,13 @@ class ToolLoop:
         talk.tokens += self._size(reply.text) + sum(self._counter.count(call.arguments) for call in calls)
         none, last = self._size(self._tools.withheld), self._size(self._tools.answer_now)
         for left, call in zip(reversed(range(len(calls))), calls, strict=True):
-            found = _called(files, call)
-            if not self._fits(talk, talk.tokens + self._size(found.text) + left * none + last):
-                found = Found(self._tools.withheld, outcome=f"withheld: {found.outcome}")
-            talk.messages.append(ChatMessage("tool", found.text, tool_call_id=call.id))
-            talk.tokens += self._size(found.text)
-            talk.read |= {id(item): item for item in found.items}
-            talk.steps.append(ToolStep(call.name, call.arguments, found.outcome, message_ids_of(found.items)))
+            result = _call_tool(files, call)
+            if not self._fits(talk, talk.tokens + self._size(result.text) + left * none + last):
+                result = ToolResult(self._tools.withheld, outcome=f"withheld: {result.outcome}")
+            talk.messages.append(ChatMessage("tool", result.text, tool_call_id=call.id))
+            talk.tokens += self._size(result.text)
+            talk.read |= {id(item): item for item in result.items}
+            talk.steps.append(ToolStep(call.name, call.arguments, result.outcome, message_ids_of(result.items)))
         talk.tool_ms += (time.perf_counter() - started) * 1000
 
     def _fits(self, talk: _Talk, tokens: int) -> bool:
@@ -196,17 +197,17 @@ class _Read(Struct, forbid_unknown_fields=True):
     from_message: int = 1
 
 
-_GIVEN = {"list_files": _List, "search_files": _Search, "read_file": _Read}
+_ARGUMENTS = {"list_files": _List, "search_files": _Search, "read_file": _Read}
 """Arguments of each tool, as `files_tools.json` describes them."""
 
 
-def _called(files: Files, call: ToolCall) -> Found:
-    """Return what a tool gives; a mistake of the model is a reply to the model."""
-    if call.name not in _GIVEN:
-        return Found(f"There is no tool '{call.name}'.", outcome="no such tool")
+def _call_tool(files: Files, call: ToolCall) -> ToolResult:
+    """Return the result of a tool call; if the model made a mistake, the result tells it so."""
+    if call.name not in _ARGUMENTS:
+        return ToolResult(f"There is no tool '{call.name}'.", outcome="no such tool")
     try:
-        given = msgspec.json.decode(call.arguments or "{}", type=_GIVEN[call.name])
+        arguments = msgspec.json.decode(call.arguments or "{}", type=_ARGUMENTS[call.name])
     except msgspec.DecodeError as error:
-        return Found(f"The arguments are not as described: {error}", outcome="wrong arguments")
-    tool: Callable[..., Found] = getattr(files, call.name)
-    return tool(**structs.asdict(given))
+        return ToolResult(f"The arguments are not as described: {error}", outcome="wrong arguments")
+    tool: Callable[..., ToolResult] = getattr(files, call.name)
+    return tool(**structs.asdict(arguments))

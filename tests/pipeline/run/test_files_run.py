@@ -132,7 +132,7 @@ def test_an_estimate_counts_the_steps(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("options", "told"),
     [
-        (RunOptions(model_options=LOCAL, reading=reading_configuration("con")), "there to be read by tools"),
+        (RunOptions(model_options=LOCAL, reading=reading_configuration("con")), "meant to be read with tools"),
         (RunOptions(model_options=LOCAL, batch=BatchOptions()), "Leave out --batch"),
     ],
 )
