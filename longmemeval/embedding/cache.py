@@ -50,12 +50,12 @@ class Batching(Protocol):
     """An embedder that sends texts to a server in batches."""
 
     def batches(self, texts: Sequence[str]) -> Iterator[list[int]]:
-        """Iterate over the positions of the texts of each call; texts that need none are left out."""
+        """Yield the positions of the texts of each call, without texts that need no call."""
         ...
 
 
 class EmbeddedTexts(Struct, frozen=True):
-    """Number of embedded texts: from the cache, computed, and damaged in the cache."""
+    """Numbers of embedded texts: from the cache, computed, and damaged in the cache."""
 
     hits: int = 0
     misses: int = 0
@@ -102,12 +102,12 @@ class CachedEmbedder:
         self._lock = Lock()
 
     def load(self) -> None:
-        """Make the embedder load everything its first text would wait for; nothing is cached or counted."""
+        """Make the embedder load everything that its first text would wait for; cache and count nothing."""
         self._embedder.embed(["ready"])
 
     @property
     def dimension(self) -> int:
-        """Length of a vector; from the file if the embedder would need a call to know it."""
+        """Length of a vector; read from the file if the embedder would need a call to know it."""
         if known := self._stored_dimension:
             return known
         paid = self.usage
@@ -197,7 +197,7 @@ class CachedEmbedder:
                     finished += sum(counts[text] for text in chunk)
                     on_progress(finished)
             if missing := [text for text in missing if text not in rows]:
-                # Another worker is embedding them, or was.
+                # Another worker is embedding them, or has just done so.
                 if not own:
                     time.sleep(_POLL_S)
                 rows |= (found := self._look_up(missing))
@@ -212,14 +212,14 @@ class CachedEmbedder:
 
     @contextmanager
     def _claimed(self, texts: list[str]) -> Iterator[list[str]]:
-        """Yield those of `texts` that no other worker is embedding, and keep others from embedding them."""
+        """Yield the `texts` that no other worker is embedding, and keep others from embedding them."""
         if self._cache is None:
             yield texts
             return
         keys = {cache_key(self.fingerprint, text): text for text in texts}
         with ExitStack() as stack:
             if self.is_metered:
-                # Of several processes that need the same texts, one pays for them.
+                # If several processes need the same texts, only one pays for them.
                 stack.enter_context(only_maker_blocking(self._cache, cache_key(self.fingerprint, *texts)))
                 there = self._cache.get_many(list(keys))
                 keys = {key: text for key, text in keys.items() if key not in there}
@@ -261,8 +261,8 @@ class CachedEmbedder:
             if size != self.dimension:
                 self._store({}, self.dimension, paid)
                 raise HarnessError(
-                    f"The embedder gives {size} numbers per text but gave {self.dimension} before: another model stands"
-                    " behind the same name",
+                    f"The embedder gives {size} numbers per text but gave {self.dimension} before: the name now stands"
+                    " for another model",
                     where=f"{self.spec}, {self._cache.path}",
                     fix="Delete the cache file",
                 )

@@ -27,8 +27,8 @@ class LocalEmbedder:
     """A model that runs in this process; loaded when the first text is embedded.
 
     Texts are passed to the model unchanged: no "query:" or "passage:" is prepended. Nor does fastembed prepend one: its
-    `query_embed` and `passage_embed` are the same as `embed`, except for a model that has an adapter for each
-    (jina-embeddings-v3). Such a model is refused: its questions would be embedded as passages. A text longer than the
+    `query_embed` and `passage_embed` are the same as `embed`, except for a model with an adapter for each
+    (jina-embeddings-v3). Such a model is refused: it would embed questions as passages. A text longer than the
     model's own window (512 tokens for all-MiniLM-L6-v2 as fastembed reads its tokenizer) is truncated by the model;
     that is a property of the model, which the spec records.
 
@@ -40,7 +40,7 @@ class LocalEmbedder:
 
     Args:
         argument: the part of the spec after `fastembed:`: a folder that holds `FOLDER_FILES` (mean pooling, rows of
-            length 1), or the name of a model that fastembed knows and downloads.
+            length 1), or the name of a model that fastembed knows and can download.
 
     Raises:
         HarnessError: fastembed is not installed, the folder lacks files, or the name is not known or refused.
@@ -61,9 +61,9 @@ class LocalEmbedder:
             model = names[argument.lower()]
             if model.get("tasks"):
                 raise HarnessError(
-                    f"'{argument}' embeds questions and passages by different adapters, which is not supported",
+                    f"'{argument}' embeds questions and passages with different adapters, which is not supported",
                     where=self.spec,
-                    fix="Choose a model that embeds both alike",
+                    fix="Choose a model that embeds both the same way",
                 )
             self._model_name, self.dimension = model["model"], model["dim"]
             self.fingerprint = f"fastembed-{version('fastembed')}:{self._model_name}"
@@ -97,7 +97,7 @@ class LocalEmbedder:
             raise HarnessError(
                 f"The embedding model cannot be used: {' '.join(str(error).split())[:300]}",
                 where=self.spec,
-                fix="model.onnx must be a text encoder that wants mean pooling" if self._folder else by_name,
+                fix="model.onnx must be a text encoder made for mean pooling" if self._folder else by_name,
             ) from error
         if vector.shape != (self.dimension,):
             raise HarnessError(
@@ -137,7 +137,6 @@ def folder_digest(folder: Path, *, hint: str = "") -> str:
     """Return the hash of all files of a local ONNX model, in the order of `FOLDER_FILES`.
 
     Args:
-        folder: folder of the files.
         hint: appended to the list of files when one is missing.
 
     Raises:
@@ -174,7 +173,7 @@ def _local(model: str, settings: EmbedderSettings) -> LocalEmbedder:
 
 @lru_cache(maxsize=1)
 def _shared(model: str) -> LocalEmbedder:
-    """Return a model with which many tasks of a worker embed; it is loaded once."""
+    """Return a model that many tasks of a worker share; it is loaded once."""
     return LocalEmbedder(model)
 
 

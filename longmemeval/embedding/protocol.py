@@ -21,7 +21,7 @@ class Embedder(Protocol):
 
     @property
     def fingerprint(self) -> str:
-        """Identifies everything that can change a vector (model bytes, dimension, pooling): the cache key."""
+        """Text that identifies everything that can change a vector (model bytes, dimension, pooling): the cache key."""
         ...
 
     @property
@@ -52,18 +52,18 @@ class EmbedderSettings(Struct, frozen=True):
     rates: RateLimits = RateLimits()
     """Requests and tokens per minute that the endpoint accepts."""
     keyless: bool = False
-    """If set, a key may be missing: nothing is called, costs are only estimated."""
+    """True if a key may be missing because nothing is called: costs are only estimated."""
 
 
 class EmbedderKind(Struct, frozen=True):
     """One kind of embedder: the part before the colon of a spec such as `fastembed:NAME`.
 
-    Other packages register theirs in the entry-point group `longmemeval.embedders`, as an `EmbedderKind`, or as a class
-    that is made without arguments and is an `Embedder`.
+    Other packages register theirs in the entry-point group `longmemeval.embedders`, as an `EmbedderKind`, or as an
+    `Embedder` class that takes no arguments.
     """
 
     make: Callable[[str, EmbedderSettings], Embedder]
-    """Create the embedder of a spec from the part after the colon (empty without one)."""
+    """Creates the embedder of a spec from the part after the colon (empty without one) and the settings."""
     example: str = ""
     """A working spec, if the kind needs a part after the colon."""
     is_remote: bool = False

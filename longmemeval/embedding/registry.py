@@ -1,4 +1,4 @@
-"""From the spec a user writes to an embedder."""
+"""Loading an embedder from the spec that a user writes."""
 
 from pathlib import Path
 
@@ -12,11 +12,11 @@ from longmemeval.llm.rates.limits import RateLimits
 from longmemeval.plugins import Registry, found_source_sha256
 
 DEFAULT_EMBEDDER = "hashing"
-"""The embedder of `prepare` where none is named; it needs no model and no network."""
+"""The default embedder of `prepare`; it needs no model and no network."""
 
 
 def _as_kind(loaded: object) -> object:
-    """Return a class that is an embedder as a kind without anything after the colon."""
+    """Wrap an embedder class as a kind that takes nothing after the colon."""
     if isinstance(loaded, type) and hasattr(loaded, "embed"):
         return EmbedderKind(lambda argument, settings: loaded())
     return loaded
@@ -45,7 +45,7 @@ def load_embedder(
         account: records and limits the calls of such an embedder.
         give_up_after_s: seconds of failures without a success after which its endpoint counts as dead.
         rates: requests and tokens per minute that the endpoint accepts.
-        keyless: a key may be missing, as nothing will be called.
+        keyless: True if a key may be missing, because nothing will be called.
 
     Raises:
         HarnessError: the spec is unknown, a model folder lacks files, a library is not installed, or the cache is
@@ -70,7 +70,7 @@ def is_offline_fallback(spec: str) -> bool:
 def is_remote(spec: str) -> bool:
     """Return whether `spec` names an embedder behind a server, whose calls may cost money.
 
-    False for a spec from a record whose package is not installed or is broken here.
+    False for a recorded spec whose package is not installed here, or is broken.
     """
     name = spec.partition(":")[0]
     try:
@@ -80,7 +80,7 @@ def is_remote(spec: str) -> bool:
 
 
 def priced_as(spec: str) -> str | None:
-    """Return the name by which LiteLLM's price list knows the model of `spec`; None: not priced by it."""
+    """Return the name of the model of `spec` in LiteLLM's price list; None if the list does not price it."""
     kind, argument = _kind_of(spec)
     return kind.priced_as(argument) if kind.priced_as else None
 

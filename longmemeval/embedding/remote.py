@@ -55,10 +55,10 @@ class RemoteEmbedder:
     Args:
         model: the model's name, as the server knows it.
         api_base: the endpoint; None means `OPENAI_BASE_URL`, else OpenAI's own.
-        account: records and limits attempts.
+        account: records and limits the attempts.
         give_up_after_s: seconds of failures after which no more requests are sent.
         rates: requests and tokens per minute; waiting for them is not a failure.
-        keyless: a key may be missing, as nothing will be called.
+        keyless: True if a key may be missing, because nothing will be called.
 
     Attributes:
         usage: cost of this object's calls so far; failed calls are not counted.
@@ -112,7 +112,7 @@ class RemoteEmbedder:
 
     @property
     def dimension(self) -> int:
-        """Length of a vector, known from the first reply; embeds a probe text if there was none yet."""
+        """Length of a vector, known from the first reply; without one, a probe text is embedded."""
         return self._dimension or self._call(["probe"]).shape[1]
 
     def embed(self, texts: Sequence[str]) -> Vectors:
@@ -131,7 +131,7 @@ class RemoteEmbedder:
         return vectors
 
     def batches(self, texts: Sequence[str]) -> Iterator[list[int]]:
-        """Iterate over the positions of the texts of each call; blank ones need none."""
+        """Yield the positions of the texts of each call; blank texts need no call."""
         return _batches(texts)
 
     def _call(self, texts: list[str]) -> Vectors:
@@ -156,7 +156,7 @@ class RemoteEmbedder:
                 raise explained
             if gone >= self._give_up_after_s:
                 raise EndpointDownError(
-                    f"{self.spec} at {self._endpoint} has answered nothing but failures for {gone:,.0f} s ({attempts} "
+                    f"{self.spec} at {self._endpoint} has returned nothing but failures for {gone:,.0f} s ({attempts} "
                     f"attempts). The last: {explained.what}",
                     fix="Rerun the command when it answers again; finished embeddings are kept; --give-up-after "
                     "SECONDS waits longer",
@@ -200,7 +200,7 @@ class RemoteEmbedder:
     def _most(self, texts: Sequence[str]) -> float:
         """Return the maximum cost of a request in US dollars.
 
-        No text of a natural language has more tokens than a third of its bytes.
+        A text in a natural language has at most a third as many tokens as bytes.
         """
         if self._account is None:
             return 0.0
@@ -215,7 +215,7 @@ class RemoteEmbedder:
         dollars = price(self._model, 1_000_000) if account else None
         if account and account.limit and dollars is None and not own_server:
             raise FatalModelError(
-                f"The price of {self.spec} is not known, so --max-cost cannot hold",
+                f"The price of {self.spec} is not known, so --max-cost cannot be enforced",
                 fix="Leave out --max-cost, or name a model with a known price",
             )
         return bool(dollars)
@@ -260,8 +260,8 @@ class RemoteEmbedder:
         if status in _BAD_INPUT_STATUSES:
             longest = max(texts, key=len)
             return ModelError(
-                f"The embedding endpoint refuses a call of {len(texts)} texts, the longest of which has {len(longest)}"
-                f" characters and begins {longest[:60]!r}: {message}",
+                f"The embedding endpoint refused a call with {len(texts)} texts, the longest of which has "
+                f"{len(longest)} characters and begins {longest[:60]!r}: {message}",
                 where=where,
                 fix="If it is too long, choose a model with a wider window; no text is cut silently",
             )
@@ -288,7 +288,7 @@ class _Reply(msgspec.Struct):
 
 
 def _batches(texts: Sequence[str]) -> Iterator[list[int]]:
-    """Iterate over the positions of non-blank texts, in batches within both limits; a huge text goes alone."""
+    """Yield the positions of non-blank texts, in batches within both limits; a huge text goes alone."""
     batch: list[int] = []
     characters = 0
     for i, text in enumerate(texts):
@@ -315,7 +315,7 @@ def _requested_pause(error: "OpenAIError") -> float | None:
 
 
 def _may_be_billed(error: "OpenAIError") -> bool:
-    """Return whether a failed attempt may cost something: not without a connection, or if the server refused it."""
+    """Return whether a failed attempt may cost something: not if there was no connection, or the server refused it."""
     from openai import APIStatusError
 
     if isinstance(error, APIStatusError):

@@ -150,5 +150,5 @@ def test_missing_library_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch)
 
 
 def test_a_model_that_embeds_questions_otherwise_is_refused() -> None:
-    with pytest.raises(HarnessError, match="by different adapters, which is not supported"):
+    with pytest.raises(HarnessError, match="with different adapters, which is not supported"):
         LocalEmbedder("jinaai/jina-embeddings-v3")
