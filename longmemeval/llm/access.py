@@ -14,14 +14,14 @@ class ModelAccess(Struct, frozen=True):
     """Access lent to an external memory system: models by name, caches, and an account."""
 
     chat_model: str | None = None
-    """Answers chat requests; None: they are refused."""
+    """The model that answers chat requests; None: they are refused."""
     embedder: str = "hashing"
-    """Answers embedding requests."""
+    """The embedder that answers embedding requests."""
     options: ModelOptions = ModelOptions()
     cache_dir: Path | None = None
     """Folder of the caches; None: nothing is cached."""
     account: Account | None = None
-    """Records calls and limits their cost."""
+    """Account that records calls and limits their cost."""
     receipts: Receipts | None = None
     """Receipts of paid calls; kept in the caches until a journal has them."""
     concurrency: int = CONCURRENCY

@@ -1,4 +1,4 @@
-"""Replies cached on disk, so that a call made once is not paid for again."""
+"""A cache of replies on disk, so that no call is paid for twice."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
@@ -21,7 +21,7 @@ from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
 from longmemeval.records import Usage
 
 _SCHEMA = 1
-"""Increased whenever a stored reply may no longer be what the same call gives."""
+"""Version, increased whenever a stored reply may differ from what the same call would now return."""
 
 
 class Cacheable(Protocol):
@@ -29,12 +29,12 @@ class Cacheable(Protocol):
 
     @property
     def usage(self) -> Usage:
-        """What it cost."""
+        """Cost of the reply."""
         ...
 
     @property
     def is_empty(self) -> bool:
-        """True if there is nothing in it; such a reply is not cached."""
+        """True if the reply has no content; such a reply is not cached."""
         ...
 
 
@@ -50,7 +50,7 @@ class CachedReply(Struct, Generic[R], frozen=True):
 
 
 class ReplyCache(Generic[R]):
-    """The replies of one model by what was asked; of identical calls, here or in other processes, one is made.
+    """The replies of one model by request. Of several identical calls, here or in other processes, only one is made.
 
     Failures and empty replies are not cached; a damaged entry counts as missing.
 
@@ -60,7 +60,7 @@ class ReplyCache(Generic[R]):
         path: the SQLite file, shared by all models and processes; None: nothing is cached.
         spec: the model.
         endpoints: its addresses, as by `cache_addresses`; replies are stored under the first.
-        in_threads: look up and store in threads, for an event loop that others wait for.
+        in_threads: True to look up and store in threads, for an event loop that must not block.
     """
 
     def __init__(
@@ -82,40 +82,40 @@ class ReplyCache(Generic[R]):
             WeakValueDictionary()
         )
 
-    def canonicals(self, asked: Mapping[str, Any]) -> list[bytes]:
+    def canonicals(self, fields: Mapping[str, Any]) -> list[bytes]:
         """Return everything that can change the reply, as JSON with sorted keys, for each of the addresses."""
-        whole = {"schema": _SCHEMA, "spec": self._spec, **asked}
+        whole = {"schema": _SCHEMA, "spec": self._spec, **fields}
         return [msgspec.json.encode(whole | {"endpoint": address}, order="sorted") for address in self._endpoints]
 
     async def get(
-        self, asked: Mapping[str, Any], call: Callable[[], Awaitable[R]], receipts: Receipts | None
+        self, fields: Mapping[str, Any], call: Callable[[], Awaitable[R]], receipts: Receipts | None
     ) -> tuple[R, bool]:
         """Return the reply, and whether it came from the cache.
 
         Args:
-            asked: the fields that can change the reply.
+            fields: the fields that can change the reply.
             call: makes the call.
             receipts: records a paid call together with its reply.
         """
-        canonicals = await self._apart(self.canonicals, asked)
+        canonicals = await self._run(self.canonicals, fields)
         keys = [cache_key(self._kind, canonical.decode()) for canonical in canonicals]
-        # The dictionary forgets a lock with the last call that holds it.
+        # The dictionary drops a lock together with the last call that holds it.
         lock = self._under_way.setdefault((asyncio.get_running_loop(), keys[0]), asyncio.Lock())
         async with lock:
-            if found := await self._apart(self._found, keys):
+            if found := await self._run(self._look_up, keys):
                 return found, True
             async with only_maker(self._cache, keys[0]):
-                # Another process may just have stored it.
-                if found := await self._apart(self._found, keys[:1]):
+                # Another process may have stored it in the meantime.
+                if found := await self._run(self._look_up, keys[:1]):
                     return found, True
                 reply = await call()
-                await self._apart(self._keep, keys[0], canonicals[0], reply, receipts)
+                await self._run(self._store, keys[0], canonicals[0], reply, receipts)
                 return reply, False
 
-    async def _apart(self, work: Callable[..., T], *given: object) -> T:
-        return await asyncio.to_thread(work, *given) if self._in_threads else work(*given)
+    async def _run(self, work: Callable[..., T], *arguments: object) -> T:
+        return await asyncio.to_thread(work, *arguments) if self._in_threads else work(*arguments)
 
-    def _found(self, keys: Sequence[bytes]) -> R | None:
+    def _look_up(self, keys: Sequence[bytes]) -> R | None:
         if self._cache is None:
             return None
         with self._using:
@@ -123,7 +123,7 @@ class ReplyCache(Generic[R]):
             entry = next(filter(None, entries), None)
         return entry.reply if entry else None
 
-    def _keep(self, key: bytes, canonical: bytes, reply: R, receipts: Receipts | None) -> None:
+    def _store(self, key: bytes, canonical: bytes, reply: R, receipts: Receipts | None) -> None:
         if self._cache is None:
             return
         # An empty reply is paid for too.
@@ -145,7 +145,7 @@ class CachedChatModel:
     Args:
         model: the model that answers requests not in the cache.
         cache_path: the SQLite file.
-        options: connection options: under one name, another address serves another model.
+        options: connection options: the same name at another address is another model.
         receipts: records each paid call together with its reply.
     """
 
@@ -172,8 +172,8 @@ class CachedChatModel:
         """
         if is_offline(self.spec):
             return await self._model.complete(request)
-        asked = {name: getattr(request, name) for name in ("messages", "temperature", "max_tokens")}
-        reply, cached = await self._replies.get(asked, lambda: self._model.complete(request), self._receipts)
+        fields = {name: getattr(request, name) for name in ("messages", "temperature", "max_tokens")}
+        reply, cached = await self._replies.get(fields, lambda: self._model.complete(request), self._receipts)
         if not cached:
             return reply
         return msgspec.structs.replace(reply, usage=reply.usage.from_cache(), attempts=0, latency_ms=0.0)

@@ -1,4 +1,4 @@
-"""A stand-in for a chat model that calls nothing and records what would have been sent: the basis of estimates."""
+"""A stand-in for a chat model that calls nothing and records the requests: the basis of estimates."""
 
 from functools import cached_property
 
@@ -23,14 +23,14 @@ class CallCounter:
 
     Args:
         spec: spec of the model it stands for, whose tokens are counted.
-        silent: its replies are empty instead, which no cache keeps.
+        silent: True for empty replies instead, which no cache keeps.
     """
 
     def __init__(self, spec: str, *, silent: bool = False) -> None:
         self._silent = silent
         self.calls: list[Call] = []
         self.spec = spec
-        """Spec of the model it stands for."""
+        """Spec of the model that the counter stands for."""
 
     @cached_property
     def tokens(self) -> TokenCounter:
@@ -38,7 +38,7 @@ class CallCounter:
         return token_counter(self.spec)
 
     def taken(self) -> list[Call]:
-        """Return the calls since the last time."""
+        """Return the calls since this was last asked."""
         calls, self.calls = self.calls, []
         return calls
 
@@ -57,5 +57,5 @@ class CallCounter:
 
 
 def longest_reply(tokens: int) -> str:
-    """Return a text of about that many tokens, by any counter."""
+    """Return a text of about `tokens` tokens by any counter."""
     return " one" * tokens

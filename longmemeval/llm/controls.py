@@ -1,4 +1,4 @@
-"""Answering models that understand no question: controls that a memory system, and a judge, must beat.
+"""Answering models that do not understand the question: controls that a memory system, and a judge, must beat.
 
 `offline/refuse` always says that it does not know, `offline/parrot` repeats all that was recalled,
 `offline/last-session` the last session of it, and `offline/longest-option` picks the longest of the options offered.
@@ -43,4 +43,4 @@ CONTROL_MODELS: Mapping[str, Callable[[ChatRequest], str]] = {
     # Options begin with their letter: "(a) …".
     LONGEST_OPTION: lambda request: max(request.options, key=len, default="")[:3],
 }
-"""Function that returns the text to repeat, by spec."""
+"""Functions that return the text to repeat, by spec."""

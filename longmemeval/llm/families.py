@@ -25,8 +25,8 @@ _FAMILIES: dict[str, re.Pattern[str]] = {
 def model_families(spec: str) -> frozenset[str]:
     """Return the families named in a model's own name; none if it names none.
 
-    A provider in front says nothing by itself: `openai/my-model` may be anything. A distilled model
-    (`deepseek-r1-distill-llama-70b`) is of two families.
+    A leading provider says nothing by itself: `openai/my-model` may be anything. A distilled model
+    (`deepseek-r1-distill-llama-70b`) belongs to two families.
 
     Args:
         spec: such as `gpt-4o`, `openrouter/anthropic/claude-3.5-sonnet` or `bedrock/us.meta.llama3-1-8b-instruct-v1:0`.

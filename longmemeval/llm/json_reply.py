@@ -16,7 +16,7 @@ TEMPERATURE = 0.0
 
 
 class UnreadableReply(ValueError):
-    """A reply has no JSON object with the requested list; the message says what is wrong, for one repair."""
+    """A reply without a JSON object that has the requested list; the message says what is wrong, for one repair."""
 
 
 def list_in_reply(reply: str, key: str) -> list[Any]:
@@ -48,10 +48,10 @@ def list_in_reply(reply: str, key: str) -> list[Any]:
 
 
 class ListReply(Struct, frozen=True):
-    """The result of asking for a list."""
+    """The result of asking a model for a list."""
 
     items: list[Any] | None
-    """Not yet checked; None when both replies were unreadable."""
+    """The items, not yet checked; None if both replies were unreadable."""
     usage: Usage
     problem: str = ""
     """Error in the second reply."""
@@ -87,7 +87,7 @@ async def ask_for_list(
 
 
 def recipe_of(model: ChatModel, prompts: Mapping[str, str], max_tokens: int) -> dict[str, Any]:
-    """Return the recipe of replies, without the texts that are asked about."""
+    """Return the recipe of replies, without the texts that the calls are about."""
     return {
         "prompts_sha256": {name: sha256_text(text) for name, text in prompts.items()},
         "model": model.spec,

@@ -6,7 +6,7 @@ from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
 
 
 class LimitedChatModel:
-    """Passes calls on to `model`, at most `limit` at a time; the others wait."""
+    """A model that passes calls on to `model`, at most `limit` at a time; the others wait."""
 
     def __init__(self, model: ChatModel, limit: int) -> None:
         self._model, self.spec = model, model.spec

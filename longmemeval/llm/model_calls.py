@@ -29,11 +29,11 @@ class ModelCall(Struct, frozen=True, omit_defaults=True):
     """Opaque name of the history."""
     kind: CallKind
     model: str
-    """Model that was called."""
+    """The model that was called."""
     asked: str = ""
-    """Name that the memory system gave, if it differs."""
+    """Name that the memory system asked for, if it differs."""
     served_model: str = ""
-    """Name in the server's reply."""
+    """Name of the model in the server's reply."""
     prompt_tokens: int = 0
     completion_tokens: int = 0
     texts: int = 0
@@ -41,19 +41,19 @@ class ModelCall(Struct, frozen=True, omit_defaults=True):
     cached: bool = False
     """True if no model had to be called."""
     cost_usd: float | None = 0.0
-    """None: not known."""
+    """Cost in US dollars; None if not known."""
     milliseconds: float = 0.0
-    """Time until the memory system had its reply."""
+    """Milliseconds until the memory system had its reply."""
     request_sha256: str = ""
     attempt: str = ""
-    """Shared by all calls of one started `prepare` or `run`."""
+    """Id shared by all calls of one start of `prepare` or `run`."""
     haystack_id: str = ""
-    """Set in the folder of a run."""
+    """Id of the haystack; set only in the folder of a run."""
     error: str = ""
 
 
 class CallSums(Usage, frozen=True):
-    """The usage of calls: those of chat models with their tokens, the cost of all; and what else is counted."""
+    """The usage of calls: calls of chat models with their tokens, the cost of all calls, and other counts."""
 
     embedding_calls: int = 0
     embedding_texts: int = 0
@@ -81,7 +81,7 @@ class CallFile:
 
     @contextmanager
     def awaited(self) -> Iterator[None]:
-        """Enclose a call that will be recorded; `all_written` waits for it, even if its caller is gone."""
+        """Enclose a call that will be recorded: `all_written` waits for it, even if its caller is gone."""
         place = self._path.absolute() if self._path else Path()
         with _APPENDING:
             _awaited[place] += 1
@@ -115,8 +115,8 @@ def read_calls(path: Path) -> list[ModelCall]:
 def sums(calls: Iterable[ModelCall]) -> CallSums:
     """Sum up the calls of histories, each counted once.
 
-    When a stopped `prepare` goes on, a call that an earlier attempt had already made comes from the cache; it counts as
-    the one it repeats. A call that the memory system itself repeats counts again.
+    When a stopped `prepare` continues, a call that an earlier attempt had already made comes from the cache and counts
+    as the call it repeats. A call that the memory system itself repeats counts again.
     """
     total: dict[str, float] = dict.fromkeys(CallSums.__struct_fields__, 0)
     made_by: dict[tuple[str, str], str] = {}

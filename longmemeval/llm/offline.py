@@ -1,4 +1,4 @@
-"""Models that need no language model: one finds the answer in recalled texts by rules, one replays a file."""
+"""Answering without a language model: one model finds the answer in recalled texts by rules, one replays a file."""
 
 import time
 from pathlib import Path
@@ -19,10 +19,10 @@ ABSTENTION = "I don't know: nothing in the history answers this."
 
 
 class ExtractiveModel:
-    """Answers from the passages by rules, or abstains; never calls out.
+    """A model that answers from the passages by rules, or abstains, without any call.
 
-    For the rules see `extractive.answers`. The same request always gets the same answer. Without a question, as when it
-    is asked to take notes, the answer is the most informative sentence of the last user message.
+    For the rules see `extractive.answers`. The same request always gets the same answer. Without a question, as when
+    asked to take notes, it answers with the most informative sentence of the last user message.
     """
 
     @property
@@ -31,7 +31,7 @@ class ExtractiveModel:
         return "offline/extractive"
 
     async def complete(self, request: ChatRequest) -> ChatReply:
-        """Return the answer found or `ABSTENTION`; calls keep their order."""
+        """Return the answer found, or `ABSTENTION`; calls are answered in order."""
         return await in_thread(self._complete, request)
 
     def _complete(self, request: ChatRequest) -> ChatReply:
@@ -62,7 +62,7 @@ class ScriptedModel:
         self._path = path
         self._hypotheses = _read_hypotheses(path)
         if not self._hypotheses:
-            raise HarnessError("The file holds no answers", where=str(path))
+            raise HarnessError("The file contains no answers", where=str(path))
 
     @property
     def spec(self) -> str:
@@ -73,7 +73,7 @@ class ScriptedModel:
         """Return the text for `request.question_id`.
 
         Raises:
-            ModelError: the file has none.
+            ModelError: the file has no answer for it.
         """
         started = time.perf_counter()
         text = self._hypotheses.get(request.question_id)

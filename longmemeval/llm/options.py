@@ -13,15 +13,15 @@ from longmemeval.errors import FatalModelError
 from longmemeval.llm.rates.limits import RateLimits
 
 OFFLINE_WAY = "work offline: --model offline/extractive, --judge offline/lexical"
-"""Remedy when a model cannot be called, whether for answers or as a judge."""
+"""Remedy if a model cannot be called, for answers or as a judge."""
 
 
 class SpendingLimit(Struct, frozen=True):
-    """The maximum to spend."""
+    """The maximum amount to spend."""
 
     dollars: float
     elsewhere: float = 0.0
-    """US dollars of it spent by other accounts (the other runs of a sweep)."""
+    """US dollars of the limit that other accounts have spent (the other runs of a sweep)."""
 
 
 ApiBase = Annotated[str | None, Flag(MODEL, "URL", "An OpenAI-compatible endpoint.")]
@@ -62,13 +62,13 @@ class ModelOptions(Options, frozen=True):
     """Connection options for a chat model, and how long the harness keeps trying."""
 
     api_base: ApiBase = None
-    """Such as http://localhost:8000/v1; None: the provider's own."""
+    """Address of the endpoint, such as http://localhost:8000/v1; None: the provider's own."""
     timeout_s: Annotated[float, Flag(metavar="SECONDS", name="--timeout", minimum=0.1)] = TIMEOUT_S
     """Time limit for one attempt of a model call."""
     max_attempts: Annotated[int, Flag(metavar="N", minimum=1)] = MAX_ATTEMPTS
     """Attempts per model call, including the first."""
     max_wait_s: float = 60.0
-    """Longest wait of our own choosing between two attempts, seconds; a server's Retry-After may be longer."""
+    """Longest wait between two attempts, in seconds; a server's Retry-After may be longer."""
     give_up_after_s: GiveUpAfter = GIVE_UP_AFTER_S
     """Seconds of failures without a success, whatever the call, after which the endpoint counts as dead."""
     rates: RateLimits = RateLimits()
@@ -87,7 +87,7 @@ def check_endpoint(api_base: str | None, where: str = "--api-base") -> None:
     """Refuse an address that cannot be called.
 
     Args:
-        where: option or variable that gave it.
+        where: the option or variable that contains it.
 
     Raises:
         FatalModelError: it is not a web address, or contains parts that calls cannot carry.

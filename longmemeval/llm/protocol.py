@@ -10,12 +10,12 @@ from longmemeval.records import Usage
 
 
 class ToolCall(Struct, frozen=True):
-    """A call of a tool that a model asks for."""
+    """A tool call that a model asks for."""
 
     id: str
     name: str
     arguments: str
-    """JSON as the model wrote it, which need not be valid."""
+    """JSON as the model wrote it; it may be invalid."""
 
 
 class ChatMessage(Struct, frozen=True, omit_defaults=True):
@@ -24,9 +24,9 @@ class ChatMessage(Struct, frozen=True, omit_defaults=True):
     role: Literal["system", "user", "assistant", "tool"]
     content: str
     tool_calls: tuple[ToolCall, ...] = ()
-    """Of an assistant."""
+    """Tool calls of an assistant message."""
     tool_call_id: str = ""
-    """Of a tool: the call that this is the outcome of."""
+    """Id of the call whose result a tool message contains."""
 
 
 class Passage(Struct, frozen=True):
@@ -59,29 +59,29 @@ class ChatRequest(Struct, frozen=True):
     prompt_tokens: int | None = None
     """Tokens of `messages` by the model's own counter, if already counted."""
     tools: tuple[dict[str, Any], ...] = ()
-    """Tools that the model may ask for, each as OpenAI's protocol describes a function."""
+    """Tools that the model may call, each described as a function of OpenAI's protocol."""
     must_answer: bool = False
-    """True: the model may ask for no tool any more."""
+    """True if the model may not call tools any more."""
 
 
 class ChatReply(Struct, frozen=True):
-    """The outcome of a successful call."""
+    """The reply to a successful call."""
 
     text: str
     finish_reason: str
     usage: Usage
     served_model: str = ""
-    """Model name in the server's reply."""
+    """Name of the model in the server's reply."""
     attempts: int = 1
     latency_ms: float | None = 0.0
-    """None: not known, as for a reply in a batch."""
+    """Milliseconds of the call; None if not known, as for a reply in a batch."""
     redacted: bool = False
     """True if the server repeated a secret, which was removed from `text`."""
     tool_calls: tuple[ToolCall, ...] = ()
 
     @property
     def is_empty(self) -> bool:
-        """True if it contains neither text nor calls of tools."""
+        """True if it contains neither text nor tool calls."""
         return not self.text.strip() and not self.tool_calls
 
 

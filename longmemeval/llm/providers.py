@@ -1,4 +1,4 @@
-"""LiteLLM's knowledge available without a call: providers, model names, the price table."""
+"""LiteLLM's knowledge that is available without a call: providers, model names, the price table."""
 
 import difflib
 import os
@@ -27,8 +27,8 @@ def split_spec(spec: str) -> tuple[str, str]:
 def table_entry(spec: str) -> Mapping[str, Any] | None:
     """Return the entry of a model in LiteLLM's table on disk; None for an unknown one.
 
-    It has prices in USD, windows in tokens, `mode`. LiteLLM's own look-up is not used: for some providers it calls a
-    server.
+    The entry has prices in USD, windows in tokens, and `mode`. LiteLLM's own look-up is not used, since it calls
+    a server for some providers.
     """
     provider, name = split_spec(spec)
     table: Mapping[str, Mapping[str, Any]] = load_litellm().model_cost
@@ -47,7 +47,7 @@ def key_in_environment(spec: str) -> str:
 
 
 def has_price(entry: Mapping[str, Any] | None) -> bool:
-    """Return whether a table entry has a price; 0 is one, as for locally run models."""
+    """Return whether a table entry has a price; 0 counts as a price, as for models that run locally."""
     return entry is not None and any(field.startswith("input_cost_per") or field == "tiered_pricing" for field in entry)
 
 
@@ -59,9 +59,9 @@ OPENAI_ORG_ID OPENAI_ORGANIZATION OPENAI_PROJECT_ID TOGETHER_API_KEY
 
 
 def without_keys(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return the environment, without keys of model providers, for a program that uses models through us.
+    """Return the environment without keys of model providers, for a program that uses models through us.
 
-    `OPENAI_API_KEY` is a placeholder, since many clients require it.
+    `OPENAI_API_KEY` becomes a placeholder, since many clients require it.
     """
     providers = (str(known.value).upper().replace("-", "_") for known in load_litellm().provider_list)
     keys = {f"{name}_API_KEY" for name in providers} | {*_MORE_KEYS.split()}

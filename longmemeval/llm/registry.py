@@ -1,4 +1,4 @@
-"""From the name a user gives to a ready chat model, or to an error before any call is made."""
+"""Loading a chat model by the name that a user gives, or failing before any call is made."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -23,17 +23,17 @@ _EXTRACTIVE = "offline/extractive"
 _SCRIPTED = "offline/scripted:"
 
 _PLACEHOLDER_KEY = "no-key-needed"
-"""Sent to an endpoint of the user's own when no key is set: OpenAI clients require one."""
+"""Key sent to a user's own endpoint if no key is set, since OpenAI clients require one."""
 
 _OTHER_CREDENTIALS = frozenset({"bedrock", "sagemaker", "sagemaker_chat", "vertex_ai", "vertex_ai_beta"})
-"""Providers that also take credentials from profile files or the machine's role, which no variable reveals."""
+"""Providers that also take credentials from profile files or the machine's role, which no variable shows."""
 
 
 _TAKES_USER_INFORMATION = frozenset(
     {"openai", "custom_openai", "lm_studio", "litellm_proxy", "llamafile", "xinference"}
     | {"azure", "ollama", "ollama_chat", "anthropic", "gemini"}
 )
-"""Providers for which LiteLLM sends a given header; for others it replaces it with its own."""
+"""Providers for which LiteLLM sends a header as given; for others it replaces it with its own."""
 
 
 def load_chat_model(spec: str, options: ModelOptions = ModelOptions(), *, account: Account | None = None) -> ChatModel:
@@ -43,7 +43,7 @@ def load_chat_model(spec: str, options: ModelOptions = ModelOptions(), *, accoun
         spec: `offline/extractive`, `offline/scripted:FILE`, a control (`offline/refuse`), or a model as LiteLLM names
             it (`openai/gpt-4o`).
         options: ignored by the offline models.
-        account: records and limits every attempt. Offline models cost nothing.
+        account: records and limits every attempt; offline models cost nothing.
 
     Raises:
         FatalModelError: no such provider or model, no key in the environment, a wrong endpoint, or an unknown price
@@ -54,8 +54,8 @@ def load_chat_model(spec: str, options: ModelOptions = ModelOptions(), *, accoun
         return _load_offline(spec)
     from longmemeval.llm.http.client import LiteLLMChatModel
 
-    api_key, address = _reached(spec, options)
-    return LiteLLMChatModel(spec, options, api_key, address=address, account=_priced(spec, account))
+    api_key, address = _key_and_address(spec, options)
+    return LiteLLMChatModel(spec, options, api_key, address=address, account=_account_for(spec, account))
 
 
 def load_forwarded(
@@ -68,13 +68,13 @@ def load_forwarded(
     """
     if is_offline(spec):
         raise FatalModelError(
-            f"{spec} answers questions of this harness, not those of a memory system",
+            f"{spec} answers questions of this harness, not requests of a memory system",
             fix="Name a model such as openai/gpt-4o-mini, with --api-base for a local endpoint",
         )
     from longmemeval.llm.http.forward import ForwardedModel
 
-    api_key, address = _reached(spec, options)
-    return ForwardedModel(spec, options, api_key, address, _priced(spec, account))
+    api_key, address = _key_and_address(spec, options)
+    return ForwardedModel(spec, options, api_key, address, _account_for(spec, account))
 
 
 def load_batch_endpoint(
@@ -88,8 +88,8 @@ def load_batch_endpoint(
     check_batches(spec)
     from longmemeval.llm.http.batch_endpoint import BatchEndpoint
 
-    api_key, address = _reached(spec, options)
-    return BatchEndpoint(spec, options, api_key, address), _priced(spec, account)
+    api_key, address = _key_and_address(spec, options)
+    return BatchEndpoint(spec, options, api_key, address), _account_for(spec, account)
 
 
 def check_batches(spec: str) -> None:
@@ -105,8 +105,8 @@ def check_batches(spec: str) -> None:
     batch_provider(spec)
 
 
-def _reached(spec: str, options: ModelOptions) -> tuple[str | None, Address | None]:
-    """Return key and address for calls where LiteLLM does not find them itself; checked without a call."""
+def _key_and_address(spec: str, options: ModelOptions) -> tuple[str | None, Address | None]:
+    """Return the key and the address of calls, each None if LiteLLM finds it itself; checked without a call."""
     check_endpoint(options.api_base)
     _check_kind(spec)
     return _placeholder_key(spec, options.api_base), _address(spec, options)
@@ -131,8 +131,8 @@ def model_warning(spec: str, options: ModelOptions = ModelOptions()) -> str | No
     provider, name = split_spec(spec)
     if table_entry(spec) is None:
         near = near_models(name, provider) if options.api_base is None else []
-        meant = f" (did you mean {' or '.join(near)}?)" if near else ""
-        notes.append(f"{spec} is not in the price table: its cost and context window are unknown{meant}")
+        suggestion = f" (did you mean {' or '.join(near)}?)" if near else ""
+        notes.append(f"{spec} is not in the price table: its cost and context window are unknown{suggestion}")
     if not _takes_temperature(provider, name):
         notes.append(f"{spec} takes no temperature: it is called without one and may answer differently each time")
     return ". ".join(notes) or None
@@ -149,15 +149,15 @@ def _load_offline(spec: str) -> ChatModel:
     raise FatalModelError(f"Unknown offline model {spec!r}", fix=nearest(spec, names))
 
 
-def _priced(spec: str, account: Account | None) -> Account | None:
+def _account_for(spec: str, account: Account | None) -> Account | None:
     """Return `account` if the model has costs to record.
 
     Raises:
-        FatalModelError: the model's price is not known, so a limit could not hold.
+        FatalModelError: the model's price is not known, so a limit could not be enforced.
     """
     if account and account.limit and price(spec, 1) is None:
         raise FatalModelError(
-            f"The price of {spec} is not known, so --max-cost cannot hold",
+            f"The price of {spec} is not known, so --max-cost cannot be enforced",
             fix="Leave out --max-cost, or name a model with a known price",
         )
     return account if is_priced(spec) else None
@@ -167,7 +167,7 @@ def _address(spec: str, options: ModelOptions) -> Address | None:
     """Return the destination of calls, from the option or the environment; None: LiteLLM knows it.
 
     Raises:
-        FatalModelError: it cannot be called, or not with the user information in it.
+        FatalModelError: it cannot be called at all, or not with the user information that it contains.
     """
     base = endpoint(spec, options)
     if base is None:
@@ -194,7 +194,7 @@ def _check_kind(spec: str) -> None:
 
 
 def _placeholder_key(spec: str, api_base: str | None) -> str | None:
-    """Return the key to send when the environment has none and none is needed; None: the environment's.
+    """Return the key to send if the environment has none and none is needed; None: use the environment's.
 
     Raises:
         FatalModelError: a key is needed and missing.
@@ -221,7 +221,7 @@ def _missing_variables(spec: str, provider: str, api_base: str | None) -> list[s
         return []
     missing: list[str] = litellm.validate_environment(model=spec)["missing_keys"]
     if not missing and provider != "openai" and _speaks_openai(provider):
-        # LiteLLM's check does not cover these; the name is the one their clients read.
+        # LiteLLM's check does not cover these; this is the variable that their clients read.
         missing = [f"{provider.upper().replace('-', '_')}_API_KEY"]
     has_endpoint = api_base is not None or usual_base is not None
     return [name for name in missing if not (has_endpoint and name.endswith("_API_BASE"))]

@@ -1,4 +1,4 @@
-"""Counting tokens the way a chat model does, as far as that is possible without a network."""
+"""Counting tokens as a chat model does, as far as that is possible without a network."""
 
 import importlib.util
 import math
@@ -21,7 +21,7 @@ _CACHE_FILES = {
     "o200k_base": "fb374d419588a4632f3f557e76b4b70aebbca790",
     "o200k_harmony": "fb374d419588a4632f3f557e76b4b70aebbca790",
 }
-"""Files bundled with LiteLLM, named as tiktoken names them: SHA-1 of the address an encoding is published at."""
+"""Files bundled with LiteLLM, named as tiktoken does: the SHA-1 of the address at which an encoding is published."""
 
 
 ENCODINGS = ("cl100k_base", "o200k_base")
@@ -39,7 +39,7 @@ class Counted(Struct, frozen=True, gc=False):
     start: int = 0
     """Start of the inner part."""
     end: int = 0
-    """End of the inner part; 0: there is none."""
+    """End of the inner part; 0 if there is none."""
 
 
 class TokenCounter(Protocol):
@@ -62,9 +62,9 @@ class TokenCounter(Protocol):
         """Count the tokens in `whole`, which contains `texts` in this order, possibly changed.
 
         Args:
-            whole: for example a prompt; its counts are the same as by `counted`, but not remembered.
-            texts: texts it contains.
-            counts: their token counts.
+            whole: a text such as a prompt; its counts are the same as by `counted`, but not remembered.
+            texts: the texts that it contains.
+            counts: token counts of `texts`.
         """
         ...
 
@@ -72,8 +72,8 @@ class TokenCounter(Protocol):
 def token_counter(spec: str) -> TokenCounter:
     """Return the counter for a chat model.
 
-    Offline models get a quarter of the characters, a rule of thumb for English. Others get the encoding that tiktoken
-    names for them, or `cl100k_base` if it names none or its file is not available; `name` then says so.
+    For offline models it counts a quarter of the characters, a rule of thumb for English. For others it uses the
+    encoding that tiktoken names, or `cl100k_base` if there is none or its file is not available; `name` then says so.
     """
     if is_offline(spec):
         return CharacterCounter()
@@ -92,8 +92,8 @@ def token_counter(spec: str) -> TokenCounter:
 def framing_tokens(messages: int) -> int:
     """Return the tokens of a chat call besides the texts of its messages.
 
-    OpenAI's recipe ("How to count tokens with tiktoken", for all models since gpt-3.5-turbo-0613): three around each
-    message and one for its role, and three that begin the reply.
+    By OpenAI's recipe ("How to count tokens with tiktoken", for all models since gpt-3.5-turbo-0613): three around each
+    message, one for its role, and three that begin the reply.
     """
     return 4 * messages + 3
 
@@ -104,7 +104,7 @@ def encoding_counter(name: str) -> "TiktokenCounter":
 
 
 def context_window(spec: str) -> int | None:
-    """Return the most prompt tokens of a model by LiteLLM's table; None when unknown and for offline models.
+    """Return the maximum prompt tokens of a model by LiteLLM's table; None if unknown, and for offline models.
 
     Raises:
         FatalModelError: no such provider.
@@ -140,11 +140,11 @@ _BORDER = re.compile("[a-z](?= [A-Za-z])")
 _LAST_BORDER = re.compile("(?s:.*)[a-z](?= [A-Za-z])")
 """Border between two pieces of the encodings' first split, whatever the context.
 
-Encodings split a text by a pattern before they look for tokens, and no token reaches over a border of that split. Of
-both encodings in use no piece continues from a letter to a blank, and none looks back.
+Encodings split a text by a pattern before they look for tokens, and no token crosses a border of that split. In both
+encodings in use, no piece continues from a letter to a blank, and none looks back.
 """
 _EDGE = 80
-"""Characters at either end of a text searched for such a border."""
+"""Number of characters at either end of a text to search for such a border."""
 _FRAME = 4096
 """Maximum number of characters between two texts of a prompt."""
 _BEGINNING = 40
@@ -154,7 +154,7 @@ _REMEMBERED_CHARACTERS = 16_000_000
 class TiktokenCounter:
     """Counter for one of OpenAI's encodings. Text that looks like a special token counts as plain text.
 
-    Counts are remembered; of a text that contains remembered ones, only the rest is encoded. Not thread-safe.
+    Counts are remembered; if a text contains remembered texts, only the rest is encoded. Not thread-safe.
 
     Args:
         stands_for: model or encoding whose own tokens are unknown; empty when `encoding` is the right one.
@@ -192,18 +192,18 @@ class TiktokenCounter:
         between: list[str] = []
         for text, counted in zip(texts, counts, strict=True):
             start, end = counted.start, counted.end
-            # With a letter before it and two characters after it, it keeps its borders in the whole.
+            # With a letter before it and two characters after it, the part keeps its borders in the whole.
             if end and (place := 1 + _place(whole, text[start - 1 : end + 2], done)):
                 between.append(whole[done:place])
                 tokens += counted.inner_tokens
                 done = place + end - start
-        # All of these pieces meet at borders, so their tokens add up.
+        # All pieces meet at borders, so their tokens add up.
         tokens += self.encode_count("".join(between) + whole[done:])
         start, end = _inner(whole)
         return Counted(tokens, tokens - self._outside(whole, start, end) if end else 0, start, end)
 
     def _outside(self, text: str, start: int, end: int) -> int:
-        """Count the tokens around the inner part of `text`, whose two sides meet at a border."""
+        """Count the tokens around the inner part of `text`; both sides of the part are borders."""
         return self.encode_count(text[:start] + text[end:])
 
     def _forget(self) -> None:
@@ -216,7 +216,7 @@ class TiktokenCounter:
 
 def _place(prompt: str, part: str, start: int) -> int:
     """Return the position of `part` in `prompt`, soon after `start`; -1 if it is not there."""
-    # Searching for its start alone is ten times as fast, and right unless that occurs twice.
+    # Searching only for the start of `part` is ten times as fast, and right unless that start occurs twice.
     place = prompt.find(part[:_BEGINNING], start, start + _BEGINNING + _FRAME)
     if place < 0 or prompt.startswith(part, place):
         return place
@@ -229,7 +229,7 @@ def counted_before(text: str, tokens: int, inner_tokens: int) -> Counted:
 
 
 def _inner(text: str) -> tuple[int, int]:
-    """Return start and end of the part of `text` whose tokens are the same in any context; (0, 0) if none."""
+    """Return the start and end of the part of `text` whose tokens are the same in any context; (0, 0) if none."""
     first = _BORDER.search(text, 0, _EDGE)
     last = _LAST_BORDER.match(text, max(0, len(text) - _EDGE))
     return (first.end(), last.end()) if first and last and first.end() < last.end() else (0, 0)

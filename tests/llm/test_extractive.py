@@ -6,7 +6,7 @@ from datetime import datetime
 import pytest
 
 from longmemeval.llm.extractive.answers import find_answer
-from longmemeval.llm.extractive.values import found, number
+from longmemeval.llm.extractive.values import number, values_of
 from longmemeval.llm.offline import ExtractiveModel
 from longmemeval.llm.protocol import ChatRequest, Passage
 
@@ -203,4 +203,4 @@ def test_the_answer_is_the_same_whatever_the_question_is_called() -> None:
 
 def test_numbers() -> None:
     assert [number(text) for text in ("$1,575", "thirty-one", "Twelve", "4.5 km", "lots")] == [1575, 31, 12, 4.5, None]
-    assert found("money", "From €9,500 down to $3.50, or 20 pounds") == ("€9,500", "$3.50", "20 pounds")
+    assert values_of("money", "From €9,500 down to $3.50, or 20 pounds") == ("€9,500", "$3.50", "20 pounds")

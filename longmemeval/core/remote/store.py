@@ -281,7 +281,7 @@ class Store:
             gone = time.monotonic() - self._failing_since
             if gone + pause >= self._give_up_after_s:
                 self._down = StoreDownError(
-                    f"The store {self._address} has answered nothing but failures for {gone:,.0f} s ({self._attempts} "
+                    f"The store {self._address} has returned nothing but failures for {gone:,.0f} s ({self._attempts} "
                     f"attempts). The last: {error.what}",
                     fix="Rerun the same command when it answers again; --give-up-after SECONDS waits longer",
                 )

@@ -18,19 +18,19 @@ from longmemeval.core.on_demand import without_collector
 def load_litellm() -> ModuleType:
     """Load LiteLLM without telemetry, log output, or a network call for prices; the first call takes seconds."""
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
-    # Raised by its own type definitions when an Ollama model is first used; users cannot do anything about it.
+    # Raised by LiteLLM's own type definitions when an Ollama model is first used; users can do nothing about it.
     warnings.filterwarnings("ignore", message=".*`ReadOnly` qualifier", category=UserWarning)
     # Raised when a call is cancelled between two of LiteLLM's own steps.
     warnings.filterwarnings("ignore", message="coroutine '.*completion' was never awaited", category=RuntimeWarning)
-    # It would scan the 400,000 objects several times while they are loaded, and then again and again during calls: a
-    # quarter of a second each time, in which everything stops.
+    # Garbage collection would scan the 400,000 objects several times while they load, and again and again during
+    # calls: each scan stops everything for a quarter of a second.
     with without_collector(for_good=True):
         litellm = importlib.import_module("litellm")
     vars(litellm).update(telemetry=False, suppress_debug_info=True)
     _log_only_for_listeners(litellm)
     # Failures reach the user as one of our errors; the library's log would report them twice, keys included.
     logging.getLogger("LiteLLM").setLevel(logging.CRITICAL + 1)
-    # Its own log is written by one task, which it drops whenever another event loop calls; asyncio would report that.
+    # One task writes LiteLLM's own log and is dropped whenever another event loop calls; asyncio would report that.
     logging.getLogger("asyncio").addFilter(lambda record: "LoggingWorker" not in record.getMessage())
     return litellm
 
@@ -41,8 +41,8 @@ _LISTENERS = ("callbacks", "success_callback", "_async_success_callback")
 def _log_only_for_listeners(litellm: ModuleType) -> None:
     """Make LiteLLM prepare the log entry of a call only if something is registered to receive it.
 
-    It does so in the event loop after each call, while others are timed. A LiteLLM that logs in another way is left
-    alone.
+    It would otherwise do so in the event loop after each call, while other calls are being timed. A LiteLLM version
+    that logs in another way is left alone.
     """
     worker: Any = None
     with suppress(ImportError):
@@ -110,7 +110,7 @@ def _look_up_price(model: str, prompt_tokens: int, completion_tokens: int) -> tu
             model=model, prompt_tokens=prompt_tokens, completion_tokens=completion_tokens
         )
     except Exception:
-        # An unknown model raises one of several kinds, bare `Exception` among them.
+        # An unknown model raises one of several exceptions, bare `Exception` among them.
         return None
     return float(prompt), float(completion)
 
@@ -141,7 +141,7 @@ def batch_price(model: str, usage: Mapping[str, Any]) -> BatchPrice | None:
         )
         table = litellm.get_model_info(model=name, custom_llm_provider=provider)
     except Exception:
-        # As with `_look_up_price`: any kind may be raised for a model it knows too little about.
+        # As in `_look_up_price`: any exception may be raised for a model that LiteLLM knows too little about.
         return None
     return BatchPrice(table.get("input_cost_per_token_batches") is not None, float(dollars))
 

@@ -1,4 +1,4 @@
-"""Costs of paid calls, stored with their results until a journal has them: the process may be killed in between."""
+"""Costs of paid calls, stored with the results until a journal records them, in case the process is killed."""
 
 import msgspec
 
@@ -6,14 +6,14 @@ from longmemeval.core.caches.sqlite import SqliteCache
 from longmemeval.records import Usage
 
 EMBEDDINGS, REPLIES = "embeddings.sqlite", "replies.sqlite"
-"""Files of the caches, which hold receipts too."""
+"""Files of the caches, which also hold receipts."""
 
 
 class Receipts:
-    """The receipts of one piece of work. Each is stored in the same transaction as the result it paid for.
+    """The receipts of one piece of work, each stored in the same transaction as the result it paid for.
 
     Args:
-        session: the command that makes the calls; receipts are found again by it.
+        session: id of the command that makes the calls, by which its receipts are found again.
     """
 
     def __init__(self, session: str) -> None:
@@ -35,7 +35,7 @@ class Receipts:
 
 
 def stored_receipts(cache: SqliteCache, sessions: set[str]) -> dict[int, Usage]:
-    """Return the cost of the calls of `sessions` by receipt number, if the receipts were not dropped.
+    """Return the cost of the calls of `sessions` by receipt number, except for receipts that were dropped.
 
     Raises:
         HarnessError: the cache cannot be read.

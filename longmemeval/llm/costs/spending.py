@@ -25,7 +25,7 @@ from longmemeval.errors import HarnessError, SpendingLimitError
 from longmemeval.llm.options import SpendingLimit
 
 SPENDING, JUDGES_SPENDING = "spending.jsonl", "spending-judges.jsonl"
-"""Names of the account, next to the work it pays for, and of that of a run's judges."""
+"""File names of the account, next to the work it pays for, and of the account of a run's judges."""
 
 _POLL_S = 0.05
 
@@ -35,9 +35,9 @@ class _Entry(Struct, frozen=True, omit_defaults=True):
 
     session: str = ""
     before_usd: float = 0.0
-    """With `session`: what an earlier version had spent without an account; no longer written."""
+    """With `session`: US dollars that an earlier version had spent without an account; no longer written."""
     limit_usd: float | None = None
-    """With `session`: its limit."""
+    """With `session`: the limit of that session."""
     attempt: str = ""
     model: str = ""
     reserved_usd: float | None = None
@@ -51,20 +51,20 @@ class Spent:
     def __init__(self) -> None:
         self.settled = 0.0
         self.limit: float | None = None
-        """Limit of the newest session; None: it had none."""
+        """Limit of the newest session; None if it has none."""
         self.on_failures = 0.0
         self.under_way: dict[str, float] = {}
         self.lost: dict[str, float] = {}
-        """Amounts reserved for attempts whose session ended before they did."""
+        """Amounts reserved for attempts whose session ended before their outcome was known."""
 
     @property
     def spent(self) -> float:
-        """US dollars of attempts that have ended, or whose process has."""
+        """US dollars of attempts that have ended, or whose process has ended."""
         return self.settled + sum(self.lost.values())
 
     @property
     def dollars(self) -> float:
-        """US dollars, attempts in progress in full."""
+        """US dollars, counting attempts in progress in full."""
         return self.spent + sum(self.under_way.values())
 
     def has(self, attempt: str) -> bool:
@@ -89,7 +89,7 @@ class Spent:
 
     def read(self, data: bytes) -> None:
         """Add the whole lines of a file."""
-        # A half-written line is of a killed process: not sent yet, or not known to have ended.
+        # A half-written line comes from a killed process: its attempt was not sent, or is not known to have ended.
         for entry in decode_shared(data, _Entry):
             self.add(entry)
 
@@ -115,7 +115,7 @@ class Account:
         return _copy, (self.path, self.limit)
 
     def open(self) -> None:
-        """Start a session; the first attempt does so otherwise.
+        """Start a session; otherwise the first attempt starts it.
 
         Attempts that an earlier session left unfinished count as spent.
         """
@@ -128,7 +128,7 @@ class Account:
         Args:
             dollars: maximum cost.
             model: for the record.
-            name: name of an attempt that outlives this process; reserved again, it counts once.
+            name: name of an attempt that outlives this process; reserving it again counts once.
 
         Returns:
             The attempt's name, for `record_cost`.
@@ -148,13 +148,13 @@ class Account:
         return name
 
     def record_cost(self, name: str, dollars: float, *, failed: bool = False) -> None:
-        """Replace the amount reserved for an attempt by its cost.
+        """Replace the amount reserved for an attempt with its cost.
 
         Args:
             name: from `reserve`.
             dollars: its cost; for an attempt that may have been billed, the whole reserved amount. A settled
                 attempt stays settled.
-            failed: whether it produced no result.
+            failed: True if it produced no result.
         """
         with self._lock, self._file() as file:
             self._write(file, _Entry(attempt=name, cost_usd=dollars, failed=failed))
@@ -187,10 +187,10 @@ class Account:
     def _exhausted(self, dollars: float, limit: SpendingLimit) -> SpendingLimitError:
         exact = partial(in_dollars, exact=True)
         spent = f"{exact(limit.elsewhere + self._sums.spent)} of {exact(limit.dollars)}"
-        in_vain = self._sums.on_failures + sum(self._sums.lost.values())
-        failed = f", {exact(in_vain)} of it on attempts that failed or have no known outcome" if in_vain else ""
+        wasted = self._sums.on_failures + sum(self._sums.lost.values())
+        failed = f", {exact(wasted)} of it on attempts that failed or have no known outcome" if wasted else ""
         return SpendingLimitError(
-            f"The spending limit is reached: {spent} are spent{failed}; no call is "
+            f"The spending limit is reached: {spent} is spent{failed}; no call is "
             f"under way, so nothing is reserved, and the next call could cost {exact(dollars)}",
             fix="Rerun the command with a higher --max-cost; it continues from here",
         )
@@ -221,9 +221,9 @@ class Account:
                 yield file
         except OSError as error:
             raise HarnessError(
-                f"The account of what calls cost cannot be written: {error.strerror}",
+                f"The account of call costs cannot be written: {error.strerror}",
                 where=str(self.path),
-                fix="Fix this and rerun the same command: what was finished is kept",
+                fix="Fix this and rerun the same command: finished work is kept",
             ) from error
 
     def _catch_up(self, file: BinaryIO) -> None:
@@ -243,7 +243,7 @@ class Account:
 
 
 def spent_and_limit(*files: Path) -> tuple[float | None, float | None]:
-    """Return the US dollars spent by the accounts in files, attempts in progress in full, and the limits on them.
+    """Return the US dollars spent by the accounts in files, with attempts in progress in full, and the sum of limits.
 
     None for dollars if there is no file, and for the limit if no newest session has one.
     """
@@ -256,16 +256,16 @@ def spent_and_limit(*files: Path) -> tuple[float | None, float | None]:
 
 
 def spent_in(*files: Path) -> float:
-    """Return the US dollars spent by the accounts in files, attempts in progress in full."""
+    """Return the US dollars spent by the accounts in files, with attempts in progress in full."""
     return spent_and_limit(*files)[0] or 0.0
 
 
 def limit_beside(limit: SpendingLimit | None, others: Iterable[Path]) -> SpendingLimit | None:
-    """Return a limit that accounts have in common, as it applies to one of them.
+    """Return the limit for one of several accounts that share one.
 
     Args:
-        limit: of all of them together; None: there is none.
-        others: the files of the other accounts.
+        limit: limit of all of them together; None: there is none.
+        others: files of the other accounts.
     """
     return limit and structs.replace(limit, elsewhere=limit.elsewhere + spent_in(*others))
 

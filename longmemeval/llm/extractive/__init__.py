@@ -5,6 +5,6 @@ scores sentences, `updates` chooses among them by time; `totals`, `times` and `t
 can.
 
 The rules know English, no benchmark and no question. Their numbers were set by hand and tried on the shipped sample and
-on long conversations of two people (docs/results.md). It can be misled, and is meant to be: it believes what it is
+on long conversations of two people (docs/results.md). It can be misled, and is meant to be: it believes any text it is
 shown.
 """

@@ -6,11 +6,11 @@ from datetime import datetime
 
 from longmemeval.llm.extractive import times
 from longmemeval.llm.extractive.matching import Candidate, Matcher
-from longmemeval.llm.extractive.parsed_question import ParsedQuestion, take_apart
+from longmemeval.llm.extractive.parsed_question import ParsedQuestion, parse_question
 from longmemeval.llm.extractive.sentences import sentences_of
 from longmemeval.llm.extractive.totals import total
 from longmemeval.llm.extractive.updates import choose
-from longmemeval.llm.extractive.values import found
+from longmemeval.llm.extractive.values import values_of
 from longmemeval.llm.protocol import Passage
 
 LEAST_COVERAGE = 0.5
@@ -31,7 +31,7 @@ def find_answer(question: str, passages: Sequence[Passage], question_date: datet
     Returns:
         One to three sentences, or a value; None if nothing answers the question.
     """
-    parsed, matcher = take_apart(question), Matcher(passages)
+    parsed, matcher = parse_question(question), Matcher(passages)
     if parsed.advice:
         return taste(parsed, matcher)
     compared = times.compare(parsed, matcher, question_date)
@@ -43,7 +43,7 @@ def find_answer(question: str, passages: Sequence[Passage], question_date: datet
         return whole
     if not candidates:
         return None
-    if parsed.of_assistant and (
+    if parsed.about_assistant and (
         replies := [candidate for candidate in candidates if candidate.speaker.lower() == "assistant"]
     ):
         return _reply(parsed, candidates, replies)
@@ -52,10 +52,10 @@ def find_answer(question: str, passages: Sequence[Passage], question_date: datet
         return None
     if parsed.kind == "date":
         return times.day_named(best) or best.sentence.text
-    return best.sentence.text if parsed.kind else _quoted(best, passages[best.passage])
+    return best.sentence.text if parsed.kind else _quote(best, passages[best.passage])
 
 
-def _quoted(best: Candidate, passage: Passage) -> str:
+def _quote(best: Candidate, passage: Passage) -> str:
     """Return the sentence, with others of its passage if it is short or contains no word of the question."""
     sentences = [sentence.text for sentence in sentences_of(passage.text) if not sentence.question]
     if best.sentence.text not in sentences:
@@ -70,7 +70,7 @@ def _quoted(best: Candidate, passage: Passage) -> str:
 def _reply(parsed: ParsedQuestion, candidates: Sequence[Candidate], replies: Sequence[Candidate]) -> str:
     """Return the start of the assistant's reply that matches, by itself or by the message it replies to.
 
-    If the question asks for a value, return the reply's first sentence with one that was not in that message.
+    If the question asks for a value, return the reply's first sentence with a value that was not in that message.
     """
     match: dict[int, float] = {}
     for candidate in candidates:
@@ -83,7 +83,7 @@ def _reply(parsed: ParsedQuestion, candidates: Sequence[Candidate], replies: Seq
     if parsed.kind:
         before = " ".join(candidate.sentence.text for candidate in candidates if candidate.passage == best - 1)
         for sentence in sentences:
-            if any(value not in before for value in found(parsed.kind, sentence.text)):
+            if any(value not in before for value in values_of(parsed.kind, sentence.text)):
                 return sentence.text
     stated = [sentence.text for sentence in sentences if not sentence.question] or [sentences[0].text]
     return " ".join(stated[:2])

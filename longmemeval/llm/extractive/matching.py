@@ -46,7 +46,7 @@ _FAMILY = {
 }
 
 Strengths = dict[str, float]
-"""Wanted words to the certainty that a text contains them: 1, or less for a related form."""
+"""Wanted words, and the certainty that a text contains them: 1, or less for a related form."""
 
 
 class Candidate(Struct, frozen=True):
@@ -63,9 +63,9 @@ class Candidate(Struct, frozen=True):
     date: datetime | None
     speaker: str
     foreign: bool
-    """About another person than the question asks about."""
+    """True if it is about another person than the question."""
     direct: bool
-    """Contains a word of the question itself."""
+    """True if it contains a word of the question itself."""
 
 
 class Matcher:
@@ -177,12 +177,12 @@ def _factor(question: ParsedQuestion, sentence: Sentence, speaker: str, named: f
         factor *= _WITHOUT_VAGUE_VALUE if question.kind in _VAGUE else _WITHOUT_VALUE
     if question.rate and not re.search(rf"\b(?:an?|per|each|every) {question.rate}\b", sentence.text):
         factor *= _WITHOUT_RATE
-    expected = {"assistant" if question.of_assistant else "user"} if speaker in ("user", "assistant") else named
+    expected = {"assistant" if question.about_assistant else "user"} if speaker in ("user", "assistant") else named
     if speaker and expected and speaker not in expected:
         factor *= _OTHER_SPEAKER
-    if sentence.first_person and not question.of_assistant:
+    if sentence.first_person and not question.about_assistant:
         factor *= _FIRST_PERSON
-    if question.of_user and sentence.other and not _asks_about(question, sentence.other):
+    if question.about_user and sentence.other and not _asks_about(question, sentence.other):
         factor *= _PARTLY_OTHER_PERSON if sentence.partly else _OTHER_PERSON
     return factor * (_ENDED if sentence.ended else 1.0)
 
@@ -190,8 +190,8 @@ def _factor(question: ParsedQuestion, sentence: Sentence, speaker: str, named: f
 def _is_foreign(question: ParsedQuestion, sentence: Sentence, speaker: str, named: frozenset[str]) -> bool:
     if named and speaker:
         return speaker not in named and sentence.first_person
-    of_user = question.of_user and not question.of_assistant and speaker == "user"
-    return of_user and bool(sentence.other) and not sentence.partly and not _asks_about(question, sentence.other)
+    about_user = question.about_user and not question.about_assistant and speaker == "user"
+    return about_user and bool(sentence.other) and not sentence.partly and not _asks_about(question, sentence.other)
 
 
 def _asks_about(question: ParsedQuestion, person: str) -> bool:

@@ -1,4 +1,4 @@
-"""Parsing a question by its wording: the kind of value, about whom, whether to add up."""
+"""Parsing a question by its wording: the kind of value it asks for, the person, and whether to add up."""
 
 import re
 from functools import lru_cache
@@ -97,24 +97,24 @@ class ParsedQuestion(Struct, frozen=True):
     """Stems of the words about its subject."""
     kind: Kind | None
     """Kind of value that answers it; None if the wording does not say."""
-    of_assistant: bool
-    """Asks about statements of the assistant."""
-    of_user: bool
-    """Asks about the user who asks."""
+    about_assistant: bool
+    """True if it asks about statements of the assistant."""
+    about_user: bool
+    """True if it asks about the user."""
     advice: bool
-    """Asks for a suggestion, which depends on the user's tastes."""
+    """True if it asks for a suggestion, which depends on the user's tastes."""
     total: bool
-    """Asks for a sum or a count over several statements."""
+    """True if it asks for a sum or a count over several statements."""
     past: bool
-    """Asks about the past, so that later statements are not updates."""
+    """True if it asks about the past, so that later statements are not updates."""
     rate: str
-    """Unit of "a month", "per hour" and the like if it asks for money; empty if it names none."""
+    """Unit of "a month", "per hour" and so on if it asks for money; empty if it names none."""
     counted: str
     """Noun counted by "how many", verbatim."""
 
 
 @lru_cache(maxsize=1024)
-def take_apart(question: str) -> ParsedQuestion:
+def parse_question(question: str) -> ParsedQuestion:
     """Parse `question`."""
     low = question.lower().replace("\u2019", "'")
     advice = _ADVICE.search(low) is not None
@@ -130,8 +130,8 @@ def take_apart(question: str) -> ParsedQuestion:
         text=question,
         words=words or every,
         kind=kind or ("figure" if total else None),
-        of_assistant=not advice and _OF_ASSISTANT.search(low) is not None,
-        of_user=_FIRST_PERSON.search(low) is not None,
+        about_assistant=not advice and _OF_ASSISTANT.search(low) is not None,
+        about_user=_FIRST_PERSON.search(low) is not None,
         advice=advice,
         total=total,
         past=_PAST.search(low) is not None,

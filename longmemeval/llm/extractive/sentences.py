@@ -58,13 +58,13 @@ class Sentence(Struct, frozen=True):
     question: bool
     first_person: bool
     other: str
-    """Its first subject, if not the speaker: a relation ("brother"), a name or a pronoun, in lower case."""
+    """First subject, if not the speaker: a relation ("brother"), a name or a pronoun, in lower case."""
     partly: bool
-    """With `other`: it may still be about the speaker ("The landlord has put up my rent")."""
+    """With `other`: True if it may still be about the speaker ("The landlord has put up my rent")."""
     ended: bool
-    """Refers to something that is over, or was only intended."""
+    """True if it refers to something that is over, or was only intended."""
     update: bool
-    """States that something is true from now on."""
+    """True if it states that something is true from now on."""
 
 
 @lru_cache(maxsize=1 << 14)

@@ -1,4 +1,4 @@
-"""Answers derived from dates: time between two events, time since one, order, date of an event."""
+"""Answers derived from dates: time between two events, time since an event, order, date of an event."""
 
 import re
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from longmemeval.core.text.dates_in_text.mentions import mentioned_dates
 from longmemeval.core.text.words import content_words
 from longmemeval.llm.extractive.matching import Candidate, Matcher
 from longmemeval.llm.extractive.parsed_question import ParsedQuestion
-from longmemeval.llm.extractive.values import found
+from longmemeval.llm.extractive.values import values_of
 
 _LEAST_COVERAGE = 0.3
 """An event counts as found if a session contains at least this share of its words."""
@@ -38,7 +38,7 @@ _ORDER = re.compile(r"\border\b.*?: (?P<events>.+?)[.?]", re.IGNORECASE)
 def compare(question: ParsedQuestion, matcher: Matcher, question_date: datetime | None) -> str | None:
     """Return the answer to a question that compares dates.
 
-    Empty if the dates are not found, None if it compares none.
+    Empty if the dates are not found, None if the question compares none.
     """
     text = question.text
     if listed := _ORDER.search(text):
@@ -52,12 +52,12 @@ def compare(question: ParsedQuestion, matcher: Matcher, question_date: datetime 
         days = _days_of(question, matcher, [ago["event"]])
         if not days or not question_date:
             return ""
-        return _spoken((question_date.date() - days[0]).days, span["unit"]) + " ago" * bool(_AGO.search(text))
+        return _format_span((question_date.date() - days[0]).days, span["unit"]) + " ago" * bool(_AGO.search(text))
     if two := next(filter(None, (pattern.search(text) for pattern in _TWO_EVENTS)), None):
         days = _days_of(question, matcher, [two["one"], two["other"]])
-        return _spoken(abs((days[1] - days[0]).days), span["unit"]) if days else ""
-    if question.kind != "duration" and _LASTED.search(text) and (lasted := _lasted(question, matcher)):
-        return _spoken(lasted, span["unit"])
+        return _format_span(abs((days[1] - days[0]).days), span["unit"]) if days else ""
+    if question.kind != "duration" and _LASTED.search(text) and (lasted := _duration(question, matcher)):
+        return _format_span(lasted, span["unit"])
     return None
 
 
@@ -68,8 +68,8 @@ def _in_order(question: ParsedQuestion, matcher: Matcher, events: Sequence[str])
     return ", then ".join(events[place] for _, place in paired)
 
 
-def _lasted(question: ParsedQuestion, matcher: Matcher) -> int | None:
-    """Return the days between the two best-matching sessions: start and end of what took so long."""
+def _duration(question: ParsedQuestion, matcher: Matcher) -> int | None:
+    """Return the days between the two best-matching sessions: the start and the end of the matter."""
     best: dict[int, Candidate] = {}
     for statement in _statements(question, matcher, question.text):
         if statement.session not in best or statement.score > best[statement.session].score:
@@ -123,7 +123,7 @@ def _day_of(statement: Candidate) -> date:
     return said_on
 
 
-def _spoken(days: int, unit: str | None) -> str:
+def _format_span(days: int, unit: str | None) -> str:
     """Format a time span as `12 days`, `7 weeks`, `3 months`."""
     length = {"week": 7.0, "month": 365.25 / 12, "year": 365.25}.get((unit or "day").lower(), 1.0)
     count = days / length if unit == "week" else round(days / length)
@@ -135,7 +135,7 @@ def day_named(statement: Candidate) -> str | None:
 
     None if it contains a date itself.
     """
-    if statement.date is None or found("date", statement.sentence.text):
+    if statement.date is None or values_of("date", statement.sentence.text):
         return None
     mentions = mentioned_dates(statement.sentence.text, statement.date)
     if not mentions:

@@ -1,4 +1,4 @@
-"""Ask tools as a model without a language does: search once, then read the files that were found first."""
+"""Call tools as a model without language would: search once, then read the files that were found first."""
 
 import json
 import re
@@ -7,11 +7,11 @@ from longmemeval.llm.protocol import ChatRequest, ToolCall
 
 _FILE = re.compile(r"[\w-]+\.txt\b")
 _READ = 3
-"""Files."""
+"""Maximum number of files to read."""
 
 
 def next_calls(request: ChatRequest) -> tuple[ToolCall, ...]:
-    """Return the calls that a request for an answer is met with; none: it is answered from what has been read."""
+    """Return the tool calls that reply to a request; none if it is answered from the files read so far."""
     if not request.tools or request.must_answer:
         return ()
     names = [str(tool["function"]["name"]) for tool in request.tools]

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from longmemeval.core.text.words import content_words
 from longmemeval.llm.extractive.matching import Candidate, Matcher
 from longmemeval.llm.extractive.parsed_question import ParsedQuestion
-from longmemeval.llm.extractive.values import NUMBER, found, number
+from longmemeval.llm.extractive.values import NUMBER, number, values_of
 
 _SHARE = 0.15
 _SHARE_OF_ONE = 0.4
@@ -74,7 +74,7 @@ def _statement_of_each_session(question: ParsedQuestion, candidates: Sequence[Ca
     best = max((statement.score for statement in suitable), default=0.0)
     by_session: dict[int, Candidate] = {}
     for statement in suitable:
-        states_amount = question.kind == "money" or found("figure", statement.sentence.text)
+        states_amount = question.kind == "money" or values_of("figure", statement.sentence.text)
         if statement.score >= (_SHARE if states_amount else _SHARE_OF_ONE) * best:
             before = by_session.get(statement.session)
             by_session[statement.session] = statement if before is None or statement.score > before.score else before
@@ -82,9 +82,9 @@ def _statement_of_each_session(question: ParsedQuestion, candidates: Sequence[Ca
 
 
 def _amount(question: ParsedQuestion, sentence: str) -> float | None:
-    """Return the amount a statement adds: money, the number before the counted noun, or one; None: nothing."""
+    """Return the amount that a statement adds: money, the number before the counted noun, or 1; None: nothing."""
     if question.kind == "money":
-        return next(map(number, found("money", sentence)), None)
+        return next(map(number, values_of("money", sentence)), None)
     counted = frozenset(content_words(question.counted))
     unit = next((unit for unit in _UNITS if counted & unit), None)
     for match in _BEFORE_A_NOUN.finditer(sentence):
@@ -97,7 +97,7 @@ def _currency(statements: Sequence[Candidate]) -> str:
     symbols = [
         value[0]
         for statement in statements
-        for value in found("money", statement.sentence.text)
+        for value in values_of("money", statement.sentence.text)
         if value[0] in _CURRENCIES
     ]
     return max(sorted(set(symbols)), key=symbols.count) if symbols else ""

@@ -10,13 +10,13 @@ from longmemeval.llm.extractive.values import holds, is_value
 _NEAR_EQUAL = 0.9
 """Among statements with at least this share of the best score, the latest one counts."""
 _ENOUGH_OF_ONES_OWN = 0.5
-"""With at least this share of the score, a statement about the person asked about is preferred to one about another."""
+"""With at least this share of the score, a statement about the person in question is preferred to one about another."""
 _ABOUT_ANOTHER_SPEAKER = 1.5
 _ABOUT_ANOTHER_PERSON = 4.0
-"""If a statement about another person matches so many times better than the best one, nothing was said about the person
-asked about. A user mentions others in passing more often than two speakers repeat each other's words."""
+"""If a statement about another person matches this many times better than the best one, nothing was said about the
+person in question. A user mentions others in passing more often than two speakers repeat each other's words."""
 
-# Share of an earlier statement that a later one must have in common to be about the same matter, 0 to 1.
+# Share of an earlier statement that a later one must repeat to be about the same matter, 0 to 1.
 _SHARED = 0.1
 _SHARED_BY_UPDATE = 0.07
 _SHARED_WITHOUT_VALUE = 0.2
@@ -39,10 +39,10 @@ def choose(question: ParsedQuestion, matcher: Matcher, candidates: Sequence[Cand
     good = [statement for statement in own if statement.score >= _NEAR_EQUAL * best.score]
     latest = max(statement.passage for statement in good)
     best = max((statement for statement in good if statement.passage == latest), key=lambda statement: statement.score)
-    return best if question.past else _brought_up_to_date(question, matcher, best)
+    return best if question.past else _latest_update(question, matcher, best)
 
 
-def _brought_up_to_date(question: ParsedQuestion, matcher: Matcher, best: Candidate) -> Candidate:
+def _latest_update(question: ParsedQuestion, matcher: Matcher, best: Candidate) -> Candidate:
     """Return the latest statement of the same speaker on the same matter, with a value of the kind asked for.
 
     A statement is on the same matter if it shares words with the earlier one and the question, rare ones weighing more,

@@ -1,4 +1,4 @@
-"""Values in a sentence: money, numbers, dates, places and others that a question can ask for."""
+"""Values in a sentence that a question can ask for: money, numbers, dates, places and others."""
 
 import re
 from functools import lru_cache
@@ -60,14 +60,14 @@ _CHANGING = frozenset(stem(word.lower()) for word in (*_NUMBERS, *_ORDINALS, *MO
 
 
 @lru_cache(maxsize=1 << 15)
-def found(kind: Kind, sentence: str) -> tuple[str, ...]:
+def values_of(kind: Kind, sentence: str) -> tuple[str, ...]:
     """Return the values of a kind in `sentence`, in order."""
     return tuple(match.group() for match in _PATTERNS[kind].finditer(sentence))
 
 
 def holds(kind: Kind, sentence: str) -> bool:
     """Return whether `sentence` contains a value of the kind."""
-    return bool(found(kind, sentence))
+    return bool(values_of(kind, sentence))
 
 
 def number(text: str) -> float | None:

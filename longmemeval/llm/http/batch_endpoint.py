@@ -27,12 +27,12 @@ from longmemeval.llm.providers import split_spec
 T = TypeVar("T")
 
 _FILE_TIMEOUT_S = 600.0
-"""Seconds for files of up to 200 MB."""
+"""Time-out in seconds for files of up to 200 MB."""
 _PAGES, _PAGE = 10, 100
-"""Pages of batches, newest first, searched for one whose creation was not answered."""
+"""Number of pages of batches, newest first, to search for a batch whose creation was not answered."""
 _WITHOUT_LIMIT = 1_000_000
 _NAME = "longmemeval"
-"""Key of a batch's metadata, and start of a file's name."""
+"""Key in a batch's metadata, and prefix of a file's name."""
 
 
 class _Counts(Struct, frozen=True):
@@ -51,11 +51,11 @@ class _Faults(Struct, frozen=True):
 
 
 class BatchStatus(Struct, frozen=True):
-    """The fields we read of a provider's record of a batch."""
+    """The fields that we read from a provider's record of a batch."""
 
     id: str
     status: str
-    """One of validating, in_progress, finalizing; at its end completed, expired, cancelled, failed."""
+    """One of validating, in_progress, finalizing; in the end completed, expired, cancelled or failed."""
     output_file_id: str | None = None
     error_file_id: str | None = None
     metadata: dict[str, Any] | None = None
@@ -69,12 +69,12 @@ class BatchStatus(Struct, frozen=True):
 
     @property
     def counts(self) -> _Counts:
-        """Numbers of its requests, in total and done."""
+        """Numbers of requests, in total and done."""
         return self.request_counts or _Counts()
 
     @property
     def fault(self) -> _Fault:
-        """The provider's reason for refusing it."""
+        """The provider's reason for refusing the batch."""
         data = (self.errors.data if self.errors else None) or (_Fault(),)
         return data[0]
 
@@ -118,11 +118,11 @@ class BatchEndpoint:
         Args:
             name: unique name of the batch.
             path: the file.
-            fresh: whether certainly no upload has been tried before.
+            fresh: True if certainly no upload has been tried before.
         """
 
         def send(litellm: ModuleType, untried: bool) -> str:
-            if not (fresh and untried) and (found := self._found_file(litellm, name)):
+            if not (fresh and untried) and (found := self._find_file(litellm, name)):
                 return found
             with path.open("rb") as file:
                 created = litellm.create_file(
@@ -140,11 +140,11 @@ class BatchEndpoint:
         Args:
             name: name of the batch; stored in its metadata.
             file_id: from `upload`.
-            fresh: whether certainly no creation has been tried before.
+            fresh: True if certainly no creation has been tried before.
         """
 
         def send(litellm: ModuleType, untried: bool) -> BatchStatus:
-            if not (fresh and untried) and (found := self._found_batch(litellm, name)):
+            if not (fresh and untried) and (found := self._find_batch(litellm, name)):
                 return found
             created = litellm.create_batch(
                 completion_window="24h",
@@ -160,7 +160,7 @@ class BatchEndpoint:
 
     async def find(self, name: str) -> BatchStatus | None:
         """Return the batch `name` if the provider has it and can list its batches."""
-        return await self._call(lambda litellm, untried: self._found_batch(litellm, name))
+        return await self._call(lambda litellm, untried: self._find_batch(litellm, name))
 
     async def status(self, batch_id: str) -> BatchStatus:
         """Return the state of a batch."""
@@ -182,7 +182,7 @@ class BatchEndpoint:
 
         return await self._call(send)
 
-    def _found_file(self, litellm: ModuleType, name: str) -> str | None:
+    def _find_file(self, litellm: ModuleType, name: str) -> str | None:
         try:
             page = litellm.file_list(purpose="batch", **self._common_arguments())
         except Exception as error:
@@ -192,7 +192,7 @@ class BatchEndpoint:
         files = (convert(entry, _Named, from_attributes=True) for entry in _data(page))
         return next((file.id for file in files if file.filename == _filename(name)), None)
 
-    def _found_batch(self, litellm: ModuleType, name: str) -> BatchStatus | None:
+    def _find_batch(self, litellm: ModuleType, name: str) -> BatchStatus | None:
         after = None
         for _ in range(_PAGES):
             try:
@@ -217,11 +217,11 @@ class BatchEndpoint:
         return chosen | {"timeout": timeout, "custom_llm_provider": self.provider}
 
     async def _call(self, send: Callable[[ModuleType, bool], T]) -> T:
-        """Send until it succeeds; `send` gets whether it is the first attempt.
+        """Call `send` until it succeeds; its second argument tells whether this is the first attempt.
 
         Raises:
             FatalModelError: no call can succeed.
-            EndpointDownError: no call has succeeded for too long. The provider keeps what it has.
+            EndpointDownError: no call has succeeded for too long. The provider keeps its files and batches.
         """
         litellm = load_litellm()
         untried = True
@@ -231,7 +231,7 @@ class BatchEndpoint:
             first, untried = untried, False
             async with self._breaker.passage(attempt):
                 try:
-                    return await _beside(lambda: send(litellm, first))
+                    return await _in_thread(lambda: send(litellm, first))
                 except HarnessError:
                     raise
                 except Exception as error:
@@ -244,16 +244,16 @@ class BatchEndpoint:
             )
         except TransientModelError as error:
             raise EndpointDownError(
-                f"The batch endpoints have answered nothing but failures. The last: {error.what}",
+                f"The batch endpoints have returned nothing but failures. The last: {error.what}",
                 where=self.name,
-                fix="Rerun the same command when they answer again: what the provider has, it keeps",
+                fix="Rerun the same command when they answer again: the provider keeps what it has",
             ) from None
         return done
 
     def _meaning(self, error: Exception) -> HarnessError:
         if getattr(error, "status_code", None) in (404, 405):
             return FatalModelError(
-                "This endpoint offers no batches, or does not know the one it is asked for",
+                "This endpoint offers no batches, or does not know the batch",
                 where=self.name,
                 fix="Leave out --batch, or name an endpoint that has /files and /batches",
             )
@@ -262,16 +262,16 @@ class BatchEndpoint:
 
 @functools.lru_cache
 def request_parameters(spec: str, temperature: float, max_tokens: int) -> Mapping[str, Any]:
-    """Return the body of a request besides its messages: the same as a direct call sends.
+    """Return the body of a request without its messages, as a direct call sends it.
 
     Args:
-        temperature: left out for a model that takes none, as in direct calls.
-        max_tokens: longest reply.
+        temperature: omitted for a model that takes none, as in direct calls.
+        max_tokens: maximum length of a reply.
     """
     litellm = load_litellm()
     provider, name = split_spec(spec)
     parameters: dict[str, Any] = {"temperature": temperature, "max_tokens": max_tokens, "n": 1}
-    # For the others LiteLLM converts the lines to the provider's own form when it uploads them.
+    # For other providers LiteLLM converts the lines to the provider's own form when it uploads them.
     if batch_provider(spec) not in ("vertex_ai", "bedrock"):
         parameters = litellm.get_optional_params(
             model=name, custom_llm_provider=provider, drop_params=True, **parameters
@@ -318,7 +318,7 @@ class BatchLine(Struct, frozen=True):
 
 
 def refusal(status: int, error_body: dict[str, Any], where: str) -> HarnessError:
-    """Return the meaning of a failed request of a batch: the same as in a direct call.
+    """Return the error for a failed request of a batch, as a direct call would raise it.
 
     A request that was never tried may be repeated.
     """
@@ -347,10 +347,10 @@ def _filename(name: str) -> str:
     return f"{_NAME}-{name}.jsonl"
 
 
-async def _beside(work: Callable[[], T]) -> T:
+async def _in_thread(work: Callable[[], T]) -> T:
     """Run `work()` in a thread that is abandoned once this is cancelled.
 
-    LiteLLM's asynchronous batch calls create a client each and leave its connections to whichever loop runs later.
+    Each of LiteLLM's asynchronous batch calls would create a client and leave its connections to some later loop.
     """
     done = Future[T]()
 
@@ -366,11 +366,11 @@ async def _beside(work: Callable[[], T]) -> T:
 
 
 def _data(page: object) -> Iterable[object]:
-    """Return the entries on a page of a list, whose form differs between providers."""
+    """Return the entries on a page of a list; the form of the page differs between providers."""
     found: Iterable[object] | None = page.get("data") if isinstance(page, dict) else getattr(page, "data", None)
     return found or ()
 
 
 def _cannot_be_listed(error: Exception) -> bool:
-    """Return whether a provider does not list what it has; nothing is found then."""
+    """Return whether a provider cannot list its files or batches, so that none is found."""
     return getattr(error, "status_code", None) in (400, 404, 405, 501)

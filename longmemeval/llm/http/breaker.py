@@ -1,4 +1,4 @@
-"""A circuit breaker: state of an endpoint shared by all calls, so that a dead one does not get thousands of calls."""
+"""A circuit breaker: the state of an endpoint, shared by all calls, so that a dead endpoint does not get thousands."""
 
 import asyncio
 import math
@@ -14,8 +14,8 @@ OPENS_AFTER = 10
 """Consecutive failed attempts, of at least two calls, after which only one attempt at a time is made."""
 
 FIRST_CONTACT_S = 5.0
-"""Seconds after which an endpoint is given up if no connection could be made from the first call on: nothing was
-started there that could be lost."""
+"""Seconds after which an endpoint is given up if no connection was ever made: nothing was started there that could be
+lost."""
 
 _PARTS = 10
 """Divisor of the time until giving up: a probe gets at least one part, and pauses between probes grow up to one."""
@@ -69,7 +69,7 @@ class Breaker:
 
     @property
     def _is_hopeless(self) -> bool:
-        """True if there was no success for so long that no call should be tried again."""
+        """True if there has been no success for so long that no call should be tried again."""
         now = time.monotonic()
         return now >= self._failing_since + self._patience_s and now >= self._paused_until
 
@@ -110,10 +110,10 @@ class Breaker:
         """Enclose one attempt: wait for its turn, and learn from its outcome.
 
         Args:
-            call: call the attempt belongs to; compared by identity.
+            call: the call that the attempt belongs to; compared by identity.
 
         Yields:
-            The most seconds the attempt may take; infinite while the endpoint answers.
+            The maximum number of seconds for the attempt; infinite while the endpoint answers.
 
         Raises:
             EndpointDownError: the endpoint is given up.
@@ -147,7 +147,7 @@ class Breaker:
             self._waiting.discard(call)
 
     def _allowed(self, call: object) -> float | None:
-        """Return the seconds for an attempt that may be made now; None if it has to wait."""
+        """Return the maximum seconds for an attempt that may be made now; None if it has to wait."""
         with self._lock:
             now = time.monotonic()
             if self._down:
@@ -156,10 +156,10 @@ class Breaker:
                 return math.inf
             if self._probe is not None:
                 return None
-            # After a requested wait there is one more attempt.
+            # A requested wait is followed by one more attempt.
             if self._is_hopeless and self._failed_at >= self._paused_until:
                 raise self._given_up()
-            # Each probe is for another call, if there is one: a single request may itself be at fault.
+            # Each probe is for another call, if there is any: a single request may itself be at fault.
             others = len(self._waiting) > 1
             if now < max(self._next_probe_at, self._paused_until) or (others and call is self._last_probe):
                 return None
@@ -187,7 +187,7 @@ class Breaker:
             self._failing_calls.add(call)
             self._is_known |= not error.unreachable
             self._last_failure = error.what
-            # Before the next wait that this failure requests.
+            # Checked before the next wait that this failure requests.
             self._waited_enough = self._is_hopeless
             if self._waited_enough and len(self._failing_calls) > 1:
                 return self._given_up()
@@ -203,11 +203,12 @@ class Breaker:
             self._down = EndpointDownError(
                 f"{self._where} cannot be reached: {self._failures} attempts, {seconds:,.0f} s. "
                 f"The last: {self._last_failure}",
-                fix="Check the network, the address (--api-base) and that the server runs, and rerun the same command",
+                fix="Check the network, the address (--api-base) and that the server is running, and rerun the same "
+                "command",
             )
             return self._down
         self._down = EndpointDownError(
-            f"{self._where} has answered nothing but failures for {seconds:,.0f} s ({self._failures} attempts in a "
+            f"{self._where} has returned nothing but failures for {seconds:,.0f} s ({self._failures} attempts in a "
             f"row). The last: {self._last_failure}",
             fix="Rerun the same command when it answers again; --give-up-after SECONDS waits longer",
         )

@@ -1,4 +1,4 @@
-"""One call of a model: its turn, its account entry, and attempts until it is answered."""
+"""One call to a model: its turn, its account entry, and attempts until it is answered."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -20,7 +20,7 @@ from longmemeval.llm.rates.gate import Permit
 from longmemeval.records import Usage
 
 _SELDOM_ELSE = frozenset({"length", "content_filter"})
-"""Finish reasons of empty replies that the same request usually gets again, paid in full each time."""
+"""Finish reasons of empty replies that the same request usually gets again, at full cost each time."""
 _ATTEMPTS_WHERE_SELDOM_ELSE = 2
 
 
@@ -34,7 +34,7 @@ class Answered(Protocol):
 
     @property
     def finish_reason(self) -> str:
-        """Reason why the reply ended."""
+        """The reason why the reply ended."""
         ...
 
     @property
@@ -71,8 +71,8 @@ class Caller:
         An empty reply is retried like a failure. One that stays empty is returned; the usage is that of all replies.
 
         Args:
-            send: makes one attempt of at most so many seconds, and passes the headers to the permit.
-            size: tokens, if they are needed.
+            send: makes one attempt with a time limit in seconds, and passes the headers to the permit.
+            size: tokens of the call, if they are needed.
 
         Raises:
             TransientModelError: all attempts failed in a way that might have passed.
@@ -138,7 +138,7 @@ class Called(Generic[R]):
 
 
 class _Call:
-    """A call in progress: cost of its replies, and start of waiting for them.
+    """A call in progress: the cost of its replies, and the time at which waiting for them began.
 
     Args:
         size: tokens of one attempt.
@@ -152,7 +152,7 @@ class _Call:
         self._begun = 0.0
 
     def begin(self, arrived: float) -> None:
-        """Record that an attempt is sent now that was ready at `arrived`; the wait between is not the endpoint's."""
+        """Record that an attempt, ready at `arrived`, is sent now; the wait in between is not the endpoint's."""
         self._begun = now = time.perf_counter()
         self._sent = now if self._sent is None else self._sent + (now - arrived)
 
@@ -172,6 +172,6 @@ class _Call:
 
 
 def is_worth_another(reply: Answered, attempts: int) -> bool:
-    """Return whether a reply is empty, and another one may not be."""
+    """Return whether a reply is empty and another attempt may get one that is not."""
     hopeless = reply.finish_reason in _SELDOM_ELSE and attempts >= _ATTEMPTS_WHERE_SELDOM_ELSE
     return reply.is_empty and not hopeless

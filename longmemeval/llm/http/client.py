@@ -1,4 +1,4 @@
-"""Chat models behind LiteLLM: one request, retries, and what it cost."""
+"""Chat models behind LiteLLM: one request, its retries and its cost."""
 
 import asyncio
 import re
@@ -28,7 +28,7 @@ from longmemeval.llm.tokens import TokenCounter, framing_tokens, token_counter
 from longmemeval.records import Usage
 
 _COST_BY_PROXY = "llm_provider-x-litellm-response-cost"
-"""Header, as LiteLLM keeps it, in which a proxy states the cost of a call."""
+"""Header, by LiteLLM's name, in which a proxy states the cost of a call."""
 
 _HALF_SIGN = re.compile("[\ud800-\udfff]")
 
@@ -59,7 +59,7 @@ class _Tokens(Struct, frozen=True):
 
 
 class Completion(Struct, frozen=True):
-    """The fields we read of a response."""
+    """The fields that we read from a response."""
 
     choices: tuple[_Choice, ...] = ()
     usage: _Tokens | None = None
@@ -90,7 +90,7 @@ class LiteLLMChatModel:
         account: Account | None = None,
     ) -> None:
         self.spec = spec
-        """The model as LiteLLM names it."""
+        """The model's name in LiteLLM."""
         self._options = options
         self._api_key = api_key
         self._provider, _ = split_spec(spec)
@@ -134,8 +134,8 @@ class LiteLLMChatModel:
 
     async def _send(self, litellm: ModuleType, request: ChatRequest, seconds: float, turn: Permit) -> ChatReply:
         try:
-            # LiteLLM's own time-out is for the gap between two bytes; a gateway that sends blanks to keep the
-            # connection open would never reach it.
+            # LiteLLM's own time-out limits the gap between two bytes; a gateway that sends blanks to keep the
+            # connection open would never exceed it.
             async with asyncio.timeout(seconds):
                 response = await litellm.acompletion(
                     messages=[_sent(message) for message in request.messages],
@@ -167,11 +167,11 @@ def _sent(message: ChatMessage) -> dict[str, Any]:
 
 
 def _tools(request: ChatRequest) -> dict[str, Any]:
-    """Return the arguments that offer tools; providers want to see them as long as the messages have calls."""
+    """Return the arguments that offer tools; providers require them as long as the messages contain tool calls."""
     if not request.tools:
         return {}
     choice = "none" if request.must_answer else "auto"
-    # LiteLLM would look for servers of its own among them, with a library.
+    # Otherwise LiteLLM would load a library to look for its own MCP servers among them.
     return {"tools": list(request.tools), "tool_choice": choice, "_skip_mcp_handler": True}
 
 
@@ -180,7 +180,7 @@ def reply_of(completion: Completion, cost: float | None, provider: str) -> ChatR
     choice = completion.choices[0] if completion.choices else _Choice(_Message())
     tokens = completion.usage or _Tokens()
     served = without_secrets(completion.model or "")
-    # JSON can encode half of a surrogate pair, which no file and no request can hold.
+    # JSON can encode half of a surrogate pair, which no file and no request can contain.
     content = _HALF_SIGN.sub("\N{REPLACEMENT CHARACTER}", choice.message.content or "")
     # A server may echo what it was sent, headers included.
     text = without_secrets(content)
@@ -197,8 +197,8 @@ def reply_of(completion: Completion, cost: float | None, provider: str) -> ChatR
 
 def _tool_call(number: int, call: _ToolCall) -> ToolCall:
     """Return a call of a tool; servers may leave out its id."""
-    asked = call.function
-    return ToolCall(call.id or f"call_{number}", asked.name or "", without_secrets(asked.arguments or ""))
+    function = call.function
+    return ToolCall(call.id or f"call_{number}", function.name or "", without_secrets(function.arguments or ""))
 
 
 def headers_of(response: object) -> Mapping[str, object]:

@@ -1,4 +1,4 @@
-"""LiteLLM's calls in an event loop: its connections end with the loop, and no two calls start at the same moment."""
+"""LiteLLM's calls in an event loop: its connections close with the loop, and no two calls start at the same moment."""
 
 import asyncio
 from collections.abc import AsyncGenerator
@@ -13,8 +13,8 @@ _open_connections: WeakKeyDictionary[asyncio.AbstractEventLoop, AsyncGenerator[N
 async def close_connections_with_the_loop(litellm: ModuleType) -> None:
     """Ensure that LiteLLM's connections of the running event loop are closed when it ends.
 
-    LiteLLM keeps them by the memory address of the loop as long as the process lives; a later loop may get the same
-    address. `asyncio.run` finishes every started async generator, which is the only moment to close them.
+    LiteLLM keeps them, by the memory address of the loop, as long as the process lives; a later loop may get the same
+    address. The only moment to close them is when `asyncio.run` finishes every started async generator.
     """
     loop = asyncio.get_running_loop()
     if loop not in _open_connections:
@@ -40,8 +40,8 @@ _beginnings: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKe
 async def one_at_a_time() -> None:
     """Return when this call may start: one per round of the event loop.
 
-    Starting a call takes LiteLLM some milliseconds, reading its reply some more. If many start in one round, and are
-    answered in one, each waits for all the others, and that wait would be measured as the model's.
+    LiteLLM takes some milliseconds to start a call, and some more to read its reply. If many calls start in one round,
+    and are answered in one, each waits for all the others, and that wait would be measured as the model's.
     """
     async with _beginnings.setdefault(asyncio.get_running_loop(), asyncio.Lock()):
         await asyncio.sleep(0)

@@ -24,7 +24,7 @@ class Destination:
 
     Attributes:
         name: the model and its address, for messages.
-        served_at: address to connect to in advance; None: not known.
+        served_at: address to connect to in advance; None if unknown.
         gate: limiter of its calls under the provider's limits.
     """
 
@@ -35,10 +35,10 @@ class Destination:
         self.gate = gate_for(spec, self.served_at or "", api_key or key_in_environment(spec), options.rates)
 
     def arguments(self, seconds: float) -> dict[str, Any]:
-        """Return LiteLLM's arguments besides the request, for one attempt of at most so many seconds."""
+        """Return LiteLLM's arguments besides the request, for one attempt of at most `seconds` seconds."""
         return {
             "model": self._spec,
-            # A dead address shows much sooner than a slow model.
+            # A dead address is noticed much sooner than a slow model.
             "timeout": httpx.Timeout(self._timeout_s, connect=min(seconds / 4, CONNECT_S)),
             "api_base": self._address.url if self._address else None,
             "extra_headers": self._address.headers if self._address else None,

@@ -28,10 +28,7 @@ _DEFAULT_PORTS = {"http": ":80", "https": ":443"}
 
 
 def endpoint(spec: str, options: ModelOptions = ModelOptions()) -> str | None:
-    """Return the address that `--api-base` or the environment redirects a model's calls to; None: neither does.
-
-    Args:
-        options: connection options.
+    """Return the address that `--api-base` or the environment redirects a model's calls to; None if neither does.
 
     Raises:
         FatalModelError: LiteLLM knows no such provider, or the address is invalid.
@@ -41,7 +38,7 @@ def endpoint(spec: str, options: ModelOptions = ModelOptions()) -> str | None:
         return options.api_base
     if is_offline(spec):
         return None
-    # Before the environment: LiteLLM reads a `.env` file into it when it is loaded.
+    # Loaded before the environment is read: LiteLLM loads a `.env` file into it.
     provider, _ = split_spec(spec)
     return next((os.environ[name] for name in _variables(provider) if os.environ.get(name)), None)
 
@@ -51,7 +48,6 @@ def served_at(spec: str, options: ModelOptions = ModelOptions()) -> str | None:
 
     Args:
         spec: the model; for an offline model the result is None.
-        options: connection options.
 
     Raises:
         FatalModelError: LiteLLM knows no such provider, or the address is invalid.
@@ -66,21 +62,18 @@ def served_at(spec: str, options: ModelOptions = ModelOptions()) -> str | None:
 
 
 def cache_addresses(spec: str, options: ModelOptions = ModelOptions()) -> list[str]:
-    """Return the forms of a model's address in the keys of its replies: current, and before normalisation.
+    """Return the forms of a model's address in the keys of its replies: normalised, and as it was given.
 
-    Empty means the provider's own. Replies stored by an earlier version are found if their key has the same address; it
-    also stored those of addresses from the environment under no address, which count as the provider's own.
-
-    Args:
-        options: connection options.
+    Empty means the provider's own. Replies stored by an earlier version are found if their key has the same address;
+    for addresses from the environment it stored none, so those replies count as the provider's own.
 
     Raises:
-        FatalModelError: as by `endpoint`.
+        FatalModelError: see `endpoint`.
     """
     served = served_at(spec, options)
-    now = "" if served in (None, OWN_ENDPOINT) else str(served)
-    given = split_address(endpoint(spec, options) or "").url
-    return list(dict.fromkeys((now, given or now)))
+    normalised = "" if served in (None, OWN_ENDPOINT) else str(served)
+    raw = split_address(endpoint(spec, options) or "").url
+    return list(dict.fromkeys((normalised, raw or normalised)))
 
 
 def _variables(provider: str) -> list[str]:

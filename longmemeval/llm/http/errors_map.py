@@ -1,4 +1,4 @@
-"""Mapping failures of a call to their meaning for the run: try again, give up the question, or stop."""
+"""The consequence of a failed call for the run: try again, give up the question, or stop."""
 
 import json
 import re
@@ -25,7 +25,7 @@ _FATAL_FIX = {
     404: "Check the model's name and --api-base",
 }
 _EMPTY_ACCOUNT = frozenset({"insufficient_quota", "billing_not_active", "billing_hard_limit_reached"})
-"""Codes that come as 429 or 400 although waiting does not help."""
+"""Error codes that come with status 429 or 400 although waiting does not help."""
 
 _TOO_LATE: tuple[type[Exception], ...] = (TimeoutError, httpx.TimeoutException)
 _CONNECTION_LOST: tuple[type[Exception], ...] = (ConnectionError, httpx.TransportError)
@@ -40,7 +40,7 @@ def meaning_of(error: Exception, where: str) -> HarnessError:
     """Return the meaning of a failed attempt.
 
     Args:
-        error: exception of LiteLLM, or a `TimeoutError` of our own.
+        error: an exception of LiteLLM, or our own `TimeoutError`.
         where: the model and its endpoint, for the message.
 
     Returns:
@@ -101,8 +101,8 @@ def _cause(error: Exception) -> str:
 def _status(error: Exception, response: httpx.Response | None) -> int | None:
     """Return the HTTP status of the failure; None when no server gave one.
 
-    LiteLLM's own status is used in two cases only: 401, because some providers report a bad key as 400, and if there is
-    no reply to examine; but never 500, which it gives for anything unknown.
+    LiteLLM's own status counts in two cases only: 401, because some providers report a bad key as 400, and any status
+    but 500, which it uses for everything unknown, if there is no reply to examine.
     """
     declared = getattr(error, "status_code", None)
     if declared == 401:
@@ -119,7 +119,7 @@ def _caused_by(error: Exception, kinds: tuple[type[Exception], ...]) -> bool:
 
 
 def _details(response: httpx.Response | None) -> dict[str, Any]:
-    """Return the `error` object of the reply in OpenAI's form; empty when the reply has another."""
+    """Return the `error` object of a reply in OpenAI's form; empty if the reply has another form."""
     try:
         body = response.json() if response is not None else None
     except (ValueError, httpx.ResponseNotRead):

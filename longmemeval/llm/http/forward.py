@@ -43,13 +43,13 @@ _KNOWN = frozenset((
 ))
 # fmt: on
 _ALLOWED = ["tools", "tool_choice", "parallel_tool_calls", "response_format", "seed"]
-"""LiteLLM would leave these out for models it does not know; a reply in another form would be a silent error."""
+"""Fields that LiteLLM would omit for models it does not know; a reply in another form would be a silent error."""
 _LONGEST_REPLY = 16_384
 """Tokens of a reply, if neither the request nor the price table gives a maximum."""
 
 
 class Forwarded(Struct, frozen=True):
-    """A reply as the other program receives it."""
+    """A reply in the form that the other program receives."""
 
     document: Raw
     """JSON in the form of the OpenAI API."""
@@ -115,11 +115,11 @@ class ForwardedModel:
 
     async def _send(self, litellm: ModuleType, request: Mapping[str, Any], seconds: float, turn: Permit) -> Forwarded:
         sent = {name: value for name, value in request.items() if name in _KNOWN}
-        # Fields that only this server knows (a chat template's arguments, say) are passed on where that is customary.
+        # Fields that only this server knows, such as arguments of a chat template, are passed on where that is usual.
         if self._extends and (more := {name: value for name, value in request.items() if name not in _KNOWN}):
             sent["extra_body"] = more
         if "tools" in sent:
-            sent["_skip_mcp_handler"] = True  # LiteLLM would look for servers of its own among them, with a library.
+            sent["_skip_mcp_handler"] = True  # Otherwise it loads a library to look for its own MCP servers.
         try:
             async with asyncio.timeout(seconds):
                 response = await litellm.acompletion(
@@ -159,7 +159,7 @@ def _reply_content(document: dict[str, Any]) -> tuple[str, str]:
     """Return the content of all choices, tool calls included, and the finish reason of the first one."""
     choices: Sequence[dict[str, Any]] = document.get("choices") or ()
     for choice in choices:
-        # Clients in other languages expect the key.
+        # Clients in other languages require the key.
         choice.setdefault("message", {}).setdefault("content", None)
     texts = [str(choice["message"][key]) for choice in choices for key in _SAYING if choice["message"].get(key)]
     return "".join(texts), str(choices[0].get("finish_reason") or "") if choices else ""

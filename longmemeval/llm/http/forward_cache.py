@@ -41,7 +41,7 @@ class CachedForwarding:
         """Return the reply, and whether it came from the cache.
 
         Raises:
-            HarnessError: there is none; see `ForwardedModel.forward`.
+            HarnessError: there is no reply; see `ForwardedModel.forward`.
         """
 
         async def call() -> Forwarded:

@@ -1,4 +1,4 @@
-"""Repeating a call that failed in a transient way."""
+"""Retries of calls that failed in a transient way."""
 
 from collections.abc import Awaitable, Callable
 from concurrent.futures import Future
@@ -17,7 +17,7 @@ Result = TypeVar("Result")
 
 
 class _Wait(wait_base):
-    """Exponential back-off with full jitter, never shorter than the server asked for.
+    """Exponential back-off with full jitter, never shorter than the wait that the server asked for.
 
     Full jitter spreads the retries of many concurrent calls: the wait is uniform between 0 and the smaller of
     `max_wait_s` and 2^(attempt - 1) seconds.
@@ -48,8 +48,8 @@ async def call_with_retries(
     Args:
         call: starts one attempt.
         max_attempts: attempts in all, the first included. Attempts while the circuit is open do not end a call.
-        max_wait_s: longest wait of our own choosing between two attempts, seconds.
-        again: decides by a result and the number of attempts so far whether to make another; the last result counts
+        max_wait_s: longest wait between two attempts, in seconds, unless the server asks for more.
+        again: decides from a result and the number of attempts so far whether to make another; the last result counts
             if no attempts are left.
         breaker: state of the endpoint.
 
@@ -57,7 +57,7 @@ async def call_with_retries(
         The result and the number of attempts it took.
 
     Raises:
-        TransientModelError: the last attempt failed too; states how many there were.
+        TransientModelError: the last attempt failed too; the error states their number.
     """
     attempts = 0
 

@@ -1,8 +1,8 @@
-"""Preparation before a process's first timed call, so that it takes no longer than those that follow.
+"""Warm-up before a process's first timed call, so that it takes no longer than the calls that follow.
 
-LiteLLM loads much of itself, and the client behind it, with the first call: a second or two that would count as the
-model's. So one call is rehearsed against our own server on the loopback, which gets no key and no question, and one
-connection to the model's own address is opened and closed: name look-up and TLS, not a byte of a request.
+LiteLLM loads much of itself, and the client behind it, on the first call: a second or two that would count as the
+model's. So we rehearse one call against our own server on the loopback, without a key or a question, and open and close
+one connection to the model's own address: name look-up and TLS, not a byte of a request.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ _REPLY = {
 }
 
 _rehearsed: set[str] = set()
-"""Contains `done` once this process has rehearsed a call."""
+"""Set that contains `done` once this process has rehearsed a call."""
 _warming: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, asyncio.Task[None]]] = WeakKeyDictionary()
 
 
@@ -38,7 +38,7 @@ async def warm_up(litellm: ModuleType, address: str | None) -> None:
     """Return when calls to `address` are ready to be timed; concurrent calls share one warm-up.
 
     Args:
-        address: address the model is served at; None: not known, no connection is made.
+        address: address of the model's server; None: not known, so no connection is made.
     """
     under_way = _warming.setdefault(asyncio.get_running_loop(), {})
     key = address or ""

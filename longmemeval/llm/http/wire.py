@@ -1,6 +1,6 @@
 """Times at which a request left and its reply arrived: LiteLLM's own computing is not the model's time.
 
-For a prompt of half a megabyte that is ten milliseconds, and three times as much when 64 calls share a loop.
+For a prompt of half a megabyte that computing takes ten milliseconds, and three times as much if 64 calls share a loop.
 """
 
 import time
@@ -15,11 +15,11 @@ import httpx
 
 
 class Wire:
-    """The times of one attempt, in seconds of `time.perf_counter`; None: not known."""
+    """The times of one attempt, in seconds of `time.perf_counter`; None if not known."""
 
     def __init__(self) -> None:
         self.sent: float | None = None
-        """Time at which its first request was handed to a connection."""
+        """Time at which the first request was handed to a connection."""
         self.replied: float | None = None
         """Time at which the last byte of the last reply was read."""
 
@@ -29,7 +29,7 @@ _watched: ContextVar[Wire | None] = ContextVar("wire", default=None)
 
 @contextmanager
 def watched() -> Iterator[Wire]:
-    """Record the times of requests made inside."""
+    """Record the times of requests made inside the context."""
     wire = Wire()
     token = _watched.set(wire)
     try:
@@ -39,9 +39,9 @@ def watched() -> Iterator[Wire]:
 
 
 def watch_requests(litellm: ModuleType) -> None:
-    """Make LiteLLM's future connections record when they send and when they have read.
+    """Make LiteLLM's future connections record when they send and when they have read a reply.
 
-    A LiteLLM that creates them in another way is left alone; its calls are then timed from outside.
+    A LiteLLM version that creates them in another way is left alone; its calls are then timed from outside.
     """
     handler: Any = getattr(
         import_module(f"{litellm.__name__}.llms.custom_httpx.http_handler"), "AsyncHTTPHandler", None
@@ -77,7 +77,7 @@ def _timed(handle: _Handle) -> _Handle:
 
 
 class _Timed(httpx.AsyncByteStream):
-    """The bytes of a reply; records when the last were read."""
+    """The bytes of a reply; records when the last byte was read."""
 
     def __init__(self, stream: httpx.AsyncByteStream, wire: Wire) -> None:
         self._stream, self._wire = stream, wire

@@ -1,1 +1,1 @@
-"""Rate limits of providers in requests and tokens per minute, and turns under them for all calls with one key."""
+"""Rate limits of providers in requests and tokens per minute, and turns for all calls with one key."""

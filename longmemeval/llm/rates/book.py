@@ -1,4 +1,4 @@
-"""State of one model's limits under one key: usage, waiting processes, and limits given by the provider."""
+"""State of one model's limits under one key: usage, waiting processes, and limits that the provider reports."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ from longmemeval.llm.rates.meter import Allowance, Meter
 _LOWERED = 0.98
 _LOWEST = 0.1
 _LOWERED_AGAIN_AFTER = 1 / 12
-"""Share of a window; refusals that come together count as one."""
+"""Share of a window within which several refusals count as one."""
 _RECOVERED = 0.02
 """Share regained in each window without a refusal."""
 _SEEN_LATELY_S = 0.3
@@ -31,7 +31,7 @@ class TokenEstimate(Struct, frozen=True):
 class RateState(Struct):
     """The state of one model under one key, as stored in a file between processes.
 
-    Times are seconds since 1970, the only zero that clocks of processes have in common.
+    Times are seconds since 1970, the only zero that the clocks of several processes share.
     """
 
     requests: Meter = field(default_factory=Meter)
@@ -41,10 +41,10 @@ class RateState(Struct):
     paused_until: float = 0.0
     """End of the pause requested by `Retry-After`."""
     factor: float = 1.0
-    """Share of the limits to use; lowered after refusals that they do not explain."""
+    """Share of the limits to use; lowered after refusals that the limits do not explain."""
     lowered_at: float = 0.0
     reply_share: float = 1.0
-    """Length of replies as a share of their maximum; the latest ones weigh most."""
+    """Length of replies as a share of their maximum; the latest replies weigh most."""
     waiting: dict[str, float] = field(default_factory=dict)
     """Time of the last check of each waiting caller."""
     last: str = ""
@@ -52,8 +52,8 @@ class RateState(Struct):
 
     def allowance(self, kind: str, rate: Rate) -> Allowance | None:
         """Return the limit in force; None if none is known."""
-        given = rate.rpm if kind == "requests" else rate.tpm
-        known = [limit for limit in (given, self.from_headers.get(kind) if rate.headers else None) if limit]
+        configured = rate.rpm if kind == "requests" else rate.tpm
+        known = [limit for limit in (configured, self.from_headers.get(kind) if rate.headers else None) if limit]
         return Allowance(min(known), rate.window, self.factor) if known else None
 
     def is_limited(self, rate: Rate, now: float) -> bool:
@@ -65,29 +65,29 @@ class RateState(Struct):
         return {"requests": 1.0, "tokens": size.prompt_tokens + self.reply_share * size.longest_reply}
 
     def wait(self, now: float, amounts: Mapping[str, float], rate: Rate) -> float:
-        """Return the seconds until a call may be sent; 0: now."""
+        """Return the seconds until a call may be sent; 0 means now."""
         self._recover(now, rate)
         waits = [self.pause(now)]
         for kind, meter in self._meters().items():
-            # A clock that was set back would make every call wait.
+            # Otherwise a clock that was set back would make every call wait.
             meter.paid_until = min(meter.paid_until, now + _LONGEST_DEBT_S)
             if allowance := self.allowance(kind, rate):
                 waits.append(meter.wait(now, amounts[kind], allowance))
         return max(waits)
 
     def pause(self, now: float) -> float:
-        """Return the seconds for which the provider asked to send nothing."""
+        """Return the remaining seconds of a pause that the provider asked for."""
         return max(0.0, self.paused_until - now)
 
-    def is_anothers(self, now: float, who: str) -> bool:
-        """Return whether another caller is also waiting, and should go next since `who` had the last turn."""
+    def should_yield(self, now: float, who: str) -> bool:
+        """Record that `who` is waiting; return whether it had the last turn and should let another caller go first."""
         self.waiting = {caller: seen for caller, seen in self.waiting.items() if now - seen < _SEEN_LATELY_S} | {
             who: now
         }
         return self.last == who and len(self.waiting) > 1
 
     def use(self, now: float, amounts: Mapping[str, float], rate: Rate, who: str) -> None:
-        """Record that a call is sent."""
+        """Record that a call is being sent."""
         self.last = who
         self.waiting.pop(who, None)
         for kind, meter in self._meters().items():
@@ -101,12 +101,12 @@ class RateState(Struct):
             meter.merge(other._meters()[kind])
 
     def answered(self, then: float, size: TokenEstimate, expected: float, used: tuple[int, int], rate: Rate) -> None:
-        """Correct the usage by an answered call.
+        """Correct the usage after a call has been answered.
 
         Args:
-            then: time it was sent.
-            size: its estimated size.
-            expected: tokens it was expected to use.
+            then: time at which it was sent.
+            size: estimated size of the call.
+            expected: tokens that it was expected to use.
             used: tokens of its prompt and of its reply.
         """
         if size.longest_reply:
@@ -127,7 +127,7 @@ class RateState(Struct):
                 self._meters()[kind].record_reported(now, then, limit - header.remaining, spare, allowance)
 
     def refuse(self, now: float, retry_after: float | None, rate: Rate) -> None:
-        """Record that the provider refused a call, 429."""
+        """Record that the provider refused a call with status 429."""
         self._recover(now, rate)
         self.paused_until = max(self.paused_until, now + (retry_after or 0.0))
         if now - self.lowered_at >= rate.window * _LOWERED_AGAIN_AFTER:
@@ -142,5 +142,5 @@ class RateState(Struct):
 
 
 def _unlimited(rate: Rate) -> Allowance:
-    """Return an allowance for counting only."""
+    """Return an allowance without a limit, for counting only."""
     return Allowance(1e12, rate.window)

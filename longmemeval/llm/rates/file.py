@@ -28,12 +28,12 @@ class ConcurrencySection(_Section):
     answers: PositiveInt | None = None
     judge: PositiveInt | None = None
     questions: PositiveInt | None = None
-    """Calls that analyse questions."""
+    """Calls that analyse the questions."""
     memory: PositiveInt | None = None
     """Calls of external memory systems while they are searched."""
 
     def of_run(self, usual: int) -> dict[str, int]:
-        """Return the calls in flight by stage, as options of `run` call them; `usual` where none are given."""
+        """Return the calls in flight by stage, named as the options of `run`; `usual` where the file sets none."""
         return {
             "concurrency": self.answers or usual,
             "question_concurrency": self.questions or usual,
@@ -45,7 +45,7 @@ class LimitsFile(_Section):
     """The whole file."""
 
     models: dict[str, ModelSection] = {}
-    """Limits by name as options name it, or by pattern, such as `openai/*`; the first match counts."""
+    """Limits by model name, as options name it, or by pattern, such as `openai/*`; the first match counts."""
     concurrency: ConcurrencySection = ConcurrencySection()
 
 
@@ -66,7 +66,7 @@ def read_limits(path: Path) -> LimitsFile:
         fields = sections.get(place[0] if len(place) > 1 else "")
         unknown = problem["type"] == "extra_forbidden"
         raise HarnessError(
-            "There is no such field in a file of limits" if unknown else f"It cannot be that: {problem['msg']}",
+            "There is no such field in a file of limits" if unknown else f"The value is not valid: {problem['msg']}",
             where=f"{path}: {'.'.join(place)}" if place else str(path),
             fix=nearest(place[-1], (fields or LimitsFile).model_fields)
             if unknown

@@ -1,4 +1,4 @@
-"""Turns under a provider's limits: every call of a model with one key waits for its own, in all processes."""
+"""Turns under a provider's limits: every call of a model with one key waits for its turn, in all processes."""
 
 import asyncio
 import os
@@ -20,7 +20,7 @@ from longmemeval.llm.rates.headers import reported_limits
 from longmemeval.llm.rates.limits import Rate, RateLimits
 
 _LOOK_S = 0.1
-"""Longest time between two checks of a waiting call: others may have used less than expected."""
+"""Longest time between two checks of a waiting call, since others may have used less than expected."""
 _POLITE_S = 0.005
 """Seconds for which the caller with the last turn leaves the next one to others."""
 
@@ -28,11 +28,11 @@ _POLITE_S = 0.005
 class RateLimiter:
     """Turns of one model under one key. Safe across threads, event loops and processes.
 
-    Made by `gate_for`, so that all calls of a process share one.
+    `gate_for` creates it, so that all calls of a process share one.
 
     Args:
-        rate: limits given by the user.
-        path: file that processes share; None: this process counts by itself.
+        rate: the user's limits.
+        path: file that processes share; None: this process counts alone.
     """
 
     def __init__(self, rate: Rate, path: Path | None) -> None:
@@ -61,11 +61,11 @@ class RateLimiter:
             HarnessError: the shared file cannot be written.
         """
         if not self._is_limited():
-            return self._at_once(size)
+            return self._grant(size)
         loop = asyncio.get_running_loop()
         async with self._queues.setdefault(loop, asyncio.Lock()):
             attempt = _Attempt(f"{os.getpid()}-{id(loop)}")
-            while wait := self._look(attempt, size):
+            while wait := self._check(attempt, size):
                 with held_back() if attempt.is_limited else nullcontext():
                     await asyncio.sleep(wait)
         return attempt.turn
@@ -73,17 +73,17 @@ class RateLimiter:
     def turn_blocking(self, size: TokenEstimate = TokenEstimate()) -> "Permit":
         """Wait until a call may be sent, in synchronous code; see `turn`."""
         if not self._is_limited():
-            return self._at_once(size)
+            return self._grant(size)
         attempt = _Attempt(f"{os.getpid()}-{threading.get_ident()}-thread")
         held_back_s = 0.0
-        while wait := self._look(attempt, size):
+        while wait := self._check(attempt, size):
             time.sleep(wait)
             held_back_s += wait if attempt.is_limited else 0.0
         attempt.turn.held_back_s = held_back_s
         return attempt.turn
 
     def answered(self, turn: "Permit", used: tuple[int, int]) -> None:
-        """Record the tokens a call used, of its prompt and of its reply."""
+        """Record the tokens that a call used for its prompt and for its reply."""
         self._change(lambda book, now: book.answered(turn.sent_at, turn.size, turn.tokens, used, self._rate))
 
     def learn(self, turn: "Permit", headers: Mapping[str, object]) -> None:
@@ -92,7 +92,7 @@ class RateLimiter:
             self._change(lambda book, now: book.learn(now, turn.sent_at, found, self._rate))
 
     def refuse(self, retry_after: float | None) -> None:
-        """Record that the provider refused a call with 429 and asked for a pause of so many seconds."""
+        """Record that the provider refused a call with status 429 and asked for a pause of `retry_after` seconds."""
         self._change(lambda book, now: book.refuse(now, retry_after, self._rate))
 
     def _is_limited(self) -> bool:
@@ -101,20 +101,20 @@ class RateLimiter:
         with self._lock:
             return self._book.is_limited(self._rate, time.time())
 
-    def _at_once(self, size: TokenEstimate) -> "Permit":
+    def _grant(self, size: TokenEstimate) -> "Permit":
         now = time.time()
         with self._lock:
             amounts = self._book.expected(size)
             self._book.use(now, amounts, self._rate, "")
         return Permit(self, now, amounts["tokens"], size)
 
-    def _look(self, attempt: "_Attempt", size: TokenEstimate) -> float:
-        """Return the seconds to wait until the next check; 0: the turn is granted, and used."""
+    def _check(self, attempt: "_Attempt", size: TokenEstimate) -> float:
+        """Return the seconds to wait until the next check; 0 if the turn was granted and recorded."""
         with self._open() as book:
             now, amounts = time.time(), book.expected(size)
             wait = book.wait(now, amounts, self._rate)
             attempt.is_limited = wait > book.pause(now)
-            if book.is_anothers(now, attempt.who) and not wait and not attempt.was_polite:
+            if book.should_yield(now, attempt.who) and not wait and not attempt.was_polite:
                 attempt.was_polite = True
                 return _POLITE_S
             if not wait:
@@ -147,9 +147,9 @@ class RateLimiter:
                     self._path.write_bytes(msgspec.json.encode(book))
             except OSError as error:
                 raise HarnessError(
-                    f"The file by which commands share a provider's limits cannot be written: {error.strerror}",
+                    f"The file in which commands share a provider's limits cannot be written: {error.strerror}",
                     where=str(self._path),
-                    fix="Fix this and rerun the same command: what was finished is kept",
+                    fix="Fix this and rerun the same command: finished work is kept",
                 ) from error
 
 
@@ -162,11 +162,11 @@ class _Attempt:
         self.who = who
         self.was_polite = False
         self.is_limited = False
-        """True if a limit makes it wait longer than the provider asked for."""
+        """True if a limit makes it wait longer than the pause that the provider asked for."""
 
 
 class Permit:
-    """One call that may now be sent.
+    """Permission to send one call.
 
     Args:
         gate: the limiter that granted it.
@@ -175,7 +175,7 @@ class Permit:
         size: estimated size of the call.
 
     Attributes:
-        held_back_s: seconds that a limit made synchronous code wait for it.
+        held_back_s: seconds for which a limit made synchronous code wait.
     """
 
     def __init__(self, gate: RateLimiter, sent_at: float, tokens: float, size: TokenEstimate) -> None:
@@ -187,12 +187,12 @@ class Permit:
         self._gate.learn(self, headers)
 
     def answered(self, prompt_tokens: int, completion_tokens: int) -> None:
-        """Record the tokens that the call used, by its reply."""
+        """Record the tokens that the call used, according to its reply."""
         if self._gate.counts_tokens and prompt_tokens + completion_tokens:
             self._gate.answered(self, (prompt_tokens, completion_tokens))
 
     def refused(self, retry_after: float | None) -> None:
-        """Record that the provider refused it with 429."""
+        """Record that the provider refused the call with status 429."""
         self._gate.refuse(retry_after)
 
 
@@ -200,8 +200,8 @@ def gate_for(spec: str, address: str, key: str, limits: RateLimits) -> RateLimit
     """Return the limiter shared by all calls of a model at an address with one key.
 
     Args:
-        address: address it is served at.
-        key: distinguished by its hash only.
+        address: address of the model's server.
+        key: its API key; only the hash is used.
         limits: limits of all models.
     """
     name = sha256_text(f"{spec}\n{address}\n{key}")[:24]
@@ -214,7 +214,7 @@ def _gate(name: str, rate: Rate, path: Path | None) -> RateLimiter:
 
 
 def _read(path: Path) -> RateState:
-    """Read the state from a file; a new one if it is missing, or was damaged by a killed process."""
+    """Read the state from a file; return a new state if it is missing, or a killed process damaged it."""
     try:
         return msgspec.json.decode(path.read_bytes(), type=RateState)
     except (FileNotFoundError, msgspec.DecodeError):

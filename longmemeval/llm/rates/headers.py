@@ -17,14 +17,14 @@ _FORWARDED = "llm_provider-"
 
 
 class ReportedLimit(Struct, frozen=True):
-    """A limit of one kind and the rest of it in the window; None: not given."""
+    """A limit of one kind, and what is left of it in the window; None if the headers do not say."""
 
     limit: float | None = None
     remaining: float | None = None
 
 
 def reported_limits(headers: Mapping[str, object]) -> dict[str, ReportedLimit]:
-    """Return the limits that headers give on `requests` and `tokens`; kinds they do not mention are left out."""
+    """Return the limits that headers report for `requests` and `tokens`; kinds they do not mention are absent."""
     plain = {str(name).lower().removeprefix(_FORWARDED): value for name, value in headers.items()}
     found = {}
     for kind, names in _NAMES.items():

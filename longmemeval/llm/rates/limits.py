@@ -1,4 +1,4 @@
-"""Limits given by the user: requests and tokens per minute, for all models or by name."""
+"""Limits set by the user: requests and tokens per minute, for all models or by name."""
 
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -16,12 +16,12 @@ class Rate(Struct, frozen=True):
     tpm: float | None = None
     """Tokens per minute, of prompts and replies."""
     window: float = 60.0
-    """Seconds over which the provider counts: 60 requests per minute over 1 second are one in each second."""
+    """Seconds over which the provider counts: 60 requests per minute over 1 second means one in each second."""
     headers: bool = True
     """True to keep limits from the provider's headers too, where they are lower."""
 
     def seconds(self, requests: float, tokens: float) -> float:
-        """Return the least time that so many requests and tokens take; 0 if there is no limit."""
+        """Return the least seconds that `requests` and `tokens` take; 0 if there is no limit."""
         return max(
             60.0 * requests / self.rpm if self.rpm else 0.0,
             60.0 * tokens / self.tpm if self.tpm else 0.0,

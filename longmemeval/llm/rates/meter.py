@@ -10,7 +10,7 @@ _NOTED = 0.02
 """Share of a window from which usage by others is recorded."""
 _SLACK, _SLACK_S, _MOST_SLACK = 1 / 60, 0.5, 1 / 4
 """Time that may be caught up after a pause: a sixtieth of a window, or half a second if that is more, but at most a
-quarter. Nothing is saved up beyond that, so there are no bursts."""
+quarter of the window. Nothing is saved up beyond that, so there are no bursts."""
 
 
 class Allowance(Struct, frozen=True):
@@ -29,7 +29,7 @@ class Allowance(Struct, frozen=True):
 
     @property
     def span_s(self) -> float:
-        """Seconds of our own, slightly longer window."""
+        """Seconds of our own window, which is slightly longer."""
         return self.window_s + min(_MARGIN * self.window_s, _LONGEST_MARGIN_S)
 
     @property
@@ -48,18 +48,18 @@ class Meter(Struct):
 
     Two rules hold at once. The pace: each use is followed by a pause as long as it takes at the allowed rate (the
     generic cell rate algorithm, ITU-T I.371), which suits providers that refill a bucket continuously or count over
-    seconds. The window: usage within one never exceeds the limit, which suits those that count over a minute.
+    seconds. The window: usage within one never exceeds the limit, which suits providers that count over a minute.
     """
 
     paid_until: float = 0.0
-    """End of the pauses after everything used so far."""
+    """End of the pauses that follow all usage so far."""
     used: dict[int, float] = field(default_factory=dict)
     """Our own usage, by bin of time."""
     others: dict[int, float] = field(default_factory=dict)
-    """Additional usage reported by the provider, by others with the same key, by bin of time."""
+    """Additional usage that the provider reports, by others with the same key, by bin of time."""
 
     def wait(self, now: float, amount: float, allowance: Allowance) -> float:
-        """Return the seconds until `amount` may be used; 0: now."""
+        """Return the seconds until `amount` may be used; 0 means now."""
         return max(0.0, self.paid_until - now, self._until_room(now, amount, allowance))
 
     def use(self, now: float, amount: float, allowance: Allowance) -> None:
@@ -87,10 +87,10 @@ class Meter(Struct):
             now: arrival of the reply.
             then: time its request was sent; later requests are not in the figure.
             used: usage by the provider's count.
-            spare: difference of its limit to ours.
+            spare: the provider's limit minus ours.
 
         Returns:
-            True if that is more than is known here.
+            True if that is more usage than we knew of.
         """
         width = _width(allowance)
         known = sum(amount for bin, amount in self.used.items() if bin * width <= then) + sum(self.others.values())

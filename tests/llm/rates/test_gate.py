@@ -230,7 +230,7 @@ def test_file(tmp_path: Path) -> None:
         ("concurency: {}", r"There is no such field.*Did you mean 'concurrency'"),
         ("models: {m: {rpm: 0}}", r"greater than 0.*models\.m\.rpm"),
         ("models: [", "is not YAML"),
-        ("- 1", "cannot be that"),
+        ("- 1", "The value is not valid"),
     ],
 )
 def test_file_that_is_wrong(tmp_path: Path, text: str, said: str) -> None:

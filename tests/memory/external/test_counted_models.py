@@ -358,6 +358,6 @@ def test_what_cannot_be_asked_is_told(folder: Path, model: tuple[str, ...], told
     words = ("prepare", "--dataset", "d.json", "--memory", MEMORY, "--jobs", "1", "--give-up-after", "0.1")
     done = longmemeval(*words, *model, cwd=folder, code=1 if key else 2, **key)
     shown = " ".join(done.stderr.split())
-    assert told in shown or (key and "cannot be reached" in shown) or "answered nothing but failures" in shown
+    assert told in shown or (key and "cannot be reached" in shown) or "returned nothing but failures" in shown
     if not model:
         assert "Give `prepare` --memory-model" in shown

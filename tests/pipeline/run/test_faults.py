@@ -204,7 +204,7 @@ def test_commands_say_what_the_endpoint_said_and_how_to_go_on(
     )  # fmt: skip
     ended = longmemeval(*command, cwd=tmp_path, code=1)
     told = " ".join(ended.stderr.split())
-    assert "has answered nothing but failures for" in told
+    assert "has returned nothing but failures for" in told
     assert "The last: The server is busy or failed, 503: refused on purpose" in told
     assert "(run 'r': 3 of 12 answers are kept)" in told
     assert "Rerun the same command when it answers again" in told

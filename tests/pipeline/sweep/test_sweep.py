@@ -273,7 +273,7 @@ def test_a_dead_endpoint_is_given_up_once_and_the_other_models_have_their_turn(
         "s_last-k_dead_direct_r2",
     ]
     first, *others = told.values()
-    assert "has answered nothing but failures" in first
+    assert "has returned nothing but failures" in first
     assert all("is not called again: its endpoint was given up before" in what for what in others)
     assert len(server.chat_requests) < 30
     server.plan = lambda: None
