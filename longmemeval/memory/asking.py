@@ -1,4 +1,4 @@
-"""Ask a chat model what a session says: one call, one more for an unreadable reply, every item checked and counted.
+"""Ask a chat model for items in a session: one call, one more if the reply is unreadable; every item is checked.
 
 Items of a reply that fail their check are dropped and counted by reason; the first few are also noted one by one.
 """
@@ -17,7 +17,7 @@ T = TypeVar("T")
 
 MAX_TOKENS = 4000
 MOST_CALLS = 8
-"""Calls under way at one time, for each haystack."""
+"""Maximum concurrent calls per haystack."""
 UNREADABLE = "reply"
 """The reason under which calls with unreadable replies are counted."""
 _MOST_NOTES = 5
@@ -46,9 +46,9 @@ class Asker:
 
     Args:
         model: answers the calls; its errors pass through.
-        prompts: the texts that are sent, by name; `repair` is said of a reply that cannot be read.
-        key: under which a reply has the list.
-        most: items of one reply that are looked at.
+        prompts: prompt texts by name; `repair` answers an unreadable reply.
+        key: key of the list in a reply.
+        most: maximum number of items read from one reply.
     """
 
     def __init__(self, model: ChatModel, prompts: Mapping[str, str], key: str, most: int) -> None:
@@ -56,17 +56,15 @@ class Asker:
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """The recipe of the replies, without the texts that are asked about."""
+        """The recipe of the replies, without the texts they are about."""
         return recipe_of(self._model, self.prompts, MAX_TOKENS)
 
     async def ask(self, system: str, user: str, check: Callable[[object], T | Drop], where: str) -> Extracted[T]:
         """Return the items of the reply that pass `check`, in its order.
 
         Args:
-            system: the first message.
-            user: the second.
             check: returns the item, or why it is dropped; called with any JSON value.
-            where: the session asked about, for notes.
+            where: the session the question is about, for notes.
         """
         messages = (ChatMessage("system", system), ChatMessage("user", user))
         reply = await ask_for_list(self._model, messages, self._key, self.prompts["repair"], max_tokens=MAX_TOKENS)
@@ -92,12 +90,12 @@ class Asker:
 
 
 async def gather_limited(works: Sequence[Callable[[], Coroutine[Any, Any, T]]]) -> list[T]:
-    """Return the results of `works`, in their order, with at most `MOST_CALLS` under way at a time.
+    """Return the results of `works`, in their order, with at most `MOST_CALLS` running at a time.
 
-    Once one has failed no other is started; those under way are awaited, so that their cost is not lost.
+    After a failure nothing more is started; what is running is awaited, so that its cost is not lost.
 
     Raises:
-        Exception: the error of the first work, in their order, that failed.
+        Exception: the error of the first one that failed, in the order of `works`.
     """
     results: dict[int, T] = {}
     failures: dict[int, Exception] = {}

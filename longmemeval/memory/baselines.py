@@ -19,7 +19,7 @@ class NoMemory:
 
 
 class FullHistory:
-    """`full-history`: every message of the haystack, never cut here."""
+    """`full-history`: every message of the haystack, nothing cut here."""
 
     async def recall(self, question: Question, fixture: Fixture) -> Recall:
         """Return all messages, oldest first."""
@@ -31,7 +31,7 @@ class FullHistory:
 
 
 class Oracle:
-    """`oracle`: the evidence sessions only. The one preset that reads gold.
+    """`oracle`: the evidence sessions only; the only preset that reads gold.
 
     Args:
         gold: maps a question id to its gold record.

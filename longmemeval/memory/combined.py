@@ -47,7 +47,7 @@ class SearchingMemory:
     working_memory: bool = False
 
     def rank(self, question: Question, fixture: Fixture) -> list[RankedUnit]:
-        """Return all units of the history, best first; with a budget those that fit it with their neighbours."""
+        """Return all units of the history, best first; with a budget, those that fit it with their neighbours."""
         ranked = self.search.rank(question, fixture)
         if self.parameters.budget is None:
             return ranked
@@ -93,7 +93,7 @@ class SearchingMemory:
         return [with_neighbours(store, positions, self.parameters.message_range) for positions in places]
 
     def _fitting(self, windows: Sequence[set[int]], fixture: Fixture) -> int:
-        """Return how many `windows` in a row fit the budget after the working-memory document; all without one."""
+        """Return how many `windows` fit the budget after the working-memory document; without a budget, all."""
         if self.parameters.budget is None:
             return len(windows)
         budget = Budget(self.parameters.budget, self.count_tokens)
@@ -108,7 +108,7 @@ class SearchingMemory:
 
 
 def _document(fixture: Fixture, wanted: bool) -> tuple[RecalledItem, ...]:
-    """Return the working memory as an item, from all threads and no single message, since every thread went into it."""
+    """Return the working memory as an item; its source is all threads and no single message."""
     if not wanted:
         return ()
     store = fixture.memory

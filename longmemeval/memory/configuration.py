@@ -23,9 +23,9 @@ from longmemeval.ranking.questions.analysis import AnalysisMethod
 from longmemeval.storage.parts import Part
 
 _LIMITS = ("limit", "top_k")
-"""Parameters that bound the number of what is recalled; a budget takes their place unless they are given."""
+"""Parameters that limit the number of recalled items; a budget replaces them unless they are set."""
 _LEAST_ITEM = 10
-"""The fewest tokens of an item with its date, for the number of items that a budget can hold."""
+"""Tokens of the smallest item with its date, which bounds the number of items that a budget can hold."""
 _SHOWN = 60
 """Characters of a faulty override that an error quotes."""
 
@@ -45,23 +45,23 @@ class MemoryConfiguration(BaseModel):
 
     @model_validator(mode="before")
     @classmethod
-    def _complete(cls, given: object) -> object:
+    def _complete(cls, raw: object) -> object:
         """Fill in defaults, so that the record does not depend on how the configuration was written.
 
         Raises:
             HarnessError: there is no such preset or parameter, or a value is invalid.
         """
-        if not isinstance(given, Mapping) or not isinstance(preset := given.get("preset"), str):
-            return given
-        parameters = given.get("parameters", {})
+        if not isinstance(raw, Mapping) or not isinstance(preset := raw.get("preset"), str):
+            return raw
+        parameters = raw.get("parameters", {})
         if isinstance(parameters, Mapping):
             parameters = _validate(preset, parameters).model_dump(mode="json")
-        name = given.get("name") or _preset(preset).label or preset.rpartition(":")[2]
+        name = raw.get("name") or _preset(preset).label or preset.rpartition(":")[2]
         return {
-            **given,
+            **raw,
             "name": name,
             "parameters": parameters,
-            "source": given.get("source") or MEMORIES.origin(preset),
+            "source": raw.get("source") or MEMORIES.origin(preset),
         }
 
     @model_serializer(mode="wrap")
@@ -92,10 +92,11 @@ def configuration_of(
 
     Args:
         preset: its name, or a spec such as `package.module:Class`.
-        parameters: those that differ from the defaults.
+        parameters: parameters that differ from the defaults.
         name: the name in tables; empty for the preset's.
         where: the file that holds the configuration, for errors.
-        recorded: whether the parameters are all that a run had: those that came later are as before there were any.
+        recorded: True if a run recorded the parameters: any introduced since then get the value that reproduces the
+            earlier behaviour.
 
     Raises:
         HarnessError: as for `resolve_configuration`.
@@ -108,19 +109,18 @@ def configuration_of(
 
 
 def _before(preset: str) -> dict[str, Any]:
-    """Return the parameters that say what the preset did before it had them."""
+    """Return the values that reproduce what a preset did before it had these parameters."""
     extras = {name: field.json_schema_extra for name, field in _preset(preset).parameters.model_fields.items()}
     return {name: extra[BEFORE] for name, extra in extras.items() if isinstance(extra, dict) and BEFORE in extra}
 
 
 def completed(preset: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the parameters with those of the profile that they name.
+    """Return `parameters`, completed by those of the profile that they name.
 
-    Where they have a budget, as many items are recalled as it can hold, unless a number is given.
+    With a budget, the maximum number of items is raised to what the budget can hold, unless a number is set.
 
     Args:
-        preset: the preset that they are of.
-        parameters: those that differ from its defaults.
+        parameters: parameters that differ from the preset's defaults.
 
     Raises:
         HarnessError: there is no such profile.
@@ -129,21 +129,21 @@ def completed(preset: str, parameters: Mapping[str, Any]) -> dict[str, Any]:
     budget, fields = parameters.get("budget"), _preset(preset).parameters.model_fields
     if type(budget) is not int:
         return profile | dict(parameters)
-    usual = {name: fields[name].default for name in _LIMITS if name in fields}
-    lifted = {name: max(most, budget // _LEAST_ITEM) for name, most in usual.items() if type(most) is int}
-    return profile | lifted | dict(parameters)
+    defaults = {name: fields[name].default for name in _LIMITS if name in fields}
+    raised = {name: max(most, budget // _LEAST_ITEM) for name, most in defaults.items() if type(most) is int}
+    return profile | raised | dict(parameters)
 
 
 def chosen_parameters(configuration: MemoryConfiguration) -> dict[str, Any]:
-    """Return the parameters that differ from the preset's defaults under the same profile, which is among them."""
+    """Return the parameters that differ from the preset's defaults under the same profile, and the profile itself."""
     kind, own = definition_of(configuration).parameters, configuration.parameters
     profile = {"profile": own["profile"]} if "profile" in kind.model_fields and "profile" in own else {}
-    usual = kind.model_validate(completed(configuration.preset, profile)).model_dump(mode="json")
-    return profile | {key: value for key, value in own.items() if key not in usual or usual[key] != value}
+    defaults = kind.model_validate(completed(configuration.preset, profile)).model_dump(mode="json")
+    return profile | {key: value for key, value in own.items() if key not in defaults or defaults[key] != value}
 
 
 def given_parameters(**values: str | int | None) -> list[str]:
-    """Return `key=value` overrides for the `values` that are not None, from options that are short for `--set`."""
+    """Return `key=value` overrides for the `values` that are not None, from options that abbreviate `--set`."""
     return [f"{key}={value}" for key, value in values.items() if value is not None]
 
 
@@ -184,30 +184,30 @@ def parts_of(configuration: MemoryConfiguration) -> tuple[Part[Any], ...]:
 
 
 def parameters_behind_parts(configuration: MemoryConfiguration) -> list[str]:
-    """Return as `key=value` the parameters that change which parts are read, or how they are made."""
+    """Return, as `key=value`, the parameters that change which parts are read, or how they are made."""
 
     def reads(parameters: dict[str, Any]) -> dict[str, dict[str, Any]] | None:
         try:
             parts = parts_of(configuration.model_copy(update={"parameters": parameters}))
-        except HarnessError:  # The default does not go with the other values.
+        except HarnessError:  # The default is not compatible with the other values.
             return None
         return {part.name: part.settings() for part in parts}
 
     own = configuration.parameters
-    usual = definition_of(configuration).parameters().model_dump(mode="json")
+    defaults = definition_of(configuration).parameters().model_dump(mode="json")
 
     def without(key: str) -> dict[str, Any]:
         return {
-            name: usual.get(name) if name == key else value
+            name: defaults.get(name) if name == key else value
             for name, value in own.items()
-            if name != key or key in usual
+            if name != key or key in defaults
         }
 
     return [f"{key}={value}" for key, value in own.items() if reads(without(key)) != reads(own)]
 
 
 def analysis_of(configuration: MemoryConfiguration) -> AnalysisMethod:
-    """Return by which means this configuration analyses a question."""
+    """Return the method by which this configuration analyses a question."""
     return _validate(configuration.preset, configuration.parameters).analysis
 
 

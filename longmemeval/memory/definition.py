@@ -36,26 +36,26 @@ class MemoryDefinition(Generic[P]):
     """A summary of what the answering model sees, for help texts and docs."""
     parameters: type[P]
     parts: Callable[[P], "Iterable[Part[Any]]"]
-    """The parts that the system reads of a fixture under these parameters."""
+    """Function that returns the fixture parts that the system reads under the parameters."""
     build: Callable[[P, MemoryTools], MemorySystem]
     reads_gold: bool = False
-    """If set, the system may see which sessions are the evidence; tables say so."""
+    """True if the system may see which sessions are the evidence; tables say so."""
     control: Control | None = None
-    """The role in a comparison of a configuration that is not a memory system."""
+    """The role in a comparison, for a configuration that is not a memory system."""
     label: str = ""
     """The name in tables; empty for the registered name."""
     recalls_everything: bool = False
-    """If set, every message is recalled, so the length of prompts follows from the data alone."""
+    """True if every message is recalled, so that the length of prompts follows from the data alone."""
     reading: "ReadingMethod | None" = None
-    """The one reading method that the memory is made for; None: any."""
+    """The only reading method that the memory supports; None: any."""
     origin: Mapping[str, str] | None = None
-    """The origin that records keep besides the name; None: derived from its module."""
+    """The origin recorded with the name; None: derived from its module."""
     require: Callable[[], object] = lambda: None
-    """Raises a `HarnessError` if something must be installed before use."""
-    profiled: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda given: {}
-    """Returns the settings of the profile that given parameters name; those given take their place."""
+    """Function that raises a `HarnessError` if something must be installed before use."""
+    profiled: Callable[[Mapping[str, Any]], Mapping[str, Any]] = lambda parameters: {}
+    """Function that returns the settings of the profile named in the parameters; explicit parameters override them."""
     may_read: "tuple[Part[Any], ...]" = ()
-    """Parts read only under other than the default parameters; lets `verify` and `inspect` know them."""
+    """Parts read only under non-default parameters, so that `verify` and `inspect` know them."""
 
     def all_parts(self) -> "dict[str, Part[Any]]":
         """Return every part that the system may read, by name."""
@@ -65,8 +65,8 @@ class MemoryDefinition(Generic[P]):
 def _from_class(loaded: object) -> object:
     """Turn a class or an adapter into a definition.
 
-    A class with `recall` is made of its `Parameters`, its `parts` and its docstring; one with `add` and `search` is a
-    memory service in this process, and an adapter is one in a process of its own.
+    A class with `recall` is defined by its `Parameters`, its `parts` and its docstring. A class with `add` and `search`
+    is a memory service in this process, and an adapter is one in a process of its own.
     """
     if isinstance(loaded, Adapter):
         return _defined_outside("adapter_definition", loaded)
@@ -77,7 +77,6 @@ def class_memory(loaded: type, *names: object) -> "MemoryDefinition[Any]":
     """Return the definition of a class with `add` and `search`, or with `recall`.
 
     Args:
-        loaded: the class.
         names: for a class with `add` and `search`: see `class_definition`.
 
     Raises:
@@ -126,6 +125,6 @@ def known_parts() -> "dict[str, Part[Any]]":
     """Return the parts of all memories that can be loaded, by name."""
     found: dict[str, Part[Any]] = {}
     for name in MEMORIES.names():
-        with suppress(HarnessError):  # `longmemeval plugins` reports what is wrong with it.
+        with suppress(HarnessError):  # `longmemeval plugins` reports the problem.
             found |= MEMORIES.get(name).all_parts()
     return found

@@ -1,4 +1,4 @@
-"""Find the messages of a session that hold the quotations given as evidence."""
+"""Find the messages of a session that contain the quotations given as evidence."""
 
 import re
 from collections.abc import Iterable
@@ -15,11 +15,11 @@ _MARKS = str.maketrans(
     }
 )
 MIN_CHARACTERS = 3
-"""Characters of the shortest quotation that counts as evidence."""
+"""Minimum characters of a quotation that counts as evidence."""
 
 
 def plain(text: str) -> str:
-    """Return `text` as quotations are compared: single spaces, straight quotes, lower case."""
+    """Return `text` normalised for comparing quotations: single spaces, straight quotes, lower case."""
     return " ".join(text.translate(_MARKS).casefold().split())
 
 
@@ -34,7 +34,7 @@ class Evidence:
         self._messages = [(message_id, plain(text)) for message_id, text in messages]
 
     def message_ids(self, quotation: str) -> tuple[str, ...]:
-        """Return the ids of the messages that hold `quotation`; empty if nobody said it.
+        """Return the ids of the messages that contain `quotation`; empty if nobody said it.
 
         A quotation may join pieces of several turns only by an ellipsis ("…" or "..."); each must occur in a turn.
         """

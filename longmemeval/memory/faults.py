@@ -1,4 +1,4 @@
-"""Report errors in the code of other people's memory systems as theirs, whatever they raise."""
+"""Attribute errors raised by other people's memory systems to them, whatever the exception."""
 
 import traceback
 from collections.abc import Iterator
@@ -45,7 +45,7 @@ async def recall_of(memory: MemorySystem, question: Question, fixture: Fixture) 
 
 
 def described(error: BaseException) -> str:
-    """Return the kind of an error and its text, after the line of code that raised it."""
+    """Describe an error: the line of code that raised it, its type and its text."""
     frames = traceback.extract_tb(error.__traceback__)
     where = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}: " if frames else ""
     return f"{where}{type(error).__name__}" + (f": {error}" if str(error) else "")

@@ -1,4 +1,4 @@
-"""Access to the gold of a data set, for the memories whose definition says that they read it."""
+"""Access to the gold of a data set, for memories whose definition declares that they read it."""
 
 from collections.abc import Callable
 

@@ -24,7 +24,7 @@ _OffIfFalse = BeforeValidator(lambda value: "off" if value is False else value)
 
 
 def _refuse_rules(value: object) -> object:
-    """Refuse `true` and `rules`, which meant decomposition by rules: it was removed."""
+    """Refuse `true` and `rules`: both meant decomposition by rules, which was removed."""
     if value is True or value == "rules":
         raise PydanticCustomError(
             "removed",
@@ -38,17 +38,17 @@ _RANKED_ONLY = ("statements", "length_exponent", "expansion", "time_range", "dec
 """Parameters that apply only to a ranking of all units."""
 
 BEFORE = "before"
-"""Key of the `json_schema_extra` of a parameter that came later: its value in runs that do not record it."""
+"""Key in the `json_schema_extra` of a parameter that was added later: its value in runs that do not record it."""
 
 
 class Parameters(BaseModel):
-    """No parameters; the base class of all others. Values are not converted: `yes` is not a number."""
+    """The base class of all parameters, without any. Values are not converted: `yes` is not a number."""
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, use_attribute_docstrings=True, defer_build=True)
 
     @property
     def analysis(self) -> AnalysisMethod:
-        """The means by which questions are analysed."""
+        """The method by which questions are analysed."""
         return AnalysisMethod()
 
 
@@ -95,28 +95,29 @@ class RetrievalParameters(LastMessages):
     """Leave questions and pleasantries out of a turn's own vector in `hybrid`; its neighbours' vectors, its words and
     what is recalled keep them."""
     length_exponent: float = Field(0.0, ge=0, le=1)
-    """Scores are divided by a unit's length in words to this power: shorter ones first. 0 switches it off."""
+    """Divide scores by a unit's length in words to this power, which favours short units. 0 switches it off."""
     expansion: ExpansionKind | None = None
-    """Keys by which units are found too, made at prepare by a chat model (`--expansion-model`): summaries, keyphrases,
-    facts or events."""
+    """Additional keys by which units are found, made at prepare by a chat model (`--expansion-model`): summaries,
+    keyphrases, facts or events."""
     expansion_level: ExpansionLevel = "turn"
-    """The unit that keys are made of: turns or sessions; keys of sessions serve `granularity` session only."""
+    """The unit that keys are made from: turns or sessions; keys of sessions work with `granularity` session only."""
     expansion_join: JoinMode = "merge"
     """Keys in front of the text, instead of it, or as documents of their own; in the dense score likewise."""
     time_range: Annotated[Literal["off", "boost", "filter"], _OffIfFalse] = "off"
     """Use of a time the question names: units of those days move up, or all others are left out."""
     time_range_by: Analyst = "rules"
-    """The means of finding that time: rules, or a chat model (`--query-model`) asked before the run."""
+    """The method of finding that time: rules, or a chat model (`--query-model`) called before the run."""
     time_margin_days: int = Field(2, ge=0)
     """Days before and after it that still count."""
     decompose: Annotated[Literal["off", "model"], _OffIfFalse, BeforeValidator(_refuse_rules)] = "off"
-    """Search for the parts of a many-part question too, which a chat model (`--query-model`) names before the run."""
+    """Also search for the parts of a question that has several, named by a chat model (`--query-model`) before the
+    run."""
     reranker: str | None = None
     """A cross-encoder that reads the best units again: `fastembed:NAME` or `fastembed:FOLDER`."""
     rerank_depth: int = Field(50, ge=1)
     """The number of units it reads."""
     budget: int | None = Field(None, ge=1)
-    """Most tokens to recall, filled in rank order; without it, no bound. What is left out is noted."""
+    """Maximum tokens to recall, filled in rank order; without it, no limit. A note says what was left out."""
 
     @property
     def ranking_parts(self) -> tuple[Part[Any], ...]:
@@ -126,14 +127,14 @@ class RetrievalParameters(LastMessages):
 
     @property
     def dense_parts(self) -> tuple[Part[Any], ...]:
-        """The further parts that a ranking by vectors reads."""
+        """The additional parts that a ranking by vectors reads."""
         stated = (STATEMENT_VECTORS,) if self.statements else ()
         expanded = (key_vectors_part(self.expansion, self.expansion_level),) if self.expansion else ()
         return (VECTORS, *stated, *expanded)
 
     @property
     def analysis(self) -> AnalysisMethod:
-        """The means by which the parts of a question and the time it names are found."""
+        """The method by which the parts of a question and the time it names are found."""
         return AnalysisMethod(
             parts=self.decompose if self.decompose != "off" else None,
             time=self.time_range_by if self.time_range != "off" else None,
@@ -155,7 +156,7 @@ class SemanticParameters(RetrievalParameters):
         if retriever == "nearest" and unused:
             raise PydanticCustomError(
                 "nearest",
-                "It would pass over {names}: set retriever=hybrid (or dense) with it",
+                "It would ignore {names}: set retriever=hybrid (or dense) as well",
                 {"names": " and ".join(unused)},
             )
         return retriever

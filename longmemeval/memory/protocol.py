@@ -17,10 +17,10 @@ class MemorySystem(Protocol):
     """Finds, in the prepared history of one haystack, what a model should see to answer one question."""
 
     async def recall(self, question: Question, fixture: Fixture) -> Recall:
-        """Return the recall for `question`; many calls may be under way at once.
+        """Return the recall for `question`; many calls may run at once.
 
-        It runs in the event loop that also reads the model's replies. Anything that computes for more than a few
-        milliseconds, including opening the fixture's parts, must be awaited with
+        It runs in the event loop that also reads the model's replies. Work that takes more than a few milliseconds,
+        including opening the fixture's parts, must be awaited with
         `longmemeval.core.event_loop.in_thread`.
 
         Args:
@@ -36,7 +36,7 @@ class MemorySystem(Protocol):
 
 @runtime_checkable
 class RankingMemory(Protocol):
-    """A memory system that can rank the whole history, not only return its best."""
+    """A memory system that can rank the whole history, rather than only return the best messages."""
 
     def rank(self, question: Question, fixture: Fixture) -> list[RankedUnit]:
         """Return all units of the history, best first, ties in the history's order; with a budget those that fit it."""
@@ -45,7 +45,7 @@ class RankingMemory(Protocol):
 
 @runtime_checkable
 class ExplainsScores(Protocol):
-    """A memory system that can say what the scores of its best messages are made of."""
+    """A memory system that can explain the scores of its best messages."""
 
     def ingredients(self, question: Question, fixture: Fixture) -> Mapping[str, Mapping[str, float]]:
         """Return the weighted ingredients of the score of each message of the best units, by message id and name."""
@@ -54,7 +54,7 @@ class ExplainsScores(Protocol):
 
 @runtime_checkable
 class EmbedsQuestions(Protocol):
-    """A memory system that can name beforehand the texts it needs vectors of, so that they are embedded together."""
+    """A memory system that can name in advance the texts it needs vectors of, so that they are embedded together."""
 
     def texts_to_embed(self, question: Question, names: Sequence[str]) -> Sequence[str]:
         """Return the texts to embed for `question`, asked of a history in which people of these `names` speak."""
@@ -75,21 +75,21 @@ class RunsElsewhere(Protocol):
     """A memory system that works in processes of its own."""
 
     def peak_resident_bytes(self) -> int | None:
-        """Return the most memory that they have taken since they began; None if it is not known, or there are none."""
+        """Return the peak memory of these processes since they started; None if it is unknown, or there are none."""
         ...
 
 
 @dataclass(frozen=True)
 class MemoryTools:
-    """The tools that a run lends to a memory system."""
+    """The tools that a run provides to a memory system."""
 
     embed_query: Callable[[str], Vector]
-    """Embeds a text with the embedder the fixtures were made with."""
+    """Function that embeds a text with the embedder the fixtures were made with."""
     gold: Callable[[str], Gold] | None = None
     """Gold records by question id, for the `oracle` preset alone."""
     count_tokens: Callable[[str], int] = CharacterCounter().count
-    """Counts the tokens of a text with the run's counter; decides what fits a budget."""
+    """Function that counts the tokens of a text with the run's counter; decides what fits a budget."""
     analyse: Callable[[Question], QuestionAnalysis] | None = None
-    """Returns a chat model's analysis of a question, made before the run; None if no model was asked."""
+    """Function that returns a chat model's analysis of a question, made before the run; None if no model was called."""
     models: ModelAccess | None = None
-    """Access to models for programs that call them themselves; an embedder named in it replaces theirs."""
+    """Access to models for programs that call them themselves; if it names an embedder, that replaces theirs."""

@@ -31,7 +31,7 @@ class Search(Protocol):
         ...
 
     def notes(self, question: Question, fixture: Fixture) -> tuple[str, ...]:
-        """Return what of the question could not be used, and why."""
+        """Return notes on what in the question could not be used, with the reason."""
         ...
 
     def texts_to_embed(self, question: Question, names: Sequence[str]) -> Sequence[str]:
@@ -39,7 +39,7 @@ class Search(Protocol):
         ...
 
     def ingredients(self, question: Question, fixture: Fixture, units: Sequence[RankedUnit]) -> list[dict[str, float]]:
-        """Return what the score of each of `units` is the sum of, by name."""
+        """Return the addends of each unit's score, by name."""
         ...
 
 
@@ -56,8 +56,8 @@ class NearestSearch:
         self._within_thread = within_thread
 
     def ingredients(self, question: Question, fixture: Fixture, units: Sequence[RankedUnit]) -> list[dict[str, float]]:
-        """Return the cosine similarity of each of `units`, the only thing that its score is made of."""
-        return [{"vectors": one.score} for one in units]
+        """Return the cosine similarity of each of `units`, which is its whole score."""
+        return [{"vectors": unit.score} for unit in units]
 
     def rank(self, question: Question, fixture: Fixture, limit: int | None = None) -> list[RankedUnit]:
         """Return the nearest messages; without a limit every message that has a vector."""
@@ -86,7 +86,7 @@ class RankedSearch:
     Args:
         method: lexical, dense or both.
         embed_query: returns the vector of a text; called for all methods but `bm25`.
-        analyse: returns a chat model's analysis of a question; None if no model was asked.
+        analyse: returns a chat model's analysis of a question; None if no model was called.
 
     Raises:
         HarnessError: there is no such reranker, or the parameters need a chat model's analyses and there are none.
@@ -137,17 +137,17 @@ class RankedSearch:
         return self._retriever(fixture).ranked(self._analyse(question))
 
     def ingredients(self, question: Question, fixture: Fixture, units: Sequence[RankedUnit]) -> list[dict[str, float]]:
-        """Return what the score of each of `units` is the sum of, by name (`Retriever.ingredients`)."""
+        """Return the addends of each unit's score, by name (`Retriever.ingredients`)."""
         retriever = self._retriever(fixture)
         found = retriever.ingredients(self._analyse(question))
         places = {unit.unit_id: place for place, unit in enumerate(retriever.history.units)}
-        return [{name: float(scores[places[one.unit_id]]) for name, scores in found.items()} for one in units]
+        return [{name: float(scores[places[unit.unit_id]]) for name, scores in found.items()} for unit in units]
 
     def _retriever(self, fixture: Fixture) -> Retriever:
         return Retriever(fixture, self._parameters, self._embed_query, self._reranker)
 
     def notes(self, question: Question, fixture: Fixture) -> tuple[str, ...]:
-        """Return why a time that the question seems to name is not used, and where a chat model did not help."""
+        """Return why a time that the question seems to name is not used, and why a chat model's analysis failed."""
         return self._analyse(question).notes
 
     def texts_to_embed(self, question: Question, names: Sequence[str]) -> Sequence[str]:
@@ -158,18 +158,18 @@ class RankedSearch:
 
 
 def _analyst(parameters: RetrievalParameters, by_model: Analyse | None) -> Analyse:
-    """Return the function that analyses questions: by rules, unless the parameters want a chat model."""
+    """Return the function that analyses questions: by rules, unless the parameters require a chat model."""
     method = parameters.analysis
     if not method.asks_model:
         return partial(analyse_by_rules, method=method)
     if by_model is None:
         wanted = [
             f"{key}=model"
-            for key, who in (("decompose", method.parts), ("time_range_by", method.time))
-            if who == "model"
+            for key, analyst in (("decompose", method.parts), ("time_range_by", method.time))
+            if analyst == "model"
         ]
         raise HarnessError(
-            f"A chat model is to analyse the questions ({', '.join(wanted)}), and none is named",
-            fix="Name one with --query-model, or set rules in place of model",
+            f"These parameters need a chat model to analyse the questions, but none is named: {', '.join(wanted)}",
+            fix="Name one with --query-model, or change these parameters",
         )
     return by_model

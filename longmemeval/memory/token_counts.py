@@ -1,6 +1,6 @@
 """The tokens of a haystack's messages, counted at prepare: the fixture part `tokens.json`.
 
-Counting them in each run would otherwise take most of its processor time when prompts hold the whole history. They are
+If prompts contain the whole history, counting tokens would otherwise take most of a run's processor time. Tokens are
 counted in every encoding that models use, because the answering model is not known at prepare.
 """
 
@@ -20,7 +20,7 @@ from longmemeval.storage.messages_part import MESSAGES
 from longmemeval.storage.parts import Part, PartInput, PartOutput, PartTools, Stored
 
 _RECIPE: dict[str, Any] = {"version": 1, "encodings": list(ENCODINGS)}
-"""To be raised when `TiktokenCounter` changes which ends of a text depend on its surroundings."""
+"""Increase the version when `TiktokenCounter` changes which ends of a text depend on its surroundings."""
 _NUMBER_BYTES = 4
 """Bytes of a count in the file: two or three digits and a comma."""
 
@@ -30,7 +30,7 @@ class TokenCounts(Struct, frozen=True):
 
     tokens: list[int]
     inner_tokens: list[int]
-    """Tokens of the inner part of each message, which are the same in any surroundings; 0 if there is no such part."""
+    """Tokens of the part of each message that is counted the same in any surroundings; 0 if there is no such part."""
 
 
 class _File(Struct, frozen=True):
@@ -50,7 +50,7 @@ def encode_tokens(messages: Sequence[Message]) -> bytes:
 
 
 class TokensPart(Part[dict[str, TokenCounts]]):
-    """The tokens of all messages in each encoding; empty if a fixture has none, or has them by another recipe."""
+    """The tokens of all messages in each encoding; empty if the part is missing or was made by another recipe."""
 
     name = "tokens"
     derived = True

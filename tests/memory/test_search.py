@@ -146,9 +146,7 @@ def test_a_ranking_within_a_budget_is_its_beginning(fixture: Fixture) -> None:
 
 
 def test_a_chat_model_that_is_wanted_and_not_there_is_told(fixture: Fixture) -> None:
-    with pytest.raises(
-        HarnessError, match=r"\(decompose=model, time_range_by=model\), and none is named.*--query-model"
-    ):
+    with pytest.raises(HarnessError, match=r"but none is named: decompose=model, time_range_by=model.*--query-model"):
         ranked("bm25", "aubergine", fixture, "decompose=model", "time_range=boost", "time_range_by=model")
 
 

@@ -57,7 +57,7 @@ def _semantic(working_memory: bool) -> Callable[[SemanticParameters, MemoryTools
 
 
 def _semantic_parts(parameters: SemanticParameters) -> tuple[Part[Any], ...]:
-    """Return the parts to read: the graph only for a search of the nearest messages, which reads no words."""
+    """Return the parts to read: only a search for the nearest messages reads the graph, and it reads no words."""
     if parameters.retriever == "nearest":
         return (MESSAGES, *parameters.dense_parts, MESSAGE_GRAPH)
     return (*parameters.ranking_parts, *parameters.dense_parts)

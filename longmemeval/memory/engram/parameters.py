@@ -42,7 +42,7 @@ class Weights(Struct, frozen=True):
 
 
 class Numbers(Struct, frozen=True):
-    """The largest number of each kind that is recalled."""
+    """The maximum number to recall of each kind."""
 
     facts: int
     top_k: int
@@ -58,20 +58,20 @@ class EngramParameters(Parameters):
     """Parameters of `engram-full`."""
 
     facts: int | None = Field(None, ge=0)
-    """Most facts to recall; 4, or as the profile says; 0: messages alone. `engram-lean` shows those whose messages have
-    no room, or all where the question asks for what is so now."""
+    """Maximum facts to recall; 4, or the profile's number; 0: messages only. `engram-lean` shows those whose messages
+    do not fit, or all if the question asks for the present state."""
     fusion: Literal["scores", "published"] = "scores"
-    """`scores`: messages ranked as by `hybrid`, facts by scores; graph and recency count where the question asks for
-    what is so now. `published`: five signals as ranks (RRF, k = 60) with the published weights and numbers: 8 facts, 15
+    """`scores`: messages ranked as by `hybrid`, facts by scores; graph and recency count if the question asks for the
+    present state. `published`: five signals as ranks (RRF, k = 60) with the published weights and numbers: 8 facts, 15
     messages, 2 whole sessions, 28 summaries."""
     hops: int = Field(2, ge=0, le=4)
     """Hops in the graph from the question's entities; 0: the graph is not used."""
     recency_days: float = Field(30.0, ge=0)
-    """After so many days the recency of a fact has fallen to 1/e; 0: recency counts for nothing."""
+    """Days after which the recency of a fact has fallen to 1/e; 0: recency is not used."""
     store: Annotated[str, _StoreOf("facts")] = "embedded"
     """The store of facts: in memory (networkx), or in a database that is filled from the part `engram`:
-    `falkordb` (LONGMEMEVAL_FALKORDB_URL), `postgres` (LONGMEMEVAL_POSTGRES_URL), `ladybug` (a file), or one of another
-    package. The same is recalled from each."""
+    `falkordb` (LONGMEMEVAL_FALKORDB_URL), `postgres` (LONGMEMEVAL_POSTGRES_URL), `ladybug` (a file), or one from
+    another package. Recall is the same from each."""
     vectors: Annotated[str, _StoreOf("vectors")] = "embedded"
     """The store of their vectors: in memory, in `postgres` (pgvector), or in files: `qdrant`, `lancedb`."""
     as_of: bool = True
@@ -79,7 +79,7 @@ class EngramParameters(Parameters):
 
     @property
     def most_facts(self) -> int:
-        """Most facts to recall."""
+        """Maximum number of facts to recall."""
         return NUMBERS[self.fusion].facts if self.facts is None else self.facts
 
     def weights(self) -> Weights:
@@ -91,24 +91,24 @@ class LeanParameters(EngramParameters):
     """Parameters of `engram-lean`."""
 
     budget: int = Field(4000, ge=1)
-    """Most tokens to recall, counted as they are rendered: with dates, speakers and headings."""
+    """Maximum tokens to recall, counted as rendered: with dates, speakers and headings."""
     top_k: int | None = Field(None, ge=0)
-    """Most messages to recall; as many as the budget takes, or as the profile says."""
+    """Maximum messages to recall; as many as fit the budget, or the profile's number."""
     sessions: int | None = Field(None, ge=0)
-    """Best sessions to recall whole, before single messages; none, or as the profile says."""
+    """Best sessions to recall in full, before single messages; none, or the profile's number."""
     summaries: int | None = Field(None, ge=0)
-    """Summaries of the best sessions, behind the messages; none, or as the profile says."""
+    """Summaries of the best sessions, after the messages; none, or the profile's number."""
     newest_first: bool = Field(True, json_schema_extra={BEFORE: False})
-    """Of messages that are the same sentence but for its end ("The mayor of Ulm is …"), rank the newest first."""
+    """Rank the newest first among messages that differ only in how the sentence ends ("The mayor of Ulm is …")."""
     abstain_below: float = Field(0.0, ge=0)
     """Recall nothing if no message and no fact has a better score; 0 switches it off."""
 
     def numbers(self) -> Numbers:
-        """Return how much of each kind is recalled, as set or by the profile."""
-        usual = NUMBERS[self.fusion]
+        """Return the number of each kind to recall, as set or by the profile."""
+        profile = NUMBERS[self.fusion]
         return Numbers(
             self.most_facts,
-            usual.top_k if self.top_k is None else self.top_k,
-            usual.sessions if self.sessions is None else self.sessions,
-            usual.summaries if self.summaries is None else self.summaries,
+            profile.top_k if self.top_k is None else self.top_k,
+            profile.sessions if self.sessions is None else self.sessions,
+            profile.summaries if self.summaries is None else self.summaries,
         )

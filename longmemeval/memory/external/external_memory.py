@@ -40,9 +40,9 @@ class ServiceParameters(Parameters):
     model_config = ConfigDict(extra="allow")
 
     limit: int = Field(10, ge=1)
-    """Most items to recall."""
+    """Maximum number of items to recall."""
     budget: int | None = Field(None, ge=1)
-    """Most tokens to recall, filled in rank order; without it, no bound. What is left out is noted."""
+    """Maximum tokens to recall, filled in rank order; without it, no limit. A note says what was left out."""
 
     @property
     def configuration(self) -> dict[str, Any]:
@@ -54,7 +54,7 @@ class ProductParameters(ServiceParameters):
     """Parameters of a product: a profile, whose settings take the place of defaults."""
 
     profile: str = USUAL
-    """Whose settings it is measured by: ours, product (its defaults) or vendor (its maker's own harness)."""
+    """Settings to measure it with: ours, product (its defaults) or vendor (its maker's own harness)."""
 
     @model_serializer(mode="wrap")
     def _without_usual_profile(self, whole: SerializerFunctionWrapHandler) -> dict[str, Any]:
