@@ -22,7 +22,7 @@ from longmemeval.storage.vector_index import VectorItem
 from longmemeval.storage.vectors_part import VectorsPart
 
 _VERSION = 1
-"""To be raised when ledger, timeline or summaries change."""
+"""Increase when ledger, timeline or summaries change."""
 
 
 class FactsFile(Struct, frozen=True, omit_defaults=True):
@@ -32,11 +32,11 @@ class FactsFile(Struct, frozen=True, omit_defaults=True):
     facts: list[Fact]
     """All versions, in the order in which they were learned; their episodes are messages."""
     summaries: list[Summary]
-    """One for each session."""
+    """One summary per session."""
     dropped: dict[str, int] = {}
     """Items of the chat model's replies that were dropped, by reason; see `Consolidated.dropped`."""
     verdicts: dict[str, int] = {}
-    """The contradictions that it judged, by verdict."""
+    """Number of contradictions that the chat model judged, by verdict."""
 
 
 class FactsPart(ModelPart[FactsFile]):
@@ -75,20 +75,20 @@ class FactsPart(ModelPart[FactsFile]):
         return decode_versioned(stored.data(), FactsFile, stored.where)
 
     def shown(self, stored: Stored) -> str:
-        """Show the final facts, when they hold and what superseded them, and how many items of replies were dropped."""
+        """Show the final facts, when they hold, what superseded them, and how many items of replies were dropped."""
         file = stored.part(self)
         lines = list(_chains(facts_at(file.facts)))
-        for what, counts in (("not kept", file.dropped), ("contradictions decided", file.verdicts)):
+        for what, counts in (("discarded", file.dropped), ("contradictions decided", file.verdicts)):
             if counts:
                 lines.append(f"{what}: {', '.join(f'{number} for {why}' for why, number in counts.items())}")
         return "\n".join(lines) + "\n"
 
     def contradictions(self, stored: Stored) -> Iterator[str]:
-        """Yield a complaint for each fact from a message that the fixture does not hold."""
+        """Yield a complaint for each fact from a message that is not in the fixture."""
         store = stored.part(MESSAGES)
         for fact in stored.part(self).facts:
             if not all(episode_id in store.positions for episode_id in fact.episode_ids):
-                yield f"holds fact {fact.version_id}, which is from a message that db.json does not hold"
+                yield f"contains fact {fact.version_id}, which is from a message that is not in db.json"
 
 
 def _chains(facts: Sequence[Fact]) -> Iterator[str]:
@@ -125,7 +125,7 @@ FACTS = FactsPart()
 
 
 class FactVectors(VectorsPart):
-    """A vector for each version of a fact, without a graph."""
+    """One vector per version of a fact, without a graph."""
 
     name = "engram-vectors"
     needs = (FACTS,)

@@ -1,4 +1,4 @@
-"""Entries of nodes, each with the words of the text that prove it."""
+"""Entries of nodes, each with its evidence, the words of the text that prove it."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -15,9 +15,9 @@ from longmemeval.storage.format import FORMAT, decode_versioned
 Value = str | list[str] | float | bool
 
 MAX_TEXT = 400
-"""Characters of the longest value."""
+"""Maximum characters of a value."""
 MAX_ITEMS = 20
-"""Items of the longest list."""
+"""Maximum items of a list."""
 
 
 class Entry(Struct, frozen=True, omit_defaults=True):
@@ -29,7 +29,7 @@ class Entry(Struct, frozen=True, omit_defaults=True):
     evidence: str
     """The words that prove it, verbatim."""
     message_ids: tuple[str, ...]
-    """The messages that contain the evidence; several only if several turns say the same words."""
+    """The messages that contain the evidence; several only if several turns contain the same words."""
     thread_id: str
     said_at: datetime
     dates: dict[str, MentionedDate] = {}

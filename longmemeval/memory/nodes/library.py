@@ -47,7 +47,7 @@ def shipped_nodes() -> NodeSet:
 def load_nodes(folder: str | None) -> NodeSet:
     """Return the nodes of a folder, one YAML file each; None: the shipped ones.
 
-    A file with `extends: NAME` takes from the shipped node of that name every key that it does not set itself; with no
+    A file with `extends: NAME` inherits every key that it does not set from the shipped node of that name; without any
     other key it is that node.
 
     Raises:
@@ -63,7 +63,7 @@ def load_nodes(folder: str | None) -> NodeSet:
         raise HarnessError(
             f"The folder of nodes cannot be read: {error.strerror}",
             where=str(error.filename or path),
-            fix="Write --set nodes=FOLDER with a folder that holds one YAML file for each node",
+            fix="Write --set nodes=FOLDER with a folder that holds one YAML file per node",
         ) from error
     return _node_set(contents, where=str(path))
 
@@ -79,7 +79,7 @@ def _node_set(files: Iterable[tuple[str, bytes]], where: str = "") -> NodeSet:
         raise HarnessError(
             f"The folder holds {len(nodes) or 'no'} nodes",
             where=where,
-            fix=f"Put 1 to {_MOST_NODES} YAML files there, one for each node",
+            fix=f"Put 1 to {_MOST_NODES} YAML files there, one per node",
         )
     ordered = tuple(node for _, (_, node) in sorted(nodes.items()))
     return NodeSet(ordered, tuple((node.name, _hash(node)) for node in ordered))
@@ -97,7 +97,7 @@ def parsed_node(data: bytes, where: str) -> NodeType:
         where: the file, for errors.
 
     Raises:
-        HarnessError: no YAML, an unknown or missing key, or keys that do not fit together.
+        HarnessError: not YAML, an unknown or missing key, or keys that do not fit together.
     """
     try:
         document = load_yaml(decode_text(data))
@@ -134,7 +134,7 @@ _KEYS = {
 
 def _refused(error: ValidationError, where: str) -> HarnessError:
     """Return an error for the first problem: the file, the key, and the nearest name if a name is wrong."""
-    # A misspelled key is reported before the key that is missing because of it.
+    # Report a misspelled key before the key that is missing because of it.
     problems = error.errors()
     problem = next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])
     place = [str(part) for part in problem["loc"]]
@@ -147,7 +147,8 @@ def _refused(error: ValidationError, where: str) -> HarnessError:
         return HarnessError(f"The key '{place[-1]}' is missing", where=at, fix="Add it")
     if problem["type"] == "literal_error":
         valid = str(problem.get("ctx", {}).get("expected", "")).split("'")[1::2]
-        return HarnessError(f"It cannot be {problem['input']!r}", where=at, fix=nearest(str(problem["input"]), valid))
+        what = f"This key does not accept the value {problem['input']!r}"
+        return HarnessError(what, where=at, fix=nearest(str(problem["input"]), valid))
     message = problem["msg"].removeprefix("Value error, ")
     what, separator, fix = message.partition(". ")
     return HarnessError(what, where=at, fix=fix if separator else "")

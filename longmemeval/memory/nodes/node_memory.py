@@ -37,22 +37,22 @@ class RenderedBudget:
         self._threads: set[str] = set()
 
     def take_fact(self, item: RecalledItem) -> bool:
-        """Take a fact if it still fits, and tell whether it does."""
+        """Take a fact if it still fits; return whether it does."""
         return self._take(f"- {item.date:%Y-%m-%d}: {item.text}\n", 1.0)
 
     def take_messages(self, messages: Sequence[Message], share: float) -> bool:
-        """Take messages that are shown together if they still fit `share` of the budget, and tell whether they do.
+        """Take messages that are shown together if they still fit `share` of the budget; return whether they do.
 
         The first message of a session adds the heading of its day.
         """
-        begun = {
+        new_threads = {
             message.thread_id: message.created_at for message in messages if message.thread_id not in self._threads
         }
-        headings = (f"## {weekday_of(day)}, {day:%Y-%m-%d}\n\n{day:%H:%M}\n\n\n" for day in begun.values())
-        said = (f"{message.speaker or message.role}: {message.content}\n" for message in messages)
-        taken = self._take("".join((*headings, *said)), share)
+        headings = (f"## {weekday_of(day)}, {day:%Y-%m-%d}\n\n{day:%H:%M}\n\n\n" for day in new_threads.values())
+        lines = (f"{message.speaker or message.role}: {message.content}\n" for message in messages)
+        taken = self._take("".join((*headings, *lines)), share)
         if taken:
-            self._threads.update(begun)
+            self._threads.update(new_threads)
         return taken
 
     def _take(self, text: str, share: float) -> bool:
@@ -92,7 +92,7 @@ class TypedNodes:
         self._messages = RankedSearch("hybrid", parameters, tools.embed_query, tools.analyse)
 
     def texts_to_embed(self, question: Question, names: Sequence[str]) -> Sequence[str]:
-        """Return the texts to embed for `question`: all of it for the entries, then those of the search of messages."""
+        """Return the texts to embed for `question`: the whole for the entries, then those for searching messages."""
         return [text_to_embed(question.text, names), *self._messages.texts_to_embed(question, names)]
 
     def ingredients(self, question: Question, fixture: Fixture) -> dict[str, dict[str, float]]:
@@ -127,7 +127,7 @@ class TypedNodes:
     def _windows(self, question: Question, fixture: Fixture) -> tuple[list[set[int]], dict[int, Hit]]:
         """Return windows, best first, and the hit of each message found.
 
-        A window is the positions of a message found and of its neighbours, without those of earlier windows.
+        A window contains the positions of a message found and of its neighbours, without those of earlier windows.
         """
         if self._parameters.entry_share == 1:
             return [], {}
@@ -136,10 +136,10 @@ class TypedNodes:
         places = [[store.positions[message_id] for message_id in unit.message_ids] for unit in found]
         hits = {
             place: Hit(rank, unit.score)
-            for rank, (unit, of_unit) in enumerate(zip(found, places, strict=True), start=1)
-            for place in of_unit
+            for rank, (unit, positions) in enumerate(zip(found, places, strict=True), start=1)
+            for place in positions
         }
-        windows = [with_neighbours(store, of_unit, self._parameters.message_range) for of_unit in places]
+        windows = [with_neighbours(store, positions, self._parameters.message_range) for positions in places]
         windows += [{place} for place in reversed(last_positions(store, self._parameters.last_messages))]
         taken: set[int] = set()
         for number, window in enumerate(windows):
@@ -148,7 +148,7 @@ class TypedNodes:
         return windows, hits
 
     def _fitting(self, windows: Sequence[set[int]], store: MemoryStore, budget: RenderedBudget, share: float) -> int:
-        """Return how many `windows` in a row fit `share` of the budget."""
+        """Return how many `windows`, from the first, fit `share` of the budget."""
         for number, window in enumerate(windows):
             if not budget.take_messages([store.messages[place] for place in sorted(window)], share):
                 return number
@@ -157,17 +157,17 @@ class TypedNodes:
     def _facts(
         self, question: Question, fixture: Fixture, budget: RenderedBudget, shown: set[int]
     ) -> tuple[list[RecalledItem], tuple[str, ...]]:
-        """Return the best entries that fit, leaving out those that repeat another one or the messages at `shown`."""
+        """Return the best entries that fit, except those that repeat another entry or the messages at `shown`."""
         if not self._parameters.entries or not self._parameters.entry_share:
             return [], ()
         ranked, notes = self._entries.ranked(question, fixture)
-        said = {fixture.memory.messages[place].message_id for place in shown}
+        shown_ids = {fixture.memory.messages[place].message_id for place in shown}
         facts: list[RecalledItem] = []
         recalled: list[Entry] = []
         for rank, found in enumerate(ranked, start=1):
             if len(facts) == self._parameters.entries:
                 break
-            if self._is_said(found.entry, said) or any(_repeats(found.entry, other) for other in recalled):
+            if self._is_redundant(found.entry, shown_ids) or any(_repeats(found.entry, other) for other in recalled):
                 continue
             item = self._item(found, rank)
             if not budget.take_fact(item):
@@ -176,9 +176,9 @@ class TypedNodes:
             recalled.append(found.entry)
         return facts, notes
 
-    def _is_said(self, entry: Entry, said: set[str]) -> bool:
-        """Tell whether the messages shown say everything that an entry does; a resolved day adds to them."""
-        return not entry.dates and said.issuperset(entry.message_ids)
+    def _is_redundant(self, entry: Entry, shown_ids: set[str]) -> bool:
+        """Return whether the shown messages say everything that an entry does; a resolved day says more."""
+        return not entry.dates and shown_ids.issuperset(entry.message_ids)
 
     def _item(self, found: FoundEntry, rank: int) -> RecalledItem:
         entry = found.entry

@@ -25,7 +25,7 @@ class NodesPart(ModelPart[NodesFile]):
     """The entries of all nodes of a set.
 
     Args:
-        nodes: the set; the shipped one's part is called `nodes`, that of another set ends in the start of its hash.
+        nodes: the set. The part of the shipped set is called `nodes`; for other sets the start of a hash is appended.
     """
 
     option = "node_model"
@@ -62,10 +62,10 @@ class NodesPart(ModelPart[NodesFile]):
         entries: list[Entry] = []
         dropped: Counter[str] = Counter()
         for result, (_, messages) in zip(found, sessions, strict=True):
-            supported, lost = proven(result.items, messages)
+            supported, unsupported = proven(result.items, messages)
             entries += supported
             dropped.update(result.dropped)
-            dropped.update({"evidence": lost} if lost else {})
+            dropped.update({"evidence": unsupported} if unsupported else {})
         notes = tuple(note for result in found for note in result.notes)
         return PartOutput(
             encode_entries(entries, dropped), notes=notes, stats={"entries": len(entries)}, dropped=dict(dropped)
@@ -87,19 +87,19 @@ class NodesPart(ModelPart[NodesFile]):
             own = [entry for entry in file.entries if entry.node == node.name]
             lines.append(f"{node.name}: {node.summary} ({len(own)})")
             lines += [f'- {_shown_day(entry)}: {text_of(entry, node.shown)} | "{entry.evidence}"' for entry in own]
-        lost = [f"{number} for {why}" for why, number in file.dropped.items()]
-        return "\n".join([*lines, *([f"not kept: {', '.join(lost)}"] if lost else [])])
+        dropped = [f"{number} for {reason}" for reason, number in file.dropped.items()]
+        return "\n".join([*lines, *([f"discarded: {', '.join(dropped)}"] if dropped else [])])
 
     def contradictions(self, stored: Stored) -> Iterator[str]:
         """Yield a complaint for each entry whose evidence is not in the messages it names."""
         store = stored.part(MESSAGES)
         for number, entry in enumerate(stored.part(self).entries):
             if not all(message_id in store.positions for message_id in entry.message_ids):
-                yield f"holds entry {number}, which is from a message that db.json does not hold"
+                yield f"contains entry {number}, which is from a message that is not in db.json"
             elif not Evidence(
                 (message_id, store.message(message_id).content) for message_id in entry.message_ids
             ).message_ids(entry.evidence):
-                yield f"holds entry {number}, whose evidence is not in {', '.join(entry.message_ids)}"
+                yield f"contains entry {number}, whose evidence is not in {', '.join(entry.message_ids)}"
 
 
 def proven(entries: Sequence[Entry], messages: Sequence[Message]) -> tuple[list[Entry], int]:
@@ -121,7 +121,7 @@ def _shown_day(entry: Entry) -> str:
 
 
 class NodeVectors(VectorsPart):
-    """The vectors of the entries, of the text of each node's embedding template."""
+    """The vectors of the entries, each of the text by its node's embedding template."""
 
     index_name = "nodes"
 

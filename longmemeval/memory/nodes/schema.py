@@ -1,4 +1,4 @@
-"""The schema of a node's YAML file. Every mistake is refused with the key and the nearest name."""
+"""The schema of a node's YAML file. Every mistake is reported with the key and the nearest name."""
 
 import re
 from collections.abc import Mapping
@@ -20,7 +20,7 @@ _NAME = re.compile(r"[a-z][a-z0-9_-]*")
 _BLOCK = re.compile(r"(?<!\?P)(?<!\?<)<([\w ]+)>")
 _RESERVED = ("evidence",)
 _DEEPEST, _MOST_EXPANDED = 20, 40_000
-"""The deepest chain of words that refer to each other, and the most characters of a pattern with all expanded."""
+"""The maximum depth of words that refer to each other, and the maximum characters of a fully expanded pattern."""
 
 
 class _Strict(BaseModel):
@@ -31,7 +31,7 @@ class FieldType(_Strict):
     """One field of the entries of a node."""
 
     type: FieldKind = "text"
-    """The type of its values; a `date` holds the words of the text, which the harness resolves to days."""
+    """The type of its values; a `date` contains the words of the text, which the harness resolves to days."""
     required: bool = False
     choices: tuple[str, ...] = Field(default=(), strict=False)
     """The allowed values of a `choice`."""
@@ -53,13 +53,13 @@ class NodeRule(_Strict):
     fields: dict[str, str]
     """Templates by field, of the groups of the pattern and of `speaker`, `other`, `clause`, `sentence`, `caption`."""
     source: Literal["statement", "caption"] = "statement"
-    """The text that is matched: what people state of themselves, or captions of pictures that they share."""
+    """The text that is matched: what people say about themselves, or captions of pictures that they share."""
     split: str = ""
     """A group that may be a list ("hiking, pottery and chess"): each item is an entry."""
 
 
 class Filters(_Strict):
-    """The fields by which a search may narrow."""
+    """The fields by which a search may be narrowed."""
 
     time: str = ""
     """A field of type `date`: a question that names a time finds entries of that time."""
@@ -110,7 +110,7 @@ class NodeType(_Strict):
 def _problems(node: NodeType) -> list[str]:
     """Return the inconsistencies between a node's keys and fields, each with its key."""
     found = [f"fields.{name}: a name has small letters" for name in node.fields if not _NAME.fullmatch(name)]
-    found += [f"fields.{name}: the harness fills this one in itself" for name in node.fields if name in _RESERVED]
+    found += [f"fields.{name}: the harness fills in this field itself" for name in node.fields if name in _RESERVED]
     if not any(field.required for field in node.fields.values()):
         found.append("fields: at least one must be `required: true`")
     for key, template in (("embed", node.embed), ("show", node.show)):

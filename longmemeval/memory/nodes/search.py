@@ -1,4 +1,4 @@
-"""Search the entries by words and vectors of their embedding texts, and by the people and time the question names."""
+"""Search entries by the words and vectors of their embedding texts, and by people and times in the question."""
 
 import re
 from collections.abc import Callable
@@ -96,7 +96,7 @@ class EntrySearch:
     def _index(self, fixture: Fixture) -> _Index:
         entries = fixture.part(self._nodes).entries
         nodes = {node.name: node for node in self._nodes.nodes.nodes}
-        store = _as_messages(entries, [text_of(entry, nodes[entry.node].embed) for entry in entries])
+        store = _message_store(entries, [text_of(entry, nodes[entry.node].embed) for entry in entries])
         history = HistoryView(store)
         items, vectors = fixture.part(self._vectors).rows()
         people = [
@@ -115,11 +115,11 @@ class EntrySearch:
         )
 
 
-def _as_messages(entries: tuple[Entry, ...], texts: list[str]) -> MemoryStore:
-    """Return entries in the shape of messages, so that one ranking serves both."""
+def _message_store(entries: tuple[Entry, ...], texts: list[str]) -> MemoryStore:
+    """Return entries in the form of messages, so that the ranking of messages ranks them."""
     store = MemoryStore("entries")
-    for thread, said in dict.fromkeys((entry.thread_id, entry.said_at) for entry in entries):
-        store.add_thread(Thread(thread, "entries", said, said))
+    for thread, said_at in dict.fromkeys((entry.thread_id, entry.said_at) for entry in entries):
+        store.add_thread(Thread(thread, "entries", said_at, said_at))
     store.add_messages(
         Message(f"entry:{number}", entry.thread_id, "user", "", text, entry.said_at, number)
         for number, (entry, text) in enumerate(zip(entries, texts, strict=True))

@@ -16,11 +16,11 @@ class WorkingMemoryUpdate(Struct, frozen=True):
 
 
 class WorkingMemoryUpdater(Protocol):
-    """Adds what sessions tell about the user to a document."""
+    """Adds what sessions say about the user to a document."""
 
     @property
     def recipe(self) -> dict[str, Any]:
-        """All that can change the document: name and version, hashes of template and prompts, model, parameters."""
+        """Everything that can change the document: name, version, hashes of template and prompts, model, parameters."""
         ...
 
     def update(self, document: str, *sessions: Session) -> WorkingMemoryUpdate:

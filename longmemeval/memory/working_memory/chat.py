@@ -1,4 +1,4 @@
-"""The updater that asks a chat model for edits: one call a session, and one more if the reply cannot be read."""
+"""The updater that asks a chat model for edits: one call per session, and one more if the reply is unreadable."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,12 +23,12 @@ def chat_updater(model: ChatModel, template: str | None = None) -> WorkingMemory
     """Return the updater that asks `model` which edits a session calls for.
 
     The model sees the document and the session, never an id or a question, and never its own earlier replies. It
-    cannot rewrite the document: edits that do not fit are skipped with a note, an unreadable reply is asked for once
-    more. `update` runs an event loop of its own, so it must not be called from inside a running one.
+    cannot rewrite the document: edits that do not fit are skipped with a note. If a reply is unreadable, the model is
+    asked once more. `update` runs an event loop of its own, so it must not be called inside a running one.
 
     Args:
         model: answers the calls; its errors pass through `update`.
-        template: the document to begin with; None for the shipped one.
+        template: the initial document; None for the shipped one.
 
     Raises:
         HarnessError: the template is empty or has no `## ` section.

@@ -44,7 +44,7 @@ class Document:
     """
 
     def __init__(self, text: str) -> None:
-        # A block is a heading with the lines up to the next; no edit adds or removes a heading.
+        # A block is a heading with the lines up to the next heading; no edit adds or removes a heading.
         self._blocks: list[list[str]] = [[]]
         for line in text.split("\n"):
             if _SECTION_END.match(line):
@@ -80,7 +80,7 @@ class Document:
         end = len(block)
         while end > 1 and not block[end - 1].strip():
             end -= 1
-        # A list that follows a paragraph or a heading is set off by an empty line.
+        # An empty line separates a list from a paragraph or a heading before it.
         gap = [] if _ENTRY.fullmatch(block[end - 1]) else [""]
         marker = _marker(iso_day(day))
         block[end:end] = [*gap, marker + text]
@@ -129,7 +129,7 @@ def one_line(text: str) -> str:
 
 
 def normalised(text: str) -> str:
-    """Return the words of `text` in lower case: equal for entries that say the same in the same words."""
+    """Return the words of `text` in lower case: the same for entries that use the same words."""
     return " ".join(_WORDS.findall(text.casefold())) or text
 
 

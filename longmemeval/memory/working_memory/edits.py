@@ -10,10 +10,10 @@ from longmemeval.memory.working_memory.document import Document, Entry, iso_day,
 from longmemeval.records import Session
 
 MAX_TEXT = 500
-"""Characters of the longest text an edit may enter."""
+"""Maximum characters of the text of an edit."""
 
 MAX_PASSAGE_LINES = 3
-"""Entries the longest passage may touch."""
+"""Maximum number of entries that a passage may touch."""
 
 
 class Append(Struct, frozen=True, tag_field="op", tag="append"):

@@ -31,15 +31,15 @@ from longmemeval.memory.working_memory.statements import (
 from longmemeval.records import Session
 
 VERSION = 2
-"""To be raised with every change of what is read or written; the table of rules is hashed besides."""
+"""Increase with every change of what is read or written; the table of rules is hashed as well."""
 
 
 def rules_updater(template: str | None = None) -> WorkingMemoryUpdater:
     """Return the updater that needs no model. It reads only the turns of the user, sentence by sentence.
 
     Args:
-        template: the document to begin with; None for the shipped one. An entry goes to the section whose heading has
-            a word of its kind ("Home", "Where I live", …), else to the last section.
+        template: the initial document; None for the shipped one. An entry goes to the section whose heading has a word
+            of its kind ("Home", "Where I live", …), else to the last section.
 
     Raises:
         HarnessError: the template is empty or has no `## ` section.
@@ -86,9 +86,9 @@ class _Draft:
                 self._topics[self._sections[rule.keywords]].append(rule)
         self._date, self._day = date.min, ""
         self._until: dict[str, str] = {}
-        """The end day by normalised text. A repeated text overwrites it, and says whether the statement still holds."""
+        """The end day by normalised text; empty while the statement holds. A repeated text overwrites it."""
         self._last: dict[str, dict[int, Entry]] = defaultdict(dict)
-        """The last of equal entries, by normalised text and block."""
+        """The last of several equal entries, by normalised text and block."""
         self._touched: set[str] = set()
         """Normalised texts that were added or closed in this session."""
         self._held: dict[str, dict[str, list[Entry]]] = defaultdict(lambda: defaultdict(list))
@@ -102,7 +102,7 @@ class _Draft:
             self._note(entry)
 
     def read(self, session: Session) -> Iterator[str]:
-        """Add what the user says in `session`; yield notes on what was not read."""
+        """Add the user's statements in `session`; yield notes on messages that were not read."""
         self._begin(session.date)
         for turn in session.turns:
             if turn.role != "user":
@@ -121,7 +121,7 @@ class _Draft:
                 self._take(sentence)
 
     def _begin(self, day: date) -> None:
-        # Between sessions, document order decides among equal entries, as if the document were read again.
+        # After each session, document order decides among equal entries, as if the document were read again.
         for text in self._touched:
             self._until[text] = self._last[text][max(self._last[text])].until
         self._touched.clear()

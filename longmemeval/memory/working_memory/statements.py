@@ -8,10 +8,10 @@ import re
 from collections.abc import Iterator
 
 MAX_CHARACTERS = 160
-"""Characters of the longest text of an entry."""
+"""Maximum characters of an entry's text."""
 
 MAX_MESSAGE = 2000
-"""Characters of the longest message that is read; longer ones are taken for pasted text."""
+"""Maximum characters of a message that is read; longer ones are taken for pasted text."""
 
 _ASK = (
     r"(?:(?:^|[.!?,\n])[ \t]*(?:(?:please|now|ok(?:ay)?|hey|hi|hello|so|and|then|i want|i need|i'd like|let's)[, ]+)*"
@@ -92,7 +92,7 @@ def statements(message: str, first_person: re.Pattern[str] = _FIRST_PERSON) -> I
 
     Args:
         message: the text of a user's turn.
-        first_person: matches the words of which a statement must have one.
+        first_person: pattern of words; a statement must contain one of them.
     """
     if _is_pasted(message):
         return
@@ -144,7 +144,7 @@ def _without_greeting(line: str) -> str:
 
 
 def clause(sentence: str, start: int, end: int) -> str:
-    """Return the clause, or clauses, of `sentence` that hold the characters from `start` to `end`."""
+    """Return the clause, or clauses, of `sentence` that contain the characters from `start` to `end`."""
     breaks = [match.span() for match in _CLAUSE_BREAK.finditer(sentence)]
     first = max((after for _, after in breaks if after <= start), default=0)
     last = min((before for before, _ in breaks if before >= end), default=len(sentence))

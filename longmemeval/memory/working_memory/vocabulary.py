@@ -13,7 +13,7 @@ _ADVERBS = (
 )
 
 CLAUSE_LEAD = rf"[ ,;:(\u2013\u2014-]*(?:{_CONJUNCTION})?"
-"""Matches what a match of `<start>` may hold before the clause proper."""
+"""Pattern of what a match of `<start>` may contain before the clause itself."""
 
 BLOCKS = {
     "start": _CLAUSE_START,

@@ -157,12 +157,12 @@ def test_killed_in_the_middle_nothing_is_paid_twice(dataset: Dataset, server: Mo
     stop_when(process, lambda: len(server.requests) == SESSIONS and stored(tmp_path, REPLIES) == 2, signal.SIGKILL)
     done = longmemeval(*command, cwd=tmp_path)
     assert "Note: an earlier prepare stopped" in done.stderr
-    assert "Not kept of the replies for engram: 4 for evidence" in done.stdout
+    assert "Discarded from the replies for engram: 4 for evidence" in done.stdout
     assert sorted(Counter(asked(server)).values()) == [1, 1, 2, 2]
     assert recorded(tmp_path)["paid"] == SESSIONS
     shown = longmemeval("inspect", "q1", "--dataset", "d.json", "--all", cwd=tmp_path).stdout
     assert "user lives in Ghent" in shown
-    assert "not kept: 4 for evidence" in shown
+    assert "discarded: 4 for evidence" in shown
     facts = ("facts", "q1", "--dataset", "d.json", "--prepared")
     found = longmemeval(*facts, "default", "--json", cwd=tmp_path).stdout
     assert [one["object"] for one in json.loads(found)] == ["Ghent"]

@@ -66,7 +66,7 @@ def test_a_folder_takes_the_place_of_the_shipped_ones(tmp_path: Path) -> None:
         ('fields: {plant: "{plant}"}', "fields: {place: indoors}", "the required field 'plant' is not set"),
         ("prompt: Write down the plants.", "", "The key 'prompt' is missing"),
         ("name: plant", "name: My Plant", "a name has small letters, digits and hyphens"),
-        ("  plant: {required", "  evidence: {required", "fields.evidence: the harness fills this one in itself"),
+        ("  plant: {required", "  evidence: {required", "fields.evidence: the harness fills in this field itself"),
         ("required: true,", "", "at least one must be `required: true`"),
         (
             "\nname:",

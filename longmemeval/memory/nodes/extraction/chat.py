@@ -1,4 +1,4 @@
-"""The extractor that asks a chat model: one call for each node and session, one more for an unreadable reply."""
+"""The extractor that asks a chat model: one call per node and session, one more if the reply is unreadable."""
 
 from collections import Counter
 from collections.abc import Iterable, Sequence
@@ -23,7 +23,7 @@ from longmemeval.records import Message, Session
 
 VERSION = 1
 MAX_ENTRIES = 60
-"""Most entries of one node in one session; further ones are dropped and counted."""
+"""Maximum entries of one node in one session; further ones are dropped and counted."""
 
 _SHAPES = {"list": '["…"]', "number": "0", "flag": "false"}
 

@@ -1,4 +1,4 @@
-"""Retell what somebody says of themself so that it can be understood alone: "I miss my sister" as said of Anna."""
+"""Retell what people say about themselves so that it can be understood alone: "I miss my sister" as said of Anna."""
 
 import re
 from collections.abc import Mapping
@@ -67,7 +67,7 @@ def retold(text: str, speaker: str, other: str) -> str:
         speaker: the person who says it: a name, or "the user".
         other: the person addressed.
     """
-    # "John, I had a tough time": the person addressed plays no part in it.
+    # "John, I had a tough time": the statement is not about the person addressed.
     text = re.sub(rf"^{re.escape(other)}[,!] (?=I\b|[Mm]y\b|[Ww]e\b)", "", text)
     retelling = _I.sub(lambda found: _subject(found, speaker, text), text)
     retelling = _conjugated(retelling, speaker)
@@ -135,7 +135,7 @@ def _capital(text: str) -> str:
 
 
 def is_self_sufficient(text: str, speaker: str) -> bool:
-    """Tell whether every "it", "she" or "that" of `text` has something before it that it may refer to.
+    """Return whether every "it", "she" or "that" of `text` has something before it that it may refer to.
 
     Args:
         text: a text from `retold`.

@@ -1,4 +1,4 @@
-"""The extractor that needs no model: the patterns of the nodes, applied to what people state of themselves."""
+"""The extractor that needs no model: the patterns of the nodes, applied to what people say about themselves."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -17,16 +17,16 @@ from longmemeval.memory.working_memory.statements import clause, is_claimed, is_
 from longmemeval.records import Message, Session, Turn
 
 VERSION = 3
-"""To be raised with every change of what the rules find; the patterns are hashed besides."""
+"""Increase with every change of what the rules find; the patterns are hashed as well."""
 
 _FIRST_PERSON = re.compile(r"\b(?:I|my|My|me|[Ww]e|[Oo]ur|us)\b")
 _ITEMS = re.compile(r",? and (?:also )?|, (?:plus )?| & |; ")
 _FINITE = re.compile(r"\b(?:is|are|was|were|has|have|had|brings?|makes?|can|will|would)\b|^not ")
 _LONGEST_ITEM = 5
-"""Most words of an item in a list of short items."""
+"""Maximum words of an item in a list of short items."""
 
 
-class Said(Struct, frozen=True):
+class SpokenTurn(Struct, frozen=True):
     """A turn as rules read it."""
 
     turn: Turn
@@ -41,7 +41,7 @@ def rule_entries(session: Session, messages: Sequence[Message], nodes: Sequence[
     """Return the entries that the rules of `nodes` find in a session, turn by turn.
 
     Args:
-        session: its turns are read, but for those of an assistant without a name.
+        session: its turns are read, except those of an assistant without a name.
         messages: its stored messages, one for each turn.
         nodes: the nodes to find entries of.
     """
@@ -54,40 +54,41 @@ def rule_entries(session: Session, messages: Sequence[Message], nodes: Sequence[
             break
         others = [name for name in names if name != turn.speaker]
         other = others[0] if len(others) == 1 else "the others" if others else "the assistant"
-        found += _of_turn(Said(turn, message, turn.speaker or "the user", other), session.date, nodes)
+        spoken = SpokenTurn(turn, message, turn.speaker or "the user", other)
+        found += _entries_of_turn(spoken, session.date, nodes)
     return found
 
 
-def _of_turn(said: Said, date: datetime, nodes: Sequence[NodeType]) -> Iterator[Entry]:
-    stated = list(statements(said.turn.content, _FIRST_PERSON))
+def _entries_of_turn(spoken: SpokenTurn, date: datetime, nodes: Sequence[NodeType]) -> Iterator[Entry]:
+    stated = list(statements(spoken.turn.content, _FIRST_PERSON))
     dates = dated_sentences(stated, date)
     seen: set[tuple[str, str]] = set()
     for node in nodes:
-        for entry in _entries_of_node(said, node, stated, dates):
+        for entry in _entries_of_node(spoken, node, stated, dates):
             key = (node.name, repr(sorted(entry.values.items(), key=lambda item: item[0])))
             if key not in seen:
                 seen.add(key)
                 yield entry
 
 
-def _entries_of_node(said: Said, node: NodeType, stated: Sequence[str], dates: DatedText) -> Iterator[Entry]:
+def _entries_of_node(spoken: SpokenTurn, node: NodeType, stated: Sequence[str], dates: DatedText) -> Iterator[Entry]:
     words = tuple(node.words.items())
     rules = [rule for rule in node.rules if rule.source == "statement"]
     patterns = tuple(rule.match for rule in rules)
     for sentence in stated:
         taken: list[tuple[int, int]] = []
         for number, match in _matches(patterns, words, sentence):
-            begin, stop = _says(match)
+            begin, stop = _read_span(match)
             if any(start < stop and begin < end for start, end in taken):
                 continue
-            entries = list(_entries(said, node, rules[number], match, sentence, dates.dates_of(sentence)))
+            entries = list(_entries(spoken, node, rules[number], match, sentence, dates.dates_of(sentence)))
             if entries:
                 taken.append((begin, stop))
             yield from entries
-    if said.turn.caption:
+    if spoken.turn.caption:
         for rule in node.rules:
-            if rule.source == "caption" and (shown := compiled(rule.match, words).search(said.turn.caption)):
-                yield from _entries(said, node, rule, shown, said.turn.caption, ())
+            if rule.source == "caption" and (shown := compiled(rule.match, words).search(spoken.turn.caption)):
+                yield from _entries(spoken, node, rule, shown, spoken.turn.caption, ())
 
 
 @lru_cache(maxsize=1 << 15)
@@ -107,7 +108,7 @@ def _matches(
 
 
 def _entries(
-    said: Said,
+    spoken: SpokenTurn,
     node: NodeType,
     rule: NodeRule,
     match: re.Match[str],
@@ -121,23 +122,23 @@ def _entries(
     for item in _listed(groups.get(rule.split, "")) if rule.split else [""]:
         places = groups | ({rule.split: item} if item else {}) | around
         values = {
-            name: filled(template, _retold(places, said) | {"date": day.phrase if day else ""})
+            name: filled(template, _retold(places, spoken) | {"date": day.phrase if day else ""})
             for name, template in rule.fields.items()
         }
-        if not caption and not all(is_self_sufficient(text, said.speaker) for text in values.values()):
+        if not caption and not all(is_self_sufficient(text, spoken.speaker) for text in values.values()):
             continue
         values = _picked(node, values, around.get("sentence", caption))
         dated = _dated_fields(node, rule, values, day)
         checked = checked_values({**values, **{name: date.phrase for name, date in dated.items()}}, node)
         if isinstance(checked, dict):
-            yield _entry(said, node, checked, dated, sentence)
+            yield _entry(spoken, node, checked, dated, sentence)
 
 
 def _first_word(match: re.Match[str]) -> int:
     return match.end() - len(match[0].lstrip(" ,;:("))
 
 
-def _says(match: re.Match[str]) -> tuple[int, int]:
+def _read_span(match: re.Match[str]) -> tuple[int, int]:
     """Return the span of a sentence that a match reads: its last group, or all of it.
 
     No two rules of a node read the same words.
@@ -146,15 +147,15 @@ def _says(match: re.Match[str]) -> tuple[int, int]:
 
 
 def _entry(
-    said: Said, node: NodeType, values: dict[str, Value], dated: dict[str, MentionedDate], evidence: str
+    spoken: SpokenTurn, node: NodeType, values: dict[str, Value], dated: dict[str, MentionedDate], evidence: str
 ) -> Entry:
     return Entry(
         node=node.name,
         values=values,
         evidence=evidence,
-        message_ids=(said.message.message_id,),
-        thread_id=said.message.thread_id,
-        said_at=said.message.created_at,
+        message_ids=(spoken.message.message_id,),
+        thread_id=spoken.message.thread_id,
+        said_at=spoken.message.created_at,
         dates=dated,
     )
 
@@ -167,16 +168,16 @@ def _around(sentence: str, match: re.Match[str]) -> dict[str, str]:
     }
 
 
-def _retold(places: dict[str, str], said: Said) -> dict[str, str]:
-    """Retell the values of a rule's places: whole clauses as said of the speaker, pieces with pronouns named."""
+def _retold(places: dict[str, str], spoken: SpokenTurn) -> dict[str, str]:
+    """Retell the values of a rule's places: whole clauses in the third person, pieces with names for pronouns."""
     texts = {}
     for name, text in places.items():
-        whole = text if name == "caption" else retold(text, said.speaker, said.other)
-        texts[name] = whole if name in ("clause", "sentence") or not text[:1].islower() else _as_began(whole)
-    return texts | {"speaker": said.speaker, "other": said.other}
+        whole = text if name == "caption" else retold(text, spoken.speaker, spoken.other)
+        texts[name] = whole if name in ("clause", "sentence") or not text[:1].islower() else _lower_first(whole)
+    return texts | {"speaker": spoken.speaker, "other": spoken.other}
 
 
-def _as_began(text: str) -> str:
+def _lower_first(text: str) -> str:
     return text[:1].lower() + text[1:]
 
 
@@ -194,7 +195,7 @@ def _picked(node: NodeType, values: dict[str, str], sentence: str) -> dict[str, 
 def _dated_fields(
     node: NodeType, rule: NodeRule, values: dict[str, str], day: MentionedDate | None
 ) -> dict[str, MentionedDate]:
-    """Give the date of the sentence to the fields of type date that a rule does not set."""
+    """Assign the date of the sentence to the fields of type date that a rule does not set."""
     names = [name for name, field in node.fields.items() if field.type == "date"]
     return {name: day for name in names if day and (name not in rule.fields or values.get(name) == day.phrase)}
 
