@@ -1,4 +1,4 @@
-"""Validation of what users pass to public functions: what is wrong or misspelt is a `HarnessError`, not a traceback."""
+"""Validation of the arguments of public functions: a wrong or misspelt one is a `HarnessError`, not a traceback."""
 
 import re
 import types
@@ -20,9 +20,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 _AT_LEAST_ONE = {"concurrency", "context_window", "jobs", "max_attempts", "max_tokens", "n", "repeats", "votes"}
-"""Counts, in any record that has them."""
+"""Names of counts, in any record that has them."""
 _SHOWN = 60
-"""Characters of a wrong value to repeat."""
+"""Number of characters of a wrong value to repeat."""
 _VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
 
@@ -32,8 +32,7 @@ def checked(**forms: str) -> Callable[[Callable[P, R]], Callable[P, R]]:
     Fields of option records are checked too. A path may be given as text.
 
     Args:
-        forms: what to write instead, by the name of an argument that an earlier version had, or of one whose type has
-            changed since.
+        forms: what to write instead, by name of an argument that an earlier version had, or whose type has changed.
     """
 
     def decorate(function: Callable[P, R]) -> Callable[P, R]:
@@ -64,15 +63,15 @@ _hints = cache(typing.get_type_hints)
 def _checked_one(
     parameter: Parameter, value: object, hints: Mapping[str, object], function: str, forms: Mapping[str, str]
 ) -> object:
-    """Return the value of an argument, or the one its text stands for; of a variable number of them, all."""
+    """Return the value of an argument, or the value that its text stands for; all values of a variadic one."""
     name, hint = parameter.name, hints[parameter.name]
     where = f"{function}({name}="
     try:
         if parameter.kind is Parameter.VAR_POSITIONAL:
-            return tuple(_fitting(one, hint, where, name) for one in typing.cast("tuple[object, ...]", value))
+            return tuple(_fitting(item, hint, where, name) for item in typing.cast("tuple[object, ...]", value))
         if parameter.kind is Parameter.VAR_KEYWORD:
             named = typing.cast("dict[str, object]", value)
-            return {key: _fitting(one, hint, f"{function}({key}=", key) for key, one in named.items()}
+            return {key: _fitting(item, hint, f"{function}({key}=", key) for key, item in named.items()}
         return _fitting(value, hint, where, name)
     except _WrongTypeError as error:
         fix = f"Write {forms[name]}" if name in forms else error.fix
@@ -81,25 +80,27 @@ def _checked_one(
 
 def _unbound(
     function: str,
-    taken: Signature,
-    given: int,
+    accepted: Signature,
+    count: int,
     named: Mapping[str, object],
     forms: Mapping[str, str],
     error: TypeError,
 ) -> HarnessError:
-    """Return why arguments do not fit a signature: one is unknown or missing, or there are too many."""
+    """Return the error for arguments that do not fit a signature: one is unknown or missing, or there are too many."""
     valid = [
-        name for name, one in taken.parameters.items() if one.kind not in _VARIADIC and name not in ("self", "cls")
+        name
+        for name, parameter in accepted.parameters.items()
+        if parameter.kind not in _VARIADIC and name not in ("self", "cls")
     ]
     for name in named:
-        if name not in taken.parameters:
+        if name not in accepted.parameters:
             fix = f"Write {forms[name]}" if name in forms else nearest(name, valid)
             return HarnessError(f"{function}() has no argument '{name}'", fix=fix)
-    # Of several that are missing, the first.
+    # If several are missing, the first one.
     if missing := re.search(r"missing a required (?:keyword-only )?argument: '(\w+)'", str(error)):
         return HarnessError(f"{function}() needs the argument '{missing[1]}'", fix=f"It takes {', '.join(valid)}")
     return HarnessError(
-        f"{function}() takes no {given} arguments without a name", fix=f"Give them by name: {', '.join(valid)}"
+        f"{function}() does not take {count} positional arguments", fix=f"Pass them by name: {', '.join(valid)}"
     )
 
 
@@ -108,10 +109,10 @@ class _WrongTypeError(HarnessError):
 
 
 def _fitting(value: object, hint: object, where: str, name: str) -> object:
-    """Return the value, or the one its text stands for.
+    """Return the value, or the value that its text stands for.
 
     Raises:
-        HarnessError: it is of another type, or a count below 1.
+        HarnessError: it has another type, or is a count below 1.
     """
     from pydantic import ValidationError
 
@@ -125,24 +126,24 @@ def _fitting(value: object, hint: object, where: str, name: str) -> object:
     try:
         if not others:
             raise _refusal(value, hint, where)
-        found = _adapter(reduce(or_, others)).validate_python(value)
+        converted = _adapter(reduce(or_, others)).validate_python(value)
     except ValidationError as error:
         raise _refusal(value, hint, where) from error
     if isinstance(hint, type) and hasattr(hint, "model_fields") and not isinstance(value, hint):
         raise _refusal(value, hint, where)
-    _check_fields(found)
-    return found
+    _check_fields(converted)
+    return converted
 
 
 def _is_a(value: object, kind: object) -> bool:
-    """Return whether a value is of a class of ours, or has all members of a protocol."""
+    """Return whether a value is an instance of one of our classes, or has all members of a protocol."""
     if getattr(kind, "_is_protocol", False):
         return not isinstance(value, str) and all(hasattr(value, name) for name in vars(kind) if name[0] != "_")
     return isinstance(kind, type) and _is_object(kind) and isinstance(value, kind)
 
 
 def _is_object(kind: object) -> bool:
-    """Return whether values of a type are taken as they are: classes of this package, classes themselves, callables."""
+    """Return whether values of a type are not converted: classes of this package, classes themselves, callables."""
     ours = isinstance(kind, type) and kind.__module__.partition(".")[0] == __name__.partition(".")[0]
     return kind is type or ours or bool(getattr(kind, "_is_protocol", False))
 
@@ -159,9 +160,9 @@ def _check_fields(record: object) -> None:
     fields: Iterable[str] = getattr(record, "__struct_fields__", getattr(type(record), "model_fields", ()))
     for field in fields:
         value, where = getattr(record, field), f"{type(record).__name__}({field}="
-        found = _fitting(value, hints[field], where, field)
+        converted = _fitting(value, hints[field], where, field)
         # Text in place of a number or a path would fail later.
-        if isinstance(value, str) and not isinstance(found, str):
+        if isinstance(value, str) and not isinstance(converted, str):
             raise _refusal(value, hints[field], where)
 
 
@@ -177,28 +178,28 @@ def _adapter(hint: object) -> "TypeAdapter[object]":
 
 
 def _refusal(value: object, hint: object, where: str) -> _WrongTypeError:
-    given = repr(value)
-    given = given if len(given) <= _SHOWN else f"{given[:_SHOWN]}…"
+    shown = repr(value)
+    shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
     wanted = _readable(hint)
     listed = " Put it into a list" if isinstance(value, str) and wanted.startswith("Sequence") else ""
     fix = f"Give {wanted}.{listed}".rstrip(".")
-    return _WrongTypeError(f"{where}{given}) has the wrong type or value", fix=fix)
+    return _WrongTypeError(f"{where}{shown}) has the wrong type or value", fix=fix)
 
 
 def _readable(hint: object) -> str:
-    """Return a type as one would write it, without modules."""
+    """Return a type as written in code, without modules."""
     text = hint.__name__ if isinstance(hint, type) and not isinstance(hint, types.GenericAlias) else str(hint)
     plain = re.sub(r"\b(?:[a-z_]\w*\.)+", "", text)
     return re.sub(r"^Optional\[(.*)\]$", r"\1 | None", plain)
 
 
 class _OptionsMeta(StructMeta):
-    """Makes option records; a misspelt field is an error of ours."""
+    """Metaclass of option records: a misspelt field is a `HarnessError`."""
 
     def __call__(cls: type[R], *args: object, **kwargs: object) -> R:
         try:
-            made: R = StructMeta.__call__(cls, *args, **kwargs)
-            return made
+            record: R = StructMeta.__call__(cls, *args, **kwargs)
+            return record
         except TypeError as error:
             fields = typing.cast("tuple[str, ...]", getattr(cls, "__struct_fields__", ()))
             unknown = next((name for name in kwargs if name not in fields), None)
@@ -208,4 +209,4 @@ class _OptionsMeta(StructMeta):
 
 
 class Options(Struct, frozen=True, metaclass=_OptionsMeta):
-    """Base of the records that users fill with options."""
+    """Base class of the records of options that users fill in."""

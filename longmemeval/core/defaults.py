@@ -1,4 +1,4 @@
-"""Values that hold where nobody gives one; command line, YAML and Python all take them from here."""
+"""Default values, shared by the command line, YAML and Python."""
 
 MAX_ATTEMPTS = 6
 """Attempts per model call, the first included."""

@@ -1,7 +1,7 @@
 """Running asynchronous work to its end from synchronous code, also inside a notebook, and keeping its loop free.
 
-An event loop that computes reads no replies: work of more than a few milliseconds goes to a separate work thread
-(`in_thread`). There is only one: most of that work holds Python's interpreter lock, so that a second thread would only
+An event loop that computes reads no replies, so work of more than a few milliseconds goes to a separate work thread
+(`in_thread`). There is only one: most of that work holds Python's interpreter lock, so a second thread would only
 compete with the loop, and code that runs there need not be thread-safe.
 """
 
@@ -32,7 +32,7 @@ def complete(work: Coroutine[Any, Any, T]) -> T:
     here cancels it there.
 
     Raises:
-        KeyboardInterrupt: it was interrupted, and has finished cleaning up.
+        KeyboardInterrupt: the work was interrupted, and has finished cleaning up.
     """
     global _at_work
     in_main = current_thread() is main_thread()
@@ -64,7 +64,7 @@ def _completed(work: Coroutine[Any, Any, T]) -> T:
 
 
 _at_work = 0
-"""Calls of `complete` in the main thread that have not returned."""
+"""Number of calls of `complete` in the main thread that have not returned."""
 
 
 def is_at_work() -> bool:
@@ -79,7 +79,7 @@ def cancel_work() -> bool:
     """Cancel the work that `complete` runs in this thread; for a signal handler.
 
     Returns:
-        True if there is any. It ends in its own time; `complete` then raises KeyboardInterrupt.
+        True if there is any. It ends when it has cleaned up; `complete` then raises KeyboardInterrupt.
     """
     try:
         loop = asyncio.get_running_loop()
@@ -93,9 +93,9 @@ def cancel_work() -> bool:
 
 
 async def from_loop(work: Callable[[], T]) -> T:
-    """Do synchronous work, which may call `complete`, in a thread of its own, without blocking this event loop.
+    """Do synchronous work, which may call `complete`, in a separate thread, without blocking this event loop.
 
-    Cancelled, it cancels what `complete` runs there and waits until that has cleaned up.
+    When cancelled, it cancels the work that `complete` runs there and waits until that has cleaned up.
     """
     thread = _Called(work)
     thread.start()
@@ -126,7 +126,7 @@ class _Called(Thread):
         try:
             self.future.set_result(self._context.run(self._work))
         except BaseException as error:
-            # What was cancelled in `complete` comes out of it as an interrupt, which would end the caller's loop.
+            # Work cancelled in `complete` leaves it as an interrupt, which would end the caller's loop.
             self.future.set_exception(asyncio.CancelledError() if isinstance(error, KeyboardInterrupt) else error)
 
 
@@ -141,7 +141,7 @@ class _Job(NamedTuple):
 
 
 class _WorkThread:
-    """One thread that processes jobs, those of the earliest turn first and otherwise in order of arrival."""
+    """A thread that processes jobs: those of the earliest turn first, otherwise in order of arrival."""
 
     def __init__(self) -> None:
         self._jobs: PriorityQueue[_Job] = PriorityQueue()
@@ -155,7 +155,7 @@ class _WorkThread:
         return future
 
     def close(self) -> None:
-        """Wait for the running job; start no other."""
+        """Wait for the running job, and start no other."""
         self.submit(-math.inf, sys.exit)
         self._thread.join()
 
@@ -175,11 +175,11 @@ class _WorkThread:
 
 
 _SWITCH_INTERVAL_S = 0.001
-"""Seconds the work thread may hold the interpreter while the loop waits for it. Python's 5 ms, paid at each of the
+"""Seconds for which the work thread may hold the interpreter while the loop waits for it. Python's 5 ms, at each of the
 dozen system calls of a request, would add up to more than the work itself."""
 
 _work_thread: ContextVar[_WorkThread | None] = ContextVar("work_thread", default=None)
-"""Thread of the current work. Not the loop's own executor: name look-ups of connections wait in that."""
+"""Thread of the current work. It is not the loop's own executor, in which name look-ups of connections wait."""
 _turn: ContextVar[float] = ContextVar("turn", default=0.0)
 
 
@@ -206,11 +206,11 @@ async def _with_work_thread(work: Coroutine[Any, Any, T]) -> T:
 
 
 async def in_thread(work: Callable[[*Ts], T], *arguments: *Ts) -> T:
-    """Compute `work(*arguments)` in the work thread while the event loop goes on.
+    """Compute `work(*arguments)` in the work thread while the event loop continues.
 
-    Calls run one after the other in order of arrival, those of an earlier question first. For anything that computes or
-    reads for longer than a few milliseconds: recalling, counting tokens, rendering. Must not be awaited inside `work`
-    itself.
+    Calls run one after the other in order of arrival, those of an earlier question first. Use it for anything that
+    computes or reads for longer than a few milliseconds: recalling, counting tokens, rendering. Do not await it inside
+    `work` itself.
     """
     submitted = time.perf_counter()
     started = ended = submitted
@@ -235,7 +235,7 @@ async def in_thread(work: Callable[[*Ts], T], *arguments: *Ts) -> T:
 
 
 class Stopwatch:
-    """Own duration of a piece of asynchronous work, see `own_time`."""
+    """The own duration of a piece of asynchronous work, see `own_time`."""
 
     def __init__(self) -> None:
         self.waited = 0.0
@@ -247,24 +247,24 @@ _stopwatch: ContextVar[Stopwatch | None] = ContextVar("stopwatch", default=None)
 
 @contextmanager
 def not_its_own_time() -> Iterator[None]:
-    """Exclude what is awaited inside from the `own_time` around it.
+    """Exclude the time awaited inside from the `own_time` around it.
 
-    For example waiting for a free slot, or opening a cached memory.
+    Examples are the wait for a free slot, and the opening of a cached memory.
     """
     stopwatch, started = _stopwatch.get(), time.perf_counter()
     waited = stopwatch.waited if stopwatch else 0.0
     try:
         yield
     finally:
-        if stopwatch:  # All of it, once: including waits for the work thread inside.
+        if stopwatch:  # All of the time, once, including waits for the work thread inside.
             stopwatch.waited = waited + time.perf_counter() - started
 
 
 @contextmanager
 def own_time() -> Iterator[Stopwatch]:
-    """Measure what is awaited inside, without the time it waits for the work thread to be free.
+    """Measure the time awaited inside, without waits for the work thread to be free.
 
-    `milliseconds` is set at the end. Time spent elsewhere (a call to a memory service) counts.
+    `milliseconds` is set at the end. Time spent elsewhere, such as in a call to a memory service, counts.
     """
     stopwatch = Stopwatch()
     token = _stopwatch.set(stopwatch)

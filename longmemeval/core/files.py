@@ -11,7 +11,7 @@ from urllib.parse import quote
 
 _MAX_NAME = 120
 _unfinished: set[Path] = set()
-"""Temporary files being written."""
+"""Temporary files that are being written."""
 
 
 def sha256_bytes(data: bytes) -> str:
@@ -38,7 +38,7 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 @contextmanager
 def replacing(path: Path) -> Iterator[BinaryIO]:
-    """Yield a file that takes the place of `path` when the block ends, for what is too large to be held in memory.
+    """Yield a file that takes the place of `path` when the block ends, for content too large for memory.
 
     Goes through a temporary file in the same folder, flushed to disk and renamed.
     On failure (a full disk, say) the temporary file is removed and `path` is as it was.
@@ -62,13 +62,13 @@ def replacing(path: Path) -> Iterator[BinaryIO]:
 
 
 def remove_leftovers(path: Path) -> None:
-    """Remove what processes that were killed while they replaced `path` left; for whoever alone may write it."""
+    """Remove the temporary files of processes killed while replacing `path`; only for the sole writer of `path`."""
     for temporary in path.parent.glob(f".{path.name}.*.tmp"):
         temporary.unlink(missing_ok=True)
 
 
 def remove_unfinished() -> None:
-    """Remove the temporary files of `replacing`, for a process that ends in the middle of it."""
+    """Remove the temporary files of `replacing`, for a process that ends while writing them."""
     for temporary in list(_unfinished):
         temporary.unlink(missing_ok=True)
 
@@ -94,6 +94,6 @@ def leads_nowhere(path: Path) -> bool:
 
 
 def list_folders(path: Path) -> Iterator[Path]:
-    """Iterate over the sub-folders of `path` in name order; none if it does not exist."""
+    """Yield the sub-folders of `path` in order of name; none if it does not exist."""
     if path.is_dir():
         yield from sorted(child for child in path.iterdir() if child.is_dir() and not child.name.startswith("."))

@@ -1,7 +1,7 @@
 """Distinguishing a request to stop (Ctrl-C, a signal, a cancelled task) from an exception that only looks like one.
 
-Third-party code may raise `SystemExit`, `KeyboardInterrupt` or `CancelledError` itself. Then it has failed, and nobody
-asked to stop.
+Third-party code may raise `SystemExit`, `KeyboardInterrupt` or `CancelledError` itself. In that case the code has
+failed, and nobody has asked to stop.
 """
 
 import signal
@@ -20,7 +20,7 @@ def request_end() -> None:
 def is_interrupt(error: BaseException) -> bool:
     """Return whether `error` is a request to stop, and not a failure of the code that raised it.
 
-    Call it where the error arrives: in the same thread, and for asynchronous work in the same task.
+    Call it where the error is caught: in the same thread, and for asynchronous work in the same task.
     """
     asyncio = sys.modules.get("asyncio")
     if asyncio and isinstance(error, asyncio.CancelledError):
@@ -31,5 +31,5 @@ def is_interrupt(error: BaseException) -> bool:
         return task is not None and task.cancelling() > 0
     if not isinstance(error, KeyboardInterrupt) or threading.current_thread() is not threading.main_thread():
         return False
-    # Without a handler of ours, Python's own raises it here.
+    # Without our handler, Python's own raises it here.
     return _requested or signal.getsignal(signal.SIGINT) is signal.default_int_handler

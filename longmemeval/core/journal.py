@@ -1,7 +1,7 @@
-"""Append-only JSONL files: what is finished stays, and a half-written line harms nothing.
+"""Append-only JSONL files: finished records stay, and a half-written line does no harm.
 
-`Journal` has one writer at a time, which drops a half-written last line. Where several processes write at a time, each
-line goes in by `append_shared` and comes out by `decode_shared`, which pass over a line that was never finished.
+`Journal` has one writer at a time, which drops a half-written last line. If several processes write at a time, they
+append lines with `append_shared` and read them with `decode_shared`, which skip a line that was never finished.
 """
 
 import hashlib
@@ -28,13 +28,13 @@ def read_journal(path: Path, kind: type[R]) -> list[R]:
     """Return all complete records of a journal; none if there is no file.
 
     Raises:
-        IntegrityError: a line other than an unfinished last one is not a record of this kind.
+        IntegrityError: a line is not a record of this kind, unless it is an unfinished last line.
     """
     return list(iterate_journal(path, kind))
 
 
 def iterate_journal(path: Path, kind: type[R]) -> Iterator[R]:
-    """Iterate over the records of a journal that is too large for memory; see `read_journal`."""
+    """Yield the records of a journal that is too large for memory; see `read_journal`."""
     for line, record in _lines(path, kind):
         if not line.endswith(b"\n"):
             return
@@ -44,7 +44,7 @@ def iterate_journal(path: Path, kind: type[R]) -> Iterator[R]:
 
 
 def _lines(path: Path, kind: type[R]) -> Iterator[tuple[bytes, R | IntegrityError]]:
-    """Iterate over the lines of a journal, even an unfinished one, each with its record or its error."""
+    """Yield the lines of a journal, even an unfinished one, each with its record or its error."""
     if not path.exists():
         return
     decoder = msgspec.json.Decoder(kind)
@@ -56,7 +56,7 @@ def _lines(path: Path, kind: type[R]) -> Iterator[tuple[bytes, R | IntegrityErro
                 damage = IntegrityError(
                     f"The journal is damaged: {error}",
                     where=f"{path}, line {number}",
-                    fix="Journals are only ever appended to: something else changed this file; restore it from a copy",
+                    fix="Journals are only ever appended to, so something else changed it: restore it from a copy",
                 )
                 damage.__cause__ = error
                 yield line, damage
@@ -66,8 +66,8 @@ def append_shared(file: BinaryIO, record: Struct) -> None:
     """Append one record to a journal that several processes may write to.
 
     Args:
-        file: open for reading and appending, unbuffered.
-        record: becomes one line, after the last whole one.
+        file: the journal, open for reading and appending, unbuffered.
+        record: the record to write as one line, after the last whole line.
 
     Raises:
         OSError: the disk refuses.
@@ -80,7 +80,7 @@ def append_shared(file: BinaryIO, record: Struct) -> None:
 
 
 def decode_shared(data: bytes, kind: type[R]) -> Iterator[R]:
-    """Yield the whole records of a shared journal; a line that a killed process never finished is passed over."""
+    """Yield the whole records of a shared journal, skipping a line that a killed process never finished."""
     decoder = msgspec.json.Decoder(kind)
     for line in data.splitlines():
         with suppress(msgspec.DecodeError):
@@ -88,8 +88,8 @@ def decode_shared(data: bytes, kind: type[R]) -> Iterator[R]:
 
 
 def _ends_half_way(file: BinaryIO) -> bool:
-    """Return whether the last line was never finished; wait a little for one that is being written just now."""
-    # No pause before the first look: even one of no length hands the interpreter to another thread.
+    """Return whether the last line was never finished; wait briefly for a line that is being written just now."""
+    # No pause before the first look: even a pause of no length hands the interpreter to another thread.
     for pause in (0.0, 0.001, 0.01):
         if pause:
             time.sleep(pause)
@@ -103,22 +103,22 @@ def _ends_half_way(file: BinaryIO) -> bool:
 
 
 def _beginnings(path: Path) -> Iterator[str]:
-    """Yield the hash of each beginning of a file that ends with a line, the empty one first."""
-    found = hashlib.sha256()
-    yield found.hexdigest()
+    """Yield the hash of each beginning of a file that ends with a whole line, the empty beginning first."""
+    digest = hashlib.sha256()
+    yield digest.hexdigest()
     if path.exists():
         for line in path.read_bytes().splitlines(keepends=True):
-            found.update(line)
-            yield found.hexdigest()
+            digest.update(line)
+            yield digest.hexdigest()
 
 
 class StoredJournal(Generic[R]):
-    """Content of a journal when it was read, and lines appended by its writer since.
+    """The content of a journal when it was read, and the lines that its writer has appended since.
 
     Args:
         path: the file; a missing journal has no records.
         kind: type of a record.
-        each: called with every record as it is read, and none is kept: for journals too large for memory.
+        each: called with every record as it is read, and no record is kept: for journals too large for memory.
     """
 
     def __init__(self, path: Path, kind: type[R], each: Callable[[R], None] | None = None) -> None:
@@ -126,7 +126,7 @@ class StoredJournal(Generic[R]):
         self.kind = kind
         self.exists = path.exists()
         self.size = 0
-        """Bytes of its complete lines."""
+        """Number of bytes of the complete lines."""
         self.lines = 0
         """Number of complete lines."""
         self._records: list[R] = []
@@ -148,7 +148,7 @@ class StoredJournal(Generic[R]):
                 keep(record)
 
     def _read_whole(self) -> bool:
-        """Decode all lines at once, several times as fast as one by one; return False if one of them is damaged."""
+        """Decode all lines at once, several times as fast as one by one; return False if any line is damaged."""
         data = self.path.read_bytes() if self.exists else b""
         whole, lines = data[: data.rfind(b"\n") + 1], data.count(b"\n")
         try:
@@ -202,7 +202,7 @@ class StoredJournal(Generic[R]):
     def _count(self, line: bytes) -> None:
         self._hash.update(line)
         self.lines += 1
-        # Last: an earlier interrupt shows in the file being longer.
+        # Updated last, so that an earlier interrupt shows: the file is longer then.
         self.size += len(line)
 
 
@@ -212,9 +212,9 @@ class Journal(Generic[R]):
     Args:
         path: the file; it and its folder are created if missing.
         kind: type of a record.
-        read: what this process read of it before; read again only if it has grown since.
+        read: content that this process read before; the file is read again only if it has grown since.
         each: see `StoredJournal`.
-        wait: wait until another process that is writing to it is done.
+        wait: True to wait until another process that is writing to it is done.
 
     Raises:
         HarnessError: another process is writing to it, and `wait` is false.
@@ -267,7 +267,7 @@ class Journal(Generic[R]):
         """
         self._check_in_place()
         if os.fstat(self._handle.fileno()).st_size != self.stored.size:
-            # An interrupt came between writing a line and recording it.
+            # An interrupt came between writing a line and counting it.
             return sha256_file(self.path)
         return self.stored.sha256
 
@@ -280,7 +280,7 @@ class Journal(Generic[R]):
             there = None
         if there is None or (there.st_dev, there.st_ino) != (own.st_dev, own.st_ino):
             raise IntegrityError(
-                f"{self.path.name} was moved, deleted or replaced while it was written to",
+                f"{self.path.name} was moved, deleted or replaced while it was being written",
                 where=str(self.path),
                 fix="Put it back and rerun the command; it continues after the last record",
             )
@@ -289,8 +289,8 @@ class Journal(Generic[R]):
         """Write one record as one line and hand it to the operating system.
 
         Raises:
-            HarnessError: the disk refuses (full, say); the records before are kept.
-            IntegrityError: the file is no longer in place; it has the record nevertheless.
+            HarnessError: the disk refuses (it may be full); earlier records are kept.
+            IntegrityError: the file is no longer in place, but it has the record.
         """
         self._append(msgspec.json.encode(record), record)
 

@@ -6,7 +6,7 @@ from contextlib import AbstractContextManager, contextmanager, suppress
 from pathlib import Path
 
 _POLL_S = 0.005
-"""Seconds between two attempts of a waiting process; the lock is held for a few lines of a file."""
+"""Seconds between two attempts of a waiting process; a lock is held while a few lines of a file are written."""
 
 
 class LockedError(Exception):
@@ -14,7 +14,7 @@ class LockedError(Exception):
 
 
 class LockProvider:
-    """Provider of locks for this process: the operating system, or another where file locks do not reach."""
+    """Provider of locks for this process: the operating system, or another provider where file locks do not reach."""
 
     held_by: Callable[[Path, bool], AbstractContextManager[None]] | None = None
 
@@ -55,12 +55,12 @@ def is_locked(path: Path) -> bool:
 def locked(path: Path, *, wait: bool) -> Iterator[None]:
     """Hold the lock of the file `path`.
 
-    The operating system's lock on a file beside it, `<path>.lock`: it vanishes with a process that is killed. Not on
-    the file itself, since Windows would let no other process read it.
+    It is the operating system's lock on a file next to it, `<path>.lock`, and vanishes with a process that is killed.
+    The file itself is not locked, since Windows would let no other process read it.
 
     Args:
         path: file to write; its folder exists.
-        wait: wait until another process releases it.
+        wait: True to wait until another process releases it.
 
     Raises:
         LockedError: another process holds it, and `wait` is false.
@@ -69,10 +69,10 @@ def locked(path: Path, *, wait: bool) -> Iterator[None]:
         with LOCK_PROVIDER.held_by(path, wait):
             yield
         return
-    # Loading it takes longer than reading most files.
+    # Imported here: loading it takes longer than reading most files.
     from filelock import FileLock, Timeout
 
-    # Never a lock by a file's mere existence: it would outlive a killed process.
+    # The mere existence of a file never is a lock: it would outlive a killed process.
     lock = FileLock(lock_file(path), thread_local=False, fallback_to_soft=False, poll_interval=_POLL_S)
     try:
         lock.acquire(blocking=wait)

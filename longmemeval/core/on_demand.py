@@ -1,4 +1,4 @@
-"""Functions that are imported when they are first called, and loading much at once."""
+"""Functions that are imported on their first call, and loading many objects at once."""
 
 import gc
 from collections.abc import Callable, Iterator
@@ -9,7 +9,7 @@ from typing import Any
 
 
 def on_demand(target: str) -> Callable[..., Any]:
-    """Return a function that calls `target`, imported by the first call.
+    """Return a function that calls `target` and imports it on the first call.
 
     A specification names many functions of which a command needs few, and their imports can take longer than the work.
 
@@ -26,16 +26,16 @@ def on_demand(target: str) -> Callable[..., Any]:
 @cache
 def _function(target: str) -> Callable[..., object]:
     module, _, name = target.partition(":")
-    found: Callable[..., object] = getattr(import_module(module), name)
-    return found
+    function: Callable[..., object] = getattr(import_module(module), name)
+    return function
 
 
 @contextmanager
 def without_collector(*, for_good: bool = False) -> Iterator[None]:
-    """Suspend the garbage collector while many objects are made that stay: it would scan them again and again.
+    """Suspend the garbage collector while many lasting objects are made, which it would scan again and again.
 
     Args:
-        for_good: they stay as long as the process, and are never scanned.
+        for_good: True if they last as long as the process, and need never be scanned.
     """
     usual = gc.isenabled()
     gc.disable()

@@ -1,7 +1,7 @@
-"""Options, declared once as fields of a class: the command line, sweep files and Python are made of them.
+"""Options, declared once as fields of a class, for the command line, sweep files and Python.
 
 `limit: Annotated[int | None, Flag(WHAT, "N")] = None` is an option `--limit N` in the panel "What" of `--help`. The
-text below the field is its help, up to the first empty line; what follows is for Python alone.
+text below the field is its help, up to the first empty line; the rest of the text is for Python alone.
 """
 
 import ast
@@ -14,34 +14,34 @@ from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
 from msgspec import NODEFAULT, Struct
 
 WHAT, MODEL, LIMITS, OUTPUT, ADVANCED = "What", "Model", "Limits", "Output", "Advanced"
-"""The panels of `--help`, in the order of the screen."""
+"""The panels of `--help`, in the order in which they are shown."""
 
 
 class Flag(Struct, frozen=True):
-    """How the command line shows a field of a class or a parameter of a verb."""
+    """The form in which the command line shows a field of a class or a parameter of a verb."""
 
     panel: str = ADVANCED
     metavar: str | None = None
     help: str = ""
-    """What it does; empty: the text below the field says it."""
+    """Description of its effect; empty: the text below the field."""
     name: str = ""
     """Long and short names, such as `--dataset -d`; empty: the field's name."""
     minimum: float | None = None
-    """Smallest value, wherever it is given."""
+    """Smallest valid value, whichever way it is given."""
     maximum: float | None = None
     read: Any = None
-    """Type of the value as typed, if it is not that of the field."""
+    """Type of the value as typed, if it differs from that of the field."""
     made: Callable[[Any], object] | None = None
-    """Turns a typed value into that of the field; values that are absent stay so."""
+    """Converts a typed value to the value of the field; an absent value stays absent."""
     shown: bool = True
     """True if the help shows the default."""
     hidden: bool = False
     argument: bool = False
-    """True if it is given by its place, without a name."""
+    """True if it is positional, without a name."""
 
 
 class Group(Struct, frozen=True):
-    """Marks a field or parameter whose own fields are options: all of them, or those named."""
+    """Mark of a field or parameter whose own fields are options: all of them, or those named."""
 
     only: tuple[str, ...] = ()
 
@@ -58,17 +58,17 @@ class Option(Struct, frozen=True):
 
     @property
     def names(self) -> list[str]:
-        """Its names on the command line, the long one first."""
+        """Names on the command line, the long name first."""
         return self.flag.name.split() or [f"--{self.field.replace('_', '-')}"]
 
     @property
     def key(self) -> str:
-        """Its long name as an identifier."""
+        """The long name as an identifier."""
         return self.names[0].removeprefix("--").replace("-", "_")
 
     @property
     def yaml_name(self) -> str:
-        """Its name in a file: the field's, without the unit."""
+        """The name in a file: that of the field, without the unit."""
         return self.field.removesuffix("_s")
 
     @property
@@ -82,7 +82,7 @@ class Option(Struct, frozen=True):
         return get_origin(self.type) is tuple
 
     def value(self, typed: object) -> object:
-        """Return the value of the field for one that was typed."""
+        """Return the value of the field for a typed value."""
         if self.is_inverted:
             return not typed
         if self.is_list:
@@ -90,13 +90,13 @@ class Option(Struct, frozen=True):
         return self.flag.made(typed) if self.flag.made and typed is not None else typed
 
     def words(self, value: object) -> list[str]:
-        """Return the words of a command line that set this value; none if it is the default."""
+        """Return the command-line arguments that set this value; none if it is the default."""
         if value == self.default:
             return []
         if isinstance(value, bool):
             return [self.names[0]]
         values = cast("Iterable[object]", value) if self.is_list else [value]
-        return [word for one in values for word in (self.names[0], str(one))]
+        return [word for item in values for word in (self.names[0], str(item))]
 
 
 def is_settings(hint: object) -> bool:
@@ -105,11 +105,11 @@ def is_settings(hint: object) -> bool:
 
 
 def options_of(group: type, only: Collection[str] = ()) -> list[Option]:
-    """Return the options of a class of settings, those of its groups left out.
+    """Return the options of a class of settings, without those of its groups.
 
     Args:
         group: a msgspec Struct, a dataclass or a pydantic model.
-        only: the fields to return; empty: all that are options.
+        only: the fields to return; empty: all fields that are options.
     """
     return [option for option in _options(group) if not only or option.field in only]
 
@@ -121,8 +121,8 @@ def _options(group: type) -> list[Option]:
     for field, (hint, marks) in _annotations(group).items():
         flag = next((mark for mark in marks if isinstance(mark, Flag)), None)
         if flag:
-            said = flag.help or " ".join(texts.get(field, "").partition("\n\n")[0].split())
-            found.append(Option(field, hint, defaults.get(field, NODEFAULT), flag, said))
+            description = flag.help or " ".join(texts.get(field, "").partition("\n\n")[0].split())
+            found.append(Option(field, hint, defaults.get(field, NODEFAULT), flag, description))
     return found
 
 
@@ -135,20 +135,20 @@ def groups_of(group: type) -> Iterator[tuple[str, type, tuple[str, ...]]]:
 
 
 def words_of(settings: object, only: Collection[str] = ()) -> list[str]:
-    """Return the words of a command line that give these settings, defaults left out."""
+    """Return the command-line arguments for these settings, defaults omitted."""
     group: type = type(settings)
     return words_for(group, {option.field: getattr(settings, option.field) for option in _options(group)}, only)
 
 
 def words_for(group: type, values: Mapping[str, Any], only: Collection[str] = ()) -> list[str]:
-    """Return the words of a command line that set these fields of a class, defaults left out."""
-    given = [option for option in options_of(group, only) if option.field in values]
-    return [word for option in given for word in option.words(values[option.field])]
+    """Return the command-line arguments that set these fields of a class, defaults omitted."""
+    chosen = [option for option in options_of(group, only) if option.field in values]
+    return [word for option in chosen for word in option.words(values[option.field])]
 
 
 @cache
 def _annotations(group: type) -> dict[str, tuple[Any, tuple[Any, ...]]]:
-    """Return type and marks of each field that has marks."""
+    """Return the type and the marks of each field that has marks."""
     hints = get_type_hints(group, include_extras=True)
     return {
         field: (get_args(hint)[0], get_args(hint)[1:]) for field, hint in hints.items() if get_origin(hint) is Annotated
@@ -156,26 +156,26 @@ def _annotations(group: type) -> dict[str, tuple[Any, tuple[Any, ...]]]:
 
 
 def _defaults(group: type) -> dict[str, Any]:
-    """Return the defaults of a class; fields without one are left out."""
+    """Return the defaults of a class; fields without a default are absent."""
     if issubclass(group, Struct):
         names = group.__struct_fields__
-        given = group.__struct_defaults__
-        return dict(zip(names[len(names) - len(given) :], given, strict=True))
+        values = group.__struct_defaults__
+        return dict(zip(names[len(names) - len(values) :], values, strict=True))
     fields: Mapping[str, Any] = vars(group)["__dataclass_fields__" if is_dataclass(group) else "__pydantic_fields__"]
     return {name: field.default for name, field in fields.items()}
 
 
 def _texts(group: type) -> dict[str, str]:
-    """Return the texts below the fields of a class and of those it is made of."""
-    found: dict[str, str] = {}
-    for one in reversed(group.__mro__):
-        found |= _texts_of_module(one.__module__).get(one.__name__, {})
-    return found
+    """Return the texts below the fields of a class and of its base classes."""
+    texts: dict[str, str] = {}
+    for base in reversed(group.__mro__):
+        texts |= _texts_of_module(base.__module__).get(base.__name__, {})
+    return texts
 
 
 @cache
 def _texts_of_module(name: str) -> dict[str, dict[str, str]]:
-    """Return the texts below the fields of the classes of a module of ours."""
+    """Return the texts below the fields of the classes in one of our modules."""
     module = sys.modules.get(name)
     read = getattr(getattr(module, "__loader__", None), "get_source", None)
     if not name.startswith("longmemeval.") or read is None:

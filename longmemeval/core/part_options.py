@@ -64,9 +64,9 @@ def refusal(error: ValidationError, fields: Mapping[str, FieldInfo], what: str) 
         what: owner of the fields, for the message.
     """
     problem = error.errors()[0]
-    key, given = str(problem["loc"][0]) if problem["loc"] else "", problem["input"]
+    key, value = str(problem["loc"][0]) if problem["loc"] else "", problem["input"]
     if problem["type"] == "extra_forbidden":
         return HarnessError(f"{what} cannot be '{key}'", fix=nearest(key, fields))
     expected = re.findall(r"'([^']*)'", str(problem.get("ctx", {}).get("expected", "")))
-    fix = nearest(str(given), expected) if expected else problem["msg"]
-    return HarnessError(f"{what} cannot have {key} = {given!r}", fix=fix)
+    fix = nearest(str(value), expected) if expected else problem["msg"]
+    return HarnessError(f"{what} cannot have {key} = {value!r}", fix=fix)

@@ -12,7 +12,7 @@ def retry_after_seconds(value: str | None) -> float | None:
     """Return the seconds to wait by a `Retry-After` header: seconds or an HTTP date (RFC 9110, section 10.2.3).
 
     Returns:
-        At least 0; None when the header is missing or malformed.
+        At least 0; None if the header is missing or malformed.
     """
     if value is None:
         return None

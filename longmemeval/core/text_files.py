@@ -1,4 +1,4 @@
-"""Reading hand-written text, JSON and YAML: in UTF-8, with or without a byte-order mark, not nested too deeply."""
+"""Reading hand-written text, JSON and YAML, in UTF-8, with or without a byte-order mark, not nested too deeply."""
 
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _TOO_DEEP = "it is nested too deeply"
 
 
 class UnreadableError(ValueError):
-    """Reason why a text is invalid, in one line, without a full stop."""
+    """Error for an invalid text; its message is the reason, in one line without a full stop."""
 
 
 def read_text(path: Path) -> str:
@@ -35,14 +35,14 @@ def read_text(path: Path) -> str:
 def reading(
     what: str, path: Path, wrong: str = "cannot be read", *, kind: type[HarnessError] = HarnessError, fix: str = ""
 ) -> Iterator[None]:
-    """Turn what prevents reading a file into an error that names it.
+    """Turn a failure to read a file into an error that names the file.
 
     Args:
-        what: its name in errors, such as "The template".
+        what: name of the file in errors, such as "The template".
         path: the file.
-        wrong: what is said of an invalid text, such as "is not YAML".
-        kind: of the error.
-        fix: what to do about an invalid text.
+        wrong: predicate for an invalid text, such as "is not YAML".
+        kind: class of the error.
+        fix: advice for an invalid text.
 
     Raises:
         HarnessError: the file cannot be read, or is invalid (`UnreadableError`).
@@ -85,10 +85,10 @@ def decode_json(data: bytes | str, kind: type[T]) -> T:
 
     Args:
         data: the JSON, with or without a byte-order mark.
-        kind: type it must have.
+        kind: type that the value must have.
 
     Raises:
-        UnreadableError: it is not JSON, not of that type, or nested too deeply.
+        UnreadableError: it is not JSON, has another type, or is nested too deeply.
     """
     try:
         text = data.removeprefix("\ufeff") if isinstance(data, str) else without_mark(data)
@@ -107,19 +107,19 @@ def decode_format(data: bytes, kind: type[T], known: int, what: str, where: str)
     """Decode one of our own files, which states its `format`.
 
     Args:
-        data: its JSON.
-        kind: type it must have.
+        data: JSON of the file.
+        kind: type that the value must have.
         known: the newest format that this version reads.
-        what: its name in errors, such as "The run".
+        what: name of the file in errors, such as "The run".
         where: the file.
 
     Raises:
-        HarnessError: it is of a newer format.
-        UnreadableError: as `decode_json`, or there is no such format.
+        HarnessError: the format is newer.
+        UnreadableError: see `decode_json`; or there is no such format.
     """
     found = decode_json(data, _Format).format
     if found > known:
-        problem = f"{what} has format {found}, this version understands {known}"
+        problem = f"{what} has format {found}, but this version only understands up to {known}"
         raise HarnessError(problem, where=where, fix="Upgrade longmemeval")
     if found < 1:
         raise UnreadableError(f"there is no format {found}")

@@ -1,4 +1,4 @@
-"""The writer of a journal, recorded in its lock file: lets others see how far the work is and whether it runs."""
+"""The writer of a journal, recorded in its lock file, so that others see how far the work is and whether it runs."""
 
 import os
 import socket
@@ -20,9 +20,9 @@ class Writer(Struct, frozen=True):
     since: float
     """Start of writing, seconds since the epoch."""
     lines: int
-    """Whole lines in the journal at that time."""
+    """Number of whole lines in the journal at that time."""
     expects: int | None = None
-    """Number of lines it is going to add, where only the writer knows that."""
+    """Number of lines that the writer will add, if only the writer knows."""
 
     @property
     def is_here(self) -> bool:
@@ -33,7 +33,7 @@ class Writer(Struct, frozen=True):
 def announce(path: Path, lines: int, expects: int | None = None) -> None:
     """Record in the lock file of the journal `path`, held by the caller, that this process starts writing."""
     writer = Writer(os.getpid(), socket.gethostname(), time.time(), lines, expects)
-    # Informational only; on Windows a locked file cannot be written to.
+    # For information only; on Windows a locked file cannot be written to.
     with suppress(OSError):
         lock_file(path).write_bytes(msgspec.json.encode(writer))
 
@@ -41,7 +41,7 @@ def announce(path: Path, lines: int, expects: int | None = None) -> None:
 def writer_of(path: Path) -> tuple[bool, Writer | None]:
     """Return whether a process is writing to the journal `path` now, and its current or last writer.
 
-    The writer is the one that holds the lock, or that died while holding it; None if there is none or it is unknown.
+    The writer is the process that holds the lock, or died while holding it; None if there is none or it is unknown.
     """
     try:
         writer = msgspec.json.decode(lock_file(path).read_bytes(), type=Writer)

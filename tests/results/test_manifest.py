@@ -40,7 +40,9 @@ def test_manifest_is_read_as_it_was_written(folders: Folders) -> None:
 def test_newer_format_is_refused_by_name(folders: Folders) -> None:
     path = folders.results_dir / "r" / "run.json"
     path.write_text(json.dumps({"format": 3, "all": "new"}))
-    with pytest.raises(HarnessError, match=r"has format 3, this version understands 2 .*run\.json.*Upgrade"):
+    with pytest.raises(
+        HarnessError, match=r"has format 3, but this version only understands up to 2 .*run\.json.*Upgrade"
+    ):
         read_manifest(path.parent)
 
 

@@ -1,4 +1,4 @@
-"""One maker per value: of all processes and event loops that share a cache, one computes it and the others wait."""
+"""One maker per value: among all processes and event loops that share a cache, one computes it and the others wait."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -13,7 +13,7 @@ _LOOK_S = 0.02
 
 @asynccontextmanager
 async def only_maker(cache: SqliteCache | None, key: bytes) -> AsyncIterator[None]:
-    """Hold `key` against all others that share `cache`; after waiting, look into the cache again.
+    """Hold `key` against all others that share `cache`; after a wait, look into the cache again.
 
     The lock is the operating system's: it is released when a process is killed.
     """

@@ -1,6 +1,6 @@
-"""Caches and locks that a worker on another machine asks the command for, see `core/executors/hub.py`.
+"""Caches and locks that a worker on another machine uses through the command, see `core/executors/hub.py`.
 
-SQLite and file locks do not work on every network drive: only the command's process opens such a file.
+SQLite and file locks do not work on every network drive, so only the command's process opens such a file.
 """
 
 import time
@@ -31,13 +31,13 @@ class HubConnection:
         address: host and port.
         key: shared secret of both sides.
         worker: name of the worker.
-        versions: versions of the worker's code and libraries; the command gives no task to a worker that differs.
+        versions: versions of the worker's code and libraries; the command gives no task to a worker with others.
 
     Attributes:
         folder: working folder of the command, on its machine.
 
     Raises:
-        HubLostError: nothing listens there; so do all methods.
+        HubLostError: nothing listens there. All methods raise it if the command is gone.
     """
 
     def __init__(self, address: tuple[str, int], key: bytes, worker: str, versions: Mapping[str, str]) -> None:
@@ -47,10 +47,10 @@ class HubConnection:
             self._connection = Client(address, authkey=key)
         self.folder = str(self.ask("join", worker, dict(versions)))
 
-    def ask(self, operation: str, *given: object) -> Answer:
+    def ask(self, operation: str, *arguments: object) -> Answer:
         """Request one operation, see `core/executors/hub.py`, and return its result."""
         with self._lock, self._translated_errors():
-            self._connection.send((operation, given))
+            self._connection.send((operation, arguments))
             kind, answer = self._connection.recv()
         if kind is not None:
             what, where, fix = answer
@@ -77,7 +77,7 @@ class HubConnection:
             raise HubLostError(
                 f"A worker cannot reach the command that it works for: {type(error).__name__}",
                 where="{}:{}".format(*self.address),
-                fix="Workers must reach the machine of the command; LONGMEMEVAL_HUB=HOST:PORT says where it listens",
+                fix="Workers must reach the machine of the command; LONGMEMEVAL_HUB=HOST:PORT sets where it listens",
             ) from error
 
 
@@ -119,7 +119,7 @@ class ServedCache(SqliteCache):
 
 
 class _Here:
-    """State of this process."""
+    """The connection state of this process."""
 
     hub: HubConnection | None = None
 
@@ -134,7 +134,7 @@ def connect(
     """Connect this process to a command, which holds its caches and locks from now on.
 
     Args:
-        address: address it listens at.
+        address: address at which the command listens.
         key: shared secret of both sides.
         worker: name of this process.
         versions: returns the versions of this process.
@@ -153,7 +153,7 @@ def disconnect() -> None:
 
 
 def is_worker() -> bool:
-    """Return whether this process works for a command on another machine, or might."""
+    """Return whether this process works, or might work, for a command on another machine."""
     return _Here.hub is not None
 
 
@@ -161,12 +161,12 @@ def check_wanted() -> None:
     """Check that the command still waits for the work of this process.
 
     Raises:
-        HubLostError: it has ended, or has handed the work to another worker because this one was silent.
+        HubLostError: the command has ended, or has given the work to another worker because this one was silent.
     """
     if _Here.hub:
         _Here.hub.ask("beat")
 
 
 def open_cache(path: Path) -> SqliteCache:
-    """Return the cache in that file, wherever it is opened."""
+    """Return the cache in the file `path`, opened here or by the command."""
     return ServedCache(_Here.hub, path) if _Here.hub else SqliteCache(path)

@@ -11,7 +11,7 @@ V = TypeVar("V")
 
 
 class SingleFlightCache(Generic[K, V]):
-    """Values by key. A caller waits for a value that is being computed; a computation that failed is tried again.
+    """Values by key. A caller waits for a value that is being computed; a failed computation is tried again.
 
     Args:
         limit: how much to keep, in units of `size`; None: everything. The newest value stays, whatever its size.

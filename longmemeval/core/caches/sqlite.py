@@ -15,7 +15,7 @@ from longmemeval.errors import HarnessError
 
 _BATCH = 500
 _PAGE_BYTES = 16384
-"""Bytes per page: seven vectors of 2 kB share one; in pages of 4 kB each would need its own."""
+"""Bytes per page: seven vectors of 2 kB share a page; with pages of 4 kB each would need its own."""
 _CREATE = (
     "CREATE TABLE IF NOT EXISTS entries (key BLOB PRIMARY KEY NOT NULL, value BLOB NOT NULL, checksum BLOB NOT NULL)"
 )
@@ -41,7 +41,7 @@ def cache_key(*fields: str) -> bytes:
 
 
 class SqliteCache:
-    """Keys (at most 64 bytes) to values, both bytes; safe for several processes at once, never half-written.
+    """A map of keys (at most 64 bytes) to values, both bytes; safe for several processes at once, never half-written.
 
     Every value has a checksum. A value that does not match it counts as missing; that is logged once per object.
 
@@ -52,8 +52,8 @@ class SqliteCache:
         damaged: values found damaged so far.
 
     Raises:
-        HarnessError: the file is not a usable SQLite database, or the disk refuses; so do all methods. Or version 0.1
-            wrote it.
+        HarnessError: the file is not a usable SQLite database, or the disk refuses; all methods raise this too. Or
+            version 0.1 wrote the file.
     """
 
     def __init__(self, path: Path) -> None:
@@ -82,7 +82,7 @@ class SqliteCache:
         return found
 
     def get_record(self, key: bytes, kind: type[R]) -> R | None:
-        """Return the record stored as JSON; None if there is none, or an unreadable one, which is then removed."""
+        """Return the record stored as JSON; None if there is none, or it is unreadable, which removes it."""
         stored = self.get_many([key]).get(key)
         if stored is None:
             return None
@@ -130,7 +130,7 @@ class SqliteCache:
     def discard_damaged(self, key: bytes, value: bytes) -> None:
         """Remove an unreadable `value`, unless another process has replaced it, and count it as damaged."""
         if not self.damaged:
-            _LOG.warning("Damaged entries of the cache count as missing and are made again: %s", self.path)
+            _LOG.warning("Damaged entries of the cache count as missing and are computed again: %s", self.path)
         self.damaged += 1
         with self._translated_errors(), self._connection:
             self._connection.execute("DELETE FROM entries WHERE key = ? AND CAST(value AS BLOB) = ?", (key, value))
@@ -144,13 +144,13 @@ class SqliteCache:
             self._connection.close()
             move = shlex.join(["mv", str(self.path), f"{self.path}.0.1"])
             raise HarnessError(
-                "Version 0.1 wrote this cache: it is no longer read",
+                "Version 0.1 wrote this cache, and this version cannot read it",
                 where=str(self.path),
-                fix=f"`{move}` and rerun: a new one is made, and the moved one keeps what was paid for",
+                fix=f"`{move}` and rerun: a new cache is created, and the moved one keeps what was paid for",
             )
 
     def _rows(self, keys: Sequence[bytes]) -> Iterator[tuple[bytes, bytes, bytes]]:
-        # A damaged value may have turned into a text or a number.
+        # Damage may have turned a value into a text or a number.
         select = "SELECT key, CAST(value AS BLOB), CAST(checksum AS BLOB) FROM entries WHERE key IN"
         for start in range(0, len(keys), _BATCH):
             batch = keys[start : start + _BATCH]
@@ -164,13 +164,13 @@ class SqliteCache:
             raise HarnessError(
                 f"The cache cannot be used: {error}",
                 where=str(self.path),
-                fix="Make room, or see that the folder can be written to; nothing is lost",
+                fix="Free some space, or make the folder writable; nothing is lost",
             ) from error
         except sqlite3.DatabaseError as error:
             raise HarnessError(
                 f"The cache is not a usable SQLite file: {error}",
                 where=str(self.path),
-                fix="Delete it: it holds nothing that cannot be computed again",
+                fix="Delete it: everything in it can be computed again",
             ) from error
 
 

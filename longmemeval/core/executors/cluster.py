@@ -33,7 +33,7 @@ class Engine(Protocol):
     """A running cluster."""
 
     workers: int
-    """Number of tasks it runs at a time."""
+    """Number of tasks that the cluster runs at a time."""
 
     def submit(self, call: "Reference") -> "Future[Done[Any] | None]":
         """Run `call` on a worker, again on another if that worker is lost."""
@@ -54,19 +54,19 @@ class Engine(Protocol):
 
 @dataclass(frozen=True)
 class Reference:
-    """All that goes through the scheduler: where to fetch a task."""
+    """A reference to a task: it says where to fetch the task, and is all that goes through the scheduler."""
 
     address: tuple[str, int]
     key: bytes
     number: int
     timeout: float
     worker: Callable[[], str]
-    """Function that returns the name of the worker it runs in."""
+    """Function that returns the name of the worker in which it runs."""
 
     def __call__(self) -> Done[Any] | None:
         """Do the task.
 
-        Returns None if the command has given it to another worker, refuses this one, or has ended.
+        Return None if the command has given it to another worker, refuses this worker, or has ended.
         """
         try:
             hub = connect(self.address, self.key, self.worker(), identity, self._joined)
@@ -78,7 +78,7 @@ class Reference:
         return None if done and getattr(done.outcome, "kind", None) is HubLostError else done
 
     def _joined(self, hub: HubConnection) -> None:
-        with suppress(OSError):  # On a shared drive, the user's relative paths are found in it.
+        with suppress(OSError):  # On a shared drive, the user's relative paths are relative to this folder.
             os.chdir(hub.folder)
         Thread(target=_beat, args=(hub, self.timeout / _BEATS_PER_TIMEOUT), daemon=True).start()
         root = logging.getLogger("longmemeval")
@@ -114,11 +114,11 @@ def run(
     Args:
         host: address of this machine that its workers can reach.
         tasks: tasks to call.
-        workers: number at a time; None: all there are.
+        workers: number of workers at a time; None: all there are.
         worker: module-level function that returns the name of the worker it is called in, as `engine.drop` takes it.
 
     Raises:
-        HarnessError: cannot listen at the address, or a task lost its worker again and again.
+        HarnessError: the address cannot be listened at, or a task lost its worker again and again.
     """
     timeout = _timeout()
     ended = Event()
@@ -186,13 +186,14 @@ def _attempt(
 
 
 def _timeout() -> float:
-    given = os.environ.get(WORKER_TIMEOUT, "")
+    setting = os.environ.get(WORKER_TIMEOUT, "")
     try:
-        seconds = float(given) if given else _TIMEOUT_S
+        seconds = float(setting) if setting else _TIMEOUT_S
     except ValueError:
         seconds = 0.0
     if seconds <= 0:
-        raise HarnessError(f"{WORKER_TIMEOUT} is no number of seconds: {given!r}", fix="Give it like 60")
+        what = f"{WORKER_TIMEOUT} is not a number of seconds: {setting!r}"
+        raise HarnessError(what, fix="Set it to a number such as 60")
     return seconds
 
 

@@ -28,7 +28,7 @@ class Dask:
     """The cluster of a scheduler.
 
     Args:
-        address: address of the scheduler (`tcp://host:8786`); empty: as the environment says, else a local cluster.
+        address: address of the scheduler (`tcp://host:8786`); empty: from the environment, else a local cluster.
     """
 
     embeds_in_tasks = True
@@ -61,13 +61,13 @@ class Dask:
                 yield from run(_Engine(client), host_towards(address), tasks, workers, worker_name)
             except distributed.scheduler.KilledWorker as error:
                 raise HarnessError(
-                    "Workers died several times at the same haystack (out of memory, perhaps)",
+                    "Workers died several times on the same haystack (perhaps out of memory)",
                     fix="Give workers more memory and rerun the command; finished work is kept",
                 ) from error
 
 
 def worker_name() -> str:
-    """Return the name of the worker this runs in."""
+    """Return the name of the worker in which this runs."""
     import distributed
 
     return str(distributed.get_worker().address)
@@ -82,7 +82,7 @@ def _client(address: str) -> "Client":
     import distributed
 
     try:
-        # A client whose construction fails fails again, visibly, when it is collected.
+        # A client whose construction fails would fail again, visibly, when it is garbage-collected.
         complete(_probe(address))
         client = distributed.Client(address, timeout=_CONNECT_S, set_as_default=False)
     except (OSError, ValueError, MemoryError) as error:  # Another protocol's first bytes are read as a length.
@@ -113,7 +113,7 @@ async def _probe(address: str) -> None:
 
 @contextmanager
 def _silenced() -> Iterator[None]:
-    """Silence Dask's own log: it logs errors with a traceback that we report ourselves."""
+    """Silence Dask's own log, which would add tracebacks to errors that we report ourselves."""
     found = [
         logger
         for name, logger in logging.root.manager.loggerDict.items()

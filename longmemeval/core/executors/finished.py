@@ -1,4 +1,4 @@
-"""Results as they finish, from anything that provides futures."""
+"""Results in order of completion, from anything that provides futures."""
 
 from collections.abc import Callable, Generator, Iterable
 from concurrent.futures import Future
@@ -12,9 +12,9 @@ T = TypeVar("T")
 R = TypeVar("R")
 
 ROOM_BYTES = 256 * 2**20
-"""Bytes of tasks that may be queued or running, whatever the number of workers; a larger task runs alone."""
+"""Maximum bytes of tasks that are queued or running, whatever the number of workers; a larger task runs alone."""
 AHEAD = 64
-"""Tasks per worker that may be queued or running."""
+"""Maximum number of tasks per worker that are queued or running."""
 
 
 def as_finished(
@@ -28,8 +28,8 @@ def as_finished(
         workers: number of tasks run at a time.
 
     Raises:
-        Exception: raised by `tasks` or a task, or thrown in, after the started tasks finished; at once if a store is
-            down, since the results of running tasks could not be kept.
+        Exception: raised by `tasks` or a task, or thrown in, after the started tasks have finished; at once if a store
+            is down, since the results of running tasks could not be kept.
     """
     under_way: dict[Future[Done[R]], int] = {}
     done: SimpleQueue[Future[Done[R]]] = SimpleQueue()
@@ -39,7 +39,7 @@ def as_finished(
 
     def take() -> "Future[Done[R]]":
         future = done.get()
-        while future not in under_way:  # It was cancelled.
+        while future not in under_way:  # The future was cancelled.
             future = done.get()
         del under_way[future]
         return future

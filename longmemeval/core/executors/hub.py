@@ -36,24 +36,24 @@ class _Peer:
         self.connection = connection
         self.worker = ""
         self.waits = False
-        """Whether it waits for our answer, and so cannot say anything."""
+        """True while the worker waits for our answer, and so cannot send anything."""
         self.silent_looks = 0
         self.claims: set[tuple[Path, bytes]] = set()
         self.locks: dict[Path, ExitStack] = {}
 
 
 class Hub:
-    """Listens for workers until it is closed.
+    """The command's listener for workers, until it is closed.
 
     Args:
-        host: the address of this machine that workers reach.
+        host: an address of this machine that workers can reach.
 
     Attributes:
         address: host and port.
         key: shared secret of both sides.
 
     Raises:
-        HarnessError: cannot listen at the address.
+        HarnessError: the address cannot be listened at.
     """
 
     def __init__(self, host: str) -> None:
@@ -63,8 +63,8 @@ class Hub:
             self._listener = Listener((host, int(port or 0)), backlog=128)
         except (OSError, ValueError) as error:
             raise HarnessError(
-                f"Workers cannot be listened for at {host}:{port or 0}: {error}",
-                fix=f"Set {HUB}=HOST:PORT to an address of this machine that workers reach",
+                f"The command cannot listen for workers at {host}:{port or 0}: {error}",
+                fix=f"Set {HUB}=HOST:PORT to an address of this machine that workers can reach",
             ) from error
         self.address = (host, int(self._listener.address[1]))
         self._lock = RLock()
@@ -75,14 +75,14 @@ class Hub:
         self._claimed: set[tuple[Path, bytes]] = set()
         self._own_versions: dict[str, str] = {}
         self._refused: dict[str, str] = {}
-        """Differing versions of workers that get no task, by name."""
+        """Differing versions of the workers that get no task, by name of the worker."""
         Thread(target=self._accept, daemon=True).start()
 
     def lend(self, task: Task[Any, Any], begins: Callable[[], bool]) -> int:
         """Register `task` and return the number by which workers ask for it, until it is taken back.
 
         Args:
-            begins: called when a worker asks; returns whether the task is still to be done.
+            begins: called when a worker asks for the task; returns whether it is still to be done.
         """
         with self._lock:
             number = next(self._numbers)
@@ -97,8 +97,9 @@ class Hub:
     def drop_silent(self, looks: int) -> list[str]:
         """Drop the workers that said nothing during the last `looks` calls, and return their names.
 
-        Their claims and locks are released, and they are not heard again. Calls are counted, not seconds: while this
-        process was stopped, no worker counts as silent. Nor does one that waits for an answer, or has yet to join.
+        Their claims and locks are released, and they are ignored from then on. Calls are counted, not seconds, so that
+        no worker counts as silent while this process was stopped. A worker that waits for an answer, or has yet to
+        join, does not count as silent either.
         """
         with self._lock:
             watched = [peer for peer in self._peers if peer.worker and not peer.waits]
@@ -113,14 +114,15 @@ class Hub:
     def refusal(self) -> HarnessError | None:
         """The reason why there can be no result: workers with other versions.
 
-        They might write other bytes under the same recipe.
+        Such workers might write other bytes under the same recipe.
         """
         with self._lock:
             differences = [f"worker {worker} has {differs}" for worker, differs in sorted(self._refused.items())]
         if not differences:
             return None
         fix = f"Install the same versions on all machines and restart the workers. {RERUN}"
-        return HarnessError(f"Other versions work on the cluster than here: {'; '.join(differences)}", fix=fix)
+        what = f"The workers of the cluster have other versions than this machine: {'; '.join(differences)}"
+        return HarnessError(what, fix=fix)
 
     def close(self) -> None:
         """Stop listening and drop all workers."""
@@ -139,7 +141,7 @@ class Hub:
                 connection = self._listener.accept()
             except (OSError, AttributeError):
                 return
-            # The challenges are in the thread: a worker that stops amid them must not block the others.
+            # The thread handles the challenges: a worker that stops amid them must not block the others.
             Thread(target=self._serve, args=(connection,), daemon=True).start()
 
     def _serve(self, connection: Connection) -> None:
@@ -150,27 +152,27 @@ class Hub:
             with self._lock:
                 self._peers.add(peer)
             while True:
-                operation, given = connection.recv()
+                operation, arguments = connection.recv()
                 peer.silent_looks, peer.waits = 0, True
                 with self._lock:
                     if peer not in self._peers:
                         break
-                    answer = self._answer(peer, operation, given)
+                    answer = self._answer(peer, operation, arguments)
                 peer.waits = False
                 connection.send(answer)
         with self._lock:
             self._leave(peer)
 
-    def _answer(self, peer: _Peer, operation: str, given: Sequence[Any]) -> tuple[type[HarnessError] | None, Any]:
+    def _answer(self, peer: _Peer, operation: str, arguments: Sequence[Any]) -> tuple[type[HarnessError] | None, Any]:
         try:
-            return None, _OPERATIONS[operation](self, peer, *given)
-        except HarnessError as error:  # Takes keywords, which unpickling does not give back.
+            return None, _OPERATIONS[operation](self, peer, *arguments)
+        except HarnessError as error:  # Sent in parts: it takes keywords, which unpickling does not restore.
             return type(error), (error.what, error.where, error.fix)
         except Exception as error:
             return HarnessError, (
-                f"A worker's request fails: {type(error).__name__}: {error}",
+                f"A worker's request failed: {type(error).__name__}: {error}",
                 operation,
-                "Report this",
+                "Report this as a bug",
             )
 
     def _leave(self, peer: _Peer) -> None:
@@ -179,7 +181,7 @@ class Hub:
         for lock in peer.locks.values():
             lock.close()
         peer.claims, peer.locks = set(), {}
-        # Not closed while its thread waits in it: shut down, the thread reads the end.
+        # Shut down rather than closed: its thread may be waiting in it, and then reads the end.
         with suppress(OSError):
             _shut_down(peer.connection)
 
@@ -203,7 +205,7 @@ class Hub:
         pass
 
     def _task(self, peer: _Peer, number: int) -> Task[Any, Any] | None:
-        """Return the task; None if it was done elsewhere meanwhile or is no longer wanted."""
+        """Return the task; None if it has been done elsewhere in the meantime, or is no longer wanted."""
         task, begins = self._tasks.get(number, (None, bool))
         return task if begins() else None
 
@@ -240,7 +242,7 @@ class Hub:
         if any(path in other.locks for other in self._peers):
             return False
         with ExitStack() as stack:
-            if path.parent.is_dir():  # Else it is the worker's own folder.
+            if path.parent.is_dir():  # Otherwise the folder is the worker's own.
                 try:
                     stack.enter_context(locked(path, wait=False))
                 except LockedError:

@@ -1,4 +1,4 @@
-"""Versions a process brings to a task: with other code or libraries the same task may give other bytes."""
+"""The versions that a process brings to a task: with other code or libraries, the same task may give other bytes."""
 
 import platform
 import time
@@ -10,10 +10,10 @@ from longmemeval import __version__
 from longmemeval.core.files import sha256_file, sha256_text
 
 _LIBRARIES = ("numpy", "hnswlib", "msgspec", "tiktoken", "fastembed", "onnxruntime")
-"""Libraries that compute, count or write the contents of parts."""
+"""Libraries that compute, count or write the content of parts."""
 _NOT_SOURCE = frozenset({".pyc", ".css", ".js", ".j2", ".typed"})
 _SHOWN = 12
-"""Characters of a hash to show."""
+"""Number of characters of a hash to show."""
 _BEGAN = time.time()
 
 
@@ -22,7 +22,7 @@ def identity() -> dict[str, str]:
     package = Path(__file__).parents[2]
     files = [path for path in package.rglob("*") if path.suffix not in _NOT_SOURCE and path.is_file()]
     lines = sorted(f"{path.relative_to(package).as_posix()}:{sha256_file(path)}\n" for path in files)
-    # The loaded code then differs from the hashed files.
+    # In that case the loaded code differs from the hashed files.
     later = ", changed since the process began" if any(path.stat().st_mtime > _BEGAN for path in files) else ""
     found = {"longmemeval": __version__, "its source": sha256_text("".join(lines)) + later}
     found["Python"] = ".".join(platform.python_version_tuple()[:2])
@@ -30,7 +30,7 @@ def identity() -> dict[str, str]:
         try:
             found[library] = metadata.version(library)
         except metadata.PackageNotFoundError:
-            continue  # The code that needs it reports it.
+            continue  # The code that needs the library reports that it is missing.
     return found
 
 

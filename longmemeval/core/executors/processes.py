@@ -1,4 +1,4 @@
-"""Worker processes of this machine. They leave interrupts to the process that started them, and end with it."""
+"""Worker processes on this machine. They leave interrupts to the process that started them, and end with it."""
 
 import os
 import signal
@@ -36,7 +36,7 @@ class Processes:
         from joblib.externals.loky import ProcessPoolExecutor
 
         count = workers or cpu_count()
-        # Only this process holds this end: however it ends, the workers read the end of the pipe.
+        # Only this process holds this end of the pipe: however it ends, the workers read the end of the stream.
         workers_end, our_end = Pipe(duplex=False)
         # Tasks go through pipes: joblib's own way of calling it would keep all vectors in shared memory.
         with _interrupts_held():
@@ -52,7 +52,7 @@ class Processes:
         except BrokenProcessPool as error:
             _kill(pool)
             raise HarnessError(
-                "A worker process died (out of memory, perhaps)",
+                "A worker process died (perhaps out of memory)",
                 fix="Rerun the command with fewer --jobs; finished work is kept",
             ) from error
         except BaseException:
@@ -72,7 +72,7 @@ def _follow(parent: Connection) -> None:
     """
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     for number in (signal.SIGTERM, signal.SIGHUP):
-        # By a handler, not ignored: processes that a worker starts get the default again.
+        # A handler, rather than ignoring the signal: processes that a worker starts get the default again.
         signal.signal(number, lambda number, frame: None)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGTERM, signal.SIGHUP})
 
@@ -86,7 +86,7 @@ def _follow(parent: Connection) -> None:
 
 def _kill(pool: "ProcessPoolExecutor") -> None:
     """End all work at once."""
-    # Not by the pool's own `kill_workers`, which trips over tasks that no worker has started.
+    # The pool's own `kill_workers` fails on tasks that no worker has started.
     for worker in list(pool._processes):
         with suppress(ProcessLookupError):
             os.kill(worker, signal.SIGKILL)
@@ -97,11 +97,11 @@ def _kill(pool: "ProcessPoolExecutor") -> None:
 def _interrupts_held() -> Iterator[None]:
     """Start workers with interrupts blocked: Ctrl-C is for this process, and they end with it.
 
-    The tracker that cleans up after a killed process is started along with them, without a warning.
+    The tracker that cleans up after a killed process starts along with them, without a warning.
     """
     quiet = "ignore:resource_tracker"
     sys.warnoptions.append(quiet)
-    # Python 3.11 and 3.12 let interrupts through again when they start their tracker: it is started before that.
+    # Python 3.11 and 3.12 unblock interrupts when they start their tracker, so it is started first.
     resource_tracker.ensure_running()
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGTERM, signal.SIGHUP})
     try:

@@ -13,7 +13,7 @@ R = TypeVar("R")
 
 
 class Failure(Struct, frozen=True):
-    """An error on its way from a worker: our errors take keywords, which unpickling does not restore."""
+    """An error in transit from a worker: our errors take keywords, which unpickling does not restore."""
 
     kind: type[HarnessError]
     what: str
@@ -30,7 +30,7 @@ class Done(Generic[R]):
     """The outcome of a task."""
 
     key: Hashable
-    """Key of the task."""
+    """The key of the task."""
     outcome: R | Failure
 
 
@@ -42,12 +42,12 @@ class Task(Generic[T, R]):
     """
 
     key: Hashable
-    """Distinguishes it from others of its kind."""
+    """Key that distinguishes the task from others of its kind."""
     work: Callable[[T], R]
-    """Module-level function."""
+    """Module-level function that does the work."""
     given: T
     size: int
-    """Approximate number of bytes sent with it."""
+    """Approximate number of bytes sent with the task."""
 
     def __call__(self) -> Done[R]:
         """Do the work."""
@@ -59,22 +59,22 @@ class Task(Generic[T, R]):
 
 @runtime_checkable
 class Executor(Protocol):
-    """Runs tasks: in processes or threads of this machine, or on others that see the same folders."""
+    """Runner of tasks: in processes or threads of this machine, or on other machines that see the same folders."""
 
     def map(self, tasks: Iterable[Task[T, R]], workers: int | None) -> Iterator[Done[R]]:
         """Call each of `tasks` once, on any worker.
 
-        Creating a task takes time, and each holds megabytes: take the next one when there is capacity for it, so that
-        tasks are created while others run. `as_finished` does that for anything that provides futures.
+        Creating a task takes time, and each holds megabytes: take the next one only when there is capacity for it, so
+        that tasks are created while others run. `as_finished` does that for anything that provides futures.
 
         Args:
             tasks: tasks to call.
-            workers: number at a time, as the user asked; None: all there are.
+            workers: number of workers at a time that the user asked for; None: all there are.
 
         Yields:
-            The results of the tasks as they finish, in any order. A generator is notified when something goes wrong:
-            on an exception that `tasks` raises or that is thrown in, no new task should start; started ones are
-            finished and yielded, as they may have been paid for, and the exception is raised again. When it is
-            closed or interrupted, all work should end at once.
+            The results of the tasks as they finish, in any order. A generator learns when something goes wrong: after
+            an exception that `tasks` raises or that is thrown in, it should start no new task, finish and yield the
+            started ones, as they may have been paid for, and raise the exception again. When it is closed or
+            interrupted, it should end all work at once.
         """
         ...

@@ -22,17 +22,17 @@ ADDRESS = "RAY_ADDRESS"
 """Ray's own environment variable with the address of a cluster; Ray sets it in jobs that it starts."""
 _CONNECT_S = 5
 _WORKERS_S = 300
-"""Seconds a cluster may have no workers: an autoscaling one takes minutes to start some."""
+"""Seconds for which a cluster may have no workers: an autoscaling cluster takes minutes to start some."""
 _STORE_BYTES = 80 * 2**20
-"""Close to Ray's minimum: no text goes through its store."""
+"""Size of Ray's object store, close to its minimum: no text goes through the store."""
 
 
 class Ray:
     """A Ray cluster.
 
     Args:
-        address: head of the cluster (`host:6379`), or `auto` on one of its machines; empty: as the environment says,
-            else a cluster on this machine that ends with the command.
+        address: head of the cluster (`host:6379`), or `auto` on one of its machines; empty: from the environment, else
+            a cluster on this machine that ends with the command.
     """
 
     embeds_in_tasks = True
@@ -60,18 +60,18 @@ class Ray:
                 yield from run(_Engine(), host, tasks, workers, worker_name)
             except (ray.exceptions.WorkerCrashedError, ray.exceptions.OutOfMemoryError) as error:
                 raise HarnessError(
-                    "Workers died several times at the same haystack (out of memory, perhaps)",
+                    "Workers died several times on the same haystack (perhaps out of memory)",
                     fix="Give workers more memory and rerun the command; finished work is kept",
                 ) from error
             except ray.exceptions.RayError as error:
                 raise HarnessError(
                     f"Ray's workers cannot do the work: {str(error).strip().splitlines()[-1]}",
-                    fix="See that all machines have the same longmemeval, and rerun the command; finished work is kept",
+                    fix="Install the same longmemeval on all machines and rerun the command; finished work is kept",
                 ) from error
 
 
 def worker_name() -> str:
-    """Return the name of the worker this runs in: its machine and process."""
+    """Return the name of the worker in which this runs: its machine and process."""
     import ray
 
     return f"{ray.util.get_node_ip_address()}:{os.getpid()}"
@@ -86,7 +86,7 @@ def _connected(address: str, workers: int | None) -> Iterator[str]:
     """
     import ray
 
-    if ray.is_initialized():  # By the program that calls us.
+    if ray.is_initialized():  # The program that calls us has done so.
         yield host_towards(ray.get_runtime_context().gcs_address)
         return
     begin = partial(ray.init, log_to_driver=False, logging_level=logging.ERROR)
@@ -98,10 +98,10 @@ def _connected(address: str, workers: int | None) -> Iterator[str]:
             begin(address)
     except (ConnectionError, TimeoutError, RuntimeError, ValueError, OSError) as error:
         raise HarnessError(
-            f"No Ray cluster that can be used answers at that address: {error}",
+            f"No usable Ray cluster answers at that address: {error}",
             where=address or "this machine",
             fix="Start one (`ray start --head`), or correct --address, like host:6379; a cluster that asks for a token "
-            "wants RAY_AUTH_MODE=token",
+            "needs RAY_AUTH_MODE=token",
         ) from error
     try:
         yield host_towards(ray.get_runtime_context().gcs_address) if address else "127.0.0.1"
@@ -141,7 +141,7 @@ class _Engine:
         return time.monotonic() < self._had_workers + _WORKERS_S
 
     def drop(self, worker: str) -> None:
-        """End the worker by a task on the same machine; Ray then runs its work elsewhere."""
+        """End the worker through a task on the same machine; Ray then runs its work elsewhere."""
         machine, _, process = worker.rpartition(":")
         self._kill.options(num_cpus=0, resources={f"node:{machine}": 0.001}).remote(int(process))
 

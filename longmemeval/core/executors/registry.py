@@ -32,10 +32,10 @@ EXECUTORS = Registry[Executor](
 
 
 def executor_named(name: str) -> Executor:
-    """Return the executor of that name, for a cluster with an optional address: `dask@tcp://host:8786`.
+    """Return the executor called `name`, for a cluster with an optional address: `dask@tcp://host:8786`.
 
     Raises:
-        HarnessError: there is none, or it takes no address.
+        HarnessError: there is no such executor, or it takes no address.
     """
     base, _, address = name.partition("@")
     executor = EXECUTORS.get(base)
@@ -51,23 +51,23 @@ def executor_named(name: str) -> Executor:
 
 
 def embeds_in_tasks(name: str | None) -> bool:
-    """Return whether the executor of that name wants its workers to embed texts, instead of beforehand."""
+    """Return whether workers of the executor `name` should embed texts, instead of embedding them beforehand."""
     return name is not None and bool(getattr(executor_named(name), "embeds_in_tasks", False))
 
 
 def run_tasks(
     tasks: Iterable[Task[T, R]], haystacks: int, *, name: str | None, jobs: int | None, enough: int = 0
 ) -> Generator[tuple[object, R], None, None]:
-    """Run `tasks` on the executor of that name; None: on `processes`, where workers pay off.
+    """Run `tasks` on the executor `name`; None: on `processes`, if workers pay off.
 
     Args:
-        tasks: independent of each other.
+        tasks: tasks that do not depend on each other.
         haystacks: number of tasks.
         jobs: number of workers; None: all that the executor has, for processes one per core.
-        enough: bytes of tasks from which worker processes pay off; 0: however few.
+        enough: bytes of tasks from which worker processes pay off; 0: any number.
 
     Yields:
-        The key of each task and its result, as they finish. Closed before its end, it ends the work at once.
+        The key of each task and its result, as they finish. Closing the generator early ends the work at once.
 
     Raises:
         HarnessError: a task failed (no new task starts then, and the results of started ones come first), or the
@@ -102,7 +102,7 @@ def run_tasks(
 
 
 def in_order(numbered: Iterable[tuple[object, R]]) -> Iterator[R]:
-    """Iterate over results whose keys are 0, 1, 2, … in that order."""
+    """Yield the results, whose keys are 0, 1, 2, …, in the order of their keys."""
     waiting: dict[object, R] = {}
     expected = 0
     for key, result in numbered:
@@ -113,5 +113,5 @@ def in_order(numbered: Iterable[tuple[object, R]]) -> Iterator[R]:
 
 
 def _as_generator(done: Iterator[Done[R]]) -> Generator[Done[R], None, None]:
-    """Turn the result of `Executor.map` into a generator; a plain iterator cannot be thrown into, and just ends."""
+    """Turn the result of `Executor.map` into a generator; a plain iterator accepts no exception, and just ends."""
     yield from done

@@ -1,4 +1,4 @@
-"""Meanings of the errors of a store's client: by name, by code, by HTTP status."""
+"""Meanings of the errors of a store's client, by name, by code and by HTTP status."""
 
 from longmemeval.errors import chain
 

@@ -19,12 +19,12 @@ _FOLDER = ".folder"
 class ObjectCache:
     """Copies of objects, in `.objects` of the folder that stands for a bucket.
 
-    They are looked up by names derived from their content, so that none is ever out of date. Beyond the limit, the
-    least recently used are removed. Any number of processes may share them.
+    Their names derive from their content, so that no copy is ever out of date. Beyond the limit, the least recently
+    used copies are removed. Any number of processes may share them.
 
     Args:
         here: folder that stands for the bucket.
-        limit: bytes to keep, of all buckets next to it; None: as the environment says.
+        limit: bytes to keep for all buckets next to it; None: from the environment.
     """
 
     def __init__(self, here: Path, limit: int | None = None) -> None:
@@ -33,13 +33,13 @@ class ObjectCache:
         self._limit = cache_bytes() if limit is None else limit
         self._lock = threading.Lock()
         self._held: int | None = None
-        """Approximate bytes: other processes add and remove too."""
+        """Approximate bytes, since other processes add and remove copies too."""
         self._in_use = set[Path]()
-        """Directories, which this process may read at any time until it ends."""
+        """Directories that this process may read at any time until it ends."""
 
     @property
     def limit(self) -> int:
-        """Bytes to keep."""
+        """Number of bytes to keep."""
         return self._limit
 
     def has(self, name: str) -> bool:
@@ -81,7 +81,7 @@ class ObjectCache:
         return None
 
     def put_folder(self, name: str, fill: Callable[[Path], None]) -> Path:
-        """Keep a directory, created by `fill` in an empty one, in place of any existing one."""
+        """Keep a directory that `fill` creates in an empty one; it replaces any existing copy."""
         path = self._root / (name + _FOLDER)
         path.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(suffix=".tmp", dir=path.parent, ignore_cleanup_errors=True) as workplace:
@@ -106,7 +106,7 @@ class ObjectCache:
         return sum(size for _, size, _ in self._copies())
 
     def _trim(self, newest: Path) -> int:
-        """Remove the least recently used; return the bytes that are left."""
+        """Remove the least recently used copies; return the bytes that are left."""
         copies = sorted(self._copies())
         held = sum(size for _, size, _ in copies)
         for _, size, path in copies:
@@ -114,7 +114,7 @@ class ObjectCache:
                 break
             if path == newest or path in self._in_use:
                 continue
-            # A process reading it at this moment fetches it again.
+            # A process that is reading the copy at this moment fetches it again.
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
             else:
@@ -123,7 +123,7 @@ class ObjectCache:
         return held
 
     def _copies(self) -> Iterator[tuple[float, int, Path]]:
-        """Iterate over the copies: time of last use, size and path."""
+        """Yield time of last use, size and path of each copy."""
         for root in self._all.glob(f"*/{_OBJECTS}"):
             for folder, folders, files in os.walk(root):
                 for name in [folder for folder in folders if folder.endswith(_FOLDER)]:

@@ -1,8 +1,8 @@
 """Addresses of folders in stores on the network, and the local folder that stands for one.
 
 `s3://bucket/prefix` is `remote-cache/remote+s3+bucket/prefix` wherever a path is needed: locks, caches and journals,
-which cannot be in such a store, are there. Code that reads and writes fixtures checks a path with `remote_of`. On the
-screen and in errors it is the address again (`as_addresses`).
+which cannot be in such a store, are there. Code that reads and writes fixtures checks a path with `remote_of`. The
+screen and errors show the address again (`as_addresses`).
 """
 
 import os
@@ -19,13 +19,13 @@ _STANDS_FOR = re.compile(rf"{re.escape(_MARK)}(s3|gs|az)\+(.+)", re.DOTALL)
 _SHOWN = re.compile(rf"[^\s\"'(]*{re.escape(_MARK)}(s3|gs|az)\+")
 _CACHE_GB = 10.0
 _given: dict[str, str] = {}
-"""Absolute paths to the paths they were made from."""
+"""Map of absolute paths to the paths from which they were made."""
 _shortened: list[tuple[str, str]] = []
-"""Those of `_given` that differ, the longest first."""
+"""Pairs of `_given` that differ, the longest first."""
 
 
 class PlaceError(ValueError):
-    """An unusable address: what is wrong, and what to do."""
+    """Error for an unusable address: what is wrong, and what to do."""
 
     def __init__(self, what: str, fix: str) -> None:
         super().__init__(what)
@@ -57,34 +57,34 @@ def cache_folder() -> Path:
 
 
 def cache_bytes() -> int:
-    """Return how many bytes of copies to keep.
+    """Return the number of bytes of copies to keep.
 
     Raises:
         PlaceError: the environment variable is not a number above 0.
     """
-    given = os.environ.get("LONGMEMEVAL_REMOTE_CACHE_GB", "")
+    setting = os.environ.get("LONGMEMEVAL_REMOTE_CACHE_GB", "")
     try:
-        gigabytes = float(given or _CACHE_GB)
+        gigabytes = float(setting or _CACHE_GB)
     except ValueError:
         gigabytes = 0.0
     if not 0 < gigabytes < float("inf"):
-        raise PlaceError(f"LONGMEMEVAL_REMOTE_CACHE_GB is '{given}'", "Give the gigabytes to keep, 10 say")
+        raise PlaceError(f"LONGMEMEVAL_REMOTE_CACHE_GB is '{setting}'", "Set it to the gigabytes to keep, such as 10")
     return int(gigabytes * 1e9)
 
 
-def local_place(given: str | Path) -> Path:
-    """Return the local folder that `given` names or that stands for it.
+def local_place(path_or_address: str | Path) -> Path:
+    """Return the local folder for a path, or the one that stands for an address.
 
     Args:
-        given: a path, or an address; `Path("s3://b/p")` is understood too, although it has lost a slash.
+        path_or_address: `Path("s3://b/p")` is understood as an address too, although it has lost a slash.
 
     Raises:
         PlaceError: an address of another scheme, or one that is not a bucket and a path.
     """
-    found = _ADDRESS.fullmatch(str(given))
-    if not found:
-        return Path(given)
-    scheme, rest = found.groups()
+    address = _ADDRESS.fullmatch(str(path_or_address))
+    if not address:
+        return Path(path_or_address)
+    scheme, rest = address.groups()
     if scheme == "file":
         return Path("/" + unquote(rest))
     if scheme not in SCHEMES:
@@ -95,8 +95,8 @@ def local_place(given: str | Path) -> Path:
     bucket, *prefix = rest.strip("/").split("/")
     if not bucket or {"", ".", ".."} & set(prefix) or set(rest) & set("@?#%\\"):
         raise PlaceError(
-            f"This is not an address of a bucket and a path in it: it begins {scheme}://",
-            f"Give {scheme}://bucket/prefix; keys go into the environment or the files of the store's own tools",
+            f"The address that begins {scheme}:// is not a bucket and a path in it",
+            f"Write {scheme}://bucket/prefix; keys go into the environment or the files of the store's own tools",
         )
     return cache_folder() / f"{_MARK}{SCHEMES[scheme]}+{bucket}" / Path(*prefix)
 
@@ -113,13 +113,13 @@ def remote_of(path: Path) -> RemoteFolder | None:
 
 
 def anchored(path: Path) -> Path:
-    """Return `path` as absolute, so that it stays valid when the code of a memory changes the working folder.
+    """Return `path` as an absolute path, which stays valid when the code of a memory changes the working folder.
 
-    On the screen, in errors and in records it appears as it was given (`as_given`).
+    The screen, errors and records show it as it was given (`as_given`).
     """
     try:
         absolute = Path.cwd() / path
-    except OSError:  # The working folder was removed: nothing in it can be found again.
+    except OSError:  # The working folder was removed, and nothing in it can be found again.
         return path
     whole, given = str(absolute), str(path)
     if whole not in _given:
@@ -130,7 +130,7 @@ def anchored(path: Path) -> Path:
 
 
 def as_given(text: str) -> str:
-    """Return `text` with relative paths as they were given, in place of those that `anchored` made of them."""
+    """Return `text` with paths as they were given, in place of the absolute paths that `anchored` made of them."""
     for absolute, given in _shortened:
         if absolute in text:
             replacement = given.replace("\\", r"\\")

@@ -1,7 +1,7 @@
 """A bucket: list, read and conditionally write objects, through universal-pathlib and fsspec.
 
-Of two concurrent writers one wins. A request that fails in a transient way (5xx, a time-out, a lost connection) is
-repeated until one is answered, or nothing but failures have come for `give_up_after_s`.
+Of two concurrent writers, one wins. A request that fails in a transient way (5xx, a time-out, a lost connection) is
+repeated until one is answered, or there have been nothing but failures for `give_up_after_s`.
 """
 
 import math
@@ -28,12 +28,12 @@ from longmemeval.errors import FixtureError, HarnessError, StoreDownError, chain
 
 _EXTRAS = {"s3": "s3", "gs": "gcs", "az": "azure"}
 _LOGINS = {
-    "s3": "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; `aws sts get-caller-identity` tells "
+    "s3": "Set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or AWS_PROFILE; `aws sts get-caller-identity` shows "
     "whose they are",
     "gs": "Run `gcloud auth application-default login`, or set GOOGLE_APPLICATION_CREDENTIALS",
     "az": "Set AZURE_STORAGE_CONNECTION_STRING, or AZURE_STORAGE_ACCOUNT_NAME and AZURE_STORAGE_ACCOUNT_KEY",
 }
-_ENDPOINTS = {"s3": " (and AWS_ENDPOINT_URL, where the store is not Amazon's)"}
+_ENDPOINTS = {"s3": " (and AWS_ENDPOINT_URL, if the store is not Amazon's)"}
 _AT_ONCE = 256
 _TURNED_DOWN = {"PreconditionFailed", "412"}
 _OVERLAPPED = {"ConditionalRequestConflict", "OperationAborted"}
@@ -41,11 +41,11 @@ _TRIES = 8
 _FIRST_PAUSE_S, _LONGEST_PAUSE_S = 0.1, 5.0
 """Seconds between two attempts of a request."""
 _SILENT_S = 15.0
-"""Seconds without a byte (or a share of the patience, if less) after which a request counts as failed."""
+"""Seconds without a byte (or a share of the time until giving up, if less) after which a request counts as failed."""
 _DOWN_S = 10.0
 """Seconds for which a store that was given up is also given up for the tasks that follow."""
 _SLOWEST = 100_000.0
-"""Bytes per second that a store accepts at least."""
+"""Minimum number of bytes per second that a store accepts."""
 _PARTS = 10
 """Divisor of the time until giving up: the longest silence of a request, and the longest pause."""
 
@@ -56,7 +56,7 @@ class _PassingError(FixtureError):
     """A request failed in a way that may be transient.
 
     Args:
-        answered: whether the failure is the store's own reply.
+        answered: True if the failure is the store's own reply.
     """
 
     def __init__(self, what: str, *, where: str, fix: str, answered: bool) -> None:
@@ -65,7 +65,7 @@ class _PassingError(FixtureError):
 
 
 class StoredObject(NamedTuple):
-    """An object as a listing describes it."""
+    """An entry for an object in a listing."""
 
     version: str
     size: int
@@ -79,7 +79,7 @@ class Store:
         bucket: name of the bucket.
 
     Raises:
-        HarnessError: the package for it is not installed.
+        HarnessError: the package for the store is not installed.
     """
 
     def __init__(self, scheme: str, bucket: str) -> None:
@@ -100,10 +100,11 @@ class Store:
 
         Args:
             give_up_after_s: seconds of failures without a success after which no more requests are sent.
-            is_there: it has answered the process that sent a task here; a store that never answered is not waited for.
+            is_there: True if it has answered the process that sent a task here. A store that never answered is not
+                waited for.
         """
         if is_there and time.monotonic() < self._down_until:
-            return  # Tasks submitted before the command learned of it end with it.
+            return  # Tasks submitted before the command knew that the store is down end with it.
         if is_there and self._answered_at and not self._down and give_up_after_s == self._give_up_after_s:
             return  # Other threads may be waiting.
         self._give_up_after_s = give_up_after_s
@@ -124,7 +125,7 @@ class Store:
             self._fs.retries = 1  # Retries are made here.
 
     def listing(self, prefix: str) -> dict[str, StoredObject]:
-        """List all objects under the folder `prefix`, by their paths in it; one request per thousand."""
+        """List all objects under the folder `prefix`, by path in it, with one request per thousand."""
 
         def find() -> dict[str, Any]:
             try:
@@ -141,7 +142,7 @@ class Store:
         }
 
     def folders(self, prefix: str) -> list[str]:
-        """List the names of the folders in the folder `prefix`, sorted."""
+        """List the names of the folders in the folder `prefix`, in order."""
 
         def look() -> list[dict[str, Any]]:
             try:
@@ -166,7 +167,7 @@ class Store:
         return self._send(key, fetch)
 
     def read_many(self, keys: Collection[str]) -> Iterator[tuple[str, bytes]]:
-        """Read objects, many at a time; missing ones are left out."""
+        """Read objects, many at a time; skip missing ones."""
         for start in range(0, len(keys), _AT_ONCE):
             wanted = [self._path(key) for key in list(keys)[start : start + _AT_ONCE]]
             found: dict[str, bytes] = {}
@@ -175,7 +176,7 @@ class Store:
                 yield path[len(self._bucket) + 1 :], data
 
     def _fetch(self, wanted: Sequence[str], found: dict[str, bytes]) -> None:
-        """Add to `found` the missing ones of `wanted`; objects fetched before a failure are not fetched again."""
+        """Fetch the objects of `wanted` that `found` lacks, so that a retry fetches no object again."""
         failed = list[BaseException]()
         lacking = [path for path in wanted if path not in found]
         for path, data in self._fs.cat(lacking, on_error="return").items():
@@ -212,7 +213,7 @@ class Store:
             self._send(key, partial(remove, key))
 
     def _put(self, key: str, data: bytes, condition: dict[str, str]) -> bool:
-        # Nothing else limits how long a store may accept no bytes.
+        # Nothing else limits how long a store may take no bytes.
         longest = self._silent_s + len(data) / _SLOWEST
 
         def write() -> bool:
@@ -244,8 +245,8 @@ class Store:
         """Send a request, repeatedly while the store fails in a transient way, and return its result.
 
         Raises:
-            StoreDownError: it has only failed for too long.
-            FixtureError: it refuses, or was never reached.
+            StoreDownError: the store has only failed for too long.
+            FixtureError: the store refuses, or was never reached.
         """
         pause = _FIRST_PAUSE_S
         while True:
@@ -271,7 +272,7 @@ class Store:
             self._answered_at, self._failing_since, self._attempts = time.monotonic(), None, 0
 
     def _failed(self, started: float, pause: float, error: _PassingError) -> None:
-        """Count a failure; raise if no attempt is to follow after `pause`."""
+        """Count a failure; raise an error if no attempt should follow after `pause`."""
         with self._lock:
             if self._answered_at is None and not error.answered:
                 raise error
@@ -298,7 +299,7 @@ class Store:
             raise HarnessError(
                 f"There is no bucket '{self._bucket}', or these keys may not see it",
                 where=self._address,
-                fix=f"Make it with the store's own tools, or check the address{_ENDPOINTS.get(self._scheme, '')}",
+                fix=f"Create it with the store's own tools, or check the address{_ENDPOINTS.get(self._scheme, '')}",
             )
 
     @contextmanager
@@ -315,28 +316,28 @@ class Store:
         kinds = {type(link).__name__ for link in chain(error)}
         codes = {code_of(link) for link in chain(error)}
         if isinstance(error, PermissionError) or kinds & NO_LOGIN or codes & REFUSED:
-            known = "refuses these keys" if not kinds & NO_LOGIN else "wants keys, and none are set"
+            known = "refuses these keys" if not kinds & NO_LOGIN else "needs keys, and none are set"
             return FixtureError(f"The store {known}", where=where, fix=_LOGINS[self._scheme])
         if kinds & UNREACHED or any(isinstance(link, TimeoutError | ConnectionError) for link in chain(error)):
             again = f"Check the network and the address{_ENDPOINTS.get(self._scheme, '')}"
             return _PassingError(
                 f"The store cannot be reached ({type(error).__name__})",
                 where=where,
-                fix=f"{again}; then rerun the command, which goes on where it stopped",
+                fix=f"{again}; then rerun the command, which continues where it stopped",
                 answered=False,
             )
         if codes & BUSY or status_of(error) in PASSING_STATUSES or status_of(error) >= 500:
             return _PassingError(
-                f"It fails: {str(error).rstrip('.')}",
+                f"The store failed: {str(error).rstrip('.')}",
                 where=where,
-                fix="Rerun the command later; it goes on where it stopped",
+                fix="Rerun the command later; it continues where it stopped",
                 answered=True,
             )
         return FixtureError(
-            f"The store does not do this: {type(error).__name__}: {error}",
+            f"The store cannot do this: {type(error).__name__}: {error}",
             where=where,
-            fix="Rerun the command, which goes on where it stopped; if it fails again, check that these keys may list, "
-            "read and write there",
+            fix="Rerun the command, which continues where it stopped; if it fails again, check that these keys may "
+            "list, read and write there",
         )
 
 
@@ -344,12 +345,12 @@ def _options(scheme: str, silent_s: float) -> dict[str, Any]:
     """Return the options for a store's library.
 
     Args:
-        silent_s: seconds a request may go without a byte.
+        silent_s: seconds for which a request may get no byte.
     """
     if scheme != "s3":
         return {}
     return {
-        # Named here, since libraries reuse clients made with other options.
+        # Listed here, since libraries reuse clients made with other options.
         "endpoint_url": os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or None,
         # A missing store is noticed within seconds.
         "config_kwargs": {
@@ -374,7 +375,7 @@ def _version(details: dict[str, Any]) -> str:
 
 
 def store_of(folder: RemoteFolder) -> Store:
-    """Return the bucket of a folder; one object per bucket in a process."""
+    """Return the bucket of a folder; a process has one object per bucket."""
     return _store(folder.scheme, folder.bucket, os.getpid())
 
 

@@ -1,4 +1,4 @@
-"""Addresses of endpoints: which ones can be called, and how their user information is sent."""
+"""Addresses of endpoints: whether they can be called, and how their user information is sent."""
 
 import base64
 from typing import NamedTuple
@@ -6,7 +6,7 @@ from urllib.parse import SplitResult, unquote, urlsplit, urlunsplit
 
 
 class Address(NamedTuple):
-    """An endpoint as a client expects it."""
+    """An endpoint in the form that a client expects."""
 
     url: str
     """Address without user information."""
@@ -15,15 +15,15 @@ class Address(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """Reason why an address cannot be called; neither text contains any of it."""
+    """Reason why an address cannot be called; neither text contains any part of the address."""
 
     what: str
-    """Continues "The endpoint …"."""
+    """The rest of a sentence that begins "The endpoint …"."""
     fix: str
 
 
 def fault_of(address: str) -> Fault | None:
-    """Return what is wrong with the address of an OpenAI-compatible endpoint; None if nothing is."""
+    """Return the fault of an OpenAI-compatible endpoint's address; None if it has none."""
     try:
         parts = urlsplit(address)
         callable_ = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0

@@ -1,21 +1,21 @@
 """Keeping secrets out of printed and written text.
 
 Secrets are the values of environment variables whose name says so (`OPENAI_API_KEY`, `gateway_token`), and the password
-and query of every address that is given (`register_address`) or is in the environment; the user name in one only if it
-looks like a key. They are found by value, in every spelling that servers and libraries give them: verbatim,
-percent-encoded, JSON-escaped, in base64 (as in `Basic …`, whatever comes before them), or cut off after their first 16
-characters. The name of a variable is never redacted in part.
+and query of every address that is given (`register_address`) or is in the environment, and its user name if that looks
+like a key. They are found by value, in every spelling that servers and libraries give them: verbatim, percent-encoded,
+JSON-escaped, in base64 (as in `Basic …`, whatever comes before them), or cut off after their first 16 characters. The
+name of a variable is never redacted in part.
 
-Four degrees, for four kinds of text:
+There are four degrees, for four kinds of text:
 
 - `record_without_secrets`: values other than plain words, in records that are read again. Keys, ids and names stay.
-- `without_secrets`: values only. For data (a model's answer), which otherwise stays byte for byte as it is.
-- `hide`: values, including short ones where the context marks them as secret, and user information in any address.
+- `without_secrets`: values only. For data (a model's answer), which otherwise stays as it is, byte for byte.
+- `hide`: values, including short ones if the context marks them as secret, and user information in any address.
   For the harness's own texts; every `HarnessError` and everything on the screen goes through it.
 - `redact`: the same, and anything that looks like a key. For texts from servers, and for command lines.
 
-A value of fewer than 8 characters, a number of fewer than 12 digits, or a placeholder such as "password" would take
-ordinary words with it: it is hidden only as a password in an address, or behind `key=`, `Bearer ` and the like.
+Hiding a value of fewer than 8 characters, a number of fewer than 12 digits, or a placeholder such as "password" would
+hide ordinary words too: these are hidden only as a password in an address, or after `key=`, `Bearer ` and similar.
 """
 
 import base64
@@ -36,17 +36,17 @@ MARK = "[redacted]"
 _SHORTEST = 8
 _SHORTEST_NUMBER = 12
 _TELLING_START = 16
-"""Characters by which a truncated value is recognised."""
+"""Number of characters by which a truncated value is recognised."""
 _ORDINARY_START = re.compile(r"\s|://|^/")
-"""Start of sentences, addresses and paths, shared with many that are not secret."""
+"""Pattern of the start of sentences, addresses and paths, which secrets share with many other texts."""
 _PLAIN_WORD = re.compile(r"[a-z]{1,15}", re.I)
-"""A password that is a plain word: redacting it would destroy settings and names."""
+"""Pattern of a password that is a plain word: redacting it would destroy settings and names."""
 _WORD = r"(?:[a-z]{1,23}|[A-Z]{1,23}|[a-z]*(?:[A-Z][a-z]{2,})+)"
 _USER_NAME = re.compile(rf"(?:[a-z]{{1,7}}\d[a-z]{{1,7}}|{_WORD}\d{{0,4}})(?:[._@+-](?:{_WORD}\d{{0,4}}|\d{{1,4}}))*")
-"""Words, possibly numbered; anything else before the host of an address may be a key."""
+"""Pattern of words, possibly numbered; anything else before the host of an address may be a key."""
 _VARIABLE = re.compile(r"[A-Z][A-Z0-9]*(?:_[A-Z0-9]+)+")
 _SAYS_MORE = re.compile(r"://|:\S*\s")
-"""An address, or `process:` and a command."""
+"""Pattern of an address, or of `process:` and a command."""
 _PLACEHOLDERS = frozenset({"changeme", "disabled", "optional", "password", "placeholder", "required", "undefined"})
 
 _SECRET_NAME = re.compile(
@@ -85,9 +85,9 @@ def without_secrets(text: str) -> str:
 def record_without_secrets(record: T, names: Collection[str]) -> T:
     """Return a record of JSON values without secrets.
 
-    The record is read again: no key, id or name in it changes, nor a word that is also a password. A secret that is a
-    plain word is hidden only where it is marked as one: under `password` and the like, behind `password=`, and before
-    the `@` of an address.
+    The record is read again, so no key, id or name in it changes, nor does a word that is also a password. A secret
+    that is a plain word is hidden only where it is marked as secret: under `password` and similar keys, after
+    `password=`, and before the `@` of an address.
 
     Args:
         names: keys whose values are ids and names, at any depth. Addresses and commands there do not count as names.
@@ -114,12 +114,12 @@ def _cleaned(value: object, names: frozenset[str], key: str, *, named: bool) -> 
 
 def _without(text: str, spellings: "Iterable[_Spelling]") -> str:
     lowered = text.lower()
-    found = tuple(spelling.pattern for spelling in spellings if spelling.start in lowered)
-    return _any(found).sub(_marked, text) if found else text
+    patterns = tuple(spelling.pattern for spelling in spellings if spelling.start in lowered)
+    return _any(patterns).sub(_marked, text) if patterns else text
 
 
-def _marked(found: re.Match[str]) -> str:
-    return found[0] if _is_in_variable(found.string, *found.span()) else MARK
+def _marked(match: re.Match[str]) -> str:
+    return match[0] if _is_in_variable(match.string, *match.span()) else MARK
 
 
 def _is_in_variable(text: str, start: int, end: int) -> bool:
@@ -140,10 +140,10 @@ def hide(text: str) -> str:
     return text
 
 
-def _marked_behind(found: re.Match[str]) -> str:
-    before = next(filter(None, found.groups()))
-    in_variable = _is_in_variable(found.string, found.start() + len(before), found.end())
-    return found[0] if in_variable else before + MARK
+def _marked_behind(match: re.Match[str]) -> str:
+    before = next(filter(None, match.groups()))
+    in_variable = _is_in_variable(match.string, match.start() + len(before), match.end())
+    return match[0] if in_variable else before + MARK
 
 
 def redact(text: str) -> str:
@@ -152,9 +152,10 @@ def redact(text: str) -> str:
 
 
 def public_url(url: str) -> str:
-    """Return scheme, host, port and path of `url`, without final slash: the part that others may see.
+    """Return scheme, host, port and path of `url`, without a final slash: the part that others may see.
 
-    If user information has a raw `/`, `?` or `#`, its end cannot be found: everything after the scheme is left out.
+    If the user information has a raw `/`, `?` or `#`, its end cannot be found, and everything after the scheme is left
+    out.
     """
     try:
         parts = urlsplit(url)
@@ -170,29 +171,29 @@ def public_url(url: str) -> str:
 
 class _Spelling(NamedTuple):
     start: str
-    """Start in lower case; a text without it does not contain the spelling. This check is a hundred times as fast."""
+    """The start in lower case; a text without it does not contain the spelling. This check is 100 times as fast."""
     pattern: str
 
 
 class _Secrets(NamedTuple):
     spellings: tuple[_Spelling, ...]
-    """Spellings of the values searched for everywhere."""
+    """Spellings of the values to search for everywhere."""
     unusual: tuple[_Spelling, ...]
     """Spellings of values that are not plain words."""
     words: tuple[str, ...]
     """Values that are plain words."""
     weak: tuple[str, ...]
-    """Values searched for only where the context marks them as secret."""
+    """Values to search for only where the context marks them as secret."""
 
 
 _Collected = tuple[Mapping[Any, Any], frozenset[str], _Secrets]
 _last: _Collected = ({}, frozenset(), _Secrets((), (), (), ()))
-"""The environment and addresses from which secrets were last collected, and those secrets."""
+"""The environment and the addresses from which secrets were last collected, and those secrets."""
 
 
 def _secrets() -> _Secrets:
     global _last
-    # The dictionary behind `os.environ`: comparing it takes microseconds, reading all variables through it far longer.
+    # The dictionary behind `os.environ`: comparing it takes microseconds, while reading all variables takes far longer.
     variables: Mapping[Any, Any] = vars(os.environ).get("_data", os.environ)
     environment, addresses, collected = _last
     if variables != environment or addresses != _from_addresses:
@@ -231,7 +232,7 @@ def _any(patterns: tuple[str, ...]) -> re.Pattern[str]:
 
 @lru_cache(64)
 def _weak(value: str) -> re.Pattern[str]:
-    """Return a pattern for a weak value: as a password in an address, and, if it has letters, behind telling words."""
+    """Return a pattern for a weak value: as a password in an address and, if it has letters, after words like `key`."""
     pattern, before = re.escape(value), ""
     if len(value) > 2 and any(character.isalpha() for character in value):
         before = rf"({_SAYS_SECRET}s?\b[^\n]{{0,24}}?(?<![a-z0-9])){pattern}(?![a-z0-9])|"
@@ -240,7 +241,7 @@ def _weak(value: str) -> re.Pattern[str]:
 
 @lru_cache(64)
 def _given_as_secret(word: str) -> re.Pattern[str]:
-    """Return a pattern for a plain word where it is given as a secret, or is the password in an address."""
+    """Return a pattern for a plain word where it is marked as a secret, or is the password in an address."""
     return re.compile(rf"({_SAYS_SECRET}s?[\"']?\s*[:=]\s*[\"']?){word}(?![a-z0-9])|(:){word}(?=@)", re.I)
 
 
@@ -250,7 +251,7 @@ def _is_weak(value: str) -> bool:
 
 
 def _is_path(value: str) -> bool:
-    """Return whether a variable gives the path of a key, not the key itself."""
+    """Return whether a variable holds the path of a key, not the key itself."""
     try:
         return value.startswith(("/", "~")) and Path(value).expanduser().exists()
     except (OSError, RuntimeError, ValueError):
@@ -258,9 +259,9 @@ def _is_path(value: str) -> bool:
 
 
 def _secrets_in(text: str) -> Iterator[str]:
-    """Iterate over passwords and queries of the addresses in `text`, and user names that may be keys."""
+    """Yield the passwords and queries of the addresses in `text`, and user names that may be keys."""
     for address in _ADDRESS.findall(text):
-        # From the right: an unencoded password may contain a `/` or an `@`.
+        # Split from the right: an unencoded password may contain a `/` or an `@`.
         behind = address.partition("://")[2]
         before, at, _ = behind.rpartition("@")
         user, colon, password = before.partition(":")
@@ -277,7 +278,7 @@ def _is_key(user: str) -> bool:
 
 
 def _spellings(value: str) -> Iterator[_Spelling]:
-    """Iterate over the ways to write a value, itself included."""
+    """Yield the ways to write a value, including the value itself."""
     plain = {value, unquote(value)}
     for form in plain.copy():
         plain |= {quote(form, safe=""), quote(form), quote_plus(form), html.escape(form), repr(form)[1:-1]}
@@ -293,10 +294,10 @@ def _spellings(value: str) -> Iterator[_Spelling]:
 
 
 def _in_base64(value: bytes) -> Iterator[_Spelling]:
-    """Iterate over the base64 spellings of a value: three, depending on what comes before it.
+    """Yield the base64 spellings of a value: three, depending on the text before it.
 
-    Three bytes make four characters. Characters at its ends that depend on neighbours are left out of the search; the
-    whole word is matched.
+    Three bytes make four characters. Characters at the ends that depend on neighbours are left out of the search; the
+    match covers the whole word.
     """
     for shift in range(3):
         code = base64.b64encode(b"\0" * shift + value).decode()

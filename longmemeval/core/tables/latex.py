@@ -1,8 +1,7 @@
 """Tables as LaTeX in the style of booktabs, none wider than the text of an article.
 
-What is too wide gets its headings in several lines, then smaller letters, and what is still too wide is split: the
-first column again with the others that follow, as further tables. Widths are those of Computer Modern
-(`cmr10`), rounded up.
+A table that is too wide gets headings in several lines, then smaller letters. One that is still too wide is split into
+several tables, each of which repeats the first column. Widths are those of Computer Modern (`cmr10`), rounded up.
 """
 
 import re
@@ -18,17 +17,17 @@ from longmemeval.core.text.visible import visible
 
 LatexStyle = Literal["plain", "siunitx"]
 TEXT_WIDTH = 345.0
-"""Of `\\documentclass{article}` at 10 pt, in points."""
+"""Width of the text of `\\documentclass{article}` at 10 pt, in points."""
 
 
 class _Size(Struct, frozen=True):
-    """How large letters are."""
+    """A size of letters."""
 
     command: str
     share: float
-    """Of the normal width."""
+    """Share of the normal width."""
     between: float
-    """Twice `\\tabcolsep`: what a column takes beside its cells, in points."""
+    """Twice `\\tabcolsep`: the width of a column besides its cells, in points."""
 
 
 _SIZES = (
@@ -37,7 +36,7 @@ _SIZES = (
     _Size("\\footnotesize\\setlength{\\tabcolsep}{3pt}\n", 0.86, 6.0),
 )
 _LEAST_PROSE = 90.0
-"""What a column of prose, which takes several lines, is not made narrower than."""
+"""Minimum width, in points, of a column of prose, which may take several lines."""
 _LATEX = {
     "\\": r"\textbackslash{}",
     **{sign: f"\\{sign}" for sign in "{}$&#_%"},
@@ -50,7 +49,7 @@ _LATEX = {
     "▼": r"$\downarrow$",
     "†": r"\textsuperscript{\dag}",
     "…": r"\ldots{}",
-    # Around what `visible` writes out: LaTeX's usual fonts have neither.
+    # The brackets around the characters that `visible` writes out: LaTeX's usual fonts lack them.
     "⟨": r"$\langle$",
     "⟩": r"$\rangle$",
     UNKNOWN: "--",
@@ -62,7 +61,7 @@ _NUMBER = re.compile(
 
 
 class _Numbers(Struct, frozen=True):
-    """A column of numbers as siunitx aligns it."""
+    """A column of numbers that siunitx aligns."""
 
     format: str
     after: str
@@ -71,31 +70,31 @@ class _Numbers(Struct, frozen=True):
 
     @property
     def points(self) -> float:
-        """The width of a number, in points at normal size; a sign is wider than in text."""
+        """Width of a number, in points at normal size; a sign is wider than in text."""
         return _points(self.format.replace("+", "").replace(".", "") + self.after) + 12.0
 
 
 def escape_latex(plain: str) -> str:
-    """Text as LaTeX shows it word for word."""
+    """Escape a text so that LaTeX shows it verbatim."""
     return _SIGNS.sub(lambda match: _LATEX[match[0]], one_line(visible(plain)))
 
 
 def latex(table: Table, notes: Sequence[str] = (), label: str = "", style: LatexStyle = "plain") -> str:
-    r"""Return the table, or the tables it is split into: the title is the caption, notes stand below the first.
+    r"""Return the table, or the tables it is split into, with its title as caption and the notes below the first.
 
     Args:
-        table: cells of prose take several lines where one is too long.
+        table: the table; long cells of prose take several lines.
         notes: sentences.
-        label: for `\ref`; those it is split into have `-2`, `-3` and so on after it.
-        style: `siunitx` aligns columns of numbers at their points, and says their unit once.
+        label: label for `\ref`; further tables of a split one get `-2`, `-3` and so on after it.
+        style: `siunitx` aligns columns of numbers at their points, and states their unit once.
     """
     size, stacked, parts = _fitted(table, style)
     labels = [label, *(f"{label}-{number}" for number in range(2, len(parts) + 1))] if label else []
     below = [escape_latex(" ".join(notes))] if notes else []
     if len(parts) > 1:
-        others = ", ".join(rf"\ref{{{one}}}" for one in labels[1:])
+        others = ", ".join(rf"\ref{{{further}}}" for further in labels[1:])
         below.append(f"Further columns: Table~{others}." if labels else "Further columns: in the tables that follow.")
-    made = []
+    tables = []
     for number, part in enumerate(parts, start=1):
         title = f"{part.title} ({number} of {len(parts)})" if len(parts) > 1 else part.title
         lines = [r"\begin{table}", r"\centering", *([rf"\caption{{{escape_latex(title)}}}"] if title else [])]
@@ -103,8 +102,8 @@ def latex(table: Table, notes: Sequence[str] = (), label: str = "", style: Latex
         lines += [size.command + _tabular(part, size, style, stacked)]
         if below and number == 1:
             lines.append(rf"\par\smallskip\parbox{{\linewidth}}{{\footnotesize\sloppy {' '.join(below)}}}")
-        made.append("\n".join([*lines, r"\end{table}"]))
-    return "\n\n".join(made)
+        tables.append("\n".join([*lines, r"\end{table}"]))
+    return "\n\n".join(tables)
 
 
 def needs(style: LatexStyle = "plain") -> str:
@@ -123,7 +122,7 @@ def _fitted(table: Table, style: LatexStyle) -> tuple[_Size, bool, list[Table]]:
     parts: list[list[int]] = [[0]]
     for place in range(1, len(widths)):
         wanted = [*parts[-1], place]
-        if len(parts[-1]) > 1 and _total([widths[one] for one in wanted], size) > TEXT_WIDTH:
+        if len(parts[-1]) > 1 and _total([widths[index] for index in wanted], size) > TEXT_WIDTH:
             parts.append([0, place])
         else:
             parts[-1] = wanted
@@ -135,15 +134,15 @@ def _total(widths: Sequence[float], size: _Size) -> float:
 
 
 def _widths(table: Table, style: LatexStyle, stacked: bool) -> list[float]:
-    """Return how wide each column is at least, in points at normal size."""
-    made = []
+    """Return the minimum width of each column, in points at normal size."""
+    widths = []
     for place, column in enumerate(table.columns):
-        found = _numbers(table, place) if style == "siunitx" else None
-        cells = found.points if found else max((_points(row[place]) for row in table.rows), default=0.0)
-        lines = _heading(column, found, cells if stacked else None)
+        numbers = _numbers(table, place) if style == "siunitx" else None
+        cells = numbers.points if numbers else max((_points(row[place]) for row in table.rows), default=0.0)
+        lines = _heading(column, numbers, cells if stacked else None)
         width = max(cells, *map(_points, lines))
-        made.append(min(width, _LEAST_PROSE) if column.kind == "prose" else width)
-    return made
+        widths.append(min(width, _LEAST_PROSE) if column.kind == "prose" else width)
+    return widths
 
 
 def _points(text: str) -> float:
@@ -159,9 +158,15 @@ def _width(letter: str) -> float:
     return 7.6 if letter.isupper() else 5.4
 
 
-def _heading(column: Heading, found: _Numbers | None, width: float | None) -> list[str]:
-    """Return a heading in lines no wider than its longest word, or `width`; None: in one. Only figures' are broken."""
-    words = one_line(f"{column.title}{found.unit if found else ''}").split() or [""]
+def _heading(column: Heading, numbers: _Numbers | None, width: float | None) -> list[str]:
+    """Return the lines of a heading, no wider than its longest word or `width`; only headings of figures are broken.
+
+    Args:
+        column: the column of the heading.
+        numbers: alignment of the column, if it is one of numbers.
+        width: width in points; None: the heading stays on one line.
+    """
+    words = one_line(f"{column.title}{numbers.unit if numbers else ''}").split() or [""]
     if width is None or column.kind != "figure":
         return [" ".join(words)]
     width = max([width, *map(_points, words)])
@@ -182,19 +187,19 @@ def _tabular(table: Table, size: _Size, style: LatexStyle, stacked: bool) -> str
         if place in prose:
             points = int(widths[place] * size.share + spare / len(prose)) - 1
             return rf">{{\raggedright\arraybackslash}}p{{{points}pt}}"
-        if found := numbers[place]:
-            after = f",table-space-text-post={{{escape_latex(found.after)}}}" if found.after else ""
-            return f"S[table-format={found.format}{after}]"
+        if aligned := numbers[place]:
+            after = f",table-space-text-post={{{escape_latex(aligned.after)}}}" if aligned.after else ""
+            return f"S[table-format={aligned.format}{after}]"
         return "r" if table.columns[place].kind == "figure" else "l"
 
     lines = [rf"\begin{{tabular}}{{{''.join(map(column, range(len(widths))))}}}", r"\toprule"]
     heads = [
-        _stacked(_heading(one, found, widths[place] if stacked else None), braced=found is not None)
-        for place, (one, found) in enumerate(zip(table.columns, numbers, strict=True))
+        _stacked(_heading(heading, aligned, widths[place] if stacked else None), braced=aligned is not None)
+        for place, (heading, aligned) in enumerate(zip(table.columns, numbers, strict=True))
     ]
     lines += [_line(heads), r"\midrule"]
     for place, row in enumerate(table.rows):
-        cells = [_number(cell) if found else escape_latex(cell) for cell, found in zip(row, numbers, strict=True)]
+        cells = [_number(cell) if aligned else escape_latex(cell) for cell, aligned in zip(row, numbers, strict=True)]
         lines += [r"\midrule", _line(cells)] if place in table.breaks else [_line(cells)]
     return "\n".join([*lines, r"\bottomrule", r"\end{tabular}"])
 
@@ -207,24 +212,25 @@ def _stacked(lines: Sequence[str], braced: bool) -> str:
 
 
 def _line(cells: Sequence[str]) -> str:
-    """Return one line; a bracket at its beginning would be an argument of the line end before it."""
+    """Return one line, without a bracket at its start: that would be an argument of the line end before it."""
     line = " & ".join(cells)
     return ("{}" if line.startswith("[") else "") + line + r" \\"
 
 
 def _numbers(table: Table, place: int) -> _Numbers | None:
-    """Return how a column of numbers of one unit is aligned; None for any other column."""
+    """Return the alignment of a column of numbers with one unit; None for any other column."""
     cells = [row[place] for row in table.rows if row[place] not in ("", UNKNOWN)]
-    found = [match for cell in cells if (match := _NUMBER.fullmatch(cell))]
+    matches = [match for cell in cells if (match := _NUMBER.fullmatch(cell))]
     units = {
-        f" ({'US$' if one['money'] else one['unit'].strip()})" if one["money"] or one["unit"] else "" for one in found
+        f" ({'US$' if match['money'] else match['unit'].strip()})" if match["money"] or match["unit"] else ""
+        for match in matches
     }
-    if table.columns[place].kind != "figure" or not found or len(found) < len(cells) or len(units) > 1:
+    if table.columns[place].kind != "figure" or not matches or len(matches) < len(cells) or len(units) > 1:
         return None
-    whole = max(len(one["whole"].replace(",", "")) for one in found)
-    part = max(len(one["part"] or "") for one in found)
-    sign = "+" if any(one["sign"] for one in found) else ""
-    after = max((one["after"].strip() for one in found), key=_points)
+    whole = max(len(match["whole"].replace(",", "")) for match in matches)
+    part = max(len(match["part"] or "") for match in matches)
+    sign = "+" if any(match["sign"] for match in matches) else ""
+    after = max((match["after"].strip() for match in matches), key=_points)
     return _Numbers(f"{sign}{whole}{f'.{part}' if part else ''}", after, units.pop())
 
 

@@ -1,4 +1,4 @@
-"""Fitting tables into a terminal: prose takes more lines, columns are left out by rank, the rest goes below.
+"""Fitting tables into a terminal: prose takes more lines, low-ranking columns are left out, others move below.
 
 No word, figure or interval is ever broken.
 """
@@ -12,10 +12,10 @@ from longmemeval.core.tables.table import Table
 from longmemeval.core.text.figures import UNKNOWN
 
 _LEAST_PROSE = 12
-"""Columns of prose are not squeezed further, where their text is longer."""
+"""Minimum width of a column of prose with longer text."""
 _NOTHING = {"", "0", UNKNOWN, "$0", "0.0"}
 _LONG_ID = 30
-"""Longer run ids go by letters wherever they would make a column."""
+"""Maximum length of a run id in a column; letters stand for longer ids."""
 
 
 class Block(Struct, frozen=True):
@@ -26,7 +26,7 @@ class Block(Struct, frozen=True):
 
 
 class Fitted(Struct, frozen=True):
-    """The part of a table that is shown."""
+    """The part of a table that fits."""
 
     blocks: list[Block]
     """One table, or several below each other that repeat the first column."""
@@ -37,7 +37,8 @@ class Fitted(Struct, frozen=True):
 def fit(table: Table, width: int) -> Fitted:
     """Return the table for a terminal of `width` characters.
 
-    Of the columns that may go, those whose cells are all zero go first, then those that say nothing else of the rows.
+    Among the columns that may be left out, those whose cells are all zero go first, then those that do not distinguish
+    the rows.
     """
     columns = list(range(len(table.columns)))
     going = sorted((place for place in columns if table.columns[place].drop), key=lambda place: _worth(table, place))
@@ -47,7 +48,7 @@ def fit(table: Table, width: int) -> Fitted:
             break
         columns.remove(candidate)
         left_out.append(candidate)
-    for candidate in reversed(left_out):  # What went in vain, since a wider one had to go after it, comes back.
+    for candidate in reversed(left_out):  # A column comes back if leaving out a wider one afterwards made room for it.
         more = sorted([*columns, candidate])
         if _least(table, more) <= width and not _texts(table, candidate) <= _NOTHING:
             columns = more
@@ -56,11 +57,11 @@ def fit(table: Table, width: int) -> Fitted:
     groups = [list(range(len(columns)))] if fits else _groups(chosen, width)
     tables = [chosen.only(groups[0]), *(chosen.only(group).with_title("") for group in groups[1:])]
     missing = [one_line(column.title) for place, column in enumerate(table.columns) if place not in columns]
-    return Fitted([_block(one, width) for one in tables], missing)
+    return Fitted([_block(part, width) for part in tables], missing)
 
 
 def _worth(table: Table, place: int) -> tuple[bool, bool, int]:
-    """Return how much a column says, the least first."""
+    """Return the sort key of a column: the columns that say least come first."""
     column, cells = table.columns[place], _texts(table, place)
     alike = len(table.rows) > 1 and len(cells) == 1 and (column.kind == "text" or cells <= _NOTHING)
     return cells != {"0"}, not alike, -column.drop
@@ -71,17 +72,17 @@ def _texts(table: Table, place: int) -> set[str]:
 
 
 def one_line(text: str) -> str:
-    """Return a heading, or a cell, without its line ends."""
+    """Return a heading or a cell without line ends."""
     return " ".join(text.split())
 
 
 def fits(table: Table, width: int) -> bool:
-    """Return whether the table is shown whole, each cell as it is."""
+    """Return whether `width` characters show the whole table, with each cell on one line."""
     return _total(_naturals(table)) <= width
 
 
 def letters(run_ids: Sequence[str], tables: Sequence[Table], width: int | None) -> dict[str, str]:
-    """Return run id to letter where ids are long or the columns that matter do not fit in one table; else nothing."""
+    """Map run ids to letters if ids are long, or important columns do not fit into one table; else map none."""
     wide = width is not None and not all(_is_one(fit(table, width), width) for table in tables)
     if not wide and max(map(len, run_ids), default=0) <= _LONG_ID:
         return {}
@@ -93,29 +94,29 @@ def _is_one(fitted: Fitted, width: int) -> bool:
 
 
 def lettered(run_ids: Sequence[str]) -> dict[str, str]:
-    """Run id to letter, in their order."""
+    """Map run ids to letters, in order."""
     return {run_id: letter_of(index) for index, run_id in enumerate(run_ids)}
 
 
-def legend(found: Mapping[str, str]) -> list[str]:
-    """Return what the letters stand for, a line each."""
-    return [f"{letter}: {run_id}" for run_id, letter in found.items()]
+def legend(letters: Mapping[str, str]) -> list[str]:
+    """Return the legend of the letters, one line for each."""
+    return [f"{letter}: {run_id}" for run_id, letter in letters.items()]
 
 
 def letter_of(index: int) -> str:
-    """Return the letter of run `index`, from 0, in charts and tables: A to Z, then A2 and so on."""
+    """Return the letter of run `index`, from 0, in charts and tables: A to Z, then A2 to Z2 and so on."""
     round_, place = divmod(index, 26)
     return chr(ord("A") + place) + (str(round_ + 1) if round_ else "")
 
 
 def _block(table: Table, width: int) -> Block:
-    """Columns as wide as their text; columns of prose share what is left."""
+    """Make columns as wide as their text; columns of prose share the remaining width."""
     natural = _naturals(table)
     widths = [_least_of(table, index) for index in range(len(natural))]
     spare = width - _total(widths)
     prose = [index for index, column in enumerate(table.columns) if column.kind == "prose"]
     for index in sorted(prose, key=lambda index: natural[index] - widths[index]):
-        wanting = sum(natural[one] > widths[one] for one in prose)
+        wanting = sum(natural[place] > widths[place] for place in prose)
         more = min(natural[index] - widths[index], max(spare, 0) // max(wanting, 1))
         widths[index] += more
         spare -= more
@@ -123,7 +124,7 @@ def _block(table: Table, width: int) -> Block:
 
 
 def _groups(table: Table, width: int) -> list[list[int]]:
-    """Places of columns, as many in each group as fit beside the first column."""
+    """Return groups of column positions, each with as many as fit beside the first column."""
     groups: list[list[int]] = []
     for index in range(1, len(table.columns)):
         if groups and _least(table, [*groups[-1], index]) <= width:
@@ -158,5 +159,5 @@ def _cells(table: Table, index: int) -> list[str]:
 
 
 def _total(widths: Sequence[int]) -> int:
-    """Two characters between columns, one and two at the ends."""
+    """Return the width of a table: two characters between columns, and one and two at the ends."""
     return sum(widths) + 2 * len(widths) + 1

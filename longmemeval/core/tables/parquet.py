@@ -1,4 +1,4 @@
-"""Parquet files, by pyarrow, which comes with the extra `pandas`."""
+"""Parquet files, read and written by pyarrow, which comes with the extra `pandas`."""
 
 import io
 from collections.abc import Mapping
@@ -16,12 +16,12 @@ MAGIC = b"PAR1"
 
 
 def parquet_keys(path: Path) -> frozenset[str]:
-    """Return the names of a file's columns; raises as `parquet_rows`."""
+    """Return the names of a file's columns; raise the errors of `parquet_rows`."""
     return frozenset(_read(path).schema.names)
 
 
 def parquet_rows(path: Path) -> list[dict[str, Any]]:
-    """Return the rows of a file, by column.
+    """Return the rows of a file, each a mapping by column.
 
     Raises:
         DataError: it cannot be read.
@@ -36,15 +36,15 @@ def _read(path: Path) -> "pyarrow.Table":
         table: pyarrow.Table = library.parquet.read_table(path)
     except (OSError, library.ArrowException) as error:
         what = str(error).splitlines()[0].rstrip(".")
-        raise DataError(f"The Parquet file cannot be read: {what}", where=str(path), fix="Fetch it again") from error
+        raise DataError(f"The Parquet file cannot be read: {what}", where=str(path), fix="Download it again") from error
     return table
 
 
 def parquet_bytes(columns: Mapping[str, tuple[str, list[object]]]) -> bytes:
-    """Return a table as a Parquet file; a column has its type even where nothing in it is known.
+    """Return a table as a Parquet file; a column has its type even if all its values are unknown.
 
     Args:
-        columns: title -> form (`text`, `integer`, `number` or `truth`) and values.
+        columns: title to form (`text`, `integer`, `number` or `truth`) and values.
 
     Raises:
         HarnessError: pyarrow is not installed.

@@ -1,4 +1,4 @@
-"""A chart that Python users hold: shown in a notebook, saved as a file."""
+"""A chart for Python users: shown in a notebook, saved as a file."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from longmemeval.errors import HarnessError
 
 
 class Picture(Struct, frozen=True):
-    """One chart of the report as a drawing of its own."""
+    """One chart of the report as a separate drawing."""
 
     name: str
     title: str
@@ -22,10 +22,10 @@ class Picture(Struct, frozen=True):
         return self.svg
 
     def save(self, path: str | Path) -> Path:
-        """Write the drawing as SVG, and return where.
+        """Write the drawing as SVG and return the path of the file.
 
         Raises:
-            HarnessError: the file's ending says another format.
+            HarnessError: the file's ending stands for another format.
         """
         file = Path(path)
         if file.suffix != ".svg":

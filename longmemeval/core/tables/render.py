@@ -1,4 +1,4 @@
-"""Tables written out: as text for a terminal, HTML and Markdown; and rows of data as CSV."""
+"""Tables as text for a terminal, as HTML and as Markdown; rows of data as CSV."""
 
 import csv as csv_writer
 import io
@@ -23,7 +23,7 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 
 
 def fitted(table: Table, width: int) -> tuple[str, list["RichTable"], str]:
-    """Return title, tables for rich, and what is left out, of a table no wider than `width` characters."""
+    """Return title, tables for rich, and a note on columns left out, for a table of at most `width` characters."""
     columns = tuple(replace(column, title=escaped(column.title)) for column in table.columns)
     safe = Table(escaped(table.title), columns, [list(map(escaped, row)) for row in table.rows], table.breaks)
     found = fit(safe, width)
@@ -37,13 +37,13 @@ def _rich(block: Block) -> "RichTable":
     from rich.table import Table as RichTable
     from rich.text import Text
 
-    made = RichTable(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
+    table = RichTable(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0))
     for column, width in zip(block.table.columns, block.widths, strict=True):
         justify: Literal["left", "right"] = "right" if column.kind == "figure" else "left"
-        made.add_column(Text(column.title), justify=justify, width=width, overflow="fold")
+        table.add_column(Text(column.title), justify=justify, width=width, overflow="fold")
     for place, row in enumerate(block.table.rows, start=1):
-        made.add_row(*map(Text, row), end_section=place in block.table.breaks)
-    return made
+        table.add_row(*map(Text, row), end_section=place in block.table.breaks)
+    return table
 
 
 def text(table: Table, width: int) -> str:
@@ -60,16 +60,16 @@ def text(table: Table, width: int) -> str:
 
 
 def wrapped(line: str, width: int) -> str:
-    """Return a line of text as a terminal of `width` characters shows it: broken between words alone."""
+    """Return a line of text as a terminal of `width` characters shows it, broken only between words."""
     return fill(escaped(line), width, break_long_words=False, break_on_hyphens=False)
 
 
 def html(table: Table, label: str = "") -> str:
-    """Return the table as HTML that scrolls in a box of its own where it is too wide.
+    """Return the table as HTML that scrolls in its own box if it is too wide.
 
     Args:
-        table: the title is its caption.
-        label: says what it is where the title does not.
+        table: the table; its title becomes the caption.
+        label: description for screen readers, if the title does not say what the table is.
     """
     caption = f"<caption>{escape_html(table.title)}</caption>\n" if table.title else ""
     head = "".join(
@@ -85,7 +85,7 @@ def html(table: Table, label: str = "") -> str:
 
 
 def _html_row(table: Table, place: int, row: Sequence[str]) -> str:
-    """Return a row; its first text is what it is called."""
+    """Return a row; its first text cell is its heading."""
     kinds = [column.kind for column in table.columns]
     name = next((place for place, kind in enumerate(kinds) if kind != "figure"), None)
     cells = "".join(
@@ -108,12 +108,12 @@ def _class(kind: str) -> str:
 
 
 def escape_html(plain: str) -> str:
-    """Text as HTML shows it word for word."""
+    """Escape a text so that HTML shows it verbatim."""
     return escape(visible(plain))
 
 
 def escape_markdown(plain: str) -> str:
-    """Text as Markdown shows it word for word, in a cell too."""
+    """Escape a text so that Markdown shows it verbatim, even in a cell."""
     return _MARKDOWN.sub(r"\\\1", one_line(visible(plain)))
 
 
@@ -128,8 +128,8 @@ def markdown(table: Table) -> str:
 def csv(rows: Iterable[Mapping[str, Value]], titles: Sequence[str]) -> str:
     """Return rows of data as CSV (RFC 4180): nothing rounded, unknown values empty.
 
-    A spreadsheet would read text that begins with `=`, `+`, `-`, `@`, a tab or a carriage return as a formula: an
-    apostrophe is put before it. Control characters other than tabs and line breaks are written as escapes.
+    A spreadsheet would read text that begins with `=`, `+`, `-`, `@`, a tab or a carriage return as a formula, so an
+    apostrophe precedes it. Control characters other than tabs and line breaks are written as escapes.
     """
     written = io.StringIO()
     writer = csv_writer.DictWriter(written, titles)
@@ -141,5 +141,5 @@ def csv(rows: Iterable[Mapping[str, Value]], titles: Sequence[str]) -> str:
 def _protected(value: Value) -> Value:
     if not isinstance(value, str):
         return value
-    safe = _CONTROLS.sub(lambda found: found[0].encode("unicode_escape").decode(), value)
+    safe = _CONTROLS.sub(lambda match: match[0].encode("unicode_escape").decode(), value)
     return f"'{safe}" if safe.startswith(_FORMULA_SIGNS) else safe

@@ -1,4 +1,4 @@
-"""Show runs, evaluations and comparisons in terminals, notebooks and papers: what they have in common."""
+"""Common methods that show runs, evaluations and comparisons in terminals, notebooks and papers."""
 
 from importlib import import_module
 from types import ModuleType
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Showing:
-    """Methods of what Python users hold; `report/` stands above it, writes it, and is looked up when it is asked."""
+    """Methods of the objects that Python users hold; `report/`, a higher layer, does the work, loaded on demand."""
 
     __slots__ = ()
 
@@ -23,44 +23,44 @@ class Showing:
         return str(view().html(self))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return it as plain data, as `--json` prints it: nothing rounded, unknown values None.
+        """Return plain data, as `--json` prints it: nothing rounded, unknown values None.
 
-        A comparison is what `compare` prints, an evaluation what `evaluate` prints, a run what `status RUN` prints.
+        It is the output of `compare` for a comparison, of `evaluate` for an evaluation, and of `status RUN` for a run.
         """
-        found: dict[str, Any] = view().document(self)
-        return found
+        document: dict[str, Any] = view().document(self)
+        return document
 
     def to_latex(self) -> str:
         """Return the tables in the style of booktabs."""
         return str(view().latex(self))
 
     def to_pandas(self) -> "DataFrame":
-        """Return a data frame, nothing rounded: of a comparison a row per run, else a row per question.
+        """Return a data frame, nothing rounded: a row per run for a comparison, else a row per question.
 
-        The rows of an evaluation are those that `export` writes. The gold is in them, and labels; those of a run that
-        is not graded in hand have neither.
+        The rows of an evaluation are those that `export` writes, with the gold and the labels. The rows of a `Run`
+        object have neither.
 
         Raises:
             HarnessError: the extra `pandas` is not installed, or the data set of a run has moved.
         """
-        found: DataFrame = view().data_frame(self)
-        return found
+        frame: DataFrame = view().data_frame(self)
+        return frame
 
     @checked()
     def plot(self, chart: str = "") -> Picture:
         """Return a chart of the report, which a notebook shows and `save` writes as SVG.
 
         Args:
-            chart: such as `overall`, `types`, `abilities`, `tokens`, `losses` or `latency`; empty: the first there is.
-                A run that is not graded has `latency` alone.
+            chart: name such as `overall`, `types`, `abilities`, `tokens`, `losses` or `latency`; empty: the first chart
+                available. A run that is not graded has only `latency`.
 
         Raises:
-            HarnessError: the extra `report` is not installed, or there is no such chart of it.
+            HarnessError: the extra `report` is not installed, or there is no such chart.
         """
-        found: Picture = view().picture(self, chart)
-        return found
+        picture: Picture = view().picture(self, chart)
+        return picture
 
 
 def view() -> ModuleType:
-    """Return `report.objects`."""
+    """Return the module `report.objects`."""
     return import_module("longmemeval.report.objects")

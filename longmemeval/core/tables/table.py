@@ -1,4 +1,4 @@
-"""A table: columns, each a title and a value of a record, and a row for every record."""
+"""A table: columns, each with a title and a value per record, and a row for every record."""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Generic, Literal, TypeVar
@@ -11,34 +11,34 @@ from longmemeval.core.text.figures import UNKNOWN
 Record = TypeVar("Record")
 Value = str | int | float | bool | None
 Kind = Literal["figure", "text", "prose"]
-"""Figures stand at the right of their column, text at the left; prose alone may take several lines."""
+"""Kind of a column. Figures are aligned to the right, text to the left; only prose may take several lines."""
 
 
 class Link(str):
-    """The text of a cell that leads somewhere; only a page shows where."""
+    """The text of a cell that links somewhere; only a page makes it a link."""
 
     href: str
 
     def __new__(cls, text: str, href: str) -> "Link":
-        """Make the text of it."""
-        made = super().__new__(cls, text)
-        made.href = href
-        return made
+        """Return `text` with a link to `href`."""
+        link = super().__new__(cls, text)
+        link.href = href
+        return link
 
 
 class Column(Struct, Generic[Record], frozen=True):
-    """What is shown of every record, under which title."""
+    """A title, and the value to show for every record."""
 
     title: str
     value: Callable[[Record], Value]
-    """Text is shown as it is, a whole number with its thousands apart, None as a dash."""
+    """Returns the value of a record. Text is shown as it is, whole numbers with thousands commas, None as a dash."""
     kind: Kind = "figure"
     drop: int = 0
-    """Where space is short, the column with the highest number goes first; 0 stays."""
+    """Rank for leaving out: if space is short, the column with the highest number goes first; 0 stays."""
 
 
 class Heading(Struct, frozen=True):
-    """A column of a table that is made."""
+    """A column of a finished table."""
 
     title: str
     kind: Kind
@@ -52,11 +52,11 @@ class Table(Struct, frozen=True):
     columns: tuple[Heading, ...]
     rows: list[list[str]]
     breaks: frozenset[int] = frozenset()
-    """Places of rows that begin a group, set apart from what is above."""
+    """Positions of the rows that begin a group, set apart from the rows above."""
 
     @property
     def headings(self) -> list[str]:
-        """The titles of the columns."""
+        """Titles of the columns."""
         return [column.title for column in self.columns]
 
     def with_title(self, title: str) -> "Table":
@@ -68,7 +68,7 @@ class Table(Struct, frozen=True):
         return replace(self, rows=[[names.get(first, first), *rest] for first, *rest in self.rows])
 
     def only(self, places: Sequence[int]) -> "Table":
-        """Return the table with these of its columns."""
+        """Return the table with only the columns at `places`."""
         columns = tuple(self.columns[place] for place in places)
         rows = [[row[place] for place in places] for row in self.rows]
         return replace(self, columns=columns, rows=rows)
@@ -80,10 +80,10 @@ def tabulate(
     """Return the table of the records.
 
     Args:
-        title: empty for none.
-        columns: from left to right.
-        records: from top to bottom.
-        breaks: places of records, from 0, that begin a group.
+        title: title of the table; empty for none.
+        columns: columns from left to right.
+        records: records from top to bottom.
+        breaks: positions, from 0, of the records that begin a group.
     """
     rows = [[shown(column.value(record)) for column in columns] for record in records]
     headings = tuple(Heading(column.title, column.kind, column.drop) for column in columns)
@@ -91,7 +91,7 @@ def tabulate(
 
 
 def shown(value: Value) -> str:
-    """Return a value as a cell shows it."""
+    """Return the text of a cell for a value."""
     if isinstance(value, str):
         return value
     if value is None:

@@ -1,6 +1,6 @@
 """The English names of weekdays and months, and dates written with them.
 
-Never `strftime("%A")` and its like: that follows the machine's locale.
+`strftime("%A")` and similar must not be used: they follow the machine's locale.
 """
 
 from datetime import date, datetime, timedelta
@@ -25,6 +25,6 @@ def official_date(moment: datetime) -> str:
 
 
 def stand_in_date(index: int) -> tuple[datetime, str]:
-    """Return midnight of day `index` from 2000-01-01 on, and its text: it orders sessions without dates."""
+    """Return midnight of day `index` from 2000-01-01 on, and its text, which orders sessions without dates."""
     day = _FIRST_STAND_IN + timedelta(days=index)
     return day, official_date(day)

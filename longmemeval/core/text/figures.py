@@ -1,11 +1,11 @@
-"""How figures are written: counts, shares, intervals, money, time, sizes, lists. Rounding happens here alone."""
+"""Formatting of figures: counts, shares, intervals, money, time, sizes, lists. Rounding happens only here."""
 
 from collections.abc import Callable, Sequence
 
 UNKNOWN = "\u2013"
-"""What stands for a figure that is not known: a dash."""
+"""Text for an unknown figure: a dash."""
 LEAST_DOLLARS = 0.0001
-"""The least sum that is written as a number."""
+"""The smallest sum in US dollars that is written as a number."""
 
 
 def count_of(number: int, noun: str, plural: str = "") -> str:
@@ -24,13 +24,13 @@ def count(value: float | None) -> str:
 
 
 def listed(names: Sequence[str], most: int, separator: str = ", ") -> str:
-    """Return the names, and of more than `most` the first ones: "a, b and 3 more"."""
+    """Return the names, or if there are more than `most` the first ones: "a, b and 3 more"."""
     left = len(names) - most
     return separator.join(names[:most]) + (f" and {left:,} more" if left > 0 else "")
 
 
 def in_percent(fraction: float | None) -> str:
-    """Return a fraction as `83.6`, in percent: for a cell below a heading that says so."""
+    """Return a fraction as `83.6`, in percent, for a cell below a heading that says so."""
     return UNKNOWN if fraction is None else f"{fraction * 100:z.1f}"
 
 
@@ -50,7 +50,7 @@ def signed(fraction: float) -> str:
 
 
 def points(fraction: float) -> str:
-    """Return a size of a difference, a fraction, as `12.5 points`."""
+    """Return the size of a difference, a fraction, as `12.5 points`."""
     return f"{in_percent(fraction)} points"
 
 
@@ -65,10 +65,10 @@ def p_value(value: float) -> str:
 
 
 def in_dollars(usd: float | None, *, exact: bool = False) -> str:
-    """US dollars: `$0` for nothing at all, a dash for what is not known.
+    """Return a sum of US dollars: `$0` for nothing at all, a dash if unknown.
 
     Args:
-        exact: give less than a tenth of a cent with two digits, as messages on limits do.
+        exact: True to write less than a tenth of a cent with two digits, as messages about limits do.
     """
     if usd is None:
         return UNKNOWN
@@ -78,7 +78,7 @@ def in_dollars(usd: float | None, *, exact: bool = False) -> str:
 
 
 def span(low: float | None, high: float | None, form: Callable[[float | None], str]) -> str:
-    """Return a range such as `10 to 12`, or one figure where both ends are written alike."""
+    """Return a range such as `10 to 12`, or one figure if both ends look the same."""
     if low is None or high is None:
         return UNKNOWN
     least, most = form(low), form(high)
@@ -102,7 +102,7 @@ def duration(seconds: float | None) -> str:
 
 
 def ms(milliseconds: float | None) -> str:
-    """Return milliseconds for a cell below a heading that names the unit; a decimal where they are few."""
+    """Return milliseconds for a cell below a heading that names the unit; small numbers get a decimal."""
     return f"{milliseconds:.1f}" if milliseconds is not None and milliseconds < 9.95 else count(milliseconds)
 
 

@@ -1,4 +1,4 @@
-"""Numbers, dates and times of English texts in one spelling, so that texts with the same meaning share words."""
+"""A uniform spelling of numbers, dates and times in English texts, so that texts with the same meaning share words."""
 
 import re
 

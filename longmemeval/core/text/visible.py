@@ -1,9 +1,9 @@
-"""Text from data made safe to show, in documents and in terminals."""
+"""Making text from data safe to show in documents and in terminals."""
 
 import re
 
-# What a reader does not see but an editor or a browser acts on: control characters, and those that turn the direction
-# of writing around.
+# Characters that a reader does not see but an editor or a browser acts on: control characters, and those that reverse
+# the direction of writing.
 _INVISIBLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]")
 
 
@@ -13,5 +13,5 @@ def visible(text: str) -> str:
 
 
 def escaped(text: str) -> str:
-    r"""Return the text with what a terminal would act on written as escapes such as `\x1b`; tabs and line ends stay."""
+    r"""Return the text with control characters of a terminal as escapes such as `\x1b`; tabs and line ends stay."""
     return "".join(c if c.isprintable() or c in "\n\t" else c.encode("unicode_escape").decode() for c in text)

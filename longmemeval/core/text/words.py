@@ -28,7 +28,7 @@ _IRREGULAR_FORMS = """
     children child, feet foot, men man, people person, women woman
 """
 IRREGULAR = {form: base for *forms, base in map(str.split, _IRREGULAR_FORMS.split(",")) for form in forms}
-"""Common irregular forms to their base."""
+"""Map of common irregular forms to their base."""
 _Y_INFLECTED = re.compile(r"(?<=\w\w)ie[sd]$")
 _PLURAL = re.compile(r"(?<=[sxzo])es$|(?<=[cs]h)es$|(?<=\w\w[^isu])s$")
 _PAST_OR_PROGRESSIVE = re.compile(r"(?<=\w\w)(?:(?<!e)ed|ing)$")
@@ -44,8 +44,8 @@ def content_words(text: str) -> list[str]:
 def stem(word: str) -> str:
     """Return the common part of the forms of a lower-case English word: `graduat` for graduate and graduated.
 
-    Plural, past and progressive endings are removed, then a final e; a final y becomes i and a doubled last letter
-    single, so that study and studies, knit and knitted agree. Common irregular forms come from a table.
+    Plural, past and progressive endings are removed, then a final e; a final y becomes i, and a doubled last letter
+    becomes single, so that study and studies, knit and knitted agree. Common irregular forms come from a table.
     """
     word = IRREGULAR.get(word, word)
     if len(word) < 3:

@@ -138,7 +138,7 @@ def test_nobody_at_the_address(tmp_path: Path) -> None:
     told = longmemeval(*command, "--executor", "dask", "--address", "tcp://127.0.0.1:9", cwd=tmp_path, code=2).stderr
     assert "No Dask scheduler answers" in told
     told = longmemeval(*command, "--executor", "ray", "--address", "127.0.0.1:9", cwd=tmp_path, code=2).stderr
-    assert "No Ray cluster that can be used answers" in told
+    assert "No usable Ray cluster answers" in told
     told = longmemeval(*command, "--scheduler", "127.0.0.1:9", cwd=tmp_path, code=2).stderr
     assert "Add --executor dask or --executor ray" in told
 
@@ -161,7 +161,9 @@ def test_a_worker_of_another_version_is_named_and_writes_nothing(tmp_path: Path)
                 changed.write(line)
             cluster.replace(0, str(copied))
             refused = " ".join(longmemeval(*command, "other", *cluster.at, cwd=tmp_path, code=2).stderr.split())
-            assert "Other versions work on the cluster than here: worker tcp://127.0.0.1:" in refused
+            assert (
+                "The workers of the cluster have other versions than this machine: worker tcp://127.0.0.1:" in refused
+            )
             assert told in refused
             assert "Install the same versions on all machines and restart the workers" in refused
         assert not list((tmp_path / "prepared-data").glob("sample/other/*/meta.json"))

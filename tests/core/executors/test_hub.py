@@ -114,7 +114,7 @@ def test_a_worker_of_other_versions_gets_no_task(theirs: dict[str, str] | None, 
         if told:
             with pytest.raises(HubLostError):
                 HubConnection(hub.address, hub.key, "other", versions)
-            assert f"Other versions work on the cluster than here: {told}" in str(hub.refusal)
+            assert f"The workers of the cluster have other versions than this machine: {told}" in str(hub.refusal)
         else:
             HubConnection(hub.address, hub.key, "other", versions)
             assert hub.refusal is None

@@ -120,7 +120,7 @@ def test_what_does_not_fit_is_refused(hundred: Dataset, folders: Folders, tmp_pa
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        (b'{"format": 2, "anything": 1}', "has format 2, this version understands 1"),
+        (b'{"format": 2, "anything": 1}', "has format 2, but this version only understands up to 1"),
         (b'{"format": 1}', "not a baseline: Object missing required field"),
         (b"\xff\xfe", "not a baseline"),
         (b"", "not a baseline"),

@@ -204,5 +204,5 @@ def test_the_command_says_so(tmp_path: Path, server: ModelServer) -> None:
     # Signal 0 does nothing: the command finds out by itself.
     told = stop_when(process, taken_away, 0)
     assert process.returncode == 3
-    assert "answers.jsonl was moved, deleted or replaced while it was written to" in " ".join(told.split())
+    assert "answers.jsonl was moved, deleted or replaced while it was being written" in " ".join(told.split())
     assert "Traceback" not in told

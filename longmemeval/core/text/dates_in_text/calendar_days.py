@@ -1,7 +1,7 @@
 """Calendar arithmetic: weeks, months, seasons and holidays as intervals of days.
 
-Weeks run from Monday to Sunday. Seasons are the meteorological ones of the northern hemisphere; winter belongs to the
-year its December is in. Holidays are those of the United States.
+Weeks run from Monday to Sunday. Seasons are the meteorological seasons of the northern hemisphere; winter belongs to
+the year of its December. Holidays are those of the United States.
 """
 
 from collections.abc import Callable
@@ -57,8 +57,8 @@ HOLIDAYS: dict[str, Callable[[int], date]] = {
 """Day of each holiday in a given year, by regular expression of its lower-case name."""
 
 Choice = Literal["latest", "coming", "last", "this", "next"]
-"""Choice among yearly occurrences: the latest to begin, the first not yet over, the last over, this year's, the next to
-begin."""
+"""Choice among yearly occurrences: the latest that has begun, the first that is not over, the last that is over, this
+year's, or the next to begin."""
 
 _THIRDS = {"early": 0, "beginning": 0, "start": 0, "mid": 1, "middle": 1, "late": 2, "end": 2}
 _MONTHS_IN = {"month": 1, "year": 12, "decade": 120}
@@ -116,11 +116,11 @@ def moved(moment: datetime, number: int, unit: str) -> date:
 def shifted(moment: datetime, count: tuple[int, int], unit: str, sign: int) -> Days:
     """Return the days meant by "three weeks ago" (`sign` -1) or "three weeks from now" (1).
 
-    Days are exact, weeks leave 3 days to either side, months 10, years are whole years, decades leave two; a vague
-    count ("a few") stretches from its least to its most.
+    Days are exact, weeks leave 3 days to either side, months 10, years are whole years, decades leave two years; a
+    vague count ("a few") stretches from its least to its most.
 
     Raises:
-        ValueError: before the first or after the last year there is.
+        ValueError: the days are before the first or after the last possible year.
         OverflowError: likewise.
     """
     unit = unit.removesuffix("s")
@@ -133,7 +133,7 @@ def shifted(moment: datetime, count: tuple[int, int], unit: str, sign: int) -> D
 
 
 def named_days(what: str, day: date, offset: int) -> Days:
-    """Return the week, weekend, month, year or weekday `offset` away: -1 the last one, 0 the current, 1 the next."""
+    """Return the week, weekend, month, year or weekday `offset` away: -1 is the last, 0 the current, 1 the next."""
     match what:
         case "week":
             return week_of(day + timedelta(7 * offset))
@@ -159,8 +159,8 @@ def occurrence(in_year: Callable[[int], Days], day: date, choice: Choice) -> Day
     """Return one of the intervals that come every year.
 
     Args:
-        in_year: the interval that begins in a year; raises ValueError in a year that has none.
-        day: the current one.
+        in_year: returns the interval that begins in a year; raises ValueError for a year that has none.
+        day: the current day.
         choice: the occurrence that is meant.
 
     Raises:

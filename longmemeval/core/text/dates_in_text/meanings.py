@@ -1,6 +1,6 @@
-"""Meanings of the phrases of `rules`: from the matched words and the current day to an interval of days.
+"""Meanings of the phrases of `rules`: functions from the matched words and the current day to an interval of days.
 
-All raise ValueError or OverflowError for days that do not exist.
+All functions raise ValueError or OverflowError for days that do not exist.
 """
 
 import re
@@ -27,7 +27,7 @@ from longmemeval.core.text.dates_in_text.vocabulary import count_of, month_numbe
 class Context(Struct, frozen=True):
     """The current day.
 
-    `ahead`: of a recurring day the next one is meant, not the latest.
+    `ahead`: a recurring day means the next one, not the latest.
     """
 
     moment: datetime
@@ -45,7 +45,7 @@ class Context(Struct, frozen=True):
 
 
 class Point(Struct, frozen=True):
-    """Days named by a phrase. `repeats`: they come every week or year, and the context selected which."""
+    """Days named by a phrase. `repeats`: they recur every week or year, and the context selected these."""
 
     days: Days
     repeats: bool = False
@@ -94,7 +94,7 @@ def half(groups: Groups, context: Context) -> Point:
 
 
 def later(groups: Groups, context: Context) -> Point:
-    """Read "in two weeks" where the sentence looks ahead; elsewhere it says how long something took."""
+    """Read "in two weeks" if the sentence looks ahead; otherwise it says how long something took."""
     if not context.ahead and "time" not in groups:
         raise ValueError("how long, not when")
     return Point(shifted(context.moment, count_of(groups["count"]), groups["unit"], 1))
@@ -145,7 +145,7 @@ def day_of_this(groups: Groups, context: Context) -> Point:
 
 
 def window(groups: Groups, context: Context) -> Point:
-    """Return the last or next so many units, today included."""
+    """Read "the last two weeks", "the next few days": so many units, today included."""
     sign = 1 if groups["which"] in ("next", "coming") else -1
     edge = moved(context.moment, sign * count_of(groups.get("count"))[1], groups["unit"])
     return Point((min(edge, context.day), max(edge, context.day)))
@@ -169,7 +169,7 @@ def named(groups: Groups, context: Context) -> Point:
 
 
 def recurring(groups: Groups, context: Context) -> Point:
-    """Return a month, season or holiday, of a year if one is named."""
+    """Return a month, season or holiday, in the named year if there is one."""
     return _in_year(yearly(groups["what"]), groups, context)
 
 
@@ -187,7 +187,7 @@ def year(groups: Groups, context: Context) -> Point:
 
 
 def day_of_month(groups: Groups, context: Context) -> Point:
-    """Return a day, or the first to the last of several, of a year if one is named."""
+    """Return a day, or the first to the last of several, in the named year if there is one."""
     month = month_number(groups["month"])
     first, last = (int(re.sub(r"\D", "", text)) for text in (groups["day"], groups.get("to", groups["day"])))
     if first > last:
@@ -206,8 +206,13 @@ def numeric(groups: Groups, context: Context) -> Point:
 
     Year first, or month first as in the United States unless that is impossible; day first between dots.
     """
-    one, two, three = (int(number) for number in re.findall(r"\d+", groups["numbers"]))
+    first, second, third = (int(number) for number in re.findall(r"\d+", groups["numbers"]))
     if "." in groups["numbers"]:
-        return Point((date(three, two, one),) * 2)
-    year, month, day = (one, two, three) if one > 31 else (three, two, one) if one > 12 else (three, one, two)
+        return Point((date(third, second, first),) * 2)
+    if first > 31:
+        year, month, day = first, second, third
+    elif first > 12:
+        year, month, day = third, second, first
+    else:
+        year, month, day = third, first, second
     return Point((date(year, month, day),) * 2)

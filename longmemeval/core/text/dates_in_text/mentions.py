@@ -1,4 +1,4 @@
-"""Dates mentioned in a message, made absolute relative to the day it was said."""
+"""Dates mentioned in a message, as absolute dates counted from the day of the message."""
 
 import re
 from datetime import date, datetime, timedelta
@@ -9,7 +9,7 @@ from longmemeval.core.text.dates_in_text.phrases import find_phrases
 
 
 class MentionedDate(Struct, frozen=True):
-    """Days a message mentions, both ends included, and the phrase that names them."""
+    """Days that a message mentions, both ends included, and the phrase that names them."""
 
     phrase: str
     start: date
@@ -17,7 +17,7 @@ class MentionedDate(Struct, frozen=True):
 
     @property
     def shown(self) -> str:
-        """The day, or the first and the last."""
+        """The day, or the first and the last day, as text."""
         return f"{self.start}" if self.start == self.end else f"{self.start} to {self.end}"
 
 
@@ -52,19 +52,18 @@ _PAST = re.compile(
 _IS = re.compile(r"(?:\b(?:is|are)|\w's)\s+(?:also\s+|only\s+)?$", re.IGNORECASE)
 _SENTENCE_END = re.compile(r"[.!?]\s|\n")
 _SENTENCE = 200
-"""Characters of a sentence examined to either side of a date."""
+"""Number of characters of a sentence to examine on either side of a date."""
 
 
 def mentioned_dates(text: str, said_on: datetime) -> list[MentionedDate]:
     """Return the days that `text` mentions, in order of appearance.
 
-    Rules, offline and independent of locale and time zone; precise rather than many. A date without a year is the
-    latest, or the next one when its sentence looks ahead ("planning", "will", "we're having a party"). Two kinds of
-    interval date no event and are left out: more than a month that comes every year ("in the summer"), and more than
-    two weeks around the day itself ("this year", "the past few months").
+    The rules are offline and independent of locale and time zone; they favour precision over recall. A date without a
+    year is the latest, or the next if its sentence looks ahead ("planning", "will", "we're having a party"). Two kinds
+    of interval date no event and are left out: more than a month that recurs every year ("in the summer"), and more
+    than two weeks around the day itself ("this year", "the past few months").
 
     Args:
-        text: the message.
         said_on: the session's date, naive.
     """
     mentioned = []

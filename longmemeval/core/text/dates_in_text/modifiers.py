@@ -1,6 +1,6 @@
-"""Words before a phrase that names days and change its meaning.
+"""Words before a phrase that names days, which change its meaning.
 
-It narrows the phrase ("the first week of June"), moves it ("two days before Christmas"), or makes it a time at all ("in
+They narrow the phrase ("the first week of June"), move it ("two days before Christmas"), or make it a time at all ("in
 June").
 """
 
@@ -26,7 +26,7 @@ from longmemeval.core.text.dates_in_text.vocabulary import COUNT, UNIT, WEEKDAY,
 
 _NTH = {"first": 1, "second": 2, "third": 3, "fourth": 4, "last": -1}
 _BEFORE = 60
-"""Characters examined before a phrase."""
+"""Number of characters to examine before a phrase."""
 _PART = re.compile(
     r"\b(?:the\s+)?(?:(?P<when>earlier|later)|(?P<edge>early|mid|late)|"
     rf"(?:(?P<side>beginning|start|middle|end)|(?P<nth>first|second|third|fourth|last)\s+"
@@ -48,8 +48,8 @@ _WORD = re.compile(
 class Found(Struct, frozen=True):
     """A rule's match together with the words before it.
 
-    `part` narrows its days, `anchor` moves them, `word` is the preposition in front of both. `begin` is where the whole
-    begins, `inner` where it begins without `word`.
+    `part` narrows its days, `anchor` moves them, `word` is the preposition before both. `begin` is the position of the
+    whole, `inner` its position without `word`.
     """
 
     match: Match
@@ -66,7 +66,7 @@ class Found(Struct, frozen=True):
         return not after or self.part is not None or re.fullmatch(after, nearest) is not None
 
     def read(self, context: Context) -> Point | None:
-        """Return the days, None if there are none such."""
+        """Return the days; None if there are no such days."""
         try:
             point = self.match.read(context)
             days = point.days
@@ -80,7 +80,7 @@ class Found(Struct, frozen=True):
 
 
 def look_before(text: str, match: Match) -> Found:
-    """Return `match` with the words before it in `text`."""
+    """Return `match` together with the words before it in `text`."""
     begin = match.begin
 
     def before(pattern: re.Pattern[str]) -> re.Match[str] | None:

@@ -1,8 +1,8 @@
 """Resolve the days that a turn names when it is ingested.
 
-The anchor is the date of the session: "last week" is counted from there. A text that moves the timeline itself
-("back in 2012") sets another: later phrases of the same turn that depend on it ("the next summer", "in June", "two
-years later") are counted from those days, until the text comes back to the present.
+The anchor is the date of the session: "last week" counts from there. A text that moves the timeline itself ("back in
+2012") sets another anchor: later phrases of the same turn that depend on it ("the next summer", "in June", "two years
+later") count from those days, until the text returns to the present.
 """
 
 import re
@@ -54,7 +54,7 @@ def dated_sentences(sentences: Sequence[str], said: datetime) -> DatedText:
     """Return the days that each sentence of one turn names, in the order of the turn.
 
     Args:
-        sentences: in the order of the text.
+        sentences: the sentences in the order of the text.
         said: the date of the session, naive.
     """
     narrative: Days | None = None
@@ -69,8 +69,8 @@ def resolved(phrase: str, context: str, said: datetime) -> MentionedDate | None:
     """Return the days that a model's quotation from a text names; None if it names none.
 
     Args:
-        phrase: "last Friday", or a date as `2023-05-07`.
-        context: the sentence it stands in, or more.
+        phrase: "last Friday", or a date such as `2023-05-07`.
+        context: the sentence that contains it, or more.
         said: the date of the session, naive.
     """
     exact = _ISO.fullmatch(phrase.strip())
@@ -90,7 +90,7 @@ def resolved(phrase: str, context: str, said: datetime) -> MentionedDate | None:
 
 
 def _dates_in(sentence: str, said: datetime, narrative: Days | None) -> tuple[tuple[MentionedDate, ...], Days | None]:
-    """Return the days of a sentence, and the days at which the narrative stands after it."""
+    """Return the days of a sentence, and the days that the narrative has reached after it."""
     if narrative and _RETURNS.search(sentence):
         narrative = None
     found = [(sentence.find(mention.phrase), mention) for mention in mentioned_dates(sentence, said)]

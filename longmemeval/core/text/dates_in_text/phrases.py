@@ -1,6 +1,6 @@
-"""Finding the phrases that name days in a text, and what two of them mean together.
+"""Finding the phrases that name days in a text, and the meaning of two of them together.
 
-Two phrases are one when they are joined ("between March and June") or when one chooses among the days of the other ("on
+Two phrases become one if they are joined ("between March and June") or if one selects among the days of the other ("on
 Monday last week").
 """
 
@@ -16,14 +16,14 @@ from longmemeval.core.text.dates_in_text.modifiers import Found, look_before
 from longmemeval.core.text.dates_in_text.rules import RULES, find_matches
 
 Looks = Callable[[str, int, int], bool]
-"""From a text and a phrase's begin and end to whether the phrase looks ahead."""
+"""Function that tells, from a text and the begin and end of a phrase, whether the phrase looks ahead."""
 
 
 class Phrase(Struct, frozen=True):
     """A phrase found in a text, from character `begin` to `end`.
 
     `days` is None when there are no such days. `word` is the preposition before it: "since", "in", "" and so on.
-    `repeats`: the days come every week or year. `found` is the match behind the phrase, None when there are two.
+    `repeats`: the days recur every week or year. `found` is the match of the phrase, None if there are two.
     """
 
     begin: int
@@ -35,7 +35,7 @@ class Phrase(Struct, frozen=True):
 
 
 _PLAIN = str.maketrans(
-    # Typographic marks, and the letters that a regular expression takes for s, i and k when case does not matter.
+    # Typographic marks, and the letters that a regular expression takes for s, i and k if it ignores case.
     "\N{RIGHT SINGLE QUOTATION MARK}\N{EN DASH}\N{LATIN SMALL LETTER LONG S}\N{LATIN SMALL LETTER DOTLESS I}"
     "\N{LATIN CAPITAL LETTER I WITH DOT ABOVE}\N{KELVIN SIGN}",
     "'-siik",
@@ -55,7 +55,7 @@ def find_phrases(text: str, moment: datetime, looks_ahead: Looks = lambda text, 
 
     Args:
         moment: date and time of the text, naive.
-        looks_ahead: decides whether "in June" is the next June or the latest.
+        looks_ahead: decides whether "in June" means the next June or the latest.
     """
     text = text.translate(_PLAIN)
     found = [look_before(text, match) for match in find_matches(text)]
@@ -108,7 +108,7 @@ def _joined(text: str, first: Found, second: Found) -> bool:
 
 
 def _join(first: Found, second: Found, context: Context) -> Phrase:
-    """Return the days from the first of one to the last of the other, each chosen to suit the other if it repeats."""
+    """Return the days from the first of one to the last of the other; a repeating one is chosen to suit the other."""
     left, right = first.read(context), second.read(context)
     if left and right and left.repeats and not right.repeats:
         left = first.read(Context.on(right.days[1]))
@@ -120,7 +120,7 @@ def _join(first: Found, second: Found, context: Context) -> Phrase:
 
 
 def _merged(text: str, first: Phrase, second: Phrase) -> Phrase | None:
-    """Return two adjacent phrases, "on Monday" and "last week", as one; None when they are separate."""
+    """Return two adjacent phrases, such as "on Monday" and "last week", as one; None if they are separate."""
     if not _TOUCHING.fullmatch(text, first.end, second.begin) or first.repeats == second.repeats:
         return None
     found, fixed = (first.found, second.days) if first.repeats else (second.found, first.days)

@@ -10,9 +10,9 @@ from longmemeval.records import Usage
 
 
 class TimeRange(Struct, frozen=True):
-    """Days from `start` to `end`, both included; None is open.
+    """Days from `start` to `end`, both included; None means open.
 
-    `phrase` holds the words it was taken from.
+    `phrase` contains the words that name the range.
     """
 
     start: date | None
@@ -21,7 +21,7 @@ class TimeRange(Struct, frozen=True):
 
 
 class Resolution(Struct, frozen=True):
-    """A question's range, or None and, when the question seemed to name one, a `note` that says why there is none."""
+    """A question's range, or None and, if the question seemed to name one, a `note` that says why there is none."""
 
     range: TimeRange | None
     note: str = ""
@@ -39,12 +39,12 @@ _ASKS_LENGTH = re.compile(
 
 
 def resolve_range(question: str, asked_on: datetime) -> Resolution:
-    """Return the range a question names, by rules: offline, deterministic, independent of locale and time zone.
+    """Return the range that a question names, by rules: offline, deterministic, independent of locale and time zone.
 
     "two weeks ago" leaves 3 days to either side, "two months ago" 10; "last week" is Monday to Sunday, "the past week"
-    seven days up to the question; "in June" and "on Friday" are the latest there were; "since", "before" and "after"
-    leave a side open. Two phrases make one range when they are joined ("between … and"), close it from both sides, or
-    one is within the other.
+    the seven days up to the question; "in June" and "on Friday" are the latest past ones; "since", "before" and "after"
+    leave one side open. Two phrases make one range if they are joined ("between … and"), if they close it from both
+    sides, or if one is within the other.
 
     Args:
         asked_on: date of the question, naive.
@@ -67,7 +67,7 @@ def resolve_range(question: str, asked_on: datetime) -> Resolution:
 
 
 def _opened(phrase: Phrase, question: str) -> TimeRange | None:
-    """Return the phrase's days, open on the side that the word before them opens."""
+    """Return the days of a phrase, open on the side that the word before it opens."""
     if phrase.days is None:
         return None
     text = question[phrase.begin : phrase.end]
@@ -89,7 +89,7 @@ def _day_from(day: date, step: int) -> date:
 
 
 def _combined(ranges: list[TimeRange]) -> TimeRange | None:
-    """Return the one range that all of them name together, None if they name several."""
+    """Return the one range that all `ranges` name together; None if they name several."""
     for candidate in ranges:
         if all(_within(candidate, other) for other in ranges):
             return candidate

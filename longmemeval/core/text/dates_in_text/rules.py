@@ -1,7 +1,7 @@
 """The rules: which English phrases name days.
 
-They are precise rather than many: a month, a year, a weekday, a season or a holiday counts only behind a word that
-makes it a time ("in June", not "June said").
+They favour precision over recall: a month, a year, a weekday, a season or a holiday counts only after a word that makes
+it a time ("in June", not "June said").
 """
 
 import re
@@ -51,10 +51,10 @@ class Rule(Struct, frozen=True):
     """One kind of phrase.
 
     Args:
-        pattern: a regular expression, case does not matter; its named groups are passed to `meaning`.
+        pattern: a regular expression that ignores case; `meaning` gets its named groups.
         meaning: maps the groups to the days; raises ValueError or OverflowError for days that do not exist.
-        after: words one of which must come before the phrase, as alternatives of a regular expression; empty for
-            a phrase on its own.
+        after: words, as alternatives of a regular expression, one of which must precede the phrase; empty for a phrase
+            on its own.
     """
 
     pattern: str
@@ -81,14 +81,14 @@ class Match(Struct, frozen=True):
 
 
 NEVER = "never"
-"""For `after`: never on its own; only behind "the start of" and the like, or joined to another phrase."""
+"""Value of `after` for a phrase that never stands alone, only after "the start of" or joined to another phrase."""
 _EDGES = r"since|until|till|up\s+to|before|after|prior\s+to|as\s+of"
 _ON_WEEKDAY = rf"(?:{WEEKDAY},?\s+(?:the\s+)?)?"
 _OF_YEAR = rf",?\s*(?:of\s+)?(?P<year>{YEAR}|(?<=\s)'\d\d\b)"
 _TO_DAY = rf"(?:\s*(?:-|\bto\b|\bthrough\b)\s*(?P<to>{DAY}))?"
 _MAY_DAY = rf"(?:march|may)(?=\s+{ORDINAL_DAY})|(?<=\bon\s)(?:march|may)"
 
-# The first rule that fits at a place wins: the longer kind of phrase comes before the shorter one.
+# The first rule that fits at a position wins, so longer kinds of phrases come before shorter ones.
 RULES: dict[str, Rule] = {
     "ago": Rule(
         rf"(?:(?P<weekday>{WEEKDAY})\s+)?(?P<count>{COUNT})\s+(?P<unit>{UNIT}|weekends?|{WEEKDAY}s?)\s+"
@@ -167,8 +167,8 @@ _TRIGGER = re.compile(
     rf"the\s+(?:year|month)\b|{WEEKDAY}|weekend|{MONTH_SURE}|{SEASON}|{HOLIDAY}|\d\d?[/.]\d|\d{{4}}s?\b|\d{{4}}'s|the\s+\d\d?(?:st|nd|rd|th)\b)",
     re.IGNORECASE,
 )
-# One regular expression of all rules; a group is named after its rule, the groups inside it `rule__group`. Compiled
-# when a line first needs it: that takes longer than importing everything else here.
+# One regular expression for all rules; a group is named after its rule, the groups inside it `rule__group`. It is
+# compiled when a line first needs it, since that takes longer than importing everything else here.
 _ANY_RULE = (
     r"\b(?:"
     + "|".join(f"(?P<{name}>{rule.pattern.replace('(?P<', f'(?P<{name}__')})" for name, rule in RULES.items())

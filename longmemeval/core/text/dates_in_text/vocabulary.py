@@ -1,4 +1,4 @@
-"""Pieces of regular expressions (case does not matter) for the words dates are made of, and their meanings."""
+"""Parts of regular expressions (which ignore case) for the words that dates consist of, and their meanings."""
 
 import re
 from collections.abc import Callable
@@ -20,9 +20,9 @@ _TEENS = ("thirteen", "fourteen", "fifteen", "sixteen", "seventeen", "eighteen",
 _NUMBERS |= {word: number for number, word in enumerate(_TEENS, start=13)}
 _TENS = {"twenty": 20, "thirty": 30, "forty": 40, "fifty": 50, "sixty": 60, "seventy": 70, "eighty": 80, "ninety": 90}
 _NUMBERS |= {
-    f"{ten}{between}{one}": tens + number
+    f"{ten}{between}{digit}": tens + number
     for ten, tens in _TENS.items()
-    for number, one in enumerate(_NUMBER_WORDS[:9], start=1)
+    for number, digit in enumerate(_NUMBER_WORDS[:9], start=1)
     for between in "- "
 }
 _NUMBERS |= _TENS | {"dozen": 12}
@@ -50,7 +50,7 @@ SEASON = (
 )
 HOLIDAY = f"(?:{'|'.join(HOLIDAYS)})"
 
-# Not the head of a longer number, a time, a price, a fraction, or so many things.
+# Not the start of a longer number, a time, a price, a fraction, or a number of things.
 _NO_QUANTITY = (
     r"(?![\d:%]|[./]\d|,\d{3}(?!\d)|\s*(?:people|words|characters|steps|miles|meters|metres|dollars|calories|square|"
     r"feet|units|points|copies|minutes|hours|of\s+the|attacks?|cups?|inch(?:es)?|teaspoons?|tablespoons?)\b)"
@@ -74,7 +74,7 @@ def count_of(text: str | None) -> tuple[int, int]:
 
 
 def year_number(text: str) -> int:
-    """Return a year written with four digits, or with two: '49 is 2049, '50 is 1950."""
+    """Return a year written with four digits, or with two digits: '49 is 2049, '50 is 1950."""
     number = int(text.removeprefix("'"))
     return number if number > 99 else number + (2000 if number < 50 else 1900)
 
