@@ -1,4 +1,4 @@
-"""`longmemeval datasets import` and `datasets label`: conversations of your own."""
+"""`longmemeval datasets import` and `datasets label`: data sets from your own conversations."""
 
 from datetime import datetime
 from pathlib import Path
@@ -19,7 +19,7 @@ def import_chats(
     output: Annotated[Path, Flag(OUTPUT, "FOLDER", "The data set to write.")],
     questions: Annotated[
         Path | None,
-        Flag(WHAT, "FILE", "YAML or JSON list of question and answer."),
+        Flag(WHAT, "FILE", "YAML or JSON list of questions and answers."),
     ] = None,
     date: Annotated[
         datetime | None,
@@ -27,9 +27,9 @@ def import_chats(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Make a data set of exported conversations.
+    """Make a data set from exported conversations.
 
-    All exports together are one person's history; what was said on one day in one conversation is a session.
+    All exports together are one person's history; the messages of one conversation on one day are a session.
     """
     from longmemeval.benchmarks.conversations import importing
 
@@ -53,16 +53,16 @@ def label_evidence(
     folder: Annotated[Path, typer.Argument(metavar="FOLDER", help="A data set that `datasets import` wrote.")],
     top: Annotated[int, Flag(WHAT, "N", "Messages to propose.", minimum=1)] = 5,
 ) -> None:
-    """Choose the evidence of questions among proposed messages.
+    """Choose the evidence for questions from proposed messages.
 
     Recall is measured against it. Label before you prepare: labels belong to the data.
     """
     from longmemeval.benchmarks.conversations.labels import accept, proposals
 
-    kept = 0
+    labelled = 0
     for proposal in proposals(folder, top):
-        asked = proposal.asked
-        out.print(printable(f"\n{asked.question}  [{asked.answer}]"))
+        question = proposal.asked
+        out.print(printable(f"\n{question.question}  [{question.answer}]"))
         for number, message in enumerate(proposal.messages, start=1):
             text = " ".join(message.content.split())
             shown = text if len(text) <= 160 else f"{text[:160]} …"
@@ -70,14 +70,14 @@ def label_evidence(
         chosen = _numbers(len(proposal.messages))
         if chosen is None:
             break
-        accept(folder, asked.id, [proposal.messages[number - 1].message_id for number in chosen])
-        kept += 1
-    out.print(f"{kept} questions labelled; {printable(str(folder / 'evidence.json'))} has them.")
+        accept(folder, question.id, [proposal.messages[number - 1].message_id for number in chosen])
+        labelled += 1
+    out.print(f"{labelled} questions labelled; {printable(str(folder / 'evidence.json'))} has them.")
     err.next(command_line("prepare", "--dataset", str(folder), "--memory", "hybrid"))
 
 
 def _numbers(most: int) -> list[int] | None:
-    """Return the numbers that were typed, none for an empty line; None to stop."""
+    """Return the typed numbers, none for an empty line; None to stop."""
     while True:
         typed = typer.prompt("Evidence (such as 1 3; Enter: none of them; q: stop)", default="", show_default=False)
         if typed.strip() == "q":

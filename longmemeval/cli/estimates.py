@@ -1,4 +1,4 @@
-"""What `--dry-run` prints: one table of stages for every verb."""
+"""Print what `--dry-run` estimates: one table of stages for every verb."""
 
 from collections.abc import Callable, Mapping, Sequence
 from types import MappingProxyType
@@ -23,13 +23,13 @@ if TYPE_CHECKING:
 
 
 def show_stages(stages: "Sequence[StageEstimate]") -> None:
-    """Print one row per stage, how to read the ranges, and where the expected replies are from."""
+    """Print one row per stage, a note on the ranges, and the basis of the expected replies."""
     columns: list[Column[StageEstimate]] = [Column("stage", lambda stage: stage.name, "prose")]
     _show(tabulate("", [*columns, *_columns(lambda stage: stage)], stages), stages)
 
 
 def _columns(stage_of: "Callable[[Record], StageEstimate]") -> "list[Column[Record]]":
-    """Return calls, prompt tokens, reply tokens, dollars, time and basis of the stage of a row."""
+    """Return columns for calls, prompt tokens, reply tokens, dollars, time and basis of a row's stage."""
     return [
         Column("calls", lambda row: stage_of(row).work.calls),
         Column("prompt\ntokens", lambda row: _prompts(stage_of(row).work)),
@@ -63,24 +63,24 @@ def _show(table: Table, rows: "Sequence[StageEstimate]", called: Mapping[str, st
     )
 
 
-RANGES = "Ranges: from replies as expected to all as long as they may be; times are with replies as expected."
+RANGES = "Ranges: from expected replies to replies of maximum length; times assume expected replies."
 BY_BATCH = (
-    "By batch, at the price of batches: {}. Providers answer a batch within 24 hours; it begins when all prompts are "
-    "made."
+    "By batch, at batch prices: {}. Providers answer a batch within 24 hours; it starts when all prompts are ready."
 )
 
 
 def show_run(estimate: "RunEstimate", *, runs: int = 1) -> None:
-    """Print what a run would take, stage by stage.
+    """Print the estimate of a run, stage by stage.
 
     Args:
-        estimate: of one run.
-        runs: how many there would be (--repeat).
+        estimate: the estimate of one run.
+        runs: number of runs (--repeat).
     """
     times = f", {runs} times" if runs > 1 else ""
-    does = "answer" if estimate.stages else "rank what is found for"
+    work = "answer" if estimate.stages else "rank the items found for"
     out.print(
-        f"Would {does} {estimate.left:,} of {count_of(estimate.questions, 'question')}{times}. Nothing was called."
+        f"Would {work} {estimate.left:,} of {count_of(estimate.questions, 'question')}{times}. "
+        "Dry run: no model was called."
     )
     if report := estimate.preparation:
         out.print(
@@ -90,24 +90,26 @@ def show_run(estimate: "RunEstimate", *, runs: int = 1) -> None:
     if estimate.stages:
         show_stages(estimate.stages)
         disk = UNKNOWN if estimate.disk_bytes is None else f"about {shown_bytes(estimate.disk_bytes)}"
-        out.print(f"Disk of the run: {disk}.")
+        out.print(f"Disk space of the run: {disk}.")
     print_lines(f"Note: {note}." for note in estimate.notes)
 
 
 def show_sample_size(size: "SampleSize") -> None:
-    """Print how many questions tell a difference from noise, what they take, and what that assumes."""
+    """Print how many questions tell a difference from noise, their cost, and the assumptions."""
     points = f"{size.points:g} {'point' if size.points == 1 else 'points'}"
     if size.needed is None:
         first = f"To tell {points} from noise, two runs need more than ten million questions."
     else:
         first = f"To tell {points} from noise, two runs need {_amount(size.needed)}."
-    there = size.available
-    shows = "show no difference" if there.points >= 100 else f"show {there.points:.1f} points"
-    lines = [first, f"The data has {count_of(there.questions, 'question')}, which {shows}."]
+    available = size.available
+    shows = "show no difference" if available.points >= 100 else f"show {available.points:.1f} points"
+    lines = [first, f"The data has {count_of(available.questions, 'question')}, which {shows}."]
     if size.affordable:
-        paid = size.affordable
-        shows = "show no difference" if paid.points >= 100 else f"show {paid.points:.1f} points"
-        lines.append(f"--max-cost pays for {count_of(paid.questions, 'question')} in each of two runs, which {shows}.")
+        affordable = size.affordable
+        shows = "show no difference" if affordable.points >= 100 else f"show {affordable.points:.1f} points"
+        lines.append(
+            f"--max-cost pays for {count_of(affordable.questions, 'question')} in each of two runs, which {shows}."
+        )
     print_lines([*lines, "Assumed:", *(f"  {line}." for line in size.assumptions)])
 
 
@@ -118,7 +120,7 @@ def _amount(amount: "Amount") -> str:
 
 
 def show_preparation(report: "PrepareReport") -> None:
-    """Print what a dry run of `prepare` found."""
+    """Print the estimate of a dry run of `prepare`."""
     in_table = tuple(f"{stage.name}, " for stage in report.stages)
     for what, amount in report.estimate.items():
         if not what.startswith(in_table):
@@ -132,25 +134,25 @@ def show_preparation(report: "PrepareReport") -> None:
 
 
 def show_grading(estimate: "GradingEstimate") -> None:
-    """Print what grading a run would take, judge by judge."""
+    """Print the estimate of grading a run, judge by judge."""
     out.print(
         printable(
             f"Would grade run {estimate.run}: {estimate.answered:,} of {count_of(estimate.questions, 'question')} have "
-            "an answer. Nothing was called."
+            "an answer. Dry run: no model was called."
         )
     )
     columns: list[Column[JudgeEstimate]] = [
-        Column("stage", lambda one: one.stage.name, "prose"),
-        Column("labels\nthere", lambda one: one.labelled),
-        Column("to\nlabel", lambda one: one.left),
-        *_columns(lambda one: one.stage),
+        Column("stage", lambda row: row.stage.name, "prose"),
+        Column("labelled", lambda row: row.labelled),
+        Column("to\nlabel", lambda row: row.left),
+        *_columns(lambda row: row.stage),
     ]
-    _show(tabulate("", columns, estimate.judges), [one.stage for one in estimate.judges])
+    _show(tabulate("", columns, estimate.judges), [judge.stage for judge in estimate.judges])
     print_lines([printable(f"Note: {note}.") for note in estimate.notes])
 
 
 def show_sweep(estimate: "SweepEstimate", planned: int) -> None:
-    """Print what is left to do of a sweep, run by run and in all."""
+    """Print the remaining work of a sweep, by run and in total."""
     from longmemeval.pipeline.sweep.estimate import totals_line
 
     preparation = estimate.preparation
@@ -173,22 +175,22 @@ def show_sweep(estimate: "SweepEstimate", planned: int) -> None:
 
 class _RunStage(Struct, frozen=True):
     run_id: str
-    """Empty below the first row of a run."""
+    """Id of the run; empty below its first row."""
     to_do: str
     stage: "StageEstimate"
 
 
 def _rows(run: "PlannedRunEstimate") -> list[_RunStage]:
-    """Questions that are asked about first, the answers of a run, and each judge that is a chat model."""
+    """Return the rows of a run: analysing its questions, answering them, and each judge that is a chat model."""
     first = [(run.questions.name, run.questions)] if run.questions else []
     judges = [(stage.name, stage) for stage in run.judging if stage.work.calls]
     named = [*first, (count_of(run.questions_left, "answer"), run.answering), *judges]
-    return [_RunStage("" if place else run.run_id, *one) for place, one in enumerate(named)]
+    return [_RunStage("" if place else run.run_id, *pair) for place, pair in enumerate(named)]
 
 
-def _duration(took: "Duration") -> str:
+def _duration(expected: "Duration") -> str:
     """Return `unknown`, `about 5 min`, or with its range `about 5 min, from 2 min to 14 min`."""
-    if took.seconds is None or took.least_seconds is None or took.most_seconds is None:
+    if expected.seconds is None or expected.least_seconds is None or expected.most_seconds is None:
         return "unknown"
-    shown, low, high = map(duration, (took.seconds, took.least_seconds, took.most_seconds))
+    shown, low, high = map(duration, (expected.seconds, expected.least_seconds, expected.most_seconds))
     return f"about {shown}" if low == high else f"about {shown}, from {low} to {high}"

@@ -14,23 +14,23 @@ from longmemeval.core.interruption import request_end
 
 Handler = Callable[[int, FrameType | None], object]
 SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-"""Signals that ask for the end; the exit code is 128 and the number of the signal, as shells have it."""
+"""Signals that request the end; the exit code is 128 plus the number of the signal, as in shells."""
 INTERRUPTED = 128 + signal.SIGINT
 
 _GOOD_ORDER_S = 3.0
-"""Seconds that the work may take to be wound up; a memory that computes in the event loop does not let go of it."""
+"""Seconds that the work may take to end in good order; a memory that computes in the event loop blocks it."""
 _AT_ONCE_S = 1.0
 _SHOW_CURSOR = "\x1b[?25h"
 
 _number: int = signal.SIGINT
-"""The one of `SIGNALS` that came."""
+"""The signal that was received."""
 
 
 def handle_interrupts(instead_of: Handler = signal.default_int_handler) -> None:
-    """Take over `SIGNALS` for this process, those that it was not told to ignore.
+    """Handle `SIGNALS` in this process, except those that it was told to ignore.
 
     Args:
-        instead_of: who had them until now.
+        instead_of: the handler until now.
     """
     for number in SIGNALS:
         if signal.getsignal(number) in (instead_of, signal.SIG_DFL):
@@ -38,33 +38,33 @@ def handle_interrupts(instead_of: Handler = signal.default_int_handler) -> None:
 
 
 _continue: list[str] = []
-_kept = ["Finished work is kept"]
+_kept_note = ["Finished work is kept"]
 
 
 def continue_with(*command: str, with_provider: bool = False) -> None:
-    """Say this command line where the work is interrupted: the one that was given would begin again.
+    """Set the command line to print if the work is interrupted: the given one would start again.
 
     Args:
-        command: the line; none where the one that was given goes on.
-        with_provider: whether batches go on at the provider meanwhile.
+        command: the line; none if the given one continues the work.
+        with_provider: True if batches continue at the provider meanwhile.
     """
     _continue[:] = command
     if with_provider:
-        _kept[:] = ["Finished work is kept, and what was sent as a batch stays with the provider until it is fetched"]
+        _kept_note[:] = ["Finished work is kept, and sent batches stay with the provider until they are fetched"]
 
 
 def leave() -> NoReturn:
-    """Say that the work was interrupted, and end the process here and now.
+    """Report that the work was interrupted, and end the process at once.
 
-    What is on disk is whole at every moment, and nothing that Python does at its end matters: it would only wait for
-    threads, or report them. Children of memories are ended from outside (`carriers/guard.py`).
+    Files on disk are complete at every moment, and Python's own shutdown is not needed: it would only wait for threads,
+    or report them. Child processes of memories are ended from outside (`carriers/guard.py`).
     """
     for number in (*SIGNALS, signal.SIGALRM):
         signal.signal(number, signal.SIG_IGN)
     remove_unfinished()
     by = "" if _number == signal.SIGINT else f" by {signal.Signals(_number).name}"
     with suppress(OSError):  # The terminal may be gone.
-        err.print(f"Interrupted{by}. {_kept[0]}" + ("." if _continue else "; run the same command to continue."))
+        err.print(f"Interrupted{by}. {_kept_note[0]}" + ("." if _continue else "; run the same command to continue."))
         err.next(*_continue)
         for stream in (out.file, sys.stdout, sys.stderr):
             stream.flush()
@@ -74,9 +74,9 @@ def leave() -> NoReturn:
 def _first(number: int, frame: FrameType | None) -> None:
     global _number
     _number = number
-    for one in SIGNALS:
-        if signal.getsignal(one) is _first:
-            signal.signal(one, _second)
+    for signal_number in SIGNALS:
+        if signal.getsignal(signal_number) is _first:
+            signal.signal(signal_number, _second)
     request_end()
     event_loop = sys.modules.get("longmemeval.core.event_loop")
     if event_loop is None or not event_loop.cancel_work():
@@ -89,7 +89,7 @@ _overdue_before = False
 
 
 def _overdue(number: int, frame: FrameType | None) -> None:
-    """Break off what keeps the work from being wound up: by an exception, then without one."""
+    """Stop work that does not end in good order: first by an exception, then without one."""
     global _overdue_before
     if not sys.modules["longmemeval.core.event_loop"].is_at_work():
         signal.setitimer(signal.ITIMER_REAL, 0)

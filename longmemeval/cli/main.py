@@ -29,8 +29,8 @@ app = typer.Typer(
 )
 
 
-def _version(asked: bool) -> None:
-    if asked:
+def _version(requested: bool) -> None:
+    if requested:
         typer.echo(__version__)
         raise typer.Exit
 
@@ -83,7 +83,7 @@ def _main() -> None:
     except OutputError:
         raise
     except OSError as error:
-        _fail(_refusal(error), 2)
+        _fail(_describe_refusal(error), 2)
     except KeyboardInterrupt:
         leave()
     except SystemExit as end:
@@ -96,18 +96,18 @@ def _main() -> None:
         sys.exit(1)
 
 
-def _refusal(error: OSError) -> str:
-    """Say what the operating system refuses, and what to do about it."""
+def _describe_refusal(error: OSError) -> str:
+    """Describe what the operating system refused, and the remedy."""
     # Of a file that takes another's place the second name is the one that was asked for.
     name = error.filename2 or error.filename
     place = f" ({name})" if name else ""
     if isinstance(error, IsADirectoryError):
-        return f"A folder is in the place of a file to be written{place}. Name a file."
+        return f"A folder is where a file should be written{place}. Name a file."
     if name and leads_nowhere(Path(str(name))):
-        return f"A broken link is in the place of a file or folder{place}. Restore its target."
+        return f"A broken link is where a file or folder should be{place}. Restore its target."
     if isinstance(error, NotADirectoryError | FileExistsError):
         remedy = "Remove it, or name other folders with --data-dir, --prepared-dir and --results-dir."
-        return f"A file is in the place of a folder{place}. {remedy}"
+        return f"A file is where a folder should be{place}. {remedy}"
     return f"{error.strerror or error}{place}. Finished work is kept. Fix this and rerun the command."
 
 

@@ -1,4 +1,4 @@
-"""A command that has nothing to show yet says that it works."""
+"""Report that a command is working if it has nothing to show yet."""
 
 import sys
 from collections.abc import Callable, Iterator
@@ -6,19 +6,19 @@ from contextlib import contextmanager, suppress
 from threading import Event, Thread
 
 SILENT_AT_MOST_S = 1.3
-"""Until a command that has printed nothing says that it works."""
+"""Seconds until a command that has printed nothing reports that it is working."""
 
 
 @contextmanager
 def never_silent(command: str, has_printed: Callable[[], bool]) -> Iterator[None]:
-    """Say on standard error that `command` works where nothing was printed for `SILENT_AT_MOST_S`.
+    """Report on standard error that `command` is working if nothing is printed for `SILENT_AT_MOST_S`.
 
-    It covers what comes before the first bar: imports, reading data, recomputing figures. With `--progress json` or
-    `off` it says nothing.
+    This covers the time before the first progress bar: imports, reading data, recomputing figures. With
+    `--progress json` or `off` nothing is reported.
 
     Args:
         command: as the user typed it, without its options.
-        has_printed: whether anything was printed until now.
+        has_printed: returns whether anything was printed so far.
     """
     ended = Event()
 

@@ -1,4 +1,4 @@
-"""What to do next: command lines that can be given as they are."""
+"""Build command lines for the next step, ready to copy."""
 
 import os
 import shlex
@@ -13,8 +13,8 @@ if TYPE_CHECKING:
 
 
 def command_line(*words: str, places: "PreparedPlaces | None" = None) -> str:
-    """Return a command line of ours, quoted; folders that were given are given again."""
-    return shlex.join(["longmemeval", *words, *(places.given() if places else [])])
+    """Return a quoted `longmemeval` command line; folders given to this command are repeated."""
+    return shlex.join(["longmemeval", *words, *(places.words() if places else [])])
 
 
 def option_words(option: str, values: "Iterable[object]") -> list[str]:
@@ -23,24 +23,27 @@ def option_words(option: str, values: "Iterable[object]") -> list[str]:
 
 
 def grade(run: str, benchmark: "Benchmark", model: str, places: "PreparedPlaces", *, elsewhere: bool = False) -> str:
-    """Return how to grade a run.
+    """Return the command line that grades a run.
 
-    Offline, where its model is, where the benchmark's own judge has no key here, or where the model was called at an
-    address of the user's: nobody else is called unasked.
+    The judge is offline if the answering model is, if the benchmark's own judge has no key here, or if the model was
+    called at an address of the user's: no other service is called without being asked for.
 
     Args:
-        run: its id or a pattern.
-        benchmark: whose judge grades by default.
-        model: that answered.
-        places: folders that were given.
-        elsewhere: whether `--api-base` was given.
+        run: id of the run, or a pattern.
+        benchmark: the benchmark, whose judge grades by default.
+        model: the answering model.
+        elsewhere: True if `--api-base` was given.
     """
     from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
     from longmemeval.llm.options import is_offline
 
-    usual = benchmark.default_judge
-    keyless = not os.environ.get(f"{usual.split('/')[0].upper()}_API_KEY")
-    judge = ["--judge", LEXICAL_JUDGE] if not is_offline(usual) and (is_offline(model) or keyless or elsewhere) else []
+    default_judge = benchmark.default_judge
+    keyless = not os.environ.get(f"{default_judge.split('/')[0].upper()}_API_KEY")
+    judge = (
+        ["--judge", LEXICAL_JUDGE]
+        if not is_offline(default_judge) and (is_offline(model) or keyless or elsewhere)
+        else []
+    )
     return command_line("evaluate", run, *judge, places=places)
 
 
@@ -61,9 +64,9 @@ def repeat_again(run_id: str) -> str:
 
 def _without(words: list[str], *options: str) -> list[str]:
     """Return the words without options and their values."""
-    kept, skip = [], False
+    remaining, skip = [], False
     for word in words:
         if not skip and word.split("=")[0] not in options:
-            kept.append(word)
+            remaining.append(word)
         skip = not skip and word in options
-    return kept
+    return remaining

@@ -29,9 +29,9 @@ _PIPE_WIDTH = 200
 
 
 class Terminal:
-    """Standard output or error; lines break between words alone, and only where the reader's width is known.
+    """Standard output or error; lines break only between words, and only if the reader's width is known.
 
-    In a pipe or a file it is not, unless COLUMNS says so: each sentence then stays on one line, and tables may be
+    In a pipe or a file it is unknown unless COLUMNS is set: each sentence then stays on one line, and tables may be
     `_PIPE_WIDTH` wide.
     """
 
@@ -43,12 +43,12 @@ class Terminal:
 
     @property
     def width(self) -> int:
-        """Characters on a line."""
+        """Number of characters on a line."""
         return self.console.width
 
     @property
     def file(self) -> IO[str]:
-        """The stream."""
+        """The stream that is written to."""
         return self.console.file
 
     def print(self, what: RenderableType = "") -> None:
@@ -64,7 +64,7 @@ class Terminal:
 
 
 def _wrapped(text: Text, width: int) -> Text:
-    """Return the text with line ends instead of spaces where a line is full."""
+    """Return the text with a line break for the space at the end of each full line."""
     lines = []
     for line in text.split(allow_blank=True):
         breaks, start = [], 0
@@ -86,19 +86,19 @@ _printed = Event()
 
 
 def has_printed() -> bool:
-    """Return whether this command has printed anything to standard output or error until now."""
+    """Return whether this command has printed anything to standard output or error so far."""
     return _printed.is_set()
 
 
 class OutputError(OSError):
-    """Standard output or error cannot be written: a full disk, say."""
+    """Standard output or error cannot be written, for instance because the disk is full."""
 
 
 class _HidingStream(TextIOWrapper):
-    """A stream in front of the bytes of another; what is written loses its secrets on the way.
+    """A stream in front of another stream's bytes; it removes secrets from everything written.
 
     Raises:
-        OutputError: by `write` and `flush`, where the bytes cannot be written; not where nobody reads them any more.
+        OutputError: from `write` and `flush`, if the bytes cannot be written; not if their reader is gone.
     """
 
     def __init__(self, stream: TextIOWrapper) -> None:
@@ -113,12 +113,12 @@ class _HidingStream(TextIOWrapper):
         return len(text)
 
     def flush(self) -> None:
-        """Write out what is held back."""
+        """Write out buffered text."""
         with _as_output_error():
             super().flush()
 
     def close(self) -> None:
-        """Leave the bytes open: they are those of the other stream."""
+        """Leave the bytes open: they belong to the other stream."""
         if not self.buffer.closed:
             self.flush()
 
@@ -134,23 +134,23 @@ def _as_output_error() -> Iterator[None]:
 
 
 def reserve_output() -> None:
-    """Keep standard output for what `out` prints.
+    """Reserve standard output for `out`.
 
-    What the code of a memory prints, from C or from a process of its own too, goes to standard error from now on: with
-    `--json` it would come before or into the document.
+    Everything that the code of a memory prints, even from C or from a process of its own, goes to standard error from
+    now on: with `--json` it would end up before or inside the document.
     """
     stream = sys.stdout
     with suppress(OSError, ValueError):  # No file behind it, as in a notebook.
         if stream.fileno() == 1 and isinstance(stream, TextIOWrapper):
             stream.flush()
-            kept = os.fdopen(os.dup(1), "w", encoding=stream.encoding, errors=stream.errors)
+            duplicate = os.fdopen(os.dup(1), "w", encoding=stream.encoding, errors=stream.errors)
             os.dup2(2, 1)
-            out.console.file = _HidingStream(kept)
+            out.console.file = _HidingStream(duplicate)
             sys.stdout = sys.stderr
 
 
 def discard_output() -> None:
-    """Let what is left to be written to standard output go nowhere."""
+    """Discard the rest of standard output."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (out.file, sys.stdout):
         os.dup2(nowhere, stream.fileno())
@@ -158,10 +158,12 @@ def discard_output() -> None:
 
 @contextmanager
 def hiding_secrets() -> Iterator[None]:
-    """Keep secrets out of standard output and error meanwhile, whatever prints: tracebacks, logs, libraries."""
+    """Keep secrets out of standard output and error meanwhile, no matter what prints: tracebacks, logs, libraries."""
     _printed.clear()
     before = sys.stdout, sys.stderr
-    sys.stdout, sys.stderr = (_HidingStream(one) if isinstance(one, TextIOWrapper) else one for one in before)
+    sys.stdout, sys.stderr = (
+        _HidingStream(original) if isinstance(original, TextIOWrapper) else original for original in before
+    )
     try:
         yield
     finally:
@@ -173,7 +175,7 @@ def hiding_secrets() -> Iterator[None]:
 
 
 def printable(text: str) -> str:
-    """Text from data made safe for a terminal: control characters shown as escapes, rich markup disarmed."""
+    """Return text from data made safe for a terminal: control characters as escapes, rich markup disarmed."""
     return escape(escaped(text))
 
 
@@ -184,7 +186,7 @@ def print_json(document: object) -> None:
 
 
 def print_documents(documents: Sequence[object], called: str = "runs") -> None:
-    """Print one JSON document: the only one there is, or all of them under what they are called."""
+    """Print one JSON document: a single document as it is, several under the key `called`."""
     print_json(documents[0] if len(documents) == 1 else {called: documents})
 
 
@@ -213,8 +215,8 @@ def print_table(table: "Table") -> None:
         out.print(escape(left_out))
 
 
-def write_asked(file: Path, text: str) -> None:
-    """Write to a file what would be printed without it, the whole or nothing."""
+def write_output(file: Path, text: str) -> None:
+    """Write the output to a file instead of printing it, completely or not at all."""
     from longmemeval.core.files import write_atomic
 
     write_atomic(file, text.encode())
@@ -233,7 +235,7 @@ def print_row(cells: Iterable[tuple[str, int | None]]) -> None:
     """Print one row of a table whose rows come one by one, at once.
 
     Args:
-        cells: text and width of each; without a width, what is left of the line.
+        cells: text and width of each; None: the rest of the line.
     """
     row, texts = RichTable.grid(padding=(0, 2, 0, 0)), []
     for text, width in cells:
@@ -249,6 +251,6 @@ def warn(line: str) -> None:
     err.print(printable(line))
 
 
-def tell_omitted(what: str) -> None:
-    """Say on standard error which runs `--sweep` does not stand for."""
-    warn(f"Not of the sweep: {what}.")
+def warn_omitted(what: str) -> None:
+    """Report on standard error which runs `--sweep` leaves out."""
+    warn(f"Not part of the sweep: {what}.")

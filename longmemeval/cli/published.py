@@ -1,4 +1,4 @@
-"""`--published` of `compare` and `report`: alone it means the same judge and metric."""
+"""`--published` of `compare` and `report`: without a value it means the same judge and metric."""
 
 from collections.abc import Iterable, Iterator
 from typing import Annotated, Literal
@@ -14,7 +14,7 @@ Published = Annotated[
 
 
 def with_default(arguments: Iterable[str]) -> Iterator[str]:
-    """Return the arguments with the value that `--published` has where `all` does not follow."""
+    """Yield the arguments, with the default value of `--published` if none follows it."""
     waiting = False
     for argument in arguments:
         if waiting and argument not in (_SAME, _ALL):

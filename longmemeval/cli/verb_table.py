@@ -24,7 +24,7 @@ FOLDERS = {
 }
 """The verbs of each folder under `cli/verbs/`, which is a group of the help, in its order."""
 ALIASES = frozenset({"status"})
-"""Verbs that the help leaves out, as another one does the same."""
+"""Verbs that the help leaves out because another one does the same."""
 HEADINGS = {
     "begin": "Begin",
     "look": "Look",
@@ -38,10 +38,10 @@ SUMMARIES = {
     "prepare": "Turn each haystack into a fixture, once.",
     "run": "Answer the questions from prepared fixtures.",
     "evaluate": "Grade stored answers with a judge.",
-    "runs": "List runs, their scores, and how far they are.",
-    "status": "Show how far runs are, from their files alone.",
+    "runs": "List runs, their scores and their progress.",
+    "status": "Show the progress of runs, from their files alone.",
     "inspect": "Show a question or haystack, and what memories recall.",
-    "facts": "Show what a history says, and when it was so.",
+    "facts": "Show the facts in a history, and when they held.",
     "retrieval": "Measure how well memories find the evidence.",
     "probe": "Try memories on made-up lives: what changed, when, whose.",
     "view": "Look at runs in a browser.",
@@ -52,19 +52,19 @@ SUMMARIES = {
     "verify": "Check all hashes, and recompute every number from the files.",
     "sign": "Sign all files of a run as yours.",
     "judge": "Check judges on answers whose truth is known.",
-    "import": "Make a run of answers that another system gave.",
+    "import": "Make a run from another system's answers.",
     "export": "Write a run in a format that other tools read.",
-    "merge": "Make one run of the runs of all shards.",
+    "merge": "Merge the runs of all shards into one run.",
     "board": "A leaderboard of verified runs, of one person or many.",
     "memory": "Write a memory system of your own, install others, and try one.",
-    "plugins": "List plug-ins, their packages, and what is wrong with them.",
+    "plugins": "List plug-ins, their packages and their problems.",
 }
 """The first line of each verb's own help; a test compares them."""
 _MODULES = {verb: f"{folder}.{verb}" for folder, verbs in FOLDERS.items() for verb in verbs}
 _MODULES["import"] = "exchange.import_run"
 
 
-_GONE = {"recipe": "run.json holds all that `recipe` printed: `longmemeval run --like RUN` makes a run again"}
+_GONE = {"recipe": "run.json holds all that `recipe` printed: `longmemeval run --like RUN` repeats a run"}
 
 
 class AllVerbs(Verbs):
@@ -75,13 +75,13 @@ class AllVerbs(Verbs):
         self.commands = _Commands()
 
     def resolve_command(self, ctx: "Context", args: list[str]) -> "tuple[str | None, Command | None, list[str]]":
-        """Return the verb that is typed; of one that is gone, say what does its work now."""
+        """Return the typed verb; for a removed one, name its replacement."""
         if args and args[0] in _GONE:
             ctx.fail(_GONE[args[0]])
         return super().resolve_command(ctx, args)
 
     def summaries(self) -> dict[str, dict[str, str]]:
-        """Return the line of each verb in the help under the heading of its group, without importing any."""
+        """Return the line of each verb in the help by the heading of its group, without importing any verb."""
         return {
             HEADINGS[group]: {verb: SUMMARIES[verb] for verb in verbs if verb not in ALIASES}
             for group, verbs in FOLDERS.items()
@@ -115,7 +115,7 @@ class _Commands(MutableMapping[str, "Command"]):
 
 
 def _load(name: str) -> "Command":
-    """Return a verb: the `app` of its module, or the function that is called as the module is, with its `EXAMPLE`."""
+    """Return a verb: the `app` of its module, or the function named like the module, with its `EXAMPLE`."""
     module = import_module(f"longmemeval.cli.verbs.{_MODULES[name]}")
     if hasattr(module, "app"):
         group = typer.main.get_group(module.app)

@@ -356,12 +356,12 @@ INPUT: dict[str, tuple[Callable[[], object], str, list[str]]] = {
     "results folder that is a file": (
         text("f", ""),
         f"{RUN} --results-dir f",
-        ["A file is in the place of a folder", "--results-dir"],
+        ["A file is where a folder should be", "--results-dir"],
     ),
     "prepared folder that is a file": (
         text("f", ""),
         f"{PREPARE} --prepared-dir f",
-        ["A file is in the place of a folder", "--prepared-dir"],
+        ["A file is where a folder should be", "--prepared-dir"],
     ),
 }  # fmt: skip
 

@@ -164,7 +164,7 @@ def test_mistakes_end_with_2(command: Command, line: str, said: str) -> None:
 def test_a_baseline_in_the_place_of_a_folder_names_it(command: Command) -> None:
     done = command("compare good --save-baseline results")
     assert done.code == 2
-    assert done.stderr == "Error: A folder is in the place of a file to be written (results). Name a file.\n"
+    assert done.stderr == "Error: A folder is where a file should be written (results). Name a file.\n"
 
 
 def test_no_run_id_is_broken_in_a_pipe(command: Command, tmp_path: Path) -> None:

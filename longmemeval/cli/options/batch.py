@@ -1,4 +1,4 @@
-"""Whether model calls go by batch."""
+"""Options of model calls by batch."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -15,10 +15,10 @@ class Batch:
 
     batch: Annotated[bool, Flag(MODEL)] = False
     """Ask in batches: about half the price, within a day."""
-    given: Annotated[BatchOptions, Group()]
+    details: Annotated[BatchOptions, Group()]
 
     def options(self) -> BatchOptions | None:
-        """Return the options as the pipeline takes them; None: calls go directly."""
-        if self.given.poll_s is not None and not self.batch:
-            raise typer.BadParameter("--batch-poll is for --batch")
-        return self.given if self.batch else None
+        """Return the options for the pipeline; None: calls are sent directly."""
+        if self.details.poll_s is not None and not self.batch:
+            raise typer.BadParameter("--batch-poll needs --batch")
+        return self.details if self.batch else None

@@ -1,4 +1,4 @@
-"""Where the cluster is that does the work."""
+"""Options with the address of the cluster that does the work."""
 
 from typing import Annotated
 
@@ -17,10 +17,10 @@ ClusterAddress = Annotated[
 
 
 def executor_spec(executor: str | None, address: str | None) -> str | None:
-    """Return the executor with its address, as the pipeline takes it.
+    """Return the executor with its address, for the pipeline.
 
     Raises:
-        HarnessError: an address is given, and no executor.
+        HarnessError: an address is given, but no executor.
     """
     if address is None:
         return executor

@@ -1,31 +1,31 @@
-"""What the shell offers after Tab: data sets, presets, runs, sweeps. Looks nothing up over the network."""
+"""Complete data sets, presets, judges, runs and sweeps in the shell, without the network."""
 
 from collections.abc import Callable
 
 
 def complete_dataset(incomplete: str) -> list[str]:
-    """Names of the catalogue; files are the shell's own business."""
+    """Return names of the catalogue; the shell itself completes files."""
     from longmemeval.benchmarks.catalogue import catalogue
 
     return [name for name in catalogue() if name.startswith(incomplete)]
 
 
 def complete_memory(incomplete: str) -> list[str]:
-    """Names of presets, those of plug-ins too."""
+    """Return names of presets, including those of plug-ins."""
     from longmemeval.memory.definition import MEMORIES
 
     return [name for name in MEMORIES.names() if name.startswith(incomplete)]
 
 
 def complete_judge(incomplete: str) -> list[str]:
-    """Judges that need no model."""
+    """Return the judges that need no model."""
     from longmemeval.judges.definition import rule_names
 
     return [name for name in rule_names() if name.startswith(incomplete)]
 
 
 def complete_sweep(incomplete: str) -> list[str]:
-    """Sweeps that have runs in the results folder of the environment."""
+    """Return the sweeps that have runs in the results folder of the environment."""
     from longmemeval.results.listing import sweep_names
     from longmemeval.settings import Folders
 
@@ -48,4 +48,4 @@ COMPLETIONS: dict[str, Callable[[str], list[str]]] = {
     "RUN|FILE": complete_run,
     "SWEEP": complete_sweep,
 }
-"""What completes a value, by what the help calls the value."""
+"""Functions that complete a value, by the value's name in the help."""

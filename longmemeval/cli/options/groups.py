@@ -17,26 +17,26 @@ from longmemeval.cli.output import reserve_output
 from longmemeval.core.options import ADVANCED, Flag, Group, Option, groups_of, is_settings, options_of
 
 _ANNOTATED: Any = typing.__dict__["Annotated"]
-"""For types that are known only when the module runs."""
+"""`Annotated` for types that are known only at run time."""
 
 
 class _Settings(NamedTuple):
-    """A class of settings, of whose fields some are options."""
+    """A class of settings, some of whose fields are options."""
 
     group: type
     only: Collection[str] = ()
 
     def parameters(self) -> Iterator[inspect.Parameter]:
-        """Yield the parameters that the options become."""
+        """Yield a parameter for each option."""
         for option in options_of(self.group, self.only):
             yield _parameter(option)
         for _, settings in self._groups():
             yield from settings.parameters()
 
-    def made(self, given: dict[str, object]) -> object:
-        """Return the settings, whose values are taken out of what was given on the command line."""
-        values = {option.field: option.value(given.pop(option.key)) for option in options_of(self.group, self.only)}
-        return self.group(**values | {field: settings.made(given) for field, settings in self._groups()})
+    def build(self, arguments: dict[str, object]) -> object:
+        """Return the settings, taking their values out of the arguments of the command line."""
+        values = {option.field: option.value(arguments.pop(option.key)) for option in options_of(self.group, self.only)}
+        return self.group(**values | {field: settings.build(arguments) for field, settings in self._groups()})
 
     def _groups(self) -> "Iterator[tuple[str, _Settings]]":
         for field, group, only in groups_of(self.group):
@@ -48,11 +48,9 @@ def add_verb(app: typer.Typer, name: str, verb: Callable[..., None], *, example:
     """Add a verb whose settings are spread out into options.
 
     Args:
-        app: what it is added to.
-        name: the verb.
-        verb: takes arguments, options and classes of settings.
+        verb: a function of arguments, options and classes of settings.
         example: one command line, shown under the help.
-        all_options: whether `--help-all` explains its advanced options, where it has some.
+        all_options: True if `--help-all` explains the advanced options, if there are any.
     """
     app.command(name, cls=Verb, epilog=example)(spread(verb, all_options=all_options))
 
@@ -61,10 +59,10 @@ def spread(verb: Callable[..., None], *, all_options: bool = False) -> Callable[
     """Return the verb with every parameter that is a class of settings replaced by the options in it.
 
     Args:
-        verb: takes arguments, options (see `core.options.Flag`) and instances of classes that have some.
-        all_options: whether `--help-all` is added, where there are advanced options.
+        verb: a function of arguments, options (see `core.options.Flag`) and instances of classes that have options.
+        all_options: True if `--help-all` is added, if there are advanced options.
     """
-    own: list[inspect.Parameter] = []
+    parameters: list[inspect.Parameter] = []
     single: dict[str, Option] = {}
     groups: dict[str, _Settings] = {}
     for parameter in inspect.signature(verb, eval_str=True).parameters.values():
@@ -73,32 +71,37 @@ def spread(verb: Callable[..., None], *, all_options: bool = False) -> Callable[
         if isinstance(mark, Flag):
             option = Option(parameter.name, hint, parameter.default, mark, mark.help)
             single[parameter.name] = option
-            own.append(_parameter(option, parameter.name))
+            parameters.append(_parameter(option, parameter.name))
         elif isinstance(mark, Group) or is_settings(hint):
             groups[parameter.name] = _Settings(hint, mark.only if mark else ())
-            own += groups[parameter.name].parameters()
+            parameters += groups[parameter.name].parameters()
         else:
-            own.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
-    marks = [mark for one in own for mark in typing.get_args(one.annotation) if isinstance(mark, ParameterInfo)]
+            parameters.append(parameter.replace(kind=inspect.Parameter.KEYWORD_ONLY))
+    marks = [
+        mark
+        for keyword in parameters
+        for mark in typing.get_args(keyword.annotation)
+        if isinstance(mark, ParameterInfo)
+    ]
     if all_options and any(mark.rich_help_panel == ADVANCED and not mark.hidden for mark in marks):
-        own.append(_HELP_ALL)
+        parameters.append(_HELP_ALL)
 
     @wraps(verb)
-    def flat(**given: object) -> None:
-        given.pop(_HELP_ALL.name, None)
-        whole = {name: settings.made(given) for name, settings in groups.items()}
-        given |= {name: option.value(given[name]) for name, option in single.items()}
+    def flat(**arguments: object) -> None:
+        arguments.pop(_HELP_ALL.name, None)
+        whole = {name: settings.build(arguments) for name, settings in groups.items()}
+        arguments |= {name: option.value(arguments[name]) for name, option in single.items()}
         reserve_output()
-        verb(**given, **whole)
+        verb(**arguments, **whole)
 
-    flat.__dict__["__signature__"] = inspect.Signature(own)
-    flat.__annotations__ = {one.name: one.annotation for one in own}
+    flat.__dict__["__signature__"] = inspect.Signature(parameters)
+    flat.__annotations__ = {keyword.name: keyword.annotation for keyword in parameters}
     del flat.__dict__["__wrapped__"]
     return flat
 
 
 def _parameter(option: Option, name: str = "") -> inspect.Parameter:
-    """Return the parameter that an option becomes, called by the name of the option or the one given."""
+    """Return the parameter of an option, with `name` or the name of the option."""
     flag, hint, default = option.flag, option.type, option.default
     if flag.read:
         hint = flag.read | None

@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 _ORDER = (WHAT, MODEL, LIMITS, OUTPUT, ADVANCED)
 _EXPLAINED = "every-option"
 _RARE = "show_completion"
-"""An option that the help leaves out: the page of the command line names it beside the one that installs completion."""
+"""An option that the help leaves out: docs/cli.md names it next to the option that installs completion."""
 
 
 class _Context(Protocol):
-    """The part of a context that is used."""
+    """The used part of a context."""
 
     @property
     def command_path(self) -> str: ...
@@ -49,18 +49,18 @@ class Verb(TyperCommand):
         every = bool(ctx.meta.get(_EXPLAINED))
         console = _console()
         shown = visible_parameters(self)
-        arguments = [_argument(one) for one in shown if isinstance(one, TyperArgument)]
-        required = [_option(one) for one in shown if isinstance(one, TyperOption) and one.required]
+        arguments = [_argument(argument) for argument in shown if isinstance(argument, TyperArgument)]
+        required = [_option(option) for option in shown if isinstance(option, TyperOption) and option.required]
         _print_head(console, self, ctx, " ".join([*arguments, *required]))
         panels: dict[str, list[Parameter]] = {}
         # Arguments first, then what must be given.
-        for one in sorted(shown, key=lambda one: (isinstance(one, TyperOption), not one.required)):
-            panels.setdefault(one.rich_help_panel or WHAT, []).append(one)
+        for parameter in sorted(shown, key=lambda item: (isinstance(item, TyperOption), not item.required)):
+            panels.setdefault(parameter.rich_help_panel or WHAT, []).append(parameter)
         for title in sorted(panels, key=_ORDER.index):
             if title == ADVANCED and not every:
                 console.print(_names_panel(ctx, panels[title]))
             else:
-                rows = [(usage_of(one), explanation_of(one)) for one in panels[title]]
+                rows = [(usage_of(entry), explanation_of(entry)) for entry in panels[title]]
                 console.print(_panel(title, [*rows, _OWN_HELP] if title == OUTPUT else rows))
         _print_foot(console, self)
         formatter.write(console.end_capture())
@@ -70,14 +70,14 @@ class Verbs(TyperGroup):
     """A group of verbs, each in one line."""
 
     def parse_args(self, ctx: "Context", args: list[str]) -> list[str]:
-        """Print the help where no verb is given."""
+        """Print the help if no verb is given."""
         if not args and not ctx.resilient_parsing:
             typer.echo(ctx.get_help())
             raise typer.Exit
         return super().parse_args(ctx, args)
 
     def summaries(self) -> dict[str, dict[str, str]]:
-        """Return the line of each verb in the help, by the heading it stands under; empty: under none."""
+        """Return the line of each verb in the help, by its heading; an empty heading means none."""
         return {"": {name: _summary(verb.help) for name, verb in self.commands.items()}}
 
     def format_help(self, ctx: _Context, formatter: _Formatter) -> None:
@@ -90,15 +90,17 @@ class Verbs(TyperGroup):
             rows = [(Text(name, style=_BOLD), Text(summary)) for name, summary in verbs.items()]
             parts += [*([Text(heading, style="bold")] if heading else []), _grid(rows, 2 if heading else 0, width)]
         console.print(_boxed("Commands", Group(*parts)))
-        options = [one for one in visible_parameters(self) if one.name != _RARE]
-        console.print(_panel("Options", [*((usage_of(one), explanation_of(one)) for one in options), _OWN_HELP]))
+        options = [parameter for parameter in visible_parameters(self) if parameter.name != _RARE]
+        console.print(
+            _panel("Options", [*((usage_of(option), explanation_of(option)) for option in options), _OWN_HELP])
+        )
         _print_foot(console, self)
         formatter.write(console.end_capture())
 
 
-def show_all(ctx: typer.Context, asked: bool) -> None:
+def show_all(ctx: typer.Context, requested: bool) -> None:
     """Print the help with every option explained, and end."""
-    if asked:
+    if requested:
         ctx.meta[_EXPLAINED] = True
         typer.echo(ctx.get_help())
         raise typer.Exit
@@ -116,14 +118,14 @@ def _console() -> Console:
 
 def visible_parameters(verb: TyperCommand | TyperGroup) -> list[Parameter]:
     """Return the arguments and options that the help of a verb shows."""
-    return [one for one in verb.params if isinstance(one, Parameter) and not one.hidden]
+    return [parameter for parameter in verb.params if isinstance(parameter, Parameter) and not parameter.hidden]
 
 
 def _print_head(console: Console, verb: TyperCommand | TyperGroup, ctx: _Context, takes: str) -> None:
     usage = " ".join([ctx.command_path, *([takes] if takes else []), "[OPTIONS]"])
     console.print(Text.assemble(("Usage: ", "bold"), usage))
     paragraphs = (verb.help or "").strip().split("\n\n")
-    console.print("\n".join(" ".join(one.split()) for one in paragraphs), markup=False)
+    console.print("\n".join(" ".join(paragraph.split()) for paragraph in paragraphs), markup=False)
 
 
 def _print_foot(console: Console, verb: TyperCommand | TyperGroup) -> None:
@@ -153,42 +155,42 @@ def _grid(rows: Sequence[tuple[Text, Text]], indent: int = 0, width: int | None 
 
 
 def _names_panel(ctx: _Context, options: Iterable[Parameter]) -> Panel:
-    """Return the names of options, each whole on its line."""
-    names = [_long(one) for one in options if _long(one) != "--help-all"]
+    """Return the names of options, none broken over two lines."""
+    names = [_long(option) for option in options if _long(option) != "--help-all"]
     title = f"{ADVANCED}: explained by {ctx.command_path} --help-all"
     return _boxed(title, Text(" ".join(names), style="cyan"))
 
 
-def _argument(one: TyperArgument) -> str:
-    name = (one.metavar or one.name or "") + ("..." if one.nargs == -1 else "")
-    return name if one.required else f"[{name}]"
+def _argument(argument: TyperArgument) -> str:
+    name = (argument.metavar or argument.name or "") + ("..." if argument.nargs == -1 else "")
+    return name if argument.required else f"[{name}]"
 
 
-def _option(one: TyperOption) -> str:
-    return _long(one) if one.is_flag else f"{_long(one)} {one.metavar or 'VALUE'}"
+def _option(option: TyperOption) -> str:
+    return _long(option) if option.is_flag else f"{_long(option)} {option.metavar or 'VALUE'}"
 
 
-def _long(one: Parameter) -> str:
+def _long(parameter: Parameter) -> str:
     """Return the first of an option's long names."""
-    return next((name for name in one.opts if name.startswith("--")), one.opts[0])
+    return next((name for name in parameter.opts if name.startswith("--")), parameter.opts[0])
 
 
-def usage_of(one: Parameter) -> Text:
-    """Return how a parameter is written: its short and long name, and its value."""
-    if isinstance(one, TyperArgument):
-        return Text(_argument(one), style=_BOLD)
-    short = next((f"{name}, " for name in one.opts if not name.startswith("--")), "")
-    return Text(short + _option(one), style=_BOLD)
+def usage_of(parameter: Parameter) -> Text:
+    """Return the usage of a parameter: its short and long name, and its value."""
+    if isinstance(parameter, TyperArgument):
+        return Text(_argument(parameter), style=_BOLD)
+    short = next((f"{name}, " for name in parameter.opts if not name.startswith("--")), "")
+    return Text(short + _option(parameter), style=_BOLD)
 
 
-def explanation_of(one: Parameter) -> Text:
+def explanation_of(parameter: Parameter) -> Text:
     """Return the help of a parameter, with its default."""
-    text = Text((one.help or "").replace("`", ""))
-    if isinstance(one, TyperOption) and one.required:
+    text = Text((parameter.help or "").replace("`", ""))
+    if isinstance(parameter, TyperOption) and parameter.required:
         text.append(" [required]", style="red")
-    default = one.default
+    default = parameter.default
     known = isinstance(default, str | int | float) and not isinstance(default, bool) and default != ""
-    if one.show_default and known:
+    if parameter.show_default and known:
         shown = f"{default:g}" if isinstance(default, float) else str(default)
         # A default stays on one line.
         text.append(f" [default:\u00a0{shown}]", style="dim")

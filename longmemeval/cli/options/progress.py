@@ -1,4 +1,4 @@
-"""How progress is shown: an option of every verb that takes long."""
+"""The option for the style of progress, which every long-running verb has."""
 
 from dataclasses import dataclass
 from typing import Annotated, Literal
@@ -14,7 +14,7 @@ class Shown:
     """auto (a bar in a terminal, else a line a minute), json (an event per line) or off."""
 
     def apply(self) -> None:
-        """Show it so from now on."""
+        """Show progress in this style from now on."""
         from longmemeval.pipeline.progress import show_progress
 
         show_progress(self.progress)

@@ -16,12 +16,12 @@ if TYPE_CHECKING:
 
 
 def dataset_option(help: str) -> Flag:
-    """--dataset of a verb, which says what it is for."""
+    """Return the option --dataset of a verb, with the verb's own help."""
     return Flag(WHAT, "DATA", help, name="--dataset -d")
 
 
 def memory_option(help: str) -> Flag:
-    """--memory of a verb, which says what it is for."""
+    """Return the option --memory of a verb, with the verb's own help."""
     return Flag(WHAT, "MEMORY", help, name="--memory -m --memory-config")
 
 
@@ -50,28 +50,29 @@ class Runs:
 
     def named(self, folders: "Folders", *, rankings: bool = False) -> list[str]:
         """Return the ids; patterns and sweeps leave out runs of `retrieval` unless `rankings`."""
-        from longmemeval.cli.output import tell_omitted
+        from longmemeval.cli.output import warn_omitted
         from longmemeval.results.listing import named_runs
 
         if not self.run_ids and self.sweep is None:
             raise typer.BadParameter("name a RUN, a pattern such as 'demo-*', or --sweep NAME")
         ids, results_dir = self.run_ids or (), folders.results_dir
-        return named_runs(ids, results_dir, sweep=self.sweep, rankings=rankings, tell=tell_omitted)
+        return named_runs(ids, results_dir, sweep=self.sweep, rankings=rankings, tell=warn_omitted)
 
     def compared(self, folders: "Folders", baseline: str | None = None, *, or_newest: bool = False) -> list[str]:
         """Return the ids to compare, the baseline first (the rule is in `results/compared.py`).
 
         Args:
-            folders: the folders.
-            baseline: the run that is asked for; it need not be among the named ones.
-            or_newest: take the newest graded run and those like it where none is named.
+            baseline: id of the requested baseline, which need not be among the named runs.
+            or_newest: if no run is named, take the newest graded run and those like it.
         """
         from longmemeval.cli.output import err
         from longmemeval.results.compared import baseline_first, newest_alike
         from longmemeval.results.listing import is_pattern
 
         if or_newest and not self.run_ids and self.sweep is None and (ids := newest_alike(folders.results_dir)):
-            err.print("No run is named: the newest graded one and those like it in data, questions and judge.")
+            err.print(
+                "No run is named: taking the newest graded run and those with the same data, questions and judge."
+            )
         else:
             ids = self.named(folders)
         if baseline is None and self.run_ids and not is_pattern(self.run_ids[0]):
@@ -99,12 +100,12 @@ class Parameters:
 
 @dataclass(frozen=True, kw_only=True)
 class Rates:
-    """The requests and tokens that providers take a minute."""
+    """Limits on the requests and tokens that are sent per minute."""
 
     rpm: Annotated[float | None, Flag(metavar="N", minimum=0.01)] = None
     """Send each model at most N requests per minute, from all commands with the same fixtures together."""
     tpm: Annotated[float | None, Flag(metavar="N", minimum=1)] = None
-    """Likewise tokens, of prompts and replies."""
+    """Likewise N tokens, of prompts and replies."""
     limits: Annotated[Path | None, Flag(metavar="FILE")] = None
     """YAML with requests and tokens per minute by model, and concurrency by stage (docs/rate-limits.md)."""
 
@@ -122,7 +123,7 @@ class Rates:
 
     @property
     def file(self) -> "LimitsFile":
-        """The content of --limits; an empty one where none is given."""
+        """The content of --limits; empty if it is not given."""
         from longmemeval.llm.rates.file import LimitsFile, read_limits
 
         return read_limits(self.limits) if self.limits else LimitsFile()
@@ -138,7 +139,7 @@ class PreparedPlaces:
     LONGMEMEVAL_REMOTE_CACHE_GB (10) are kept in LONGMEMEVAL_REMOTE_CACHE_DIR (remote-cache)
     [env: LONGMEMEVAL_PREPARED_DIR; default: prepared-data]."""
 
-    def given(self) -> list[str]:
+    def words(self) -> list[str]:
         """Return the options that were given, as words of a command line."""
         return words_of(self)
 

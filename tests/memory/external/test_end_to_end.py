@@ -152,7 +152,7 @@ def test_a_haystack_that_fails_keeps_its_questions_and_no_other(fault: str, told
         lost = "q1: 1 of 3 batches failed: faulty.py, line 10: ValueError: a bad day"
         assert f"{lost}. The next prepare tries again" in shown
         return
-    assert "1 of 2 haystacks failed: their questions count, and have no answer." in shown
+    assert "1 of 2 haystacks failed: their questions count as unanswered." in shown
     done = longmemeval(*RUN, *words, "--run-id", "r", cwd=folder, code=1)
     assert "q1" in done.stderr
     answers = {one["question_id"]: one for one in json_lines(folder / "results" / "r" / "answers.jsonl")}
@@ -166,7 +166,7 @@ def test_a_haystack_that_fails_keeps_its_questions_and_no_other(fault: str, told
     # The next prepare tries again, and only what failed.
     (folder / "faulty.py").write_text(FAULTY.replace("FAULT", "pass"))
     again = longmemeval("prepare", *words, cwd=folder)
-    assert "Prepared 1 haystack (1 were there already)" in again.stdout
+    assert "Prepared 1 haystack (1 already prepared)" in again.stdout
 
 
 SLOW = '''

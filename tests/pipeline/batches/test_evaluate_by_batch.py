@@ -78,7 +78,7 @@ def test_a_command_that_is_stopped_leaves_its_batch_and_fetches_it(
     steps = folders.results_dir / "r/batches/answers/steps.jsonl"
     told = stop_when(process, lambda: steps.exists() and '"batch_1"' in steps.read_text(), number)
     if number == signal.SIGINT:
-        assert "what was sent as a batch stays with the provider until it is fetched" in told
+        assert "sent batches stay with the provider until they are fetched" in told
         assert "--batch --resume r" in told
     server.looks = server._seen["batch_1"] + 1
     again = longmemeval(*command, "--batch", "--resume", "r", cwd=folder, OPENAI_API_KEY=KEY)

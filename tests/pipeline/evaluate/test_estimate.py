@@ -91,8 +91,8 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     given = ["--hypotheses", "given.jsonl", "-d", "sample", "--judge", OFFICIAL, "--dry-run"]
     done = longmemeval("evaluate", *given, cwd=tmp_path)
     assert "1 of" in done.stdout
-    assert "have an answer. Nothing was called." in done.stdout
+    assert "have an answer. Dry run: no model was called." in done.stdout
     assert f"judge {OFFICIAL}" in done.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["given.jsonl"]
     refused = longmemeval("evaluate", *given, "--batch-poll", "5", cwd=tmp_path, code=2)
-    assert "--batch-poll is for --batch" in refused.stderr
+    assert "--batch-poll needs --batch" in refused.stderr

@@ -81,7 +81,7 @@ def test_the_summary_names_empty_and_cut_replies_and_what_comes_next(tmp_path: P
     done = longmemeval(*command, *calls, cwd=tmp_path, code=1)
     assert "Run r: 3 of 4 questions answered" in done.stdout
     assert "Cut off at --max-tokens (finish reason: length): 1 answer" in done.stdout
-    assert "Nothing but empty replies: 1 question: q0" in done.stderr
+    assert "Only empty replies: 1 question: q0" in done.stderr
     assert "Begin a new run with a higher --max-tokens" in done.stderr
     suggested = shlex.split(done.stdout.splitlines()[-1].removeprefix("Next: longmemeval "))
     assert suggested == [*map(str, command[:-2]), *calls, "--resume", "r"]

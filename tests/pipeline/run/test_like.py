@@ -212,7 +212,7 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert timeless(folders, "again") == timeless(folders, "r")
     given = ("--memory", "bm25", "--limit", "1", "--repeat", "2", "--template", "x.txt", "--batch")
     said = longmemeval("run", "--like", "r", *given, cwd=tmp_path, code=2).stderr
-    assert "--batch, --limit, --memory, --repeat, --template cannot be given beside" in said
+    assert "--batch, --limit, --memory, --repeat, --template cannot be combined with" in said
     assert "Missing option '--memory'" in longmemeval("run", "-d", "colours.json", cwd=tmp_path, code=2).stderr
     other = json.loads((tmp_path / "results/r/run.json").read_text())
     other["environment"]["python"] = "2.7"

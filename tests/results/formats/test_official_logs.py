@@ -133,7 +133,7 @@ def test_the_script_is_quoted_where_it_would_run(references: Dataset, tmp_path: 
     command = ("--dataset", references.path)
     whole = longmemeval("import", write_log(tmp_path / "whole.jsonl", lines), *command, cwd=tmp_path).stdout
     assert (
-        f"The official script prints of this log: task-averaged {as_the_script_prints(lines, references)['task']}"
+        f"The official script prints for this log: task-averaged {as_the_script_prints(lines, references)['task']}"
         in whole
     )
     for line in lines:

@@ -1,4 +1,4 @@
-"""`longmemeval datasets`: what can be had, fetching it, checking it, counting it."""
+"""`longmemeval datasets`: list, download, verify and count data sets."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -61,7 +61,7 @@ def _described(entry: "CatalogueEntry") -> str:
 def download_dataset(name: Name, data_dir: DataDir = None, json: Json = False) -> None:
     """Download a data set and check its hash.
 
-    A file that lies in the Hugging Face cache is copied from there. An interrupted download continues where it stopped.
+    A file in the Hugging Face cache is copied from there. An interrupted download continues where it stopped.
     """
     from longmemeval.benchmarks.catalogue import catalogue_entry, data_file
     from longmemeval.benchmarks.download import is_here
@@ -70,11 +70,11 @@ def download_dataset(name: Name, data_dir: DataDir = None, json: Json = False) -
     entry = catalogue_entry(name)
     folder = folders(data_dir).data_dir
     path = data_file(entry, folder)
-    there = is_here(entry, folder)
-    cached = [] if there else _download_with_progress(entry, folder)
+    present = is_here(entry, folder)
+    cached = [] if present else _download_with_progress(entry, folder)
     if json:
-        print_json({"name": name, "path": str(path), "downloaded": not there, "from_cache": cached})
-    elif there:
+        print_json({"name": name, "path": str(path), "downloaded": not present, "from_cache": cached})
+    elif present:
         out.print(f"{name} already exists; nothing to do: {printable(str(path))}")
     else:
         for copied in cached:
@@ -85,28 +85,30 @@ def download_dataset(name: Name, data_dir: DataDir = None, json: Json = False) -
 def verify_dataset(name: NameOrPath, data_dir: DataDir = None, json: Json = False) -> None:
     """Check a data set's file.
 
-    Its hash against the catalogue or, where none is pinned, every record against the format.
+    Compares its hash with the catalogue or, if none is pinned, checks every record against the format.
     """
     from msgspec.structs import asdict
 
     from longmemeval.benchmarks.verification import verify_data
     from longmemeval.settings import folders
 
-    found = verify_data(name, folders(data_dir).data_dir)
+    verification = verify_data(name, folders(data_dir).data_dir)
     if json:
-        document = {"name": name} | asdict(found)
+        document = {"name": name} | asdict(verification)
         del document["questions"]
         print_json(document)
         return
-    read = found.questions
+    valid = verification.questions
     verdict = (
-        "size and hash match the catalogue" if read is None else f"all {read:,} questions and their haystacks are valid"
+        "size and hash match the catalogue"
+        if valid is None
+        else f"all {valid:,} questions and their haystacks are valid"
     )
-    out.print(f"{printable(found.path)}: {verdict}")
-    out.print(f"bytes           {found.bytes:,}")
-    out.print(f"sha256          {found.sha256}")
-    if found.content_sha256:
-        out.print(f"content sha256  {found.content_sha256}")
+    out.print(f"{printable(verification.path)}: {verdict}")
+    out.print(f"bytes           {verification.bytes:,}")
+    out.print(f"sha256          {verification.sha256}")
+    if verification.content_sha256:
+        out.print(f"content sha256  {verification.content_sha256}")
 
 
 def show_stats(name: NameOrPath, data_dir: DataDir = None, json: Json = False) -> None:
@@ -212,7 +214,7 @@ def _counted(counts: "Mapping[str, str | int]", what: str, heading: str) -> "Tab
 
 
 def _print_groups(groups: "list[GroupCount]") -> None:
-    """Print the questions by type and whatever else the benchmark groups by."""
+    """Print the questions by type and by the benchmark's other groups."""
     if not groups:
         return
 

@@ -36,7 +36,7 @@ def demo(
     if not as_json:
         err.print("Preparing, answering and grading the shipped sample, offline ...")
     outcome = run_demo(index, folders, everything=everything)
-    summaries = [one.summary for one in outcome.evaluations]
+    summaries = [evaluation.summary for evaluation in outcome.evaluations]
     if as_json:
         print_json({"prepare": outcome.preparation, "runs": [run_document(summary) for summary in summaries]})
         return
@@ -55,7 +55,7 @@ def demo(
 
 
 def _write_report(run_ids: list[str], folders: "Folders") -> None:
-    """Write the page on the runs, and end with its path."""
+    """Write the report on the runs, and print its path."""
     from longmemeval.errors import HarnessError
     from longmemeval.report.write import write_report
 

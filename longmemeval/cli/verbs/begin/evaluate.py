@@ -12,7 +12,7 @@ from longmemeval.cli.options import shared
 from longmemeval.cli.options.batch import Batch
 from longmemeval.cli.options.progress import Shown
 from longmemeval.cli.output import err, out, print_answer, print_documents, print_table, printable, warn
-from longmemeval.cli.verbs.exchange.import_run import tell
+from longmemeval.cli.verbs.exchange.import_run import warn_questions
 from longmemeval.core.options import MODEL, OUTPUT, WHAT, Flag
 from longmemeval.core.tables.table import Column, tabulate
 from longmemeval.core.text.figures import count_of, listed, percent
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 EXAMPLE = "longmemeval evaluate demo-hybrid --judge offline/lexical"
 _DISPUTED = 10
-"""Disputed questions that are named."""
+"""Maximum number of disputed questions that are named."""
 
 
 def evaluate(
@@ -52,7 +52,7 @@ def evaluate(
 ) -> None:
     """Grade stored answers with a judge.
 
-    The answers stay as they are. Each judge writes a file of its own. docs/grading.md lists the judges.
+    The answers stay unchanged. Each judge writes a file of its own. docs/grading.md lists the judges.
     """
     from msgspec import structs
 
@@ -74,11 +74,11 @@ def evaluate(
     )
     named = [] if hypotheses else runs.named(folders)
     if dry_run:
-        with without_trace(named, hypotheses, selection, folders) as there:
-            run_ids = _tell_of(runs_to_grade(named, hypotheses, options.dataset, selection, there))
-            _foresee(run_ids, judge or [None], options, there, as_json=as_json)
+        with without_trace(named, hypotheses, selection, folders) as temporary:
+            run_ids = _warn_mismatches(runs_to_grade(named, hypotheses, options.dataset, selection, temporary))
+            _show_estimates(run_ids, judge or [None], options, temporary, as_json=as_json)
         return
-    run_ids = _tell_of(runs_to_grade(named, hypotheses, options.dataset, selection, folders))
+    run_ids = _warn_mismatches(runs_to_grade(named, hypotheses, options.dataset, selection, folders))
     failed, documents = False, list[dict[str, Any]]()
     for run_id in run_ids:
         judged = judge_run(run_id, judge or [None], audit, options=options, folders=folders)
@@ -91,14 +91,16 @@ def evaluate(
         raise typer.Exit(1)
 
 
-def _tell_of(found: "ToGrade") -> Sequence[str]:
-    """Return the ids of the runs to grade; say which lines and questions of a file of hypotheses have no partner."""
-    tell(found.unknown, "hypothesis is", "hypotheses are", "ignored: the data set does not have the question")
-    tell(found.missing, "question is", "questions are", "without a hypothesis, counted as not evaluated")
-    return found.run_ids
+def _warn_mismatches(to_grade: "ToGrade") -> Sequence[str]:
+    """Return the ids of the runs to grade; warn about hypotheses without a question, and the other way round."""
+    warn_questions(
+        to_grade.unknown, "hypothesis is", "hypotheses are", "ignored: the data set does not have the question"
+    )
+    warn_questions(to_grade.missing, "question is", "questions are", "without a hypothesis, counted as not evaluated")
+    return to_grade.run_ids
 
 
-def _foresee(
+def _show_estimates(
     run_ids: Sequence[str],
     judges: Sequence[str | None],
     options: "EvaluateOptions",
@@ -108,23 +110,23 @@ def _foresee(
 ) -> None:
     from longmemeval.pipeline.evaluate.estimate import estimate_grading
 
-    found = [estimate_grading(judges, run_id, options=options, folders=folders) for run_id in run_ids]
+    estimates = [estimate_grading(judges, run_id, options=options, folders=folders) for run_id in run_ids]
     if as_json:
-        print_documents(found)
+        print_documents(estimates)
         return
-    for one in found:
-        show_grading(one)
+    for estimate in estimates:
+        show_grading(estimate)
 
 
 def _show_judged(judged: "JudgedRun", *, as_json: bool) -> None:
-    """Print how a run was graded; with `as_json` only what has no label, on standard error."""
+    """Print how a run was graded; with `as_json` only the answers without a label, on standard error."""
     if not as_json:
         for evaluation in judged.evaluations:
             show(evaluation)
         show_agreements(judged.agreements)
         show_audit(judged.audited)
     for evaluation in judged.evaluations:
-        tell_unlabelled(evaluation)
+        warn_unlabelled(evaluation)
 
 
 def show(evaluation: "Evaluation") -> None:
@@ -134,13 +136,13 @@ def show(evaluation: "Evaluation") -> None:
     print_answer(evaluation_answer(evaluation))
 
 
-def tell_unlabelled(evaluation: "Evaluation") -> None:
-    """Say on standard error why answers have no label, the first few by name."""
+def warn_unlabelled(evaluation: "Evaluation") -> None:
+    """Report on standard error why answers have no label, naming the first few."""
     from longmemeval.judges.definition import rules_of
 
     judge = evaluation.grading.judge
     judged = evaluation.files.current_judgements(judge.id).values()
-    errors = [f"  {one.question_id}: {one.error}" for one in judged if one.label is None]
+    errors = [f"  {judgement.question_id}: {judgement.error}" for judgement in judged if judgement.label is None]
     if errors:
         again = "" if rules_of(judge.model) else "; rerun the command to ask again"
         err.print(f"{count_of(len(errors), 'answer has', 'answers have')} no label by {printable(judge.id)}{again}:")
@@ -169,17 +171,17 @@ def show_agreements(agreements: "list[JudgeAgreement]") -> None:
 
 def show_audit(audited: "list[AuditedScore]") -> None:
     """Print the scores with and without the questions whose gold label is disputed."""
-    for one in audited:
+    for audit in audited:
         columns: list[Column[tuple[str, AuditedMean, float | None]]] = [
             Column("", lambda row: row[0], "text"),
-            Column(one.metric, lambda row: percent(row[1].mean)),
+            Column(audit.metric, lambda row: percent(row[1].mean)),
             Column("n", lambda row: row[1].n),
             Column("without\ndisputed", lambda row: percent(row[1].undisputed_mean)),
             Column("n", lambda row: row[1].undisputed_n),
             Column("ceiling", lambda row: percent(row[2])),
         ]
-        by_type = [(name, score, one.ceiling.by_type[name]) for name, score in one.by_type.items()]
-        title = f"Audit: {one.disputed} of the gold answers are disputed, by {one.judge}"
-        print_table(tabulate(title, columns, [("overall", one.score, one.ceiling.overall), *by_type]))
+        by_type = [(name, score, audit.ceiling.by_type[name]) for name, score in audit.by_type.items()]
+        title = f"Audit: {audit.disputed} of the gold answers are disputed, by {audit.judge}"
+        print_table(tabulate(title, columns, [("overall", audit.score, audit.ceiling.overall), *by_type]))
     if audited:
         out.print("The audit is an opinion about the labels. The official score is over all questions.")

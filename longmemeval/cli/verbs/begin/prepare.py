@@ -38,7 +38,7 @@ def prepare(
 ) -> None:
     """Turn each haystack into a fixture, once.
 
-    What a fixture already holds is skipped; what the memories still need is added.
+    Existing parts are skipped; parts that the memories still need are added.
     """
     from longmemeval.benchmarks.registry import load_dataset
     from longmemeval.memory.configuration import resolve_configuration
@@ -49,7 +49,7 @@ def prepare(
         raise typer.BadParameter("--measure goes with --dry-run")
     folders = places.folders()
     fresh = not folders.has_cache
-    configurations = [resolve_configuration(one, settings or []) for one in memory]
+    configurations = [resolve_configuration(spec, settings or []) for spec in memory]
     report = pipeline.prepare(
         load_dataset(dataset, folders.data_dir),
         configurations,
@@ -61,28 +61,32 @@ def prepare(
         print_json(report)
     else:
         show(report, fresh=fresh)
-        given = option_words("--set", settings or ())
+        setting_words = option_words("--set", settings or ())
         if report.failed and report.failed_haystacks == report.prepared + report.already:
-            given += words_of(options, ("memory_model", "embedder", "api_base"))
-            out.next(*_checks(memory, configurations, given))
+            setting_words += words_of(options, ("memory_model", "embedder", "api_base"))
+            out.next(*_checks(memory, configurations, setting_words))
         elif not options.dry_run:
-            words = ["--dataset", dataset, "--memory", memory[0], "--model", "offline/extractive", *given]
+            words = ["--dataset", dataset, "--memory", memory[0], "--model", "offline/extractive", *setting_words]
             words += ["--prepared", options.name] if options.name != "default" else []
             out.next(command_line("run", *words, *words_of(options, ["api_base"]), *words_of(selection), places=places))
     if report.failed:
         raise typer.Exit(1)
 
 
-def _checks(specs: list[str], configurations: "list[MemoryConfiguration]", given: list[str]) -> list[str]:
-    """Return the command lines that try those memories that are services or classes: they say why nothing works."""
+def _checks(specs: list[str], configurations: "list[MemoryConfiguration]", options: list[str]) -> list[str]:
+    """Return the commands that check memories that are services or classes: they show why nothing works."""
     from longmemeval.memory.external.contract_check.named import part_behind_a_door
 
     pairs = zip(specs, configurations, strict=True)
-    return [command_line("memory", "check", spec, *given) for spec, one in pairs if part_behind_a_door(one)]
+    return [
+        command_line("memory", "check", spec, *options)
+        for spec, configuration in pairs
+        if part_behind_a_door(configuration)
+    ]
 
 
 def _show_estimate(report: "PrepareReport") -> None:
-    """Print what a dry run found."""
+    """Print the estimate of a dry run."""
     from longmemeval.report.tables.cells import usage_line
 
     haystacks = count_of(report.haystacks, "haystack")
@@ -93,16 +97,16 @@ def _show_estimate(report: "PrepareReport") -> None:
         out.print(f"  measured just now: {usage_line(report.usage)}")
     for note in report.notes:
         err.print(f"Note: {printable(note)}")
-    for one in report.failed:
-        err.print(f"Failed: {printable(one)}")
+    for failure in report.failed:
+        err.print(f"Failed: {printable(failure)}")
 
 
 def show(report: "PrepareReport", *, fresh: bool = False) -> None:
-    """Print what was, or would be, done.
+    """Print the work that was, or would be, done.
 
     Args:
-        report: of the work.
-        fresh: there was no cache before; what was not computed then was there twice.
+        report: the report of the work.
+        fresh: True if there was no cache before; a text that was not computed then occurred twice.
     """
     from longmemeval.embedding.registry import is_offline_fallback
     from longmemeval.report.tables.cells import usage_line, usage_share
@@ -113,20 +117,20 @@ def show(report: "PrepareReport", *, fresh: bool = False) -> None:
         return
     if report.recovered.calls:
         err.print(
-            f"Note: an earlier prepare stopped before it recorded {usage_line(report.recovered)}; that is in "
+            f"Note: an earlier prepare stopped before it recorded {usage_line(report.recovered)}; it is in "
             f"{printable(report.folder)}/prepare.jsonl now, and the results are in the cache."
         )
     if report.prepared == 0:
         out.print(f"Nothing to do, everything is prepared: {haystacks} in {printable(report.folder)}")
         return
-    there = f" ({report.already:,} were there already)" if report.already else ""
-    lost, took = report.failed_haystacks, f"in {report.seconds:.1f} s"
-    if lost == report.prepared:
-        out.print(f"Prepared none of {count_of(lost, 'haystack')}{there} {took}: all failed")
+    already = f" ({report.already:,} already prepared)" if report.already else ""
+    failed, took = report.failed_haystacks, f"in {report.seconds:.1f} s"
+    if failed == report.prepared:
+        out.print(f"Prepared none of {count_of(failed, 'haystack')}{already} {took}: all failed")
     else:
-        whole = f"{report.prepared - lost:,} of {report.prepared:,} haystacks" if lost else ""
+        whole = f"{report.prepared - failed:,} of {report.prepared:,} haystacks" if failed else ""
         out.print(
-            f"Prepared {whole or count_of(report.prepared, 'haystack')}{there} {took}: "
+            f"Prepared {whole or count_of(report.prepared, 'haystack')}{already} {took}: "
             f"{count_of(report.messages, 'message')}, in {printable(report.folder)}"
         )
     out.print(f"  parts: {parts}")
@@ -145,13 +149,13 @@ def show(report: "PrepareReport", *, fresh: bool = False) -> None:
         out.print(f"  {usage_share(report.usage, report.prepared, report.messages)}")
     for part, reasons in report.dropped.items():
         counts = ", ".join(f"{number:,} for {why}" for why, number in reasons.items())
-        out.print(f"Not kept of the replies for {part}: {counts}")
-    for one in report.failed[:5]:
-        err.print(f"Failed: {printable(one)}")
+        out.print(f"Discarded from the replies for {part}: {counts}")
+    for failure in report.failed[:5]:
+        err.print(f"Failed: {printable(failure)}")
     if report.failed:
         err.print(
-            f"{lost:,} of {report.prepared:,} haystacks failed: their questions count, and have no answer. Fix what is "
-            "said above; the same command tries them again."
+            f"{failed:,} of {report.prepared:,} haystacks failed: their questions count as unanswered. Fix the errors "
+            "above; the same command tries them again."
         )
     for note in report.notes[:5]:
         err.print(f"Note: {printable(note)}")

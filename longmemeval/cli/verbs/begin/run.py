@@ -40,9 +40,9 @@ class Which:
     """Continue this run with more questions of the same sample (--sample 50 after --sample 20)."""
 
     def named(self, run_id: str | None) -> str | None:
-        """Return the run that is named, by --run-id or as one to continue."""
-        given = {"--run-id": run_id, "--resume": self.resume, "--extend": self.extend}
-        names = {option: name for option, name in given.items() if name}
+        """Return the run named by --run-id, --resume or --extend; None if none of them is given."""
+        options = {"--run-id": run_id, "--resume": self.resume, "--extend": self.extend}
+        names = {option: name for option, name in options.items() if name}
         if len(set(names.values())) > 1:
             raise typer.BadParameter(f"{' and '.join(names)} name different runs")
         if self.repeat > 1 and (self.resume or self.extend):
@@ -51,7 +51,7 @@ class Which:
         return next(iter(names.values()), None)
 
     def resumable_id(self, name: str, shard: str, *, by_batch: bool) -> str:
-        """Return the id of the run of a shard; an interrupt from here on tells how to go on with it."""
+        """Return the id of the run of a shard; from here on, an interrupt shows the command that continues it."""
         from longmemeval.results.shards import sharded_id
 
         name = sharded_id(name, shard) if self.repeat == 1 else name
@@ -84,7 +84,7 @@ def run(
         float | None,
         Flag(
             metavar="POINTS",
-            help="With --dry-run: how many questions, dollars and minutes it takes to tell a difference of so many "
+            help="With --dry-run: how many questions, dollars and minutes it takes to tell a difference of this many "
             "points from noise, and what --max-cost allows.",
         ),
     ] = None,
@@ -105,13 +105,13 @@ def run(
     shown.apply()
     again.check(context)
     if detect is not None and not (dry_run and 0 < detect < 100):
-        raise typer.BadParameter("--detect takes points between 0 and 100, and --dry-run beside it")
+        raise typer.BadParameter("--detect takes points between 0 and 100, and needs --dry-run")
     named = which.named(options.run_id)
     folders = places.folders()
     if again.like:
-        asked = run_like(again.like, folders, strict=again.strict, tell=warn, dataset=dataset)
+        request = run_like(again.like, folders, strict=again.strict, tell=warn, dataset=dataset)
     else:
-        asked = run_request(
+        request = run_request(
             dataset or "",
             memory or "",
             model or "",
@@ -121,39 +121,41 @@ def run(
             options=RunOptions(**structs.asdict(options), batch=batch.options()),
             folders=folders,
         )
-    reached = asked.options.model_options.api_base
-    model_options = structs.replace(rates.on(options.model_options, folders), api_base=reached)
-    if warning := model_warning(asked.model, model_options):
+    api_base = request.options.model_options.api_base
+    model_options = structs.replace(rates.on(options.model_options, folders), api_base=api_base)
+    if warning := model_warning(request.model, model_options):
         err.print(f"Note: {printable(warning)}.")
-    usual = default_run_id(folders.results_dir, asked.dataset.name, asked.configuration.name, asked.model)
+    default_id = default_run_id(folders.results_dir, request.dataset.name, request.configuration.name, request.model)
     changed = structs.replace(
-        asked.options,
+        request.options,
         embedder=options.embedder,
         model_options=model_options,
         spending=options.spending,
         **rates.file.concurrency.of_run(options.concurrency),
-        run_id=which.resumable_id(named or usual, asked.selection.shard, by_batch=asked.options.batch is not None),
+        run_id=which.resumable_id(
+            named or default_id, request.selection.shard, by_batch=request.options.batch is not None
+        ),
         must_exist=bool(which.resume or which.extend),
         extend=which.extend is not None,
         tell=warn,
     )
-    asked = structs.replace(asked, options=changed)
+    request = structs.replace(request, options=changed)
     if dry_run:
-        _estimate(asked, which.repeat, folders, detect, as_json=as_json)
+        _estimate(request, which.repeat, folders, detect, as_json=as_json)
     else:
-        _answer_and_show(asked, which.repeat, folders, places, as_json=as_json)
+        _answer_and_show(request, which.repeat, folders, places, as_json=as_json)
 
 
-def _estimate(asked: "RunRequest", repeat: int, folders: "Folders", detect: float | None, *, as_json: bool) -> None:
-    """Print what the run would take; first, where it is asked for, how many questions a difference takes."""
+def _estimate(request: "RunRequest", repeat: int, folders: "Folders", detect: float | None, *, as_json: bool) -> None:
+    """Print the estimate of the run, and before it, with --detect, the sample size that a difference needs."""
     from longmemeval.pipeline.run.estimate import estimate_run
     from longmemeval.pipeline.run.sample_size import sample_size
 
-    data, chosen = asked.dataset, asked.selection
+    data, chosen = request.dataset, request.selection
     estimate = estimate_run(
-        data, asked.configuration, asked.model, selection=chosen, options=asked.options, folders=folders
+        data, request.configuration, request.model, selection=chosen, options=request.options, folders=folders
     )
-    limit = asked.options.spending
+    limit = request.options.spending
     dollars = limit.dollars if limit else None
     size = None if detect is None else sample_size(data, detect, estimate, chosen.seed, dollars)
     if as_json:
@@ -165,27 +167,29 @@ def _estimate(asked: "RunRequest", repeat: int, folders: "Folders", detect: floa
 
 
 def _answer_and_show(
-    asked: "RunRequest", repeat: int, folders: "Folders", places: shared.Places, *, as_json: bool
+    request: "RunRequest", repeat: int, folders: "Folders", places: shared.Places, *, as_json: bool
 ) -> None:
     from longmemeval.benchmarks.specs import benchmark_of
     from longmemeval.pipeline.run import run as pipeline
     from longmemeval.pipeline.run.repeats import run_repeats
 
-    data, configuration, model = asked.dataset, asked.configuration, asked.model
+    data, configuration, model = request.dataset, request.configuration, request.model
     if repeat > 1:
         reports = run_repeats(
-            data, configuration, model, repeat, selection=asked.selection, options=asked.options, folders=folders
+            data, configuration, model, repeat, selection=request.selection, options=request.options, folders=folders
         )
     else:
         reports = [
-            pipeline.run(data, configuration, model, selection=asked.selection, options=asked.options, folders=folders)
+            pipeline.run(
+                data, configuration, model, selection=request.selection, options=request.options, folders=folders
+            )
         ]
     if as_json:
         print_documents(reports)
     else:
         for report in reports:
             show(report)
-        elsewhere = asked.options.model_options.api_base is not None
+        elsewhere = request.options.model_options.api_base is not None
         out.next(_next(reports, model, benchmark_of(data), places, elsewhere=elsewhere))
     if any(report.answered < report.questions for report in reports):
         raise typer.Exit(1)
@@ -194,7 +198,7 @@ def _answer_and_show(
 def _next(
     reports: "list[RunReport]", model: str, benchmark: "Benchmark", places: shared.Places, *, elsewhere: bool
 ) -> str:
-    """Return the command that goes on: the same for questions without an answer, else the judge's."""
+    """Return the next command: the same one again if questions have no answer, else grading."""
     first = reports[0].run_id
     if any(report.answered < report.questions for report in reports):
         return next_step.resume(first) if len(reports) == 1 else next_step.repeat_again(first)
@@ -226,4 +230,4 @@ def show(report: "RunReport") -> None:
             err.print(f"  {printable(line)}")
     if report.empty:
         empty = f"{count_of(len(report.empty), 'question')}: {listed(report.empty, 10)}"
-        warn(f"Nothing but empty replies: {empty}")
+        warn(f"Only empty replies: {empty}")

@@ -1,4 +1,4 @@
-"""`longmemeval claims`: what others published, whether it can be tried, and what comes of trying it."""
+"""`longmemeval claims`: list, show and try published figures."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -39,7 +39,7 @@ def list_claims(
 ) -> None:
     """List published figures that can be tried.
 
-    Each with what is missing for it here: data, a key, the product.
+    Each with what it still needs here: data, a key, the product.
     """
     from longmemeval.pipeline.claims.state import claims_on
     from longmemeval.report.tables.claims import claims_document, claims_table
@@ -63,7 +63,7 @@ def list_claims(
 def show_claim(name: Name, data_dir: shared.DataDir = None, as_json: shared.Json = False) -> None:
     """Show a claim as settings of this harness.
 
-    What the source says, what it leaves open, what is assumed, and what trying it costs.
+    Shows what the source says and leaves open, what is assumed, and what trying it costs.
     """
     from longmemeval.pipeline.claims.catalogue import claim_named
     from longmemeval.pipeline.claims.state import state_of
@@ -96,9 +96,9 @@ def try_claim(
     dry_run: shared.DryRun = False,
     as_json: shared.Json = False,
 ) -> None:
-    """Make the run that a claim describes, grade it, and say what comes of it.
+    """Make the run that a claim describes, grade it, and report the result.
 
-    The claimed figure beside the measured one, the interval of the difference, and every deviation.
+    Shows the claimed figure next to the measured one, the interval of the difference, and every deviation.
     """
     from longmemeval.cli.estimates import show_run
     from longmemeval.pipeline.claims.attempt import Changes, ClaimTrial
@@ -115,25 +115,25 @@ def try_claim(
         else:
             show_run(estimate)
         return
-    done = trial.attempt(
+    attempt = trial.attempt(
         max_cost=max_cost.dollars if max_cost else None,
         concurrency=concurrency,
         tell=warn,
     )
     if as_json:
-        print_json(done)
+        print_json(attempt)
     else:
-        print_answer(attempt_lines(done))
-        out.next(command_line("verify", done.run, places=places))
+        print_answer(attempt_lines(attempt))
+        out.next(command_line("verify", attempt.run, places=places))
 
 
 def _counts(found: "list[tuple[Claim, State]]") -> str:
-    """Return how many claims there are, from how many sources, and how many can be tried, in a sentence."""
+    """Return a sentence with the number of claims, of sources, and of claims that can be tried."""
     sources = {(claim.source.title, claim.source.table) for claim, _ in found}
     able = sum(not state.cannot for _, state in found)
     ready = sum(state.label == "ready" for _, state in found)
     return (
-        f"{count_of(len(found), 'published figure')} of {count_of(len(sources), 'table')}; {able:,} can be tried, "
+        f"{count_of(len(found), 'published figure')} from {count_of(len(sources), 'table')}; {able:,} can be tried, "
         f"{ready:,} here and now."
     )
 

@@ -26,14 +26,14 @@ EXAMPLE = "longmemeval compare demo-hybrid demo-bm25"
 
 @dataclass(frozen=True, kw_only=True)
 class Details:
-    """The parts of a comparison that are shown beside the verdict, the table of runs and their main notes."""
+    """The parts of a comparison that are shown besides the verdict, the table of runs and their main notes."""
 
     tables: Annotated[bool, Flag(OUTPUT)] = False
     """All tables: by type, lost, cost, latency."""
     pairs: Annotated[bool, Flag(OUTPUT)] = False
     """Every pair of runs, with counts and p."""
     notes: Annotated[bool, Flag(OUTPUT)] = False
-    """All that the table rests on, in sentences."""
+    """Everything that the table is based on, in sentences."""
     questions: Annotated[bool, Flag(OUTPUT)] = False
     """List the questions won and lost."""
 
@@ -56,8 +56,8 @@ def compare(
         Flag(
             LIMITS,
             "FRACTION",
-            "Loss that --against allows [default: 0]; how close runs do as well as each other [default: 0.03, "
-            "3 points].",
+            "Loss that --against allows [default: 0]; difference within which runs do equally well "
+            "[default: 0.03, 3 points].",
             minimum=0.0,
             maximum=1.0,
         ),
@@ -100,22 +100,22 @@ def compare(
         return
     close = MARGIN if margin is None else margin
     comparison = compare_runs(graded, folders, seed=seed, common=common, margin=close)
-    held: list[AgainstBaseline] = []
+    outcomes: list[AgainstBaseline] = []
     if against is not None:
         saved = load_baseline(against, folders, judge=graded[0].metrics.judge.id, dataset=dataset)
-        held = [compare_to_baseline(run, saved, margin=margin or 0.0, seed=seed) for run in graded]
+        outcomes = [compare_to_baseline(run, saved, margin=margin or 0.0, seed=seed) for run in graded]
     own = graded[0].metrics.judge
     figures = published_for(graded[0].asked.dataset, None if published == "all" else own) if published else ()
     if as_json:
-        print_json(comparison_document(comparison, against=held, published=figures, questions=details.questions))
+        print_json(comparison_document(comparison, against=outcomes, published=figures, questions=details.questions))
     elif format:
-        out.file.write(write_summary(comparison, held, figures))
+        out.file.write(write_summary(comparison, outcomes, figures))
     else:
         show(comparison, details)
-        print_lines(map(against_line, held))
+        print_lines(map(against_line, outcomes))
         if published:
             _show_published(figures, own)
-    if error := regression(held):
+    if error := regression(outcomes):
         raise error
     if save_baseline is not None:
         save(graded[0], save_baseline)
@@ -146,20 +146,19 @@ def show(comparison: "Comparison", shown: Details = _NO_DETAILS, *, command: str
     """Print a comparison.
 
     Args:
-        comparison: what to print.
-        shown: what is shown on request.
-        command: the command line that takes the options for more; empty: the one that was given.
+        shown: the details that were requested.
+        command: the command line that takes the options for more details; empty: the present one.
     """
-    from longmemeval.report.tables import comparison as made
+    from longmemeval.report.tables import comparison as tables
     from longmemeval.report.tables.answer import comparison_answer
 
     print_answer(comparison_answer(comparison, out.width, **vars(shown)))
-    every = made.comparison_tables(comparison, out.width)
-    shortest = made.comparison_tables(comparison, out.width, details=False, pairs=False)
+    every = tables.comparison_tables(comparison, out.width)
+    shortest = tables.comparison_tables(comparison, out.width, details=False, pairs=False)
     more = {
         "--tables": len(every) - len(shortest) - bool(comparison.pairs),
         "--pairs": len(comparison.pairs),
-        "--notes": len(list(made.comparison_notes(comparison))),
+        "--notes": len(list(tables.comparison_notes(comparison))),
     }
     left = [f"{option} ({count})" for option, count in more.items() if count and not getattr(shown, option[2:])]
     if left:

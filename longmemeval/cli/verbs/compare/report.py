@@ -24,7 +24,7 @@ def report(
         Flag(OUTPUT, "FILE", "- is standard output [default: report.html, .md or .tex].", name="--output -o"),
     ] = None,
     published: Published = None,
-    force: Annotated[bool, Flag(OUTPUT, help="Replace a file that is no report.")] = False,
+    force: Annotated[bool, Flag(OUTPUT, help="Replace a file that is not a report.")] = False,
 ) -> None:
     """Write a report on graded runs.
 

@@ -68,7 +68,7 @@ def sweep(
 
 
 def show(report: "SweepReport") -> None:
-    """Print what the runs came to, and where they are."""
+    """Print the results of the runs, and where they are."""
     from longmemeval.pipeline.sweep.holdout import holdout_line
 
     for compared in report.comparisons:

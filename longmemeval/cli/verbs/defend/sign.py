@@ -19,17 +19,17 @@ def sign(
 ) -> None:
     """Sign all files of a run as yours.
 
-    The checks of judges that its corrected scores rest on are signed too.
-    Readers check it with your public key: longmemeval verify RUN --public-key FILE. A key is made by
-    openssl genpkey -algorithm ed25519 -out key.pem, its public half by openssl pkey -in key.pem -pubout -out key.pub.
+    The checks of judges that its corrected scores are based on are signed too.
+    Readers check it with your public key: longmemeval verify RUN --public-key FILE. Make a key with
+    openssl genpkey -algorithm ed25519 -out key.pem, its public half with openssl pkey -in key.pem -pubout -out key.pub.
     """
     from longmemeval.pipeline.verify.sign import sign as sign_run
     from longmemeval.pipeline.verify.signature import SIGNATURE
 
     folders = places.folders()
-    made = sign_run(run, key, folders=folders)
+    signature = sign_run(run, key, folders=folders)
     if as_json:
-        print_json(made)
+        print_json(signature)
         return
-    signed = count_of(len(made.files) + len(made.checks), "file")
+    signed = count_of(len(signature.files) + len(signature.checks), "file")
     out.print(f"Signed {signed}: {printable(str(folders.results_dir / run / SIGNATURE))}")

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from longmemeval.cli.options import shared
-from longmemeval.cli.output import err, out, print_documents, printable, tell_omitted, warn
+from longmemeval.cli.output import err, out, print_documents, printable, warn, warn_omitted
 from longmemeval.core.options import WHAT, Flag
 from longmemeval.results.options import MovedDataset
 
@@ -36,29 +36,29 @@ def verify(
 
     if not subjects and sweep is None:
         raise typer.BadParameter("name a RUN, a pattern such as 'demo-*', a preparation, or --sweep NAME")
-    found = verify_all(
+    outcomes = verify_all(
         subjects or (),
         sweep=sweep,
         dataset=dataset,
         memories=memories or (),
         public_key=public_key,
         folders=places.folders(),
-        tell=tell_omitted,
+        tell=warn_omitted,
     )
     if as_json:
-        print_documents(found, "subjects")
+        print_documents(outcomes, "subjects")
     shown = set[str]()
-    for one in found:
-        if not one.problems and not as_json:
+    for outcome in outcomes:
+        if not outcome.problems and not as_json:
             signed = f", signed by the owner of {printable(public_key.name)}" if public_key else ""
-            out.print(f"{printable(one.subject)}: all {one.checked} checks hold{signed}")
-        for note in one.notes if not as_json else ():
+            out.print(f"{printable(outcome.subject)}: all {outcome.checked} checks hold{signed}")
+        for note in outcome.notes if not as_json else ():
             if note not in shown:
                 warn(note)
                 shown.add(note)
-        for problem in one.problems:
+        for problem in outcome.problems:
             err.print(f"{printable(problem)}")
-        if one.problems:
-            err.print(f"{printable(one.subject)}: {len(one.problems)} of {one.checked} checks do not hold")
-    if any(one.problems for one in found):
+        if outcome.problems:
+            err.print(f"{printable(outcome.subject)}: {len(outcome.problems)} of {outcome.checked} checks do not hold")
+    if any(result.problems for result in outcomes):
         raise typer.Exit(3)

@@ -21,7 +21,7 @@ app = typer.Typer(
 
 @app.callback()
 def _group() -> None:
-    """Keep `build` a verb of its own, though it is the only one."""
+    """Make `build` a verb of its own, although it is the only one."""
 
 
 def build(
@@ -51,8 +51,8 @@ def build(
                 f"{written.apart} listed apart"
             )
         )
-    for one in written.board.apart:
-        warn(f"{one.submission}: {one.reason}")
+    for entry in written.board.apart:
+        warn(f"{entry.submission}: {entry.reason}")
     if not written.ranked and not written.shown:
         err.print("No run is on the board: each is listed above with the reason.")
         raise typer.Exit(1)

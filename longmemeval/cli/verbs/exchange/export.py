@@ -35,7 +35,7 @@ def export(
 
     csv: one row per question. Cells that a spreadsheet would run as a formula begin with an apostrophe.
 
-    jsonl, parquet: the same rows for data frames and data set hubs, with a data set card beside them.
+    jsonl, parquet: the same rows for data frames and data set hubs, with a data set card next to them.
 
     inspect, inspect-json: a log of Inspect, `.eval` or `.json`. Runs that repeat each other are the epochs of one log.
     """
@@ -94,6 +94,6 @@ def _show_logs(written: "OfficialExport") -> None:
         err.print(f"{unanswered} without an answer; the official script does not count them.")
     if written.later_gradings:
         later = printable(", ".join(written.later_gradings))
-        err.print(f"Not exported: later gradings, as the first is the score: {later}")
+        err.print(f"Not exported: later gradings, since the first is the score: {later}")
     for model in written.unofficial:
         err.print(f"print_qa_metrics.py accepts no log judged by {printable(model)}; it needs the official judge.")

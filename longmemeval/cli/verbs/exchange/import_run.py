@@ -27,16 +27,18 @@ def import_run(
     dataset: shared.DatasetName,
     places: shared.Places,
     format: Annotated[
-        ImportFormat, Flag(OUTPUT, "FORMAT", f"Who wrote it: {', '.join(get_args(ImportFormat))}.")
+        ImportFormat, Flag(OUTPUT, "FORMAT", f"The tool that wrote it: {', '.join(get_args(ImportFormat))}.")
     ] = "official",
-    cutoff: Annotated[str | None, Flag(OUTPUT, "NAME", "Of results at several cutoffs these, such as top_50.")] = None,
+    cutoff: Annotated[
+        str | None, Flag(OUTPUT, "NAME", "The cutoff to import, such as top_50, if the file has several.")
+    ] = None,
     run_id: Annotated[str | None, Flag(OUTPUT, "RUN", "Name the run [default: file name and a hash].")] = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Make a run of answers that another system gave.
+    """Make a run from another system's answers.
 
-    The file is one of hypotheses, a judged log, or the results of another harness. The run can be evaluated, compared
-    and reported like any other; what the file does not say is not known of it.
+    The file holds hypotheses, a judged log, or the results of another harness. The run can be evaluated, compared and
+    reported like any other; what the file does not say stays unknown.
     """
     from longmemeval.benchmarks.registry import load_dataset
     from longmemeval.results.formats.import_harness import import_harness
@@ -55,16 +57,16 @@ def import_run(
         by = " and ".join(filter(None, (imported.memory, imported.model))) or "an unknown system"
         out.print(f"Run {printable(imported.run_id)}: {count_of(imported.answered, 'answer')} of {printable(by)}")
     twice = "ignored: the data set asks the question more than once, and the id does not say which one is meant"
-    tell(imported.ambiguous, "line is", "lines are", twice)
-    _tell_questions(imported.unknown, imported.missing, imported.unlabelled)
+    warn_questions(imported.ambiguous, "line is", "lines are", twice)
+    _warn_mismatches(imported.unknown, imported.missing, imported.unlabelled)
     if as_json:
         return
     _show(imported.run_id, imported.metrics, f"as {format} graded it", dataset, folders)
     if imported.claimed is not None:
-        score, there = percent(imported.metrics.overall.accuracy), imported.metrics.overall.n
+        score, total = percent(imported.metrics.overall.accuracy), imported.metrics.overall.n
         out.print(
-            f"The file itself gives {percent(imported.claimed)} of the questions that it has; "
-            f"here it is {score} of all {there:,}."
+            f"The file itself claims {percent(imported.claimed)} over its own questions; "
+            f"here it is {score} over all {total:,}."
         )
 
 
@@ -79,7 +81,7 @@ def _official(
         print_json(imported)
     else:
         out.print(f"Run {printable(imported.run_id)}: {count_of(imported.answered, 'answer')}")
-    _tell_questions(imported.unknown, imported.missing, imported.unlabelled, imported.repeated)
+    _warn_mismatches(imported.unknown, imported.missing, imported.unlabelled, imported.repeated)
     metrics = imported.metrics
     if as_json:
         return
@@ -93,7 +95,7 @@ def _official(
     elif figures is not None:
         shown = {"task-averaged": figures.task_averaged, "overall": figures.overall, "abstention": figures.abstention}
         line = ", ".join(f"{name} {'nan' if value is None else value}" for name, value in shown.items())
-        out.print(f"The official script prints of this log: {line}")
+        out.print(f"The official script prints for this log: {line}")
 
 
 def _show(run_id: str, metrics: "Metrics", title: str, dataset: str, folders: "Folders") -> None:
@@ -106,20 +108,20 @@ def _show(run_id: str, metrics: "Metrics", title: str, dataset: str, folders: "F
     print_lines(warning_lines([(summary.run_id, summary.warnings)]))
 
 
-def _tell_questions(
+def _warn_mismatches(
     unknown: tuple[str, ...],
     missing: tuple[str, ...],
     unlabelled: tuple[str, ...],
     repeated: tuple[str, ...] = (),
 ) -> None:
-    tell(unknown, "line is", "lines are", "ignored: the data set does not have the question")
-    tell(missing, "question is", "questions are", "without a hypothesis, counted as not evaluated")
+    warn_questions(unknown, "line is", "lines are", "ignored: the data set does not have the question")
+    warn_questions(missing, "question is", "questions are", "without a hypothesis, counted as not evaluated")
     twice = "twice, as the official script counts them; this run counts them once"
-    tell(repeated, "question occurs", "questions occur", twice)
-    tell(unlabelled, "answer is", "answers are", "without a label, counted as not evaluated")
+    warn_questions(repeated, "question occurs", "questions occur", twice)
+    warn_questions(unlabelled, "answer is", "answers are", "without a label, counted as not evaluated")
 
 
-def tell(questions: tuple[str, ...], one: str, several: str, what: str) -> None:
-    """Count and name on standard error what does not fit."""
+def warn_questions(questions: tuple[str, ...], singular: str, plural: str, what: str) -> None:
+    """Count and name on standard error the questions that do not fit."""
     if questions:
-        err.print(f"{count_of(len(questions), one, several)} {what}: {printable(listed(questions, 5))}")
+        err.print(f"{count_of(len(questions), singular, plural)} {what}: {printable(listed(questions, 5))}")

@@ -1,4 +1,4 @@
-"""`longmemeval memory`: writing a memory system of one's own, installing others, and trying one."""
+"""`longmemeval memory`: write a memory system of your own, install others, and try one."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -25,13 +25,13 @@ _SIGNS = {"works": "yes", "missing": "missing", "failed": "NO"}
 _FAILED = 3
 _WIDEST_TRIAL = len("same question, same hits")
 _MEGABYTES_A_MINUTE = 150
-"""By pip, measured at 0.4 MB/s of what is there in the end; uv is several times as fast."""
+"""Megabytes of the final size that pip installs per minute, measured at 0.4 MB/s; uv is much faster."""
 
 
 def init(
     file: Annotated[Path, Flag(metavar="FILE", help="The Python file to write, such as mymem.py.", argument=True)],
 ) -> None:
-    """Write a working memory of thirty lines, to be changed.
+    """Write a working memory of thirty lines, as a starting point.
 
     It is a class with two methods, add and search.
     """
@@ -50,7 +50,7 @@ def install(
 ) -> None:
     """Install a memory product in an environment of its own.
 
-    It is then known by its name: --memory NAME. Its folder is installed-memories/NAME (LONGMEMEVAL_MEMORIES_DIR).
+    Afterwards use it by its name: --memory NAME. Its folder is installed-memories/NAME (LONGMEMEVAL_MEMORIES_DIR).
     """
     from time import monotonic
 
@@ -69,7 +69,7 @@ def install(
         minutes = 1 + description.megabytes // _MEGABYTES_A_MINUTE
         out.print(
             f"Installing {printable(_pins(description))} into {printable(str(place.folder))}: about "
-            f"{description.megabytes} MB, within {minutes} {'minutes' if minutes > 1 else 'minute'} on most lines."
+            f"{description.megabytes} MB, within {minutes} {'minutes' if minutes > 1 else 'minute'} on most links."
         )
         began = monotonic()
         installed = put(place, python)
@@ -81,8 +81,8 @@ def install(
 
 
 def _pins(description: "Description") -> str:
-    """Return what is installed, without the conditions."""
-    return ", ".join(one.partition(";")[0].strip() for one in description.requirements)
+    """Return the packages to install, without their conditions."""
+    return ", ".join(requirement.partition(";")[0].strip() for requirement in description.requirements)
 
 
 def _count(installed: "Installed") -> str:
@@ -95,15 +95,15 @@ def _show_products() -> None:
     from longmemeval.memory.products.known import all_adapters
 
     columns: list[Column[Adapter]] = [
-        Column("name", lambda one: one.name, "text"),
+        Column("name", lambda adapter: adapter.name, "text"),
         Column(
             "what it is",
-            lambda one: "; ".join(filter(None, (one.description.summary, one.description.remark))),
+            lambda adapter: "; ".join(filter(None, (adapter.description.summary, adapter.description.remark))),
             "prose",
         ),
-        Column("packages", lambda one: _pins(one.description), "prose"),
-        Column("MB", lambda one: one.description.megabytes),
-        Column("installed", lambda one: place_of(one).installed is not None, "text"),
+        Column("packages", lambda adapter: _pins(adapter.description), "prose"),
+        Column("MB", lambda adapter: adapter.description.megabytes),
+        Column("installed", lambda adapter: place_of(adapter).installed is not None, "text"),
     ]
     print_table(tabulate("", columns, all_adapters()))
     err.print("Install one with: longmemeval memory install NAME")
@@ -130,33 +130,33 @@ def check(
 ) -> None:
     """Try a memory system on a small made-up history.
 
-    Says what works and what tables will not show; exit code 3 if something is wrong.
+    Reports what works and what tables will not show; the exit code is 3 if something is wrong.
     """
     from longmemeval.memory.configuration import given_parameters, resolve_configuration
     from longmemeval.memory.external.contract_check.named import MemoryCheck
     from longmemeval.memory.products.known import product_deviations
 
-    given = [*(settings or ()), *given_parameters(profile=profile)]
-    configuration = resolve_configuration(spec, given)
+    overrides = [*(settings or ()), *given_parameters(profile=profile)]
+    configuration = resolve_configuration(spec, overrides)
     trial = MemoryCheck(configuration, spec, parts, reached)
     if not as_json:
         err.print(f"Trying {printable(spec)} on two made-up histories.")
         if deviations := product_deviations(configuration.preset, configuration.parameters):
             warn(f"{', '.join(deviations)}.")
-    found = trial.check(_show if not as_json else lambda finding: None)
-    for why in found.failed_calls:
-        err.print(f"A model call of the memory failed: {printable(why)}")
+    outcome = trial.check(_show if not as_json else lambda finding: None)
+    for reason in outcome.failed_calls:
+        err.print(f"A model call of the memory failed: {printable(reason)}")
     if as_json:
-        print_json(found.findings)
-    elif found.failed:
+        print_json(outcome.findings)
+    elif outcome.failed:
         err.print("NO: results would be wrong. Fix these first.")
     else:
-        words = [*option_words("--set", given), *words_of(parts), *words_of(reached)]
+        words = [*option_words("--set", overrides), *words_of(parts), *words_of(reached)]
         out.next(
             command_line("probe", "--memory", spec, *words),
             command_line("prepare", "--dataset", "sample", "--memory", spec, *words),
         )
-    if found.failed:
+    if outcome.failed:
         raise typer.Exit(_FAILED)
 
 

@@ -20,14 +20,14 @@ def merge(
     places: shared.Places,
     run_id: Annotated[
         str | None,
-        Flag(OUTPUT, "RUN", "Name the whole run [default: how the shards' names begin]."),
+        Flag(OUTPUT, "RUN", "Name the merged run [default: the start of the shards' names]."),
     ] = None,
     dataset: MovedDataset = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Make one run of the runs of all shards.
+    """Merge the runs of all shards into one run.
 
-    It verifies as if it had never been apart. The shards stay as they are.
+    It verifies as if it had never been split. The shards stay as they are.
     """
     from longmemeval.pipeline.merge.merge import merge as pipeline
 

@@ -19,7 +19,7 @@ def plugins(
     check: Annotated[bool, Flag(WHAT, help="Load built-in ones too; exit with 3 if one fails.")] = False,
     as_json: shared.Json = False,
 ) -> None:
-    """List plug-ins, their packages, and what is wrong with them.
+    """List plug-ins, their packages and their problems.
 
     Plug-ins are memory systems, benchmarks, judges, executors, embedders, stores of the engine and folders of claims.
     """
@@ -41,14 +41,14 @@ def _show(found: "list[Plugin]", problems: "list[Plugin]") -> None:
 
     remarks = remarks_on(found)
     columns: list[Column[Plugin]] = [
-        Column("group", lambda one: one.group, "text"),
-        Column("name", lambda one: one.name, "text"),
-        Column("package", lambda one: one.package, "text"),
-        Column("version", lambda one: one.version, "text"),
-        Column("", lambda one: "cannot be used" if one.problem else remarks.get((one.group, one.name), ""), "prose"),
+        Column("group", lambda row: row.group, "text"),
+        Column("name", lambda row: row.name, "text"),
+        Column("package", lambda row: row.package, "text"),
+        Column("version", lambda row: row.version, "text"),
+        Column("", lambda row: "cannot be used" if row.problem else remarks.get((row.group, row.name), ""), "prose"),
     ]
     print_table(tabulate("", columns, found))
     for plugin in problems:
         out.print(f"[bold]{printable(plugin.name or plugin.package)}[/]: {printable(plugin.problem)}")
     if not problems:
-        err.print("Add your own by an entry point of one of these groups: docs/plugins.md")
+        err.print("Add your own with an entry point in one of these groups: docs/plugins.md")

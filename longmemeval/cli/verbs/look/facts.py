@@ -8,7 +8,7 @@ import typer
 
 from longmemeval.cli.next_step import command_line
 from longmemeval.cli.options import shared
-from longmemeval.cli.output import out, print_json, print_lines, print_table, printable, write_asked
+from longmemeval.cli.output import out, print_json, print_lines, print_table, printable, write_output
 from longmemeval.core.options import OUTPUT, WHAT, Flag
 from longmemeval.core.tables.table import Column, tabulate
 from longmemeval.core.text.figures import count_of
@@ -30,27 +30,29 @@ def facts(
     predicate: Annotated[str | None, Flag(WHAT, "NAME", "Facts of this kind only, such as home or employer.")] = None,
     as_of: Annotated[
         datetime | None,
-        typer.Option("--as-of", formats=_DATES, metavar="DATE", rich_help_panel=WHAT, help="What was so then."),
+        typer.Option(
+            "--as-of", formats=_DATES, metavar="DATE", rich_help_panel=WHAT, help="Facts that held on this date."
+        ),
     ] = None,
     believed_at: Annotated[
         datetime | None,
         typer.Option(
-            "--believed-at", formats=_DATES, metavar="DATE", rich_help_panel=WHAT, help="By what was known then."
+            "--believed-at", formats=_DATES, metavar="DATE", rich_help_panel=WHAT, help="Facts as known on this date."
         ),
     ] = None,
-    profile: Annotated[bool, Flag(WHAT, help="What holds of each person, grouped.")] = False,
+    profile: Annotated[bool, Flag(WHAT, help="What holds for each person, grouped.")] = False,
     draw: Annotated[
         Literal["svg", "mermaid"] | None,
         Flag(OUTPUT, "FORM", "svg or mermaid: draw the timeline instead of a table."),
     ] = None,
     output: Annotated[Path | None, Flag(OUTPUT, "FILE", "Write the drawing to this file.", name="--output -o")] = None,
-    prepared: Annotated[str | None, Flag(WHAT, "NAME", "Show what was read at prepare.")] = None,
+    prepared: Annotated[str | None, Flag(WHAT, "NAME", "Show the facts that were read at prepare.")] = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Show what a history says, and when it was so.
+    """Show the facts in a history, and when they held.
 
-    Facts are read by rules, or were by a model at prepare (--prepared): what holds (or held, with --as-of), what was
-    believed (--believed-at). A profile is what holds of one person, grouped by kind.
+    Facts are read by rules, or were read by a model at prepare (--prepared): what holds (or held, with --as-of), and
+    what was believed (--believed-at). A profile is what holds for one person, grouped by kind.
     """
     from longmemeval.benchmarks.registry import load_dataset
     from longmemeval.pipeline.inspect.facts import HistoryFacts
@@ -73,7 +75,7 @@ def facts(
         if output is None:
             print_lines(drawn.splitlines())
         else:
-            write_asked(output, drawn)
+            write_output(output, drawn)
             out.print(f"{printable(str(output))} is written.")
         return
     _show(found, history.haystack_id, as_of)
@@ -95,7 +97,9 @@ def _show_profiles(profiles: "list[Profile]", haystack_id: str, as_of: datetime 
     ]
     when = f" on {as_of:%Y-%m-%d}" if as_of else ""
     title = f"Haystack {haystack_id}{when}: {count_of(len(profiles), 'profile')}"
-    print_table(tabulate(title, columns, [(one.subject, trait) for one in profiles for trait in one.traits]))
+    print_table(
+        tabulate(title, columns, [(profile.subject, trait) for profile in profiles for trait in profile.traits])
+    )
 
 
 def _show(found: "list[Fact]", haystack_id: str, as_of: datetime | None) -> None:

@@ -82,9 +82,9 @@ def _show_questions(inspection: "Inspection") -> None:
         out.print(f"[bold]{printable(question.question_id)}[/]  {printable(question.text)}  (asked {date})")
     if len(inspection.questions) > 20:
         out.print(f"… and {count_of(len(inspection.questions) - 20, 'more question')} on this haystack")
-    for one in inspection.answers:
-        evidence = ", ".join(one.evidence_sessions) or "none"
-        out.print(f"[bold]Answer[/] ({printable(one.question_type)}): {printable(one.answer)}")
+    for answer in inspection.answers:
+        evidence = ", ".join(answer.evidence_sessions) or "none"
+        out.print(f"[bold]Answer[/] ({printable(answer.question_type)}): {printable(answer.answer)}")
         out.print(f"[bold]Evidence[/]: {printable(evidence)}")
 
 
@@ -105,19 +105,21 @@ def _opening(session: "Session") -> str:
 
 
 def _show_session(inspection: "Inspection", session_id: str) -> None:
-    for one in inspection.sessions_of(session_id):
-        out.print(f"[bold]{printable(one.session_id)}[/]  {printable(one.date_text)}")
-        for turn in one.turns:
+    for session in inspection.sessions_of(session_id):
+        out.print(f"[bold]{printable(session.session_id)}[/]  {printable(session.date_text)}")
+        for turn in session.turns:
             out.print(f"[bold]{printable(turn.speaker or turn.role)}:[/] {printable(turn.content)}\n")
 
 
 def _show_stored(inspection: "Inspection") -> None:
     if not inspection.stored:
         out.print("Not prepared yet.")
-    for one in inspection.stored:
-        parts = ", ".join(one.parts) or "none"
-        out.print(f"Prepared as '{printable(one.preparation)}' in {printable(one.folder)}: parts {parts}")
-        for part, text in one.shown.items():
+    for preparation in inspection.stored:
+        parts = ", ".join(preparation.parts) or "none"
+        out.print(
+            f"Prepared as '{printable(preparation.preparation)}' in {printable(preparation.folder)}: parts {parts}"
+        )
+        for part, text in preparation.shown.items():
             out.print(printable(f"{part}: {text}") if "\n" not in text else f"[bold]{printable(part)}[/]")
             if "\n" in text:
                 out.print(printable(text))
@@ -125,23 +127,23 @@ def _show_stored(inspection: "Inspection") -> None:
 
 def _show_recall_table(inspection: "Inspection") -> None:
     columns: list[Column[Recalled]] = [
-        Column("memory", lambda one: one.memory, "text"),
-        Column("messages", lambda one: _messages(one.recall) if one.recall else None),
-        Column("tokens", lambda one: one.recall.tokens if one.recall else None),
-        Column("best hits", lambda one: _best_hits(one.recall) if one.recall else one.problem, "prose"),
+        Column("memory", lambda row: row.memory, "text"),
+        Column("messages", lambda row: _messages(row.recall) if row.recall else None),
+        Column("tokens", lambda row: row.recall.tokens if row.recall else None),
+        Column("best hits", lambda row: _best_hits(row.recall) if row.recall else row.problem, "prose"),
     ]
     print_table(tabulate("What each configuration would recall", columns, inspection.recalled))
 
 
 def _show_recalls(inspection: "Inspection") -> None:
-    for one in inspection.recalled:
-        out.print(f"[bold]{printable(one.memory)}[/]")
-        if one.recall is None:
-            out.print(printable(one.problem))
+    for recalled in inspection.recalled:
+        out.print(f"[bold]{printable(recalled.memory)}[/]")
+        if recalled.recall is None:
+            out.print(printable(recalled.problem))
             continue
-        for item in one.recall.items:
+        for item in recalled.recall.items:
             out.print(_item_line(item))
-        for note in one.recall.notes:
+        for note in recalled.recall.notes:
             out.print(f"Note: {printable(note)}")
 
 
@@ -149,8 +151,8 @@ def _item_line(item: "RecalledItem") -> str:
     date = f"{item.date:%Y-%m-%d %H:%M}" if item.date else ""
     rank = f" #{item.rank} ({item.score:.3f})" if item.rank is not None and item.score is not None else ""
     source = ", ".join(item.message_ids) or item.kind
-    said = f"{printable(item.speaker or item.kind)}: {printable(item.text)}"
-    return f"[dim]{date} {printable(source)}[/][bold]{rank}[/] {said}"
+    utterance = f"{printable(item.speaker or item.kind)}: {printable(item.text)}"
+    return f"[dim]{date} {printable(source)}[/][bold]{rank}[/] {utterance}"
 
 
 def _messages(recall: "Recall") -> int:

@@ -30,7 +30,7 @@ def probe(
     ] = None,
     seed: Annotated[
         int | None,
-        Flag(WHAT, "N", "Make these lives again [default: lives never seen]."),
+        Flag(WHAT, "N", "Make these lives again [default: new lives]."),
     ] = None,
     lives: Annotated[int, Flag(WHAT, "N", "Lives of each length.", minimum=1)] = 5,
     sessions: Annotated[
@@ -44,8 +44,8 @@ def probe(
 ) -> None:
     """Try memories on made-up lives: what changed, when, whose.
 
-    No question is answered and nothing is graded: the truth is known by construction. A control that recalls nothing
-    and one that reads the evidence stand beside every memory.
+    No question is answered and nothing is graded: the truth is known by construction. Every
+    memory is shown next to a control that recalls nothing and one that reads the evidence.
     """
     from longmemeval.memory.configuration import resolve_configuration
     from longmemeval.pipeline.prepare.options import PrepareOptions
@@ -57,7 +57,7 @@ def probe(
         check_drawable(output)
     folders = places.folders()
     report = pipeline.probe(
-        [resolve_configuration(one, settings or []) for one in memory],
+        [resolve_configuration(spec, settings or []) for spec in memory],
         seed=secrets.randbelow(10**6) if seed is None else seed,
         lives=lives,
         sessions=tuple(sessions or (10, 100)),
@@ -75,12 +75,12 @@ def probe(
 
 
 def show(report: "ProbeReport", memories: list[str], places: shared.Places) -> None:
-    """Print the verdict, the table, and how to look closer."""
+    """Print the verdict, the table, and the commands to look closer."""
     from longmemeval.report.tables.probe import probe_table
 
     out.print(printable(report.verdict))
     print_table(probe_table(report))
-    for note in dict.fromkeys(note for one in report.memories for note in one.notes):
+    for note in dict.fromkeys(note for memory in report.memories for note in memory.notes):
         out.print(printable(note))
     out.print(
         "Passed: the statement that answers is among the first 10 items, and none that is out of date, about somebody "

@@ -44,7 +44,7 @@ def retrieval(
     overrides = parameters.overrides()
     report = retrieve(
         load_dataset(dataset, folders.data_dir),
-        [resolve_configuration(one, overrides) for one in memory],
+        [resolve_configuration(spec, overrides) for spec in memory],
         selection=selection,
         options=structs.replace(
             options,
@@ -61,7 +61,7 @@ def retrieval(
 
 
 def show(report: "RetrievalReport", places: shared.Places) -> None:
-    """Print the figures, what they mean, and where the rankings are."""
+    """Print the figures, their footnotes, and where the rankings are."""
     from longmemeval.report.tables.retrieval import retrieval_footnotes, retrieval_tables
 
     print_answer([report.sentence])

@@ -23,22 +23,21 @@ def status(
     watch: Annotated[bool, Flag(OUTPUT, help="Keep looking until the work ends.", name="--watch -w")] = False,
     as_json: shared.Json = False,
 ) -> None:
-    """Show how far runs are, from their files alone.
+    """Show the progress of runs, from their files alone.
 
-    Works from another terminal or machine; `runs RUN` does the same. Without RUN: what is unfinished, and what ended in
-    the last day.
+    Works from another terminal or machine; `runs RUN` does the same. Without RUN: unfinished work, and work that ended
+    in the last day.
     """
     show(runs, places.folders(), watch=watch, as_json=as_json)
 
 
 def show(runs: shared.Runs, folders: "Folders", *, watch: bool, as_json: bool) -> None:
-    """Print how far runs are.
+    """Print the progress of runs.
 
     Args:
-        runs: those that are named; without any, what is unfinished and what ended in the last day.
-        folders: the folders.
-        watch: whether to look again until nothing is at them any more.
-        as_json: as one document, or with `watch` as one a look.
+        runs: the named runs; if there are none, unfinished work and work that ended in the last day.
+        watch: look again until no process works on them.
+        as_json: print one document, or with `watch` one per look.
     """
     from longmemeval.pipeline.status.under_way import watch_named, watch_recent
 
@@ -60,7 +59,7 @@ def _show_once(found: "UnderWay", *, as_json: bool, named: bool) -> None:
     if as_json:
         print_json(found.runs[0] if named and len(found.runs) == 1 else found)
     elif named:
-        print_lines(line for one in found.runs for line in sentences(one))
+        print_lines(line for run in found.runs for line in sentences(run))
     elif found.every:
         print_table(status_table(found.runs, found.preparations))
     else:
@@ -68,14 +67,14 @@ def _show_once(found: "UnderWay", *, as_json: bool, named: bool) -> None:
 
 
 def _watch(watching: "Watching", *, as_json: bool) -> None:
-    """Look again and again until nothing is at it any more: in place in a terminal, else a line a minute."""
+    """Look again and again until no process works on it: in place in a terminal, else a line per minute."""
     from rich.live import Live
     from rich.text import Text
 
     from longmemeval.report.tables.status import sentences
 
     def text(found: "UnderWay") -> str:
-        return "\n".join(line for one in found.every for line in sentences(one))
+        return "\n".join(line for state in found.every for line in sentences(state))
 
     looks = _looks(watching)
     if as_json:
@@ -95,7 +94,7 @@ def _watch(watching: "Watching", *, as_json: bool) -> None:
 
 
 def _looks(watching: "Watching") -> Iterator["UnderWay"]:
-    """Yield what is under way, again every second, until nothing is at it any more."""
+    """Yield the work in progress, again every second, until no process works on it."""
     over = False
     while not over:
         found = watching.look()

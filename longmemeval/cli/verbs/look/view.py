@@ -18,19 +18,19 @@ def view(
     places: shared.Places,
     judge: JudgeId = None,
     port: Annotated[
-        int | None, Flag(OUTPUT, "N", "Listen at this port [default: 8321, or a free one].", minimum=1, maximum=65535)
+        int | None, Flag(OUTPUT, "N", "Listen on this port [default: 8321, or a free one].", minimum=1, maximum=65535)
     ] = None,
-    host: Annotated[str, Flag(metavar="ADDRESS", help="Listen at this address; who knows the token may look.")] = (
+    host: Annotated[str, Flag(metavar="ADDRESS", help="Listen at this address; anyone with the token may look.")] = (
         "127.0.0.1"
     ),
     no_open: Annotated[bool, Flag(OUTPUT, help="Open no browser.")] = False,
     export: Annotated[
-        Path | None, Flag(OUTPUT, "DIR", "Serve nothing: write the named runs as a page that opens from a disk.")
+        Path | None, Flag(OUTPUT, "DIR", "Serve nothing: write the named runs as a page that opens from disk.")
     ] = None,
 ) -> None:
     """Look at runs in a browser.
 
-    The address is printed first; Ctrl-C ends it.
+    The address is printed first; Ctrl-C ends the server.
     """
     folders = places.folders()
     named = runs.compared(folders) if runs.run_ids or runs.sweep is not None else []
