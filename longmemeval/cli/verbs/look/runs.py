@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from longmemeval.cli.options import shared
-from longmemeval.cli.output import out, print_json, print_lines, print_table, printable, tell_omitted
+from longmemeval.cli.output import out, print_json, print_lines, print_table, printable, warn_omitted
 from longmemeval.cli.verbs.look.status import show as show_progress
 from longmemeval.core.options import OUTPUT, WHAT, Flag
 from longmemeval.core.tables.table import Column, tabulate
@@ -40,9 +40,9 @@ def runs(
     watch: Annotated[bool, Flag(OUTPUT, help="Keep looking until the work ends.", name="--watch -w")] = False,
     as_json: shared.Json = False,
 ) -> None:
-    """List runs, their scores, and how far they are.
+    """List runs, their scores and their progress.
 
-    Newest first; the score is that of the official judge, else of the newest. With RUN: how far these are.
+    Newest first; the score is that of the official judge, else of the newest. With RUN: the progress of these.
     """
     from longmemeval.pipeline.status.preparations import unfinished_preparations
     from longmemeval.pipeline.status.under_way import state_of_unfinished
@@ -50,16 +50,16 @@ def runs(
     from longmemeval.results.graded.listed import warnings_of
     from longmemeval.results.listing import RunFilter, list_runs, unrecorded_note
 
-    where, sweep = places.folders(), runs.sweep
+    folders, sweep = places.folders(), runs.sweep
     if runs.run_ids or watch:
         if any((dataset, memory, model, status, since)):
             raise typer.BadParameter("RUN and --watch take no filters")
-        show_progress(runs, where, watch=watch, as_json=as_json)
+        show_progress(runs, folders, watch=watch, as_json=as_json)
         return
-    results_dir, wanted = where.results_dir, RunFilter(dataset, memory, model, status, since, sweep)
+    results_dir, wanted = folders.results_dir, RunFilter(dataset, memory, model, status, since, sweep)
     found = list_runs(results_dir, wanted)
     if sweep is not None and (left_out := unrecorded_note(list_runs(results_dir), sweep)):
-        tell_omitted(left_out)
+        warn_omitted(left_out)
     if as_json:
         print_json({"runs": found})
         return
@@ -67,13 +67,15 @@ def runs(
         every = wanted == RunFilter()
         out.print("There are no runs yet." if every else "No run matches. Without filters, all runs are listed.")
         return
-    warnings = warnings_of(found, where)
-    print_table(tabulate("", _columns(warnings.by_run), [(one, state_of_unfinished(one, where)) for one in found]))
+    warnings = warnings_of(found, folders)
+    print_table(tabulate("", _columns(warnings.by_run), [(run, state_of_unfinished(run, folders)) for run in found]))
     if codes := warning_codes(list(warnings.by_run.items())):
         out.print(printable(codes))
     if unknown := warnings.unknown:
-        out.print(f"{count_of(unknown, 'score')} not looked at for warnings; `longmemeval compare RUN` does that.")
-    print_lines(line for one in unfinished_preparations(where.prepared_dir) for line in sentences(one.look()))
+        out.print(f"{count_of(unknown, 'score')} not checked for warnings; `longmemeval compare RUN` does that.")
+    print_lines(
+        line for preparation in unfinished_preparations(folders.prepared_dir) for line in sentences(preparation.look())
+    )
     out.print(count_of(len(found), "run"))
 
 
@@ -91,18 +93,18 @@ def _columns(warnings: "Mapping[str, Sequence[ScoreWarning]]") -> "list[Column[t
     ]
 
 
-def _memory(one: "ListedRun") -> str:
-    return f"{one.memory} (retrieval)" if one.kind == "retrieval" else one.memory
+def _memory(run: "ListedRun") -> str:
+    return f"{run.memory} (retrieval)" if run.kind == "retrieval" else run.memory
 
 
-def _questions(one: "ListedRun", state: "RunState | None") -> str:
+def _questions(run: "ListedRun", state: "RunState | None") -> str:
     from longmemeval.report.tables.status import progress
 
     if state:
         return progress(state)
-    all_answered = one.answered is None or one.answered >= one.questions
-    return count(one.questions) if all_answered else f"{one.answered:,} of {one.questions:,}"
+    all_answered = run.answered is None or run.answered >= run.questions
+    return count(run.questions) if all_answered else f"{run.answered:,} of {run.questions:,}"
 
 
-def _score(one: "ListedRun", mark: str) -> str | None:
-    return percent(one.scores[0].value) + mark if one.scores else None
+def _score(run: "ListedRun", mark: str) -> str | None:
+    return percent(run.scores[0].value) + mark if run.scores else None
