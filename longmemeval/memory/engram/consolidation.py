@@ -16,7 +16,7 @@ from longmemeval.memory.engram.ledger import Ledger
 from longmemeval.memory.engram.records import Claim, Episode
 
 MAX_VERDICTS = 60
-"""Most verdicts in one consolidation; further contradictions stay side by side, marked."""
+"""Maximum verdicts in one consolidation; further contradictions stay side by side, marked as disputed."""
 
 
 class Consolidated(Struct, frozen=True):
@@ -25,10 +25,10 @@ class Consolidated(Struct, frozen=True):
     sessions: int = 0
     claims: int = 0
     dropped: dict[str, int] = {}
-    """Facts that were dropped, by reason; `reply`: calls with unreadable replies; `verdict`: replies without a verdict;
+    """Number of dropped facts by reason; `reply`: calls with unreadable replies; `verdict`: replies without a verdict;
     `date`: facts that were kept, but are dated by their session."""
     verdicts: dict[str, int] = {}
-    """Contradictions that the model judged, by verdict."""
+    """Number of contradictions that the model judged, by verdict."""
     notes: tuple[str, ...] = ()
 
 
@@ -50,8 +50,8 @@ class Consolidation:
     """Reads sessions with a chat model.
 
     Args:
-        model: answers the calls; its errors pass through, and what was read before is not asked for again.
-        task: the instruction to the model in place of the shipped text.
+        model: answers the calls; its errors pass through, and sessions read before an error are not sent again.
+        task: the instruction to the model; None: the shipped text.
     """
 
     def __init__(self, model: ChatModel, task: str | None = None) -> None:
@@ -71,9 +71,9 @@ class Consolidation:
         """Read `units` and return their claims, in the order in which the ledger learns them.
 
         Args:
-            units: one for each session.
+            units: one per session.
             episodes: all episodes by id, in order.
-            ledger: the present knowledge; it is not changed.
+            ledger: the current knowledge; it is not changed.
             decisions: the decisions so far; the model's are added.
         """
         await gather_limited([partial(self._read_unit, unit) for unit in units if unit not in self._read])
@@ -121,7 +121,7 @@ def in_order(claims: Iterable[Claim], episodes: Mapping[str, Episode], ledger: L
     Args:
         claims: claims of the same episode are in their order.
         episodes: by id, in order.
-        ledger: the present knowledge; nothing is learned before the last moment it learned something.
+        ledger: the current knowledge; nothing is learned earlier than the last thing it learned.
     """
     places = {episode_id: place for place, episode_id in enumerate(episodes)}
     versions = ledger.store.versions()
@@ -148,5 +148,5 @@ def units_of(waiting: Sequence[str], episodes: Mapping[str, Episode]) -> list[Un
 
 
 def _transcript(claim: Claim, episodes: Mapping[str, Episode]) -> str:
-    said = (episodes[episode_id] for episode_id in claim.episode_ids)
-    return "\n\n".join(f"{turn.speaker or turn.role}, {turn.event_at:%Y-%m-%d}: {turn.text}" for turn in said)
+    turns = (episodes[episode_id] for episode_id in claim.episode_ids)
+    return "\n\n".join(f"{turn.speaker or turn.role}, {turn.event_at:%Y-%m-%d}: {turn.text}" for turn in turns)

@@ -20,8 +20,8 @@ def svg(facts: Sequence[Fact], end: datetime) -> str:
     """Draw a bar for each fact from when it began to hold to when it stopped, or to the end if it still holds.
 
     Args:
-        facts: in the order they are drawn, from top to bottom.
-        end: the moment at the right edge, the last that is known of.
+        facts: in drawing order, from top to bottom.
+        end: the moment at the right edge, the last known one.
     """
     start = min((fact.valid_at for fact in facts), default=end - timedelta(1))
     span = max((max(end, start) - start).total_seconds(), 1.0)

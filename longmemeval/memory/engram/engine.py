@@ -34,7 +34,7 @@ class Extractor(Protocol):
 
         Args:
             episode: the episode to read.
-            before: the one before it in its session.
+            before: the previous episode of its session.
             known: everything learned so far.
         """
         ...
@@ -47,7 +47,7 @@ class Forgotten(Struct, frozen=True):
     facts: int
     """Facts with no version left."""
     waiting: int = 0
-    """Messages that a chat model has to read (`Engine.consolidate`), those of sessions that lost some included."""
+    """Messages that a chat model has to read (`Engine.consolidate`), including those of sessions that lost some."""
 
 
 class EngramFile(Struct, frozen=True, omit_defaults=True):
@@ -60,9 +60,9 @@ class EngramFile(Struct, frozen=True, omit_defaults=True):
     waiting: list[str] = []
     """Episodes that a chat model has not read yet."""
     read_by: str = ""
-    """The chat model that read the others; empty if rules did."""
+    """The chat model that read the other episodes; empty if rules did."""
     verdicts: dict[str, Verdict] = {}
-    """Its verdicts on contradictions, by a hash of the two claims."""
+    """The chat model's verdicts on contradictions, by a hash of the two claims."""
 
 
 class Engine:
@@ -70,9 +70,9 @@ class Engine:
 
     Args:
         path: the file of the engine, read if it exists; None: in memory only.
-        extractor: reads claims; the rules unless given.
+        extractor: reads claims; None: the rules.
         decide: called for contradictions that nothing else can settle.
-        chat: reads waiting episodes at `consolidate` in place of the extractor; decides, unless `decide` is given.
+        chat: reads waiting episodes at `consolidate` instead of the extractor; also decides, unless `decide` is given.
         store: the store that queries use; None: in memory. It follows additions and removals.
 
     Raises:
@@ -106,7 +106,7 @@ class Engine:
         self.waiting: list[str] = []
         """Ids of the episodes that the chat model has not read yet."""
         self.read_by = ""
-        """The chat model that read the others; empty if the extractor did."""
+        """The chat model that read the other episodes; empty if the extractor did."""
         self._last: dict[str, Episode] = {}
         self._counts: dict[str, int] = {}
         self._now: datetime | None = None
@@ -119,7 +119,7 @@ class Engine:
         Args:
             session: the turns and their date.
             learned_at: when the engine learns it; by default the date of the session. Learning never goes back in time:
-                a session that arrives late is learned at the last moment anything was learned.
+                a session that arrives late is learned at the time of the last thing learned.
         """
         for turn in session.turns:
             number = self._counts.get(session.session_id, 0)
@@ -144,10 +144,10 @@ class Engine:
             self.ledger.add(claim, now)
 
     def consolidate(self) -> Consolidated:
-        """Have the chat model read everything added since the last time, one call for each session.
+        """Have the chat model read everything added since the last time, one call per session.
 
         Raises:
-            ModelError, FatalModelError: a call failed. What was read before is not asked for again.
+            ModelError, FatalModelError: a call failed. Sessions that were read are not sent again.
         """
         return complete(self.consolidation())
 
@@ -205,13 +205,13 @@ class Engine:
         names = None if subject is None else self.ledger.aliases_of(subject)
         wanted = canonical(predicate) if predicate else None
         found = self.fact_store.facts(names, wanted, When(as_of, believed_at))
-        held = (fact for fact in found if as_of is not None or fact.invalid_at is None)
-        return sorted(held, key=lambda fact: fact.valid_at)
+        holding = (fact for fact in found if as_of is not None or fact.invalid_at is None)
+        return sorted(holding, key=lambda fact: fact.valid_at)
 
     def timeline(
         self, subject: str | None = None, predicate: str | None = None, *, believed_at: datetime | None = None
     ) -> list[Fact]:
-        """Return all facts on a subject as believed, including those that ended, by the time they began."""
+        """Return all believed facts about a subject, including those that ended, by the time they began."""
         wanted = canonical(predicate) if predicate else None
         names = None if subject is None else self.ledger.aliases_of(subject)
         found = self.fact_store.facts(names, wanted, When(None, believed_at))
@@ -220,21 +220,21 @@ class Engine:
     def near(
         self, name: str, hops: int = 2, *, as_of: datetime | None = None, believed_at: datetime | None = None
     ) -> dict[str, int]:
-        """Return everybody and everything that facts connect with a person or thing, nearest first, with the distance.
+        """Return the people and things that facts connect with a person or thing, nearest first, with their distances.
 
         Args:
             name: any name of the person or thing.
             hops: the largest distance in the graph of facts.
-            as_of: use the facts that hold at this moment in the world; None: also those that ended.
+            as_of: use the facts that hold at this moment in the world; None: including those that ended.
             believed_at: use what was believed at this moment; None: everything learned.
         """
         names = self.ledger.aliases_of(name)
         found = self.fact_store.distances(names, hops, When(as_of, believed_at))
-        distances = ((other, far) for other, far in found.items() if other not in names)
-        return dict(sorted(distances, key=lambda distance: distance[::-1]))
+        others = ((other, distance) for other, distance in found.items() if other not in names)
+        return dict(sorted(others, key=lambda pair: pair[::-1]))
 
     def profile(self, subject: str, *, as_of: datetime | None = None, believed_at: datetime | None = None) -> Profile:
-        """Return the facts that hold of a person, grouped by predicate.
+        """Return the facts that hold about a person, grouped by predicate.
 
         Args:
             subject: any name of the person.
@@ -251,11 +251,11 @@ class Engine:
         as_of: datetime | None = None,
         believed_at: datetime | None = None,
     ) -> list[Profile]:
-        """Return the profiles of all subjects of which a fact holds; the arguments narrow them as in `facts`."""
-        held: dict[str, list[Fact]] = {}
+        """Return the profiles of all subjects about which a fact holds; the arguments filter as in `facts`."""
+        by_subject: dict[str, list[Fact]] = {}
         for fact in self.facts(subject, predicate, as_of=as_of, believed_at=believed_at):
-            held.setdefault(subject or fact.subject, []).append(fact)
-        return [profile_of(name, facts) for name, facts in held.items()]
+            by_subject.setdefault(subject or fact.subject, []).append(fact)
+        return [profile_of(name, facts) for name, facts in by_subject.items()]
 
     def history(self, fact_id: str) -> list[Fact]:
         """Return all versions of one fact, in the order in which they were believed."""
@@ -264,10 +264,10 @@ class Engine:
     def forget(
         self, *, subject: str | None = None, session_id: str | None = None, before: datetime | None = None
     ) -> Forgotten:
-        """Remove episodes and all that follows from them, also from file and stores, as if they had never been said.
+        """Remove episodes and everything that follows from them, from file and stores too, as if never said.
 
         Args:
-            subject: removes every episode from which a fact on it follows, or that mentions one of its names.
+            subject: removes every episode that supports a fact about it, or mentions one of its names.
             session_id: removes every episode of the session.
             before: removes every episode said before.
 
@@ -275,7 +275,7 @@ class Engine:
             HarnessError: no argument is given.
         """
         if subject is None and session_id is None and before is None:
-            raise HarnessError("Nothing says what to forget", fix="Give a subject, a session_id or a date (before=)")
+            raise HarnessError("forget() was not told what to forget", fix="Give a subject, a session_id or before=")
         gone = set[str]()
         if subject is not None:
             gone |= self._about(self.ledger.aliases_of(subject))
@@ -295,18 +295,19 @@ class Engine:
                 self.take(episode)
         if self._path:
             self.save()
-        # Databases drop what was forgotten now, not at the next question.
+        # Databases drop the forgotten facts now, not at the next question.
         self._follow()
         left = {fact.fact_id for fact in self.ledger.store.versions()}
         return Forgotten(removed, len(facts - left), len(self.waiting))
 
-    def _learn_again(self, remaining: Sequence[Episode], torn: set[str]) -> None:
-        """Rebuild the ledger from what a chat model has read, without asking it.
+    def _learn_again(self, remaining: Sequence[Episode], affected: set[str]) -> None:
+        """Rebuild the ledger from the claims that a chat model has read, without calling it.
 
-        Sessions that lost a message (`torn`) lose all their claims, which may stem from it, and wait to be read again.
+        Sessions that lost a message (`affected`) lose all their claims, since these may depend on it, and wait to be
+        read again.
         """
         claims, waiting, read_by = self.ledger.claims, set(self.waiting), self.read_by
-        whole = {episode.episode_id: episode for episode in remaining if episode.session_id not in torn}
+        whole = {episode.episode_id: episode for episode in remaining if episode.session_id not in affected}
         self._clear()
         for episode in remaining:
             self._note(episode)
@@ -358,7 +359,7 @@ class Engine:
 
 
 def replayed(messages: Iterable[Message], chat: Consolidation | None = None) -> Engine:
-    """Replay a history, each message learned when it was said; episodes of the engine have the messages' ids."""
+    """Replay a history: each message is learned when it was said, and becomes an episode with the same id."""
     engine = Engine(chat=chat)
     for message in messages:
         engine.take(episode_of(message))

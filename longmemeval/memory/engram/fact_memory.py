@@ -59,12 +59,7 @@ class _Found:
 
 
 class LeanEngram:
-    """Facts, raw messages and summaries within a budget.
-
-    Args:
-        parameters: kinds, numbers and budget of what is recalled.
-        tools: from the run.
-    """
+    """Facts, raw messages and summaries within a budget."""
 
     def __init__(self, parameters: LeanParameters, tools: MemoryTools) -> None:
         self._parameters = parameters
@@ -78,11 +73,11 @@ class LeanEngram:
         return [text_to_embed(question.text, names)]
 
     async def recall(self, question: Question, fixture: Fixture) -> Recall:
-        """Return what fits the budget: facts first, then messages, then summaries; shown in the order of time."""
+        """Return as many facts as fit the budget, then messages, then summaries; messages are shown in time order."""
         return await in_thread(self.recalled, question, fixture)
 
     def recalled(self, question: Question, fixture: Fixture) -> Recall:
-        """Return the same as `recall`, without an event loop."""
+        """Do the work of `recall`, without an event loop."""
         parameters = self._parameters
         found = self._find(question, fixture)
         best = max(found.messages.best, found.facts.best)
@@ -121,7 +116,7 @@ class LeanEngram:
     def _fact_items(self, question: Question, found: _Found) -> list[RecalledItem]:
         """Return the best facts.
 
-        Unless the question asks for the present state, facts are left out whose messages fit the budget by themselves.
+        Facts whose messages fit the budget are left out, unless the question asks for the present state.
         """
         numbers = self._parameters.numbers()
         shown = None
@@ -134,13 +129,13 @@ class LeanEngram:
 
 def _newest_first(order: Places, fixture: Fixture) -> Places:
     group = fixture.cached("engram versions", lambda: groups(fixture.memory.messages))
-    said = fixture.cached("engram said", lambda: moments(message.created_at for message in fixture.memory.messages))
-    age = fixture.cached("engram age", lambda: np.argsort(np.argsort(said, kind="stable"), kind="stable"))
+    times = fixture.cached("engram said", lambda: moments(message.created_at for message in fixture.memory.messages))
+    age = fixture.cached("engram age", lambda: np.argsort(np.argsort(times, kind="stable"), kind="stable"))
     return newest_first(order, group, age)
 
 
 def _fitting(found: _Found, numbers: Numbers, budget: Budget) -> tuple[dict[int, RecalledItem], list[str]]:
-    """Return what fits a budget: whole sessions first, then single messages, best first.
+    """Return the messages that fit a budget: whole sessions first, then single messages, best first.
 
     Returns:
         The messages that fit, by position, and the ids of those that do not.
@@ -180,27 +175,22 @@ def _summaries(found: _Found, most: int) -> list[RecalledItem]:
     if not most:
         return []
     by_thread = {summary.thread_id: summary for summary in found.fixture.part(FACTS).summaries}
-    summed_up = (thread_id for thread_id in found.threads() if thread_id in by_thread)
+    summarised = (thread_id for thread_id in found.threads() if thread_id in by_thread)
     return [
         summary_item(by_thread[thread_id], found.fixture.memory.messages_of(thread_id)[0].created_at)
-        for thread_id in islice(summed_up, most)
+        for thread_id in islice(summarised, most)
     ]
 
 
 class FullEngram:
-    """The best facts, then the whole history.
-
-    Args:
-        parameters: store, fusion and number of the facts.
-        tools: from the run.
-    """
+    """The best facts, then the whole history."""
 
     def __init__(self, parameters: EngramParameters, tools: MemoryTools) -> None:
         self._parameters = parameters
         self._facts = FactRanker(parameters, tools.embed_query)
 
     async def recall(self, question: Question, fixture: Fixture) -> Recall:
-        """Return facts, then every message, oldest first."""
+        """Return the best facts, then every message, oldest first."""
         return await in_thread(self._recall, question, fixture)
 
     def _recall(self, question: Question, fixture: Fixture) -> Recall:
@@ -228,10 +218,10 @@ def fact_items(
 
     Args:
         view: the facts.
-        found: their ranking.
-        fixture: the haystack's.
-        most: the largest number of facts.
-        shown: mask of messages shown anyway, shape (messages,); facts from these alone are left out. None: none is.
+        found: the ranking of the facts.
+        most: the maximum number of facts.
+        shown: mask of messages shown anyway, shape (messages,); facts that follow from these alone are left out. None:
+            no facts are left out.
     """
     order = view.distinct(found.order)
     if shown is not None:

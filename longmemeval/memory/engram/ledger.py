@@ -31,18 +31,18 @@ class Ledger:
         self._open: dict[Slot, dict[str, Fact]] = {}
         self._versions: dict[str, int] = {}
         self._current: dict[tuple[str, str], dict[str, Fact]] = {}
-        """The facts that are believed, by subject and predicate, then by id."""
+        """The believed facts, by subject and predicate, then by id."""
         self._predicates: dict[str, dict[str, None]] = {}
         """The predicates of each subject, in the order in which they were first used."""
-        self._called: dict[tuple[str, str], dict[str, Fact]] = {}
-        """The facts that name somebody's relatives and pets, by subject and name, then by id."""
+        self._naming: dict[tuple[str, str], dict[str, Fact]] = {}
+        """The facts that name a person's relatives and pets, by subject and name, then by id."""
 
     def add(self, claim: Claim, now: datetime) -> None:
         """Add a claim.
 
         Args:
             claim: has at least one episode.
-            now: when the engine learns it; not before the last claim it learned.
+            now: when the engine learns it; not earlier than the last claim it learned.
 
         Raises:
             ValueError: the claim has no episode.
@@ -68,41 +68,41 @@ class Ledger:
                 self._hold(slot_of(fact.subject, fact.predicate, fact.object), fact)
 
     def current(self, subject: str, predicate: str) -> list[Fact]:
-        """Return the facts that are believed of a subject under one predicate."""
+        """Return the believed facts about a subject under one predicate."""
         return list(self._current.get((subject, predicate), {}).values())
 
-    def held(self, subject: str, beginnings: tuple[str, ...]) -> list[Fact]:
-        """Return the facts that are believed of a subject under the predicates that begin so, and have not ended."""
-        names = [predicate for predicate in self._predicates.get(subject, ()) if predicate.startswith(beginnings)]
+    def held(self, subject: str, prefixes: tuple[str, ...]) -> list[Fact]:
+        """Return the believed facts about a subject that have not ended, of predicates with one of these prefixes."""
+        names = [predicate for predicate in self._predicates.get(subject, ()) if predicate.startswith(prefixes)]
         return [fact for name in names for fact in self.current(subject, name) if fact.invalid_at is None]
 
-    def called(self, owner: str, name: str) -> list[Fact]:
-        """Return the facts by which somebody has a relative or a pet of that name."""
-        return [fact for fact in self._called.get((owner, name), {}).values() if fact.invalid_at is None]
+    def facts_naming(self, owner: str, name: str) -> list[Fact]:
+        """Return the facts that give a person a relative or a pet of that name."""
+        return [fact for fact in self._naming.get((owner, name), {}).values() if fact.invalid_at is None]
 
     def knows(self, subject: str) -> bool:
-        """Tell whether anything was ever claimed of a subject."""
+        """Return whether anything was ever claimed about a subject."""
         return subject in self._predicates
 
     def _remember(self, claim: Claim) -> None:
         if not claim.episode_ids:
-            raise ValueError("a claim without an episode cannot say where it is from")
+            raise ValueError("a claim needs at least one episode, its source")
         self.claims.append(claim)
 
     def _rewrite(self, slot: Slot, now: datetime) -> None:
-        held = self._open.setdefault(slot, {})
-        wanted = resolve_intervals(self._slots[slot], self._decide)
-        ids = {interval.fact_id for interval in wanted}
-        for gone in [fact_id for fact_id in held if fact_id not in ids]:
-            self._close(held.pop(gone), now)
-        for interval in wanted:
-            before = held.get(interval.fact_id)
+        open_facts = self._open.setdefault(slot, {})
+        intervals = resolve_intervals(self._slots[slot], self._decide)
+        ids = {interval.fact_id for interval in intervals}
+        for dropped in [fact_id for fact_id in open_facts if fact_id not in ids]:
+            self._close(open_facts.pop(dropped), now)
+        for interval in intervals:
+            before = open_facts.get(interval.fact_id)
             if before is not None and _says(before, interval):
                 continue
             if before is not None:
                 self._close(before, now)
             number = self._versions[interval.fact_id] = self._versions.get(interval.fact_id, 0) + 1
-            replaced = held.get(interval.supersedes) if interval.supersedes else None
+            replaced = open_facts.get(interval.supersedes) if interval.supersedes else None
             fact = _version(interval, number, replaced, now)
             self._hold(slot, fact)
             self.store.append([fact], len(self.store))
@@ -112,15 +112,15 @@ class Ledger:
         self._current.setdefault((fact.subject, fact.predicate), {})[fact.fact_id] = fact
         self._predicates.setdefault(fact.subject, {})[fact.predicate] = None
         if fact.predicate.startswith(("relative:", "pet:")):
-            self._called.setdefault((fact.subject, fact.object), {})[fact.fact_id] = fact
+            self._naming.setdefault((fact.subject, fact.object), {})[fact.fact_id] = fact
 
     def _close(self, fact: Fact, now: datetime) -> None:
         del self._current[fact.subject, fact.predicate][fact.fact_id]
-        self._called.get((fact.subject, fact.object), {}).pop(fact.fact_id, None)
+        self._naming.get((fact.subject, fact.object), {}).pop(fact.fact_id, None)
         self.store.expire([msgspec.structs.replace(fact, expired_at=now)])
 
     def entities(self) -> list[Entity]:
-        """Return everybody and everything that facts are about, in the order in which they were first mentioned."""
+        """Return the people and things that facts are about, in the order of their first mention."""
         found: dict[str, Entity] = {}
         for fact in self.store.versions():
             known = found.get(fact.subject) or Entity(fact.subject, (), fact.created_at, ())
@@ -139,13 +139,13 @@ class Ledger:
         return list(found.values())
 
     def relations(self) -> list[Relation]:
-        """Return the edges between entities, one for each version of a fact."""
+        """Return the edges between entities, one per version of a fact."""
         names = {entity.name for entity in self.entities()}
         facts = [fact for fact in self.store.versions() if fact.object in names]
         return [Relation(fact.subject, fact.predicate, fact.object, fact) for fact in facts]
 
     def aliases_of(self, name: str) -> list[str]:
-        """Return all names of the entity that has the name `name`, which is compared without regard to case."""
+        """Return all names of the entity called `name`, compared without regard to case; else `name` alone."""
         wanted = name.casefold()
         for entity in self.entities():
             names = (entity.name, *entity.aliases)

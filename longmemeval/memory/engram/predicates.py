@@ -16,7 +16,7 @@ class Predicate(Struct, frozen=True):
     functional: bool = False
     shares: str = ""
     exact: bool = False
-    """If set, values are compared exactly: 3 and 13 are no elaboration of each other."""
+    """True if values are compared exactly: neither of 3 and 13 is an elaboration of the other."""
     aliases: tuple[str, ...] = ()
     said: str = "{subject} {predicate} {object}"
 
@@ -62,34 +62,34 @@ def normalised(value: str) -> str:
     return " ".join(words[1:] if len(words) > 1 and words[0] in ("a", "an", "the", "my") else words)
 
 
-def is_elaboration(predicate: str, one: str, other: str) -> bool:
-    """Tell whether two values differ only in detail: all content words of one are in the other.
+def is_elaboration(predicate: str, value: str, other: str) -> bool:
+    """Return whether two values differ only in detail: all content words of one are in the other.
 
-    Holds for "Boston" and "Boston, Massachusetts"; never for values of different predicates, nor for numbers.
+    True for "Boston" and "Boston, Massachusetts"; never for values of different predicates, nor for numbers.
     """
     if definition(predicate).exact or definition(predicate).shares:
         return False
-    words = [set(content_words(text)) or set(text.split()) for text in (one, other)]
+    words = [set(content_words(text)) or set(text.split()) for text in (value, other)]
     return words[0] <= words[1] or words[1] <= words[0]
 
 
-def said(subject: str, predicate: str, value: str) -> str:
+def fact_sentence(subject: str, predicate: str, value: str) -> str:
     """Return a fact as a sentence."""
     name, _, about = predicate.partition(":")
     return definition(predicate).said.format(subject=subject, predicate=name, about=about, object=value)
 
 
 def canonical(predicate: str) -> str:
-    """Return the listed name of a predicate, found by its aliases; what follows a colon is kept."""
+    """Return the listed name of a predicate, found by its aliases; text after a colon is kept."""
     name, colon, about = predicate.partition(":")
     return f"{_listed().get(_plain(name), name)}{colon}{about}"
 
 
-def named(predicate: str) -> str | None:
+def normalised_predicate(predicate: str) -> str | None:
     """Map a free-text predicate to the form that facts use; None if it is not a predicate.
 
     A listed predicate that needs a topic ("count:bikes") must have one, and the others lose theirs. Any other name is
-    taken as it is.
+    kept as it is.
     """
     name, _, about = (" ".join(part.split()).lower() for part in predicate.partition(":"))
     listed = _listed().get(_plain(name))

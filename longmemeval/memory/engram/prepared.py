@@ -6,7 +6,7 @@ from longmemeval.storage.fixture import Fixture
 
 
 def prepared_engine(fixture: Fixture) -> Engine:
-    """Return the engine that holds the facts of a fixture, for queries; without claims it cannot learn more.
+    """Return an engine with the facts of a fixture, for queries; without claims it cannot learn more.
 
     Raises:
         FixtureError: the fixture has no facts.

@@ -17,7 +17,7 @@ LEAN = MemoryDefinition(
 )
 
 FULL = MemoryDefinition(
-    "the same facts above the whole haystack",
+    "the facts of engram-lean, then the whole haystack",
     EngramParameters,
     lambda parameters: (MESSAGES, TOKENS, VECTORS, FACTS, FACT_VECTORS),
     FullEngram,

@@ -1,8 +1,8 @@
 """The records of the engine. All dates are naive; the clock is never read.
 
-Two axes of time. In the world a fact holds from `valid_at` until just before `invalid_at`. In the engine a version of
-it is believed from `created_at` until just before `expired_at`. Nothing is deleted when it is contradicted: its version
-is closed, and a new version says until when the fact held.
+There are two axes of time. In the world, a fact holds from `valid_at` until just before `invalid_at`. In the engine, a
+version of it is believed from `created_at` until just before `expired_at`. A contradicted fact is not deleted: its
+version is closed, and a new version records until when the fact held.
 """
 
 from collections.abc import Iterable
@@ -27,14 +27,14 @@ class Episode(Struct, frozen=True):
     event_at: datetime
     """The moment it was said."""
     ingested_at: datetime
-    """The moment the engine learned it, never before earlier ones. A replayed history is learned as it happens."""
+    """The moment the engine learned it, never before earlier episodes. A replayed history is learned as it happens."""
 
 
 class Claim(Struct, frozen=True):
     """A statement of one episode about a subject, not yet compared with others."""
 
     kind: ClaimKind
-    """`assert`: it holds from `valid_at`. `end`: it holds no longer. `retract`: it never held."""
+    """`assert`: it holds from `valid_at` on. `end`: it no longer holds. `retract`: it never held."""
     subject: str
     predicate: str
     object: str
@@ -42,7 +42,7 @@ class Claim(Struct, frozen=True):
     text: str
     """The statement as a sentence that can be understood alone."""
     episode_ids: tuple[str, ...]
-    """The episodes that say so, one or more (a question and its answer)."""
+    """The episodes that support it, at least one; two for a question and its answer."""
     valid_at: datetime
     until: datetime | None = None
     """The moment it ended, if the episode names one."""
@@ -75,7 +75,7 @@ class Fact(Struct, frozen=True):
     supersedes: str | None = None
     """The version it replaced as the value of its slot."""
     disputed: bool = False
-    """If set, it contradicts another fact of the same moment, and nothing says which one is right."""
+    """True if it contradicts another fact of the same moment, and there is no evidence which one is right."""
     salience: float = 1.0
     """A weight that grows with every episode that repeats the fact."""
     confidence: float = 1.0
@@ -86,11 +86,11 @@ class Fact(Struct, frozen=True):
         return self.version_id.rpartition(".")[0]
 
     def holds(self, at: datetime) -> bool:
-        """Tell whether it holds in the world at that moment."""
+        """Return whether it holds in the world at that moment."""
         return self.valid_at <= at and (self.invalid_at is None or at < self.invalid_at)
 
     def believed(self, at: datetime) -> bool:
-        """Tell whether this version is believed at that moment."""
+        """Return whether this version is believed at that moment."""
         return self.created_at <= at and (self.expired_at is None or at < self.expired_at)
 
 
@@ -100,7 +100,7 @@ def facts_at(facts: Iterable[Fact], as_of: datetime | None = None, believed_at: 
     Args:
         facts: versions.
         as_of: the moment in the world; None: any.
-        believed_at: None: as believed now, by everything learned.
+        believed_at: the moment of belief; None: now, after everything learned.
     """
     return [
         fact

@@ -1,4 +1,4 @@
-"""The engine as a memory that is added to, searched and told to delete, as any class of a user's."""
+"""The engine as a memory class with `add`, `search` and `delete`, like a user's own."""
 
 import json
 import shutil
@@ -30,21 +30,21 @@ class ServedEngram:
         self._file, self._budget = Path(folder) / _FILE, budget
         self._engine = Engram(self._file)
         self._ids: dict[str, str] = {}
-        """Ids of messages, by those of episodes."""
+        """Ids of messages by ids of episodes."""
 
     def add(self, session: Session) -> None:
         """Add the messages of a session."""
-        for number, said in enumerate(session.messages):
-            speech = (said.role, said.speaker, said.content)
+        for number, message in enumerate(session.messages):
+            speech = (message.role, message.speaker, message.content)
             # The engine finds an episode's session and place in its id.
             episode_id = f"{session.id}:{number}"
             self._engine.take(Episode(episode_id, session.id, *speech, session.date, session.date))
-            self._ids[episode_id] = said.id
+            self._ids[episode_id] = message.id
 
     def search(
         self, query: str, *, date: datetime, limit: int, token_budget: int | None = None
     ) -> list[dict[str, Any]]:
-        """Return facts and messages, best first, as they were known on `date`."""
+        """Return facts and messages, best first, as known on `date`."""
         found = self._engine.search(query, as_of=date, budget=token_budget or self._budget)
         return [
             {
@@ -58,7 +58,7 @@ class ServedEngram:
         ]
 
     def delete(self, subject: str) -> None:
-        """Remove every message that mentions the subject, and all that follows from it."""
+        """Remove every message that mentions the subject, and everything that follows from it."""
         self._engine.forget(subject=subject)
 
     def save(self, folder: Path) -> None:
@@ -68,12 +68,12 @@ class ServedEngram:
         (Path(folder) / _IDS).write_text(json.dumps(self._ids))
 
     def load(self, folder: Path) -> None:
-        """Take up the state in a folder."""
+        """Restore the state from a folder."""
         shutil.copy(Path(folder) / _FILE, self._file)
         self._ids = json.loads((Path(folder) / _IDS).read_text())
         self._engine = Engram(self._file)
 
 
 def _place(item: RecalledItem) -> float:
-    """Return the rank of an item; what only stands beside others comes last."""
+    """Return the rank of an item; items without a rank, which only accompany others, come last."""
     return inf if item.rank is None else item.rank

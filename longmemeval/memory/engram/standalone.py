@@ -50,15 +50,17 @@ class Engram(Engine):
 
     Args:
         path: the file of the engine, read if it exists; None: in memory only.
-        extractor: reads claims; the rules unless given.
+        extractor: reads claims; None: the rules.
         decide: called for contradictions that nothing else can settle; by default the chat model.
-        embedder: for the search; by default the hashing embedder. Vectors live as long as this object, unstored.
-        chat_model: reads facts in place of the extractor at `consolidate`; may be given by name. None: rules read at
-            once.
-        fact_prompt: the instruction to the chat model in place of the shipped text.
-        store: where facts are looked up: `embedded`, `falkordb`, `ladybug`, `postgres` or one of another package. A
+        embedder: for the search; by default the hashing embedder. Vectors live as long as this object and are not
+            stored.
+        chat_model: the model, or its name, that reads facts at `consolidate` instead of the extractor. None: rules
+            read them at once.
+        fact_prompt: the instruction to the chat model; None: the shipped text.
+        store: where facts are looked up: `embedded`, `falkordb`, `ladybug`, `postgres` or one from another package. A
             database is filled from the file, follows additions and removals, and needs a path.
-        vectors: where their vectors are searched: `embedded`, `postgres`, `qdrant`, `lancedb` or another.
+        vectors: where their vectors are searched: `embedded`, `postgres`, `qdrant`, `lancedb` or one from another
+            package.
 
     Raises:
         FixtureError: the file is damaged or of a newer format.
@@ -107,34 +109,34 @@ class Engram(Engine):
     def forget(
         self, *, subject: str | None = None, session_id: str | None = None, before: datetime | None = None
     ) -> Forgotten:
-        """Forget as `Engine.forget` does; the vectors are removed, and stored again by the next search."""
+        """Forget as `Engine.forget` does; the vectors are removed, and the next search stores them again."""
         gone = super().forget(subject=subject, session_id=session_id, before=before)
         self._vectors.remove()
         return gone
 
     def search(self, query: str, *, as_of: datetime | None = None, budget: int = 1000) -> list[RecalledItem]:
-        """Return facts, then messages in the order of time, for a model to answer from, as `engram-lean` recalls them.
+        """Return facts, then messages in time order, for a model to answer from, as `engram-lean` recalls them.
 
         Args:
             query: the question.
-            as_of: the day it is asked; nothing said or learned later is found. None: by everything known.
-            budget: most tokens, estimated as four characters each.
+            as_of: the date of the question; nothing said or learned later is found. None: search everything known.
+            budget: maximum tokens, estimated as four characters each.
         """
         if self.latest is None:
             return []
-        asked = as_of or self.latest
+        asked_on = as_of or self.latest
         store, vectors = self._names
         settings = {"budget": budget, "as_of": as_of is not None, "store": store, "vectors": vectors}
         embed = cache(lambda text: self._embedder.embed([text])[0])
         tools = MemoryTools(embed, count_tokens=CharacterCounter().count)
         memory = LeanEngram(LeanParameters.model_validate(settings), tools)
-        question = Question("query", query, asked, f"{asked:%Y-%m-%d}", "memory")
+        question = Question("query", query, asked_on, f"{asked_on:%Y-%m-%d}", "memory")
         return list(memory.recalled(question, self._opened()).items)
 
     def _opened(self) -> OpenedParts:
         """Return the parts that the search reads, rebuilt after additions and removals."""
         if self._view is None or self._view[0] != self.changes:
-            store, versions = _stored(self), self.ledger.store.versions()
+            store, versions = _message_store(self), self.ledger.store.versions()
             facts = [(fact.version_id, thread_of(fact), fact.text) for fact in versions]
             self._texts([text for _, _, text in facts])
             messages = [
@@ -161,9 +163,9 @@ class Engram(Engine):
         fresh = [text for text in dict.fromkeys(texts) if text not in self._read_texts]
         filled = [text for text in fresh if text.strip()]
         vectors = dict(zip(filled, self._embedder.embed(filled), strict=True)) if filled else {}
-        nothing = np.zeros(self._embedder.dimension, np.float32)
+        zero = np.zeros(self._embedder.dimension, np.float32)
         for text in fresh:
-            self._read_texts[text] = _ReadText(vectors.get(text, nothing), self._vocabulary.read(text))
+            self._read_texts[text] = _ReadText(vectors.get(text, zero), self._vocabulary.read(text))
         return [self._read_texts[text] for text in texts]
 
     def _embedded(self, name: str, texts: Sequence[tuple[str, str, str]]) -> VectorIndex:
@@ -185,7 +187,7 @@ def _place_of(path: Path | str | None, names: tuple[str, str]) -> Namespace:
     return namespace(file.stem, f"{platform.node()}:{file}", file.with_name(f"{file.name}.stores"))
 
 
-def _stored(engine: Engine) -> MemoryStore:
+def _message_store(engine: Engine) -> MemoryStore:
     """Return the episodes as messages, oldest session first."""
     store = MemoryStore("memory")
     starts: dict[str, datetime] = {}

@@ -1,8 +1,8 @@
 """Resolve the claims on one slot into the facts that follow from them: the conflict cascade.
 
-What is believed of a slot is a function of the claims made so far, ordered by the time they speak of. So a claim that
-arrives late is inserted in the past and ends nothing that came after it, a retracted mistake leaves no trace in what is
-believed, and for a slot with one value at a time the intervals never overlap.
+The beliefs about a slot are a function of the claims made so far, ordered by the time they refer to. So a claim that
+arrives late is inserted in the past and does not end anything after it, a retracted mistake leaves no trace, and the
+intervals of a slot with one value at a time never overlap.
 
 The cascade, cheapest step first:
 
@@ -10,9 +10,9 @@ The cascade, cheapest step first:
 2. another value at another moment: the earlier one ends when the later one begins; only an explicit correction
    ("actually, …") voids what it contradicts, which then never held. Correcting the date of a known value moves the
    beginning of its interval, and leaves what came after it alone;
-3. another value at the same moment: the later claim wins if its words announce a change, else both are kept side by
-   side and the newer one is marked as disputed, unless `decide` can tell: it replaces the older one, says the same, or
-   holds beside it.
+3. another value at the same moment: the later claim wins if its words announce a change. Otherwise both are kept side
+   by side and the newer one is marked as disputed, unless `decide` finds that it replaces the older one, says the same,
+   or holds alongside it.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -28,8 +28,8 @@ from longmemeval.memory.engram.records import Claim
 
 Verdict = Literal["update", "same", "both", "unclear"]
 Decide = Callable[[Claim, Claim], Verdict]
-"""Decides of an older and a newer claim on one slot and moment whether the newer one replaces the older one, says the
-same or holds beside it. "unclear" if that cannot be told; both are then kept side by side as well."""
+"""A function that decides, for an older and a newer claim on one slot and moment, whether the newer one replaces the
+older one, says the same or holds alongside it; "unclear" if it cannot decide. Both are then kept side by side."""
 
 
 class NumberedClaim(Struct, frozen=True):
@@ -40,7 +40,7 @@ class NumberedClaim(Struct, frozen=True):
 
 
 class ValidityInterval(Struct, frozen=True):
-    """A fact without stamps of belief: the value of one slot from one moment to another."""
+    """A fact without times of belief: the value of one slot from one moment to another."""
 
     fact_id: str
     claim: Claim
@@ -52,7 +52,7 @@ class ValidityInterval(Struct, frozen=True):
     """The id of the fact it replaced."""
     disputed: bool
     claim_count: int
-    """The number of claims that say so."""
+    """The number of claims that support it."""
 
 
 def unclear(older: Claim, newer: Claim) -> Verdict:
@@ -69,9 +69,9 @@ class _Open:
     invalid_at: datetime | None = None
     supersedes: "_Open | None" = None
     beside: bool = False
-    """If set, it holds side by side with the value of its slot."""
+    """True if it holds alongside the value of its slot."""
     disputed: bool = False
-    """If `beside`: set if no evidence says that both may hold."""
+    """True if it is `beside` another value and there is no evidence that both may hold."""
     ended: bool = False
     shown: Claim = field(init=False)
 
@@ -115,17 +115,17 @@ class _Open:
 
 
 def resolve_intervals(claims: Sequence[NumberedClaim], decide: Decide = unclear) -> list[ValidityInterval]:
-    """Return the facts that follow from the claims on one slot, in the order of the time they speak of.
+    """Return the facts that follow from the claims on one slot, in the order of the time they refer to.
 
     Args:
         claims: in the order of learning.
-        decide: called if two values are claimed of the same moment and no word tells which one is right.
+        decide: called if two values are claimed for the same moment and their words do not show which one is right.
     """
     left, wrong_dates = _without_wrong_dates(claims)
-    standing, void = _corrected(_placed(_not_retracted(left)), wrong_dates)
+    valid, void = _corrected(_placed(_not_retracted(left)), wrong_dates)
     intervals: list[_Open] = []
     current: _Open | None = None
-    for numbered in sorted(standing, key=lambda numbered: (numbered.claim.valid_at, numbered.number)):
+    for numbered in sorted(valid, key=lambda numbered: (numbered.claim.valid_at, numbered.number)):
         claim = numbered.claim
         if claim.kind == "end":
             _end(intervals, claim)
@@ -156,18 +156,18 @@ def _said_at(claim: Claim) -> datetime:
 
 
 def _placed(claims: Sequence[NumberedClaim]) -> list[NumberedClaim]:
-    """Move claims that leave open when they began behind what was said before of another value.
+    """Move claims with an open beginning to after earlier statements of another value.
 
-    "I moved last month" said in March, after "I live here" said in mid-February: the move was after that. So is the end
-    in "I left last month".
+    "I moved last month" said in March, after "I live here" said in mid-February: the move came later. So did the end in
+    "I left last month".
     """
     placed = []
     for numbered in claims:
         claim = numbered.claim
-        if claim.kind == "end" and claim.latest and any(_is_behind(other.claim, claim) for other in claims):
+        if claim.kind == "end" and claim.latest and any(_is_within(other.claim, claim) for other in claims):
             claim = msgspec.structs.replace(claim, valid_at=claim.latest)
         elif claim.kind == "assert" and claim.latest and claim.force != "correction":
-            in_the_way = [
+            conflicting = [
                 other.claim.valid_at
                 for other in claims
                 if other.claim.kind == "assert"
@@ -175,23 +175,23 @@ def _placed(claims: Sequence[NumberedClaim]) -> list[NumberedClaim]:
                 and claim.valid_at <= other.claim.valid_at < claim.latest
                 and _said_at(other.claim) < _said_at(claim)
             ]
-            if in_the_way:
+            if conflicting:
                 claim = msgspec.structs.replace(claim, valid_at=claim.latest)
         placed.append(NumberedClaim(numbered.number, claim))
     return placed
 
 
-def _is_behind(claim: Claim, end: Claim) -> bool:
-    """Tell whether a claim that an end speaks of lies in the days that the end leaves open."""
+def _is_within(claim: Claim, end: Claim) -> bool:
+    """Return whether an end refers to a claim that begins within the days that the end leaves open."""
     meant = not end.object or _same(claim, end)
     return claim.kind == "assert" and meant and end.valid_at <= claim.valid_at < (end.latest or end.valid_at)
 
 
 def _without_wrong_dates(claims: Sequence[NumberedClaim]) -> tuple[list[NumberedClaim], dict[int, datetime]]:
-    """Take out the claims whose date a correction says was wrong, and the retractions that said so.
+    """Remove the claims whose date was wrong according to a correction, and the retractions that go with it.
 
-    "Actually, I moved to Lisbon in February" after "I moved to Lisbon in March": of several stays the nearest is meant,
-    and the others stand. A statement about today ("actually, I live in Lisbon") is no such correction.
+    "Actually, I moved to Lisbon in February" after "I moved to Lisbon in March": of several stays the nearest one is
+    meant, and the others stay valid. A statement about today ("actually, I live in Lisbon") is no such correction.
 
     Returns:
         The remaining claims, and the wrong date by the number of each correction.
@@ -205,7 +205,7 @@ def _without_wrong_dates(claims: Sequence[NumberedClaim]) -> tuple[list[Numbered
         known = [other for other in before if other.claim.kind == "assert" and other.claim.valid_at != claim.valid_at]
         if not known:
             continue
-        # Correct the claim that says when it began, rather than one that only mentions it.
+        # Correct the claim that says when it began, rather than a claim that only mentions it.
         wrong = min(
             known, key=lambda other: (other.claim.force == "plain", abs(other.claim.valid_at - claim.valid_at))
         ).claim.valid_at
@@ -224,7 +224,7 @@ def _without_wrong_dates(claims: Sequence[NumberedClaim]) -> tuple[list[Numbered
 def _corrected(
     claims: Sequence[NumberedClaim], wrong_dates: Mapping[int, datetime]
 ) -> tuple[list[NumberedClaim], list[NumberedClaim]]:
-    """Return the claims that stand, and those that a later correction voids."""
+    """Return the claims that stay valid, and those that a later correction voids."""
     corrections = [other for other in claims if other.claim.kind == "assert" and other.claim.force == "correction"]
 
     def is_void(numbered: NumberedClaim) -> bool:
@@ -244,7 +244,7 @@ def _corrected(
 
 
 def _begin(intervals: list[_Open], numbered: NumberedClaim, before: _Open | None, beside: bool = False) -> _Open:
-    """Add a new interval, which ends those before it unless it holds beside them."""
+    """Add a new interval, which ends those before it unless it holds alongside them."""
     fresh = _Open([numbered], numbered.claim.valid_at, supersedes=before, beside=beside)
     if not beside:
         for held in intervals:
@@ -265,7 +265,7 @@ def _end(intervals: list[_Open], claim: Claim) -> None:
 
 
 def _not_retracted(claims: Sequence[NumberedClaim]) -> list[NumberedClaim]:
-    """Return the claims that stand: a retraction voids earlier claims of its value, or else of the newest value."""
+    """Return the claims that stay valid: a retraction voids earlier claims of its value, or else of the newest one."""
     left: list[NumberedClaim] = []
     for numbered in claims:
         if numbered.claim.kind != "retract":
@@ -283,5 +283,5 @@ def _same(claim: Claim, other: Claim) -> bool:
     if values[0] == values[1]:
         return True
     if other.force == "change":
-        return False  # "promoted to senior editor" is no detail of "editor"
+        return False  # "Promoted to senior editor" is not just a detail of "editor".
     return claim.predicate == other.predicate and is_elaboration(claim.predicate, *values)

@@ -118,6 +118,6 @@ def test_of_two_processes_one_is_refused_where_the_other_does_not_let_go(store: 
         refused = subprocess.run(
             [*command, "1"], env=environment, cwd=ROOT, capture_output=True, text=True, timeout=200
         )
-        assert "Another process has this store open and does not let go of it for 1 s" in refused.stderr
+        assert "Another process has this store open and has not released it for 1 s" in refused.stderr
         holder.communicate("\n")
         assert holder.returncode == 0

@@ -5,7 +5,7 @@ from datetime import datetime
 import pytest
 
 from longmemeval.memory.engram.ledger import Ledger
-from longmemeval.memory.engram.predicates import canonical, named
+from longmemeval.memory.engram.predicates import canonical, normalised_predicate
 from longmemeval.memory.engram.records import Claim, ClaimKind, Fact, Force, facts_at
 from longmemeval.memory.engram.timeline import Decide, unclear
 
@@ -149,11 +149,11 @@ def test_the_same_attribute_under_another_name() -> None:
     assert canonical("favorite:color") == "favourite:color"
     assert canonical("trade") == "trade"
     assert canonical("fluent in") == "fluent in"
-    assert named("Lives In: the north") == named("home") == "home"
-    assert named("count:Bikes") == "count:bikes"
-    assert named("count") is None
-    assert named("plays  Instrument: at night") == "plays instrument at night"
-    assert named(" : !") is None
+    assert normalised_predicate("Lives In: the north") == normalised_predicate("home") == "home"
+    assert normalised_predicate("count:Bikes") == "count:bikes"
+    assert normalised_predicate("count") is None
+    assert normalised_predicate("plays  Instrument: at night") == "plays instrument at night"
+    assert normalised_predicate(" : !") is None
 
 
 def test_a_claim_says_where_it_is_from() -> None:

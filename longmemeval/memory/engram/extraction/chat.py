@@ -1,4 +1,4 @@
-"""The extractor that asks a chat model: one call for each session, one more for an unreadable reply."""
+"""The extractor that asks a chat model: one call per session, one more if the reply is unreadable."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ from longmemeval.memory.asking import Asker, Drop, Extracted, number_value, text
 from longmemeval.memory.engram.extraction.claims import claim_of, owner
 from longmemeval.memory.engram.extraction.dating import Dated, dated_by
 from longmemeval.memory.engram.extraction.patterns import DateRule
-from longmemeval.memory.engram.predicates import definition, named, normalised, predicates
+from longmemeval.memory.engram.predicates import definition, normalised, normalised_predicate, predicates
 from longmemeval.memory.engram.records import Claim, ClaimKind, Episode, Force
 from longmemeval.memory.evidence import Evidence, plain
 
@@ -27,12 +27,12 @@ V = TypeVar("V")
 
 VERSION = 1
 MAX_FACTS = 40
-"""Most facts of one session, since a reply holds no more. Further ones are dropped and counted."""
+"""Maximum facts of one session, since a reply has no room for more. Further ones are dropped and counted."""
 UNDATED = "date"
-"""The reason under which facts are counted whose words for their time could not be used."""
+"""The reason under which facts are counted if the words for their time could not be used."""
 
 _LONGEST = {"subject": 80, "predicate": 60, "object": 200, "when": 120}
-"""Most characters of each field."""
+"""Maximum characters of each field."""
 _KINDS: dict[str, ClaimKind] = {"holds": "assert", "ended": "end", "never": "retract"}
 _FORCES: dict[str, Force] = {"plain": "plain", "change": "change", "correction": "correction"}
 _OF_SELF = re.compile(r"(?:(?:the )?(?:user|speaker)'s|my) (?=\S)", re.IGNORECASE)
@@ -45,8 +45,8 @@ class Read(Struct, frozen=True):
     claims: tuple[Claim, ...] = ()
     """Claims in the order of the episodes that complete them."""
     dropped: dict[str, int] = {}
-    """Facts that were dropped, by reason; under `reply` the calls with unreadable replies, under `date` facts that were
-    kept, but are dated by the session."""
+    """Number of dropped facts by reason; `reply`: calls with unreadable replies; `date`: facts that were kept, but are
+    dated by the session."""
     notes: tuple[str, ...] = ()
 
 
@@ -58,12 +58,12 @@ class _Found(Struct, frozen=True):
 class FactReader:
     """Asks `model` for the facts of a session.
 
-    The model sees who said what, and the date, never an id or a question. A fact whose evidence nobody said is dropped,
-    and the words that say when are resolved here.
+    The model sees who said what, and the date, never an id or a question. A fact is dropped if nobody said its
+    evidence, and words that say when are resolved here.
 
     Args:
         model: answers the calls; its errors pass through.
-        task: the instruction in place of the shipped text; the form of the reply is always the harness's.
+        task: the instruction; None: the shipped text. The form of the reply is always the harness's.
     """
 
     def __init__(self, model: ChatModel, task: str | None = None) -> None:
@@ -85,7 +85,7 @@ class FactReader:
 
         Args:
             episodes: the episodes of the session to read, in order.
-            before: the episode before them, if the session began earlier: it may ask what they answer.
+            before: the previous episode, if the session began earlier: they may answer it.
         """
         if not any(episode.text.strip() for episode in episodes):
             return Read()
@@ -105,9 +105,9 @@ class FactReader:
 
     def _question(self, shown: Sequence[Episode]) -> str:
         text = "\n\n".join(f"{episode.speaker or episode.role}: {episode.text}" for episode in shown)
-        said = shown[-1].event_at
+        date = shown[-1].event_at
         return Template(self._asker.prompts["user"]).substitute(
-            date=f"{said:%Y-%m-%d} ({weekday_of(said)})", text=text, mark=mark_of(text)
+            date=f"{date:%Y-%m-%d} ({weekday_of(date)})", text=text, mark=mark_of(text)
         )
 
 
@@ -126,7 +126,7 @@ def task_in(path: Path | None) -> str | None:
     except UnicodeDecodeError as error:
         raise HarnessError("The prompt for facts is not UTF-8", where=str(path), fix="Save it as UTF-8") from error
     if not text.strip():
-        raise HarnessError("The prompt for facts is empty", where=str(path), fix="Write what is to be extracted")
+        raise HarnessError("The prompt for facts is empty", where=str(path), fix="Write what to extract")
     return text.strip()
 
 
@@ -135,7 +135,7 @@ class _Check:
 
     Args:
         shown: the episodes that the model saw.
-        fresh: ids of the episodes to read; anything proven by the others alone is known already.
+        fresh: ids of the episodes to read; facts supported only by the others are known already.
     """
 
     def __init__(self, shown: Sequence[Episode], fresh: set[str]) -> None:
@@ -156,7 +156,7 @@ class _Check:
             return Drop("type", str(error))
 
     def _proof(self, quotation: object) -> list[Episode] | Drop:
-        """Return the episodes that hold the evidence, in their order."""
+        """Return the episodes that contain the evidence, in their order."""
         ids = self._evidence.message_ids(quotation) if isinstance(quotation, str) else ()
         if not ids or not content_words(str(quotation)):
             return Drop("evidence", f"nobody said {str(quotation)[:60]!r}")
@@ -177,10 +177,10 @@ class _Check:
         confidence = 1.0 if raw.get("confidence") is None else number_value(raw["confidence"])
         if not 0 <= confidence <= 1:
             raise ValueError(f"confidence: {confidence:g} is not between 0 and 1")
-        given, value = _text(raw, "predicate"), _text(raw, "object", empty=kind != "assert")
-        predicate = named(given)
+        raw_predicate, value = _text(raw, "predicate"), _text(raw, "object", empty=kind != "assert")
+        predicate = normalised_predicate(raw_predicate)
         if predicate is None:
-            return Drop("predicate", f"{given[:40]!r} does not say of what")
+            return Drop("predicate", f"{raw_predicate[:40]!r} does not say of what")
         speaker = [episode for episode in proof if episode.role == "user" or episode.speaker][-1]
         subject = self._subject(_text(raw, "subject"), speaker)
         when = _text(raw, "when", empty=True)
@@ -195,13 +195,13 @@ class _Check:
     def _subject(self, name: str, speaker: Episode) -> str:
         if name.casefold() in _SELF:
             return owner(speaker)
-        if of_self := _OF_SELF.match(name):
-            return f"{owner(speaker)}'s {name[of_self.end() :]}"
+        if possessive := _OF_SELF.match(name):
+            return f"{owner(speaker)}'s {name[possessive.end() :]}"
         people = [owner(episode) for episode in self._shown.values() if episode.role == "user" or episode.speaker]
         return {person.casefold(): person for person in people}.get(name.casefold(), name)
 
     def _dated(self, when: str, quotation: str, proof: list[Episode], rule: DateRule, former: bool) -> Dated | None:
-        """Date the claim by the words of `when`, if somebody said them and they name a day; else return None."""
+        """Date the claim by the words in `when`, if somebody said them and they name a day; else return None."""
         for episode in reversed(proof):
             if when and plain(when) in plain(episode.text):
                 context = quotation if plain(when) in plain(quotation) and len(proof) == 1 else episode.text
@@ -223,9 +223,9 @@ def _chosen(raw: dict[str, object], field: str, choices: dict[str, V], usual: st
 
 
 def _text(raw: dict[str, object], field: str, *, empty: bool = False) -> str:
-    given = raw.get(field)
+    value = raw.get(field)
     try:
-        text = "" if given is None else text_value(given, _LONGEST[field])
+        text = "" if value is None else text_value(value, _LONGEST[field])
     except ValueError as error:
         raise ValueError(f"{field}: {error}") from None
     if not text and not empty:
@@ -234,15 +234,15 @@ def _text(raw: dict[str, object], field: str, *, empty: bool = False) -> str:
 
 
 def _vocabulary() -> list[str]:
-    """Describe the listed predicates for the prompt, each with its sentence."""
+    """Return the listed predicates as the prompt shows them, each with its sentence."""
     return [
         f"{name}{':<what>' if '{about}' in predicate.said else ''} ({_example(name, predicate.said)})"
         for name, predicate in predicates().items()
     ]
 
 
-def _example(name: str, said: str) -> str:
-    return said.format(subject="X", predicate=name, about="<what>", object="…")
+def _example(name: str, sentence: str) -> str:
+    return sentence.format(subject="X", predicate=name, about="<what>", object="…")
 
 
 def _each_once(claims: Iterable[Claim]) -> list[Claim]:

@@ -4,7 +4,7 @@ import re
 
 from longmemeval.memory.engram.extraction.dating import Dated
 from longmemeval.memory.engram.extraction.patterns import patterns
-from longmemeval.memory.engram.predicates import definition, said
+from longmemeval.memory.engram.predicates import definition, fact_sentence
 from longmemeval.memory.engram.records import Claim, ClaimKind, Episode, Force
 
 
@@ -18,7 +18,7 @@ def claim_of(
 ) -> Claim:
     """Return a claim of one episode: its value normalised for the predicate, its text a sentence with named days."""
     value = _number(value) if definition(predicate).exact or predicate == "age" else value
-    text = said(subject, predicate, _in_third_person(value)) + (
+    text = fact_sentence(subject, predicate, _in_third_person(value)) + (
         f" ({when.words})" if when.words and kind == "assert" else ""
     )
     return Claim(

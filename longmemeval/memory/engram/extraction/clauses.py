@@ -1,8 +1,8 @@
-"""Bring sentences of a chat into the plain form that the patterns read: a subject, a verb, "I" for whom they tell of.
+"""Bring sentences of a chat into the plain form that the patterns read: a subject, a verb, "I" for the person meant.
 
 "Turns out Noor was let go by the Louvre, so she's at the Prado these days" is read once as it stands and once for each
 person in it, as if they had said it: Noor, "I'm at the Prado these days". So one pattern serves the speaker and
-everybody else. Nothing is added to what is said: a sentence that fits no form of `clauses.toml` is read as it stands.
+everybody else. No information is added: a sentence that fits no form of `clauses.toml` is read as it stands.
 """
 
 import re
@@ -26,7 +26,8 @@ class Voiced(Struct, frozen=True):
     owner: str
     text: str
     form: str = "said"
-    """"plain": brought into another form; "other": said of somebody else. Of these only states are read."""
+    """Form of the sentence: "said": as it stands; "plain": reworded; "other": about somebody else. In the latter two,
+    only states are read."""
 
 
 class _File(Struct, frozen=True, forbid_unknown_fields=True):
@@ -42,21 +43,21 @@ def _file() -> _File:
 
 @cache
 def _form(name: str) -> re.Pattern[str]:
-    """Return one of the forms, ready to search with."""
+    """Return one of the forms, compiled."""
     lists = {listed: f"(?:{'|'.join(items)})" for listed, items in _file().lists.items()}
     return compiled(_file().forms[name], blocks={**lists, **_file().forms})
 
 
 @cache
-def read_besides() -> str:
-    """Return a pattern of what a sentence is read for that has neither "I" nor a name that is known."""
+def other_cues() -> str:
+    """Return the pattern of cues for which a sentence is read although it has neither "I" nor a known name."""
     alone = rf"\b(?i:{'|'.join(_file().lists['alone'])})\b"
     forms = (_form(name).pattern for name in ("dropped_I", "dropped_I_am"))
     return "|".join([*forms, alone, r"^(?:The|Home)\b", r"\bhappen(?:ing)?\b"])
 
 
 def prepared(text: str) -> str:
-    """Return a message in the spelling that is read: days as numbers, "I" for "i", no tag at the end (", haha")."""
+    """Return a message in normalised spelling: days as numbers, "I" for "i", no tag at the end (", haha")."""
     text = _form("small_i").sub("I", text)
     text = _form("ordinal_day").sub(lambda day: f"{_file().lists['ordinals'].index(day[1]) + 1} {day[2]}", text)
     text = _form("no_longer").sub(lambda no: f"I no longer {no['verb']}" if no["verb"] else "I'm no longer ", text)
@@ -69,7 +70,7 @@ def voices(sentence: str, owner: str, known: Ledger) -> Iterator[Voiced]:
     Args:
         sentence: one statement.
         owner: the person that "I" refers to.
-        known: what has been believed so far: tells names from other words.
+        known: what has been believed so far, by which names are told from other words.
     """
     yield Voiced(owner, sentence)
     plain = _plain(sentence, owner, known)
@@ -80,13 +81,13 @@ def voices(sentence: str, owner: str, known: Ledger) -> Iterator[Voiced]:
 
 
 def relative_of(owner: str, kin: str, known: Ledger) -> str:
-    """Return the name of somebody's relative, or a description that stands for it until the name is known."""
+    """Return the name of a person's relative, or a description that is used until the name is known."""
     names = {fact.object for fact in known.current(owner, f"relative:{kin}")}
     return names.pop() if len(names) == 1 else f"{owner}'s {kin}"
 
 
 def _plain(sentence: str, owner: str, known: Ledger) -> str:
-    """Return a sentence without lead-in, with the subject of every verb, and years as from one to another."""
+    """Return a sentence without lead-in, with a subject for every verb, and years in the form "from … to …"."""
     text = _form("lead_in").sub(lambda found: found[1], sentence)
     text = _form("title").sub("", text)
     text = _form("kin_alone").sub(lambda found: f"{found[1]}my {found[2].lower()}", text)
@@ -104,7 +105,7 @@ def _plain(sentence: str, owner: str, known: Ledger) -> str:
 
 
 def _without_pronouns(text: str, owner: str, known: Ledger) -> str:
-    """Put the one person that a sentence names in the place of "he", "she" and "him"."""
+    """Replace "he", "she" and "him" by the person that a sentence names, if it names exactly one."""
     people = _people(text, owner, known)
     if len({name for _, name in people}) != 1:
         return text
@@ -114,14 +115,14 @@ def _without_pronouns(text: str, owner: str, known: Ledger) -> str:
 
 
 def _people(text: str, owner: str, known: Ledger) -> list[tuple[re.Match[str], str]]:
-    """Return where a sentence names other people, and by which names facts are kept of them."""
+    """Return the places where a sentence names other people, with the names under which facts about them are kept."""
     people = []
     for found in _form("person").finditer(text):
         name = found["called"] or found["named"]
-        if found["named"] and not (known.knows(name) or known.called(owner, name)):
+        if found["named"] and not (known.knows(name) or known.facts_naming(owner, name)):
             continue
         if not name and found[0][:2].lower() not in ("my", "ou"):
-            continue  # "his brother", whose name is not said
+            continue  # "his brother", whose name is not given
         people.append((found, name or relative_of(owner, found["kin"].lower(), known)))
     return people
 
@@ -133,23 +134,23 @@ def _others(text: str, owner: str, known: Ledger) -> Iterator[Voiced]:
     for number, (found, name) in enumerate(people):
         rest = text[found.end() : people[number + 1][0].start() if number + 1 < len(people) else None]
         speaker = _form("speaker").search(rest)
-        said = _as_self(rest[: speaker.start()] if speaker else rest)
-        if said and name != owner and is_claimed(text, found.start()):
+        clause = _in_first_person(rest[: speaker.start()] if speaker else rest)
+        if clause and name != owner and is_claimed(text, found.start()):
             before = text[: found.start()] if number == 0 and len(text[: found.start()].split()) < 5 else ""
-            yield Voiced(name, before + said, "other")
+            yield Voiced(name, before + clause, "other")
 
 
-def _as_self(rest: str) -> str:
-    """Turn what follows somebody's name into what they would say; empty if no known verb follows."""
+def _in_first_person(rest: str) -> str:
+    """Turn the text after a person's name into what that person would say; empty if no known verb follows."""
     verb = _form("verb").match(rest)
     if _form("has_done").match(rest):
-        said = f"I've{rest[2:]}"
+        clause = f"I've{rest[2:]}"
     elif _form("is_so").match(rest):
-        said = f"I'm{rest[2:]}"
+        clause = f"I'm{rest[2:]}"
     elif verb is None or (verb[2] not in _file().verbs and verb[2] not in _file().lists["same"]):
         return ""
     else:
         own = _file().verbs.get(verb[2], verb[2])
         subject = f"I'm {verb[1]}".rstrip() if own == "am" else f"I {verb[1]}{own}"
-        said = subject + rest[verb.end() :]
-    return re.sub(r"\b(?:his|her|their)\b", "my", said).rstrip(" ,;:-")
+        clause = subject + rest[verb.end() :]
+    return re.sub(r"\b(?:his|her|their)\b", "my", clause).rstrip(" ,;:-")

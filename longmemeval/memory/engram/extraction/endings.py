@@ -1,7 +1,7 @@
-"""Read what ends: somebody leaves, gives up, parts, dies, changes a plan or the name of a pet.
+"""Read endings: somebody leaves, gives up, separates, dies, or changes a plan or the name of a pet.
 
-Such sentences say little of what ends ("I quit the Post Office", "Barley died"): what is known of whom they speak about
-tells the rest. So an ending ends facts that hold, and one that fits none of them ends nothing.
+Such sentences say little about what ends ("I quit the Post Office", "Barley died"): the rest follows from what is known
+about the person or pet. So an ending ends facts that hold; if it fits none of them, it ends nothing.
 """
 
 import re
@@ -19,11 +19,11 @@ from longmemeval.memory.engram.records import Claim, Episode, Fact
 from longmemeval.memory.working_memory.statements import is_claimed
 
 _LIGHT = frozenset(content_words("go do get have make take be keep thing work start play learn study do practise"))
-"""Stems that say too little to be all that names what ends: "I stopped going"."""
+"""Stems that say too little to identify what ends: "I stopped going"."""
 _ADDED = frozenset(
     content_words("old new former dear beloved job position school course club team lesson habit class degree")
 )
-"""Stems that may stand beside the value: "my old motorbike", "law school"."""
+"""Stems that may accompany the value: "my old motorbike", "law school"."""
 
 
 _ADDED_TO_A_PLAN = _ADDED | frozenset(
@@ -35,22 +35,22 @@ _TOGETHER = ("married", "engaged", "in a relationship")
 
 
 class _About(NamedTuple):
-    """Whom a sentence is about."""
+    """The people and pets that a sentence is about."""
 
     subjects: tuple[str, ...]
-    """All names under which facts are kept of them."""
+    """All names under which facts about them are kept."""
     named_by: list[Fact]
-    """The facts by which the speaker has them: "Ann's dog is Rex"."""
+    """The facts that relate them to the speaker: "Ann's dog is Rex"."""
 
 
 def names_in(text: str, owner: str, known: Ledger) -> list[str]:
-    """Return the names in a text of somebody's relatives and pets, and of everybody else facts are about."""
+    """Return the names in a text that belong to a person's relatives and pets, or to anybody else facts are about."""
     words = dict.fromkeys(_NAME.findall(text))
-    return [word for word in words if known.knows(word) or known.called(owner, word)]
+    return [word for word in words if known.knows(word) or known.facts_naming(owner, word)]
 
 
 def ended(sentence: str, episode: Episode, known: Ledger, owner: str) -> Iterator[Claim]:
-    """Yield what a sentence ends, and what it says takes its place.
+    """Yield the claims that end facts according to a sentence, and those that take their place.
 
     Args:
         sentence: one statement.
@@ -107,7 +107,7 @@ def _over(ending: Ending, groups: dict[str, str], owner: str, known: Ledger) -> 
 
 
 def _is_meant(fact: Fact, what: str | None) -> bool:
-    """Tell whether the value of a fact is the one that is named; None: nothing is named."""
+    """Return whether the value of a fact is the one named by `what`; True if `what` is None."""
     if what is None:
         return True
     words, value = set(content_words(what)), set(content_words(fact.object)) or {fact.object.lower()}
@@ -119,15 +119,15 @@ def _is_meant(fact: Fact, what: str | None) -> bool:
 
 @cache
 def _stems(predicate: str) -> frozenset[str]:
-    """Return the stems of the words in which a predicate is said."""
+    """Return the stems of the words that express a predicate."""
     name = predicate.partition(":")[0]
     known = predicates().get(name)
-    said = (name, *known.aliases, re.sub(r"\{\w+\}", "", known.said)) if known else (name,)
-    return frozenset(content_words(" ".join(said)))
+    wordings = (name, *known.aliases, re.sub(r"\{\w+\}", "", known.said)) if known else (name,)
+    return frozenset(content_words(" ".join(wordings)))
 
 
 def _about(groups: dict[str, str], owner: str, known: Ledger) -> _About:
-    """Return whom the groups of a match name."""
+    """Return the people and pets that the groups of a match name."""
     if "self" in groups or not groups.keys() & _WHOM:
         return _About((owner,), [])
     name = groups.get("called") or groups.get("named")
@@ -139,14 +139,14 @@ def _about(groups: dict[str, str], owner: str, known: Ledger) -> _About:
         if not name and len(named_by) > 1:
             return _About((), [])
     else:
-        named_by = known.called(owner, name or "")
+        named_by = known.facts_naming(owner, name or "")
     kins = {kin or fact.predicate.partition(":")[2] for fact in named_by} | ({kin} if kin else set())
-    names = [fact.object for fact in named_by] + [f"{owner}'s {one}" for one in sorted(kins)]
+    names = [fact.object for fact in named_by] + [f"{owner}'s {relation}" for relation in sorted(kins)]
     return _About(tuple(dict.fromkeys([*names, *([name] if name and name != owner else [])])), named_by)
 
 
 def overlaps(claim: Claim, known: Ledger) -> bool:
-    """Tell whether another value of the slot is known of a part of the stretch that a claim speaks of."""
+    """Return whether another value of the slot is known for a part of the period of a claim."""
     slot = slot_of(claim.subject, claim.predicate, claim.object)
     return claim.until is not None and any(
         slot_of(fact.subject, fact.predicate, fact.object) == slot

@@ -35,7 +35,7 @@ class _Written(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class WrittenEnding(Struct, frozen=True, forbid_unknown_fields=True):
-    """A pattern of what ends as written in the file."""
+    """A pattern of endings as written in the file."""
 
     match: str
     of: str | tuple[str, ...]
@@ -43,7 +43,7 @@ class WrittenEnding(Struct, frozen=True, forbid_unknown_fields=True):
     kind: Literal["ends", "parts", "renames"] = "ends"
     says: str = ""
     only: str = ""
-    """Matches the values that end; empty: any."""
+    """Pattern of the values that end; empty: any value."""
 
 
 class _File(Struct, frozen=True, forbid_unknown_fields=True):
@@ -62,21 +62,21 @@ class _Endings(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Pattern(Struct, frozen=True):
-    """One pattern, ready to search with."""
+    """One compiled pattern."""
 
     written: _Written
     search: re.Pattern[str]
     answer: re.Pattern[str] | None = None
-    """Matches the answer, for a question."""
+    """Pattern of the answer, for a question."""
 
 
 class Ending(Struct, frozen=True):
-    """One pattern of what ends, ready to search with."""
+    """One compiled pattern of endings."""
 
     written: WrittenEnding
     search: re.Pattern[str]
     of: tuple[str, ...]
-    """Predicates, or how they begin."""
+    """Predicates, or prefixes of predicates."""
 
 
 class Patterns(Struct, frozen=True):
@@ -85,7 +85,7 @@ class Patterns(Struct, frozen=True):
     statements: tuple[Pattern, ...]
     questions: tuple[Pattern, ...]
     confirmed: tuple[Pattern, ...]
-    """Questions that are answered by yes or no."""
+    """Questions that are answered with yes or no."""
     endings: tuple[Ending, ...]
     yes: re.Pattern[str]
     no: re.Pattern[str]
@@ -117,7 +117,7 @@ def _ending_file() -> _Endings:
 @cache
 def patterns() -> Patterns:
     """Return the shipped patterns, compiled."""
-    file, what_ends, sets = _file(), _ending_file().ending, _ending_file().sets
+    file, endings, sets = _file(), _ending_file().ending, _ending_file().sets
     follows = r"(?=$|[.!,;]| (?:and|but|since|because|now|for|with)\b)"
     return Patterns(
         tuple(Pattern(written, compiled(written.match)) for written in file.pattern),
@@ -128,7 +128,7 @@ def patterns() -> Patterns:
         tuple(Pattern(written, compiled(written.match)) for written in file.confirmed),
         tuple(
             Ending(written, compiled(written.match), sets[written.of] if isinstance(written.of, str) else written.of)
-            for written in what_ends
+            for written in endings
         ),
         re.compile(file.answers["yes"], re.IGNORECASE),
         re.compile(file.answers["no"], re.IGNORECASE),
@@ -137,14 +137,14 @@ def patterns() -> Patterns:
 
 
 def compiled(pattern: str, flags: int = 0, blocks: Mapping[str, str] = MappingProxyType({})) -> re.Pattern[str]:
-    """Return a pattern ready to search with: the names of blocks replaced by the blocks, recursively.
+    """Compile a pattern, with the names of blocks replaced by the blocks, recursively.
 
-    A named group may stand several times: `groups_of`.
+    A named group may occur several times; see `groups_of`.
 
     Args:
         pattern: as written in a file of the rules.
-        flags: of the regular expression.
-        blocks: more of them, by name.
+        flags: flags of the regular expression.
+        blocks: additional blocks by name.
     """
     blocks = {**BLOCKS, **_OWN, **_file().blocks, **_ending_file().blocks, **blocks}
     while (wider := _BLOCK.sub(lambda found: blocks[found[1]], pattern)) != pattern:
@@ -159,5 +159,5 @@ def compiled(pattern: str, flags: int = 0, blocks: Mapping[str, str] = MappingPr
 
 
 def groups_of(match: re.Match[str]) -> dict[str, str]:
-    """Return the groups that matched something, stripped; a group that stands twice in a pattern has one name."""
+    """Return the groups that matched something, stripped; a group that occurs twice in a pattern has one name."""
     return {re.sub(r"_\d+$", "", name): value.strip() for name, value in match.groupdict().items() if value}

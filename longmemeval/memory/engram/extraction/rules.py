@@ -9,7 +9,7 @@ import msgspec
 from longmemeval.core.files import sha256_text
 from longmemeval.core.text.dates_in_text.mentions import mentioned_dates
 from longmemeval.memory.engram.extraction.claims import claim_of, owner
-from longmemeval.memory.engram.extraction.clauses import Voiced, prepared, read_besides, relative_of, voices
+from longmemeval.memory.engram.extraction.clauses import Voiced, other_cues, prepared, relative_of, voices
 from longmemeval.memory.engram.extraction.dating import Dated, dated
 from longmemeval.memory.engram.extraction.endings import ended, names_in, overlaps
 from longmemeval.memory.engram.extraction.patterns import Pattern, groups_of, patterns, source
@@ -24,7 +24,7 @@ from longmemeval.memory.working_memory.statements import (
 )
 
 VERSION = 5
-"""To be raised with every change of what is read; the table of patterns is hashed besides."""
+"""Increase with every change of what is read; the table of patterns is hashed as well."""
 
 _FIRST_PERSON = re.compile(r"\b(?:I|my|My|me|[Ww]e|[Oo]ur)\b")
 _NOT_MEANT = re.compile(
@@ -55,7 +55,7 @@ _OTHER = (
     "status",
 )
 _STATES = {"other": _OTHER, "plain": (*_OTHER, "pet", "owns", "plan", "relative", "habit")}
-"""How the predicates begin that are read of a sentence in another form."""
+"""Prefixes of the predicates that are read from a sentence in another form."""
 _ITEM = re.compile(r", and |, or |, | and | & |; ")
 _QUESTION = re.compile(r"[^.!?\n]*\?")
 _HANGING = re.compile(
@@ -63,11 +63,11 @@ _HANGING = re.compile(
     re.IGNORECASE,
 )
 _LONGEST = 16
-"""Words of the longest value."""
+"""Maximum words of a value."""
 
 
 class RuleExtractor:
-    """Reads what speakers say of themselves; messages of an assistant without a name are left out."""
+    """Reads what speakers say about themselves; messages of an assistant without a name are skipped."""
 
     @property
     def recipe(self) -> dict[str, object]:
@@ -80,10 +80,10 @@ class RuleExtractor:
             return []
         if is_role_play(episode.text):
             return []
-        said = list(_read(episode, known))
-        found = [claim for one in said for claim in _stated(one, episode, known)]
+        sentences = list(_read(episode, known))
+        found = [claim for voiced in sentences for claim in _stated(voiced, episode, known)]
         stated = {claim.predicate for claim in found}
-        found += [claim for one in said for claim in ended(one.text, episode, known, one.owner)]
+        found += [claim for voiced in sentences for claim in ended(voiced.text, episode, known, voiced.owner)]
         found += [claim for claim in _answered(episode, before, known) if claim.predicate not in stated]
         seen = dict.fromkeys((claim.kind, claim.subject, claim.predicate, normalised(claim.object)) for claim in found)
         return [
@@ -97,29 +97,29 @@ class RuleExtractor:
 
 
 def _read(episode: Episode, known: Ledger) -> Iterator[Voiced]:
-    """Yield what a message states, in each form in which it is read."""
+    """Yield the statements of a message, in each form in which they are read."""
     speaker = owner(episode)
     names = names_in(episode.text, speaker, known)
-    about = rf"{_FIRST_PERSON.pattern}|{read_besides()}" + (rf"|\b(?:{'|'.join(names)})\b" if names else "")
+    about = rf"{_FIRST_PERSON.pattern}|{other_cues()}" + (rf"|\b(?:{'|'.join(names)})\b" if names else "")
     for sentence in statements(prepared(episode.text), re.compile(about)):
         yield from voices(_with_comma(sentence, episode), speaker, known)
 
 
-def _stated(said: Voiced, episode: Episode, known: Ledger) -> Iterator[Claim]:
+def _stated(voiced: Voiced, episode: Episode, known: Ledger) -> Iterator[Claim]:
     corrected = _CORRECTION.search(episode.text) is not None
-    for pattern, match in _matches(said.text, said.form):
-        yield from _claims(pattern, match, said, episode, known, corrected)
+    for pattern, match in _matches(voiced.text, voiced.form):
+        yield from _claims(pattern, match, voiced, episode, known, corrected)
 
 
 @lru_cache(maxsize=1 << 14)
 def _matches(sentence: str, form: str) -> tuple[tuple[Pattern, re.Match[str]], ...]:
-    """Return what the patterns find in a sentence that claims it.
+    """Return the matches of the patterns that a sentence claims, rather than supposes or quotes.
 
     Histories of one data set share sessions: a sentence that was searched before is not searched again.
 
     Args:
         sentence: one statement.
-        form: in which it is read (`Voiced.form`).
+        form: the form in which it is read (`Voiced.form`).
     """
     matches: list[tuple[Pattern, re.Match[str]]] = []
     taken: list[tuple[int, int]] = []
@@ -194,7 +194,7 @@ def _tidy(value: str) -> str:
 
 
 def _whole(value: str) -> str:
-    """Return a clause without words left hanging at its end; empty if too little is left: "been listening to"."""
+    """Return a clause without dangling words at its end; empty if too little is left: "been listening to"."""
     words = value.split()
     while words and _HANGING.fullmatch(words[-1]):
         words.pop()
@@ -217,23 +217,23 @@ def _answered(episode: Episode, before: Episode | None, known: Ledger) -> Iterat
     for question in questions:
         for pattern in patterns().questions if not denied else ():
             match = pattern.search.search(question)
-            given = pattern.answer.match(answer) if match and pattern.answer else None
-            if match and given and given["object"] != before.speaker and not answer[: given.end() + 1].endswith("?"):
-                yield _of_answer(pattern, {**_lower(match), **given.groupdict()}, episode, both, "assert")
+            reply = pattern.answer.match(answer) if match and pattern.answer else None
+            if match and reply and reply["object"] != before.speaker and not answer[: reply.end() + 1].endswith("?"):
+                yield _claim_of_answer(pattern, {**_lower(match), **reply.groupdict()}, episode, both, "assert")
         for pattern in patterns().confirmed:
             match = pattern.search.search(question)
             if match and (denied or patterns().yes.match(raw)):
                 kind: ClaimKind = "end" if denied else "assert"
-                yield _of_answer(pattern, match.groupdict(), episode, both, kind)
+                yield _claim_of_answer(pattern, match.groupdict(), episode, both, kind)
 
 
-def _of_answer(
+def _claim_of_answer(
     pattern: Pattern, groups: dict[str, str | None], episode: Episode, both: tuple[str, str], kind: ClaimKind
 ) -> Claim:
-    held = {name: value for name, value in groups.items() if value}
-    held.setdefault("animal", held.get("animal2", ""))
-    predicate = pattern.written.predicate.format_map(held)
-    claim = claim_of(kind, owner(episode), predicate, _tidy(held["object"]), Dated(episode.event_at), episode)
+    values = {name: value for name, value in groups.items() if value}
+    values.setdefault("animal", values.get("animal2", ""))
+    predicate = pattern.written.predicate.format_map(values)
+    claim = claim_of(kind, owner(episode), predicate, _tidy(values["object"]), Dated(episode.event_at), episode)
     return msgspec.structs.replace(claim, episode_ids=both)
 
 

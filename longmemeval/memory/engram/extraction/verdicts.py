@@ -19,11 +19,11 @@ _VERDICTS: dict[str, Verdict] = {"update": "update", "elaboration": "same", "bot
 
 
 class Answered(Struct, frozen=True):
-    """The result for one pair."""
+    """The result for one pair of claims."""
 
     verdict: Verdict
     notes: tuple[str, ...] = ()
-    """The reason, if the reply was no verdict."""
+    """The reason, if the reply was not a verdict."""
 
 
 class Decisions:
@@ -36,12 +36,12 @@ class Decisions:
     def __init__(self, known: Mapping[str, Verdict]) -> None:
         self.known = dict(known)
         self.used: dict[str, Verdict] = {}
-        """Known verdicts that were asked for since `begin`."""
+        """Known verdicts that were requested since `begin`."""
         self.open: dict[str, tuple[Claim, Claim]] = {}
-        """Pairs that were asked for since `begin` and have no verdict."""
+        """Pairs that were requested since `begin` and have no verdict."""
 
     def begin(self) -> None:
-        """Forget which pairs were asked for."""
+        """Forget which pairs were requested."""
         self.used.clear()
         self.open.clear()
 
@@ -72,21 +72,21 @@ class Judge:
         """The recipe of the verdicts, without the model."""
         return {"verdict_prompts_sha256": self._asker.recipe["prompts_sha256"]}
 
-    async def answer(self, decisions: Decisions, most: int, said: Callable[[Claim], str]) -> list[Answered]:
-        """Have the first open pairs decided.
+    async def answer(self, decisions: Decisions, most: int, transcript: Callable[[Claim], str]) -> list[Answered]:
+        """Have the model decide the first open pairs.
 
         Args:
             decisions: has the open pairs; receives the verdicts.
-            most: largest number of pairs.
-            said: returns the messages that a claim is from, as they are shown.
+            most: maximum number of pairs.
+            transcript: returns the messages that a claim is from, as the prompt shows them.
         """
         pairs = dict(list(decisions.open.items())[:most])
-        answered = await gather_limited([partial(self._decide, *pair, said) for pair in pairs.values()])
+        answered = await gather_limited([partial(self._decide, *pair, transcript) for pair in pairs.values()])
         decisions.known |= {key: answer.verdict for key, answer in zip(pairs, answered, strict=True)}
         return answered
 
-    async def _decide(self, older: Claim, newer: Claim, said: Callable[[Claim], str]) -> Answered:
-        text = "\n\n".join(dict.fromkeys((said(older), said(newer))))
+    async def _decide(self, older: Claim, newer: Claim, transcript: Callable[[Claim], str]) -> Answered:
+        text = "\n\n".join(dict.fromkeys((transcript(older), transcript(newer))))
         user = Template(self._asker.prompts["verdict-user"]).substitute(
             older=one_line(older.text), newer=one_line(newer.text), text=text, mark=mark_of(text)
         )

@@ -10,13 +10,13 @@ from longmemeval.memory.items import Hit
 from longmemeval.records import RecalledItem
 
 
-def fact_item(fact: Fact, siblings: int, said: datetime, hit: Hit) -> RecalledItem:
+def fact_item(fact: Fact, siblings: int, said_at: datetime, hit: Hit) -> RecalledItem:
     """Return a fact as a line: the day it was last said, its text, and whether it still holds if its slot has changed.
 
     Args:
         fact: the version to show.
-        siblings: number of facts of its slot, itself included.
-        said: the moment it was last said.
+        siblings: number of facts of its slot, including itself.
+        said_at: the moment it was last said.
         hit: its rank and score.
     """
     mark = ""
@@ -29,7 +29,7 @@ def fact_item(fact: Fact, siblings: int, said: datetime, hit: Hit) -> RecalledIt
     return RecalledItem(
         kind="fact",
         text=fact.text + mark,
-        date=said,
+        date=said_at,
         message_ids=fact.episode_ids,
         thread_ids=tuple(dict.fromkeys(episode.rpartition(":")[0] for episode in fact.episode_ids)),
         rank=hit.rank,

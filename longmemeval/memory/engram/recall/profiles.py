@@ -1,4 +1,4 @@
-"""Profiles: the facts that hold of one person, grouped by predicate."""
+"""Profiles: the facts that hold about one person, grouped by predicate."""
 
 from collections.abc import Iterable
 
@@ -30,7 +30,7 @@ class Trait(Struct, frozen=True):
 
 
 class Profile(Struct, frozen=True):
-    """The facts that hold of one subject at a moment."""
+    """The facts that hold about one subject at a moment."""
 
     subject: str
     traits: tuple[Trait, ...]
@@ -47,19 +47,20 @@ def profile_of(subject: str, facts: Iterable[Fact]) -> Profile:
 
     Args:
         subject: its name, as shown.
-        facts: facts that hold of it, under all its names.
+        facts: facts that hold about it, under all its names.
     """
     listed = list(predicates())
-    held: dict[str, list[Fact]] = {}
+    by_predicate: dict[str, list[Fact]] = {}
     for fact in sorted(facts, key=lambda fact: fact.valid_at):
-        held.setdefault(fact.predicate, []).append(fact)
+        by_predicate.setdefault(fact.predicate, []).append(fact)
 
     def place(predicate: str) -> tuple[bool, int]:
         name = predicate.partition(":")[0]
         known = predicates().get(name)
         return not (known and known.functional), listed.index(name) if known else len(listed)
 
-    return Profile(subject, tuple(Trait(predicate, tuple(held[predicate])) for predicate in sorted(held, key=place)))
+    ordered = sorted(by_predicate, key=place)
+    return Profile(subject, tuple(Trait(predicate, tuple(by_predicate[predicate])) for predicate in ordered))
 
 
 def _since(fact: Fact) -> str:

@@ -1,8 +1,8 @@
 """Scores of facts and messages: four channels, five signals.
 
-Channels: vectors, words, the graph from the question's entities, and recency with salience. Messages are ranked as
-`hybrid` ranks them, unless the published profile is asked for; facts are a small history of their own, ranked by the
-same code.
+The channels are vectors, words, the graph from the question's entities, and recency with salience. Messages are ranked
+as `hybrid` ranks them, except in the published profile; facts are a small history of their own, ranked by the same
+code.
 """
 
 import re
@@ -105,7 +105,7 @@ def signals(
 
 
 def asks_now(question: str) -> bool:
-    """Tell whether a question asks for the present or most recent state."""
+    """Return whether a question asks for the present or most recent state."""
     return _ASKS_NOW.search(question) is not None
 
 

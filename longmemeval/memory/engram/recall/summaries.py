@@ -1,4 +1,4 @@
-"""Summarise sessions in a line each, by rules, from facts."""
+"""Summarise each session in one line, by rules, from facts."""
 
 from collections.abc import Iterable, Sequence
 

@@ -1,7 +1,7 @@
-"""Messages that say the same but for its end: versions of one statement, of which the newest holds.
+"""Messages that differ only in the end of a sentence: versions of one statement, of which the newest holds.
 
 "The mayor of Ulm is Ivo Gönner." and, later, "The mayor of Ulm is Gunter Czisch.": words and vectors find both and
-cannot tell them apart. Only plain sentences about others are compared; what speakers say of themselves is read into
+cannot tell them apart. Only plain sentences about others are compared; statements of speakers about themselves become
 facts.
 """
 
@@ -19,7 +19,7 @@ from longmemeval.records import Message
 _NUMBER = re.compile(r"^\W*\d+[.):]\s+")
 _LONGEST = 40
 _LONGEST_END = 10
-"""Words of the longest sentence that is compared, and of its longest end."""
+"""Maximum words of a sentence that is compared, and of its end."""
 _BE = frozenset(["is", "are", "was", "were", "has", "have", "had", "became"])
 _BEFORE_VALUE = frozenset(["of", "in", "by", "to", "at", "for", "with", "as", "from", "on"])
 _VERB = re.compile(r"[a-z]{2,}(?:s|ed)")
@@ -28,22 +28,22 @@ _OF_THE_SPEAKERS = re.compile(r"\b(?:I|[Ww]e|[Mm]y|[Oo]ur|[Mm]e|[Yy]ou|[Yy]our)\
 
 @lru_cache(maxsize=1 << 16)
 def beginnings(text: str) -> tuple[str, ...]:
-    """Return what a sentence may share with another version of it, longest first; none for any other text.
+    """Return the beginnings that a sentence may share with another version of it, longest first; none for other texts.
 
-    A beginning has a verb and ends with a verb or a preposition; what follows it is a name or a short phrase.
+    A beginning has a verb and ends with a verb or a preposition; a name or a short phrase follows it.
     """
     found = list(sentences(_NUMBER.sub("", text.strip())))
     words = found[0].rstrip(".! ").split() if len(found) == 1 else []
     if not 3 <= len(words) <= _LONGEST or text.rstrip().endswith("?") or _OF_THE_SPEAKERS.search(text):
         return ()
-    kept = []
+    shareable = []
     verb = False
     for place, (word, _) in enumerate(pairwise(words), start=1):
         is_verb = place > 1 and (word in _BE or _VERB.fullmatch(word) is not None)
         verb = verb or is_verb
         if (is_verb or (verb and word in _BEFORE_VALUE)) and _is_value(words[place:]):
-            kept.append(" ".join(words[:place]).casefold())
-    return tuple(reversed(kept))
+            shareable.append(" ".join(words[:place]).casefold())
+    return tuple(reversed(shareable))
 
 
 def _is_value(words: Sequence[str]) -> bool:
@@ -54,7 +54,7 @@ def _is_value(words: Sequence[str]) -> bool:
 
 
 def groups(messages: Iterable[Message]) -> Places:
-    """Return a number for each message, the same for versions of one statement; -1 for one that has no other."""
+    """Return a number for each message, the same for versions of one statement; -1 for a message without versions."""
     found = [beginnings(message.content) for message in messages]
     counts: dict[str, int] = {}
     for known in found:
@@ -71,7 +71,7 @@ def _numbered(found: Sequence[Sequence[str]], counts: dict[str, int], numbers: d
 
 
 def newest_first(order: Places, group: Places, age: Places) -> Places:
-    """Return a ranking in which versions of one statement share the places they had, the newest first.
+    """Return a ranking in which versions of one statement keep their places among them, but the newest comes first.
 
     Args:
         order: positions of messages, best first.

@@ -36,7 +36,7 @@ Moments = NDArray[np.datetime64]
 Count = Callable[[Sequence[str]], WordCounts]
 
 _VIEWS = 4
-"""Views cached with a fixture: the questions on a history are asked on few days."""
+"""Number of views cached with a fixture: the questions about a history are asked on few days."""
 
 
 def moments(dates: Iterable[datetime]) -> Moments:
@@ -70,10 +70,10 @@ class FactView(OpenedParts):
     """The facts believed at one moment as a history of messages, so that the retrievers of messages rank them.
 
     Args:
-        fixture: the haystack's.
-        facts: versions, one for each fact that is believed.
-        stores: the stores that hold them.
-        believed_at: the moment; None: the end.
+        fixture: the fixture of the haystack.
+        facts: versions, one per believed fact.
+        stores: the stores that contain them.
+        believed_at: the moment; None: the end of the history.
     """
 
     def __init__(self, fixture: Fixture, facts: Sequence[Fact], stores: Stores, believed_at: datetime | None) -> None:
@@ -104,7 +104,7 @@ class FactView(OpenedParts):
 
     @cached_property
     def siblings(self) -> Places:
-        """The number of facts of the slot of each, itself included, shape (facts,)."""
+        """The number of facts in the slot of each fact, including itself, shape (facts,)."""
         numbers: dict[Slot, int] = {}
         slots = [
             numbers.setdefault(slot_of(fact.subject, fact.predicate, fact.object), len(numbers)) for fact in self.facts
@@ -112,7 +112,7 @@ class FactView(OpenedParts):
         return np.bincount(slots)[slots]
 
     def distinct(self, order: Places) -> Places:
-        """Return the facts of `order` without those whose text repeats that of an earlier one."""
+        """Return the facts of `order` without those whose text repeats an earlier one."""
         if self._texts.max(initial=-1) == len(self._texts) - 1:
             return order
         return order[np.sort(np.unique(self._texts[order], return_index=True)[1])]
@@ -125,7 +125,7 @@ class FactView(OpenedParts):
         )
 
     def covered_by(self, shown: NDArray[np.bool_]) -> NDArray[np.bool_]:
-        """Return a mask of the facts that have all their episodes among the messages that are shown, shape (facts,)."""
+        """Return a mask of the facts whose episodes are all among the shown messages, shape (facts,)."""
         places, starts = self._episodes
         covered: NDArray[np.bool_] = np.logical_and.reduceat(shown[places], starts)
         return covered
@@ -138,7 +138,7 @@ class FactView(OpenedParts):
         return np.array(places, np.int64), np.concatenate(([0], np.cumsum(counts)[:-1]))
 
     def proximity(self, question: str, hops: int) -> Scores:
-        """Return how near each fact is, in the graph, to the names in the question: 1 at them, halved with each hop."""
+        """Return the proximity of each fact, in the graph, to names in the question: 1 at the names, halved per hop."""
         near = np.zeros(len(self._names))
         named = self._named(question) if hops else []
         left, right = self._edges
@@ -196,13 +196,12 @@ class FactView(OpenedParts):
 
 
 def believed(fixture: Fixture, until: datetime | None, store: str = "embedded", vectors: str = "embedded") -> FactView:
-    """Return the facts of a fixture as believed at a moment; None: at the end. The last views are cached.
+    """Return the facts of a fixture as believed at a moment. The last views are cached.
 
     Args:
-        fixture: the haystack's.
-        until: the moment.
-        store: the store that is queried for facts.
-        vectors: the store that is searched for their vectors.
+        until: the moment; None: the end of the history.
+        store: name of the store to query for facts.
+        vectors: name of the store to search for their vectors.
     """
     versions = fixture.part(FACTS).facts
     learned = fixture.cached("engram learned", lambda: sorted(fact.created_at for fact in versions))

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 class EmbeddedFacts:
-    """Facts in memory. The ledger's own versions are one of these, the record that other stores are filled from."""
+    """Facts in memory. The ledger keeps its own versions in one, the record from which other stores are filled."""
 
     def __init__(self) -> None:
         self.remove()
@@ -47,12 +47,12 @@ class EmbeddedFacts:
         """Replace open versions by the same versions with `expired_at`.
 
         Raises:
-            ValueError: one is closed already, or differs in more than its expiry.
+            ValueError: a version is closed already, or differs in more than its expiry.
         """
         self._graph = None
         for fact in facts:
             if msgspec.structs.replace(fact, expired_at=None) != self._rows[fact.version_id]:
-                raise ValueError(f"version {fact.version_id} may be closed once and changed never")
+                raise ValueError(f"version {fact.version_id} may be closed once, but never changed")
             self._rows[fact.version_id] = fact
 
     def versions(self, subjects: Names = None, predicate: str | None = None) -> list[Fact]:
@@ -130,8 +130,8 @@ class EmbeddedVectors:
         if self._vectors is None:
             return []
         if visible is None or visible[0] != when:
-            there = [self._places[fact.version_id] for fact in facts_at(self._facts, *when)]
-            visible = self._visible = (when, np.array(there, np.int64))
+            rows = [self._places[fact.version_id] for fact in facts_at(self._facts, *when)]
+            visible = self._visible = (when, np.array(rows, np.int64))
         places = visible[1]
         if ids is not None:
             chosen = [self._places[version_id] for version_id in ids if version_id in self._places]

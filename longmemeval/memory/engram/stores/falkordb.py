@@ -1,7 +1,7 @@
 """Facts in FalkorDB, in the schema of bi-temporal memories on property graphs: `vt_`, `tt_`, REPLACES, MENTIONS.
 
-Nodes are `Entity`, `Fact` (one for each version), `Session` and `Turn`; docs/engram.md maps them to the engine's
-records. Moments are texts that sort as moments do, because FalkorDB's own dates end at seconds.
+Nodes are `Entity`, `Fact` (one per version), `Session` and `Turn`; docs/engram.md maps them to the engine's records.
+Moments are texts that sort chronologically, because FalkorDB's own dates are limited to seconds.
 """
 
 from collections.abc import Iterable, Sequence
@@ -19,7 +19,7 @@ from longmemeval.memory.engram.stores.rows import decoded, encoded, in_batches, 
 
 VARIABLE = "LONGMEMEVAL_FALKORDB_URL"
 _GREETING_S, _QUERY_S = 10.0, 600.0
-"""Time-outs: of connecting, and of a query."""
+"""Time-outs for connecting and for a query."""
 
 _ADD = (
     "UNWIND $rows AS row MERGE (subject:Entity {name: row.subject}) ON CREATE SET subject.tt_start = row.tt_start "
@@ -37,7 +37,7 @@ _UNCHAIN = "UNWIND $sessions AS id MATCH (:Session {id: id})-[:HAS_TURN]->(:Turn
 _CHAIN = (
     "UNWIND $sessions AS id MATCH (:Session {id: id})-[:HAS_TURN]->(turn:Turn) WITH id, turn ORDER BY turn.index "
     "WITH id, collect(turn) AS turns UNWIND range(0, size(turns) - 2) AS place "
-    "WITH turns[place] AS one, turns[place + 1] AS other MERGE (one)-[:NEXT]->(other)"
+    "WITH turns[place] AS earlier, turns[place + 1] AS later MERGE (earlier)-[:NEXT]->(later)"
 )
 _EXPIRE = "UNWIND $rows AS row MATCH (fact:Fact {id: row.id}) SET fact.tt_end = row.tt_end, fact.record = row.record"
 _VISIBLE = (
@@ -124,8 +124,8 @@ class FalkorDBFacts:
 
     def facts(self, subjects: Names = None, predicate: str | None = None, when: When = NOW) -> list[Fact]:
         """Return the versions that hold and are believed, in the order they were added."""
-        given = _slot(subjects, predicate) | _moments(when)
-        return [decoded(row[0]) for row in self._read(f"{_OF_SLOT} AND {_VISIBLE}{_RECORDS}", given)]
+        parameters = _slot(subjects, predicate) | _moments(when)
+        return [decoded(row[0]) for row in self._read(f"{_OF_SLOT} AND {_VISIBLE}{_RECORDS}", parameters)]
 
     def distances(self, names: Iterable[str], hops: int, when: When = NOW) -> dict[str, int]:
         """Return the names within `hops` of one of `names`, with distances."""
@@ -148,10 +148,10 @@ class FalkorDBFacts:
     def close(self) -> None:
         """Do nothing: the connection is shared by all histories."""
 
-    def _read(self, statement: str, given: dict[str, Any]) -> list[list[Any]]:
+    def _read(self, statement: str, parameters: dict[str, Any]) -> list[list[Any]]:
         with asking("FalkorDB", RedisError):
             try:
-                rows: list[list[Any]] = self._graph.ro_query(statement, given).result_set
+                rows: list[list[Any]] = self._graph.ro_query(statement, parameters).result_set
             except ResponseError as error:
                 if "empty key" not in str(error):
                     raise

@@ -1,4 +1,4 @@
-"""The stores that a name can stand for: those of this package, and of others by the door `longmemeval.stores`."""
+"""Stores by name: those of this package, and those that others register as entry points of `longmemeval.stores`."""
 
 from collections.abc import Callable
 from importlib import import_module
@@ -14,36 +14,36 @@ from longmemeval.memory.engram.stores.protocol import FactStore, FactVectors
 from longmemeval.plugins import Registry
 
 Side = Literal["facts", "vectors"]
-"""What a store keeps."""
+"""The kind of data that a store keeps."""
 
 
 class StoreKind(Struct, frozen=True):
     """One kind of store, registered in the entry-point group `longmemeval.stores`.
 
-    A class that is made from a `Namespace` and is a `FactStore` or `FactVectors` is one too; what it says of the fields
-    below stands in attributes of the same names.
+    A class that takes a `Namespace` and is a `FactStore` or `FactVectors` can be registered too; its class attributes
+    of the same names set the fields below.
     """
 
     facts: Callable[[Namespace], FactStore] | None = None
-    """Open the facts of a history; None: it keeps no facts."""
+    """Function that opens the facts of a history; None: it keeps no facts."""
     vectors: Callable[[Namespace], FactVectors] | None = None
-    """Open the vectors of a history's facts; None: it keeps no vectors."""
+    """Function that opens the vectors of a history's facts; None: it keeps no vectors."""
     is_remote: bool = False
-    """True if it asks a server, so that every recall waits for it."""
+    """True if it queries a server, so that every recall waits for it."""
     price: str = ""
-    """What asking it costs, in a few words; no cost of a run counts it. Empty: nothing."""
+    """The price of a query, in a few words; the cost of a run does not include it. Empty: free."""
     in_memory: bool = False
-    """True if each opening is a new, empty store, which is gone with its object."""
+    """True if opening it gives a new, empty store that exists as long as the object."""
 
     @property
     def remark(self) -> str:
-        """What it keeps, where, and its price, for a list of stores."""
-        kept = [side for side, opens in (("facts", self.facts), ("vectors", self.vectors)) if opens]
-        return "; ".join(filter(None, [" and ".join(kept), "on a server" if self.is_remote else "", self.price]))
+        """A description for lists of stores: the data it keeps, where, and the price."""
+        sides = [side for side, opens in (("facts", self.facts), ("vectors", self.vectors)) if opens]
+        return "; ".join(filter(None, [" and ".join(sides), "on a server" if self.is_remote else "", self.price]))
 
 
 def _as_kind(loaded: object) -> object:
-    """Return a class that is a store as a kind with what it says of itself."""
+    """Turn a store class into a kind, with the class attributes that describe it."""
     if not isinstance(loaded, type):
         return loaded
     own: dict[str, Any] = {name: getattr(loaded, name) for name in ("is_remote", "price") if hasattr(loaded, name)}
@@ -59,7 +59,7 @@ def store_kind(name: str, side: Side) -> StoreKind:
     """Return the kind of store that `name` stands for.
 
     Raises:
-        HarnessError: there is none of this name, it cannot be loaded, or it does not keep this side.
+        HarnessError: there is no store of this name, it cannot be loaded, or it does not keep this side.
     """
     kind = STORES.get(name)
     if getattr(kind, side) is None:
@@ -72,19 +72,19 @@ def stores_of_side(side: Side) -> list[str]:
     return [name for name in STORES.built_in if getattr(STORES.get(name), side)]
 
 
-def _here(module: str, name: str) -> Callable[[Namespace], Any]:
-    """Return what opens a store of this folder, whose library is imported only then."""
+def _opener(module: str, name: str) -> Callable[[Namespace], Any]:
+    """Return a function that opens a store of this folder; only then is the store's library imported."""
 
     def opens(place: Namespace) -> object:
-        made: object = getattr(import_module(f"longmemeval.memory.engram.stores.{module}"), name)(place)
-        return made
+        store: object = getattr(import_module(f"longmemeval.memory.engram.stores.{module}"), name)(place)
+        return store
 
     return opens
 
 
 EMBEDDED = StoreKind(lambda place: EmbeddedFacts(), lambda place: EmbeddedVectors(), in_memory=True)
-FALKORDB = StoreKind(facts=_here("falkordb", "FalkorDBFacts"), is_remote=True)
-LADYBUG = StoreKind(facts=_here("ladybug", "LadybugFacts"))
-POSTGRES = StoreKind(_here("postgres", "PostgresFacts"), _here("postgres", "PostgresVectors"), is_remote=True)
-QDRANT = StoreKind(vectors=_here("qdrant", "QdrantVectors"))
-LANCEDB = StoreKind(vectors=_here("lancedb", "LanceDBVectors"))
+FALKORDB = StoreKind(facts=_opener("falkordb", "FalkorDBFacts"), is_remote=True)
+LADYBUG = StoreKind(facts=_opener("ladybug", "LadybugFacts"))
+POSTGRES = StoreKind(_opener("postgres", "PostgresFacts"), _opener("postgres", "PostgresVectors"), is_remote=True)
+QDRANT = StoreKind(vectors=_opener("qdrant", "QdrantVectors"))
+LANCEDB = StoreKind(vectors=_opener("lancedb", "LanceDBVectors"))

@@ -1,7 +1,7 @@
-"""Facts in Ladybug, the successor of Kuzu: an in-process graph database, with a file for each history.
+"""Facts in Ladybug, the successor of Kuzu: an in-process graph database, with one file per history.
 
-Entities are nodes, each version of a fact is an edge from its subject to its object. Ladybug lets two processes write
-the same file, which corrupts it: a lock beside the file keeps others out.
+Entities are nodes, and each version of a fact is an edge from its subject to its object. Ladybug lets two processes
+write to the same file, which corrupts it: a lock next to the file prevents that.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ _ADD = (
     "UNWIND $rows AS row MATCH (subject:Entity {name: row.subject}), (object:Entity {name: row.object}) "
     f"CREATE (subject)-[:Fact {{{', '.join(f'{name}: row.{name}' for name in _COLUMNS)}}}]->(object)"
 )
-_THERE = "MATCH ()-[fact:Fact]->() WHERE fact.version_id IN $ids RETURN fact.version_id"
+_EXISTING = "MATCH ()-[fact:Fact]->() WHERE fact.version_id IN $ids RETURN fact.version_id"
 _EXPIRE = (
     "UNWIND $rows AS row MATCH (:Entity {name: row.subject})-[fact:Fact]->(:Entity {name: row.object}) "
     "WHERE fact.version_id = row.version_id SET fact.expired_at = row.expired_at, fact.record = row.record"
@@ -65,8 +65,8 @@ class LadybugFacts:
     def append(self, facts: Sequence[Fact], first: int) -> None:
         """Add versions and the names they connect."""
         ids = [fact.version_id for fact in facts]
-        there = {row[0] for row in self._ask(_THERE, ids=ids)}
-        rows = [_row(fact, seq) for seq, fact in enumerate(facts, start=first) if fact.version_id not in there]
+        existing = {row[0] for row in self._ask(_EXISTING, ids=ids)}
+        rows = [_row(fact, seq) for seq, fact in enumerate(facts, start=first) if fact.version_id not in existing]
         if rows:
             names = sorted({row[end] for row in rows for end in ("subject", "object")})
             self._ask("UNWIND $names AS name MERGE (:Entity {name: name})", names=names)
@@ -84,8 +84,8 @@ class LadybugFacts:
 
     def facts(self, subjects: Names = None, predicate: str | None = None, when: When = NOW) -> list[Fact]:
         """Return the versions that hold and are believed, in the order they were added."""
-        given = _slot(subjects, predicate) | _moments(when)
-        return [decoded(row[0]) for row in self._ask(f"{_OF_SLOT} AND {_VISIBLE}{_RECORDS}", **given)]
+        parameters = _slot(subjects, predicate) | _moments(when)
+        return [decoded(row[0]) for row in self._ask(f"{_OF_SLOT} AND {_VISIBLE}{_RECORDS}", **parameters)]
 
     def distances(self, names: Iterable[str], hops: int, when: When = NOW) -> dict[str, int]:
         """Return the names within `hops` of one of `names`, with distances."""
@@ -134,16 +134,16 @@ class LadybugFacts:
             self._connection.database.close()
             self._connection = None
 
-    def _ask(self, statement: str, **given: object) -> list[list[Any]]:
+    def _ask(self, statement: str, **parameters: object) -> list[list[Any]]:
         with self._using, asking("Ladybug", RuntimeError):
             self._lock()
             if self._connection is None:
-                # By default it would take 80 percent of the memory, and eight terabytes of address space.
+                # By default it would reserve 80 percent of the memory, and eight terabytes of address space.
                 database = Database(str(self._path), buffer_pool_size=64 << 20, max_db_size=1 << 32, max_num_threads=2)
                 self._connection = Connection(database)
                 for table in _TABLES:
                     self._connection.execute(table)
-            rows: list[list[Any]] = self._connection.execute(statement, given).get_all()
+            rows: list[list[Any]] = self._connection.execute(statement, parameters).get_all()
         return rows
 
 

@@ -1,4 +1,4 @@
-"""Vectors in LanceDB, in the process: a table for each history in the folder of stores.
+"""Vectors in LanceDB, in this process: one table per history in the folder of stores.
 
 There is no index, so a search compares with every vector that passes the filter.
 """

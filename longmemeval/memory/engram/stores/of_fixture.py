@@ -9,7 +9,7 @@ from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture
 
 _PATIENCE_S = 30.0
-"""Seconds to wait for another run over the same histories to go on to its next one, or to end."""
+"""Seconds to wait until another run over the same histories moves on to its next history, or ends."""
 
 
 def stores_key(store: str, vectors: str) -> tuple[str, ...]:
@@ -21,7 +21,7 @@ def stores_of(fixture: Fixture, store: str, vectors: str) -> Stores:
     """Return the stores in which a fixture's facts are queried. Cached with the fixture.
 
     Their namespace is derived from the bytes of the parts: another state of the history has another namespace, so no
-    process changes what another one reads.
+    process changes what another process reads.
 
     Raises:
         HarnessError: a store cannot be opened.

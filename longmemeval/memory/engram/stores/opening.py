@@ -46,7 +46,7 @@ _opening = Lock()
 
 
 def _opened(store: str, side: Side, place: Namespace) -> FactStore | FactVectors:
-    """Return one object for each history and process, so that a store that locks its files is opened once."""
+    """Return one object per history and process, so that a store that locks its files is opened once."""
     kind = store_kind(store, side)
     if kind.in_memory:
         return _new_store(store, kind, side, place)

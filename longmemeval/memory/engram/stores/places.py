@@ -1,4 +1,4 @@
-"""Addresses of databases, and locks on files that one process at a time may open."""
+"""Addresses of databases, and locks on files that only one process at a time may open."""
 
 import os
 import time
@@ -26,7 +26,7 @@ class Namespace(NamedTuple):
 
 
 def address(variable: str, usual: str) -> str:
-    """Return the address of a server from the environment, or the default `usual`."""
+    """Return the address of a server from the environment, else the default `usual`."""
     return os.environ.get(variable) or usual
 
 
@@ -55,10 +55,10 @@ def asking(server: str, *errors: type[Exception]) -> Iterator[None]:
 
 
 class OwnsFiles(Protocol):
-    """A store whose files one process at a time may open."""
+    """A store whose files only one process at a time may open."""
 
     def let_go_if_idle(self) -> None:
-        """Release the files, which the next question reopens, unless a question is under way."""
+        """Release the files unless a query is running; the next query reopens them."""
         ...
 
 
@@ -93,9 +93,9 @@ def locked_files(path: Path, owner: OwnsFiles, patience_s: float) -> AbstractCon
         else:
             _owners.add(owner)
             return lock
-    waited = f" and does not let go of it for {patience_s:,.0f} s" if patience_s else ""
+    waited = f" and has not released it for {patience_s:,.0f} s" if patience_s else ""
     raise HarnessError(
         f"Another process has this store open{waited}",
         where=str(path),
-        fix="Wait until it ends, or give this one a folder of its own: LONGMEMEVAL_STORES_DIR",
+        fix="Wait until that process ends, or set LONGMEMEVAL_STORES_DIR to a folder of its own for this one",
     )

@@ -1,7 +1,7 @@
-"""Facts in PostgreSQL, and their vectors by pgvector: two tables for each history in the schema `longmemeval`.
+"""Facts in PostgreSQL, and their vectors in pgvector: two tables per history in the schema `longmemeval`.
 
-Searches compare with every vector that passes the filter: an approximate index would look at the nearest first and
-miss some that pass the filter.
+Searches compare with every vector that passes the filter: an approximate index would filter only the nearest ones and
+miss others that pass.
 """
 
 from collections.abc import Iterable, Sequence
@@ -51,15 +51,15 @@ def _server() -> str:
 def _greet(url: str) -> None:
     try:
         with psycopg.connect(url, connect_timeout=10) as connection:
-            _make(connection, "SELECT to_regnamespace('longmemeval')", "CREATE SCHEMA longmemeval")
+            _create_missing(connection, "SELECT to_regnamespace('longmemeval')", "CREATE SCHEMA longmemeval")
     except psycopg.Error as error:
         raise unreachable("PostgreSQL", VARIABLE, error) from error
 
 
-def _make(connection: psycopg.Connection, there: str, statement: str) -> None:
-    """Create what is missing, under a lock: two processes that do so at once would clash in the catalogue."""
+def _create_missing(connection: psycopg.Connection, query: str, statement: str) -> None:
+    """Execute `statement` unless `query` finds something, under a lock: concurrent creation fails in the catalogue."""
     connection.execute("SELECT pg_advisory_xact_lock(hashtext('longmemeval'))")
-    if not any(row[0] for row in connection.execute(there).fetchall()):
+    if not any(row[0] for row in connection.execute(query).fetchall()):
         connection.execute(statement)
 
 
@@ -74,7 +74,7 @@ class _Table:
     def add(self, rows: Iterable[tuple[Any, ...]]) -> None:
         """Insert rows and leave existing ones as they are; the table is created if it is missing."""
         with asking("PostgreSQL", psycopg.Error), psycopg.connect(self._url) as connection:
-            # Two processes that create one table at once would clash in the catalogue.
+            # Two processes that create a table at the same time would collide in the catalogue.
             connection.execute("SELECT pg_advisory_xact_lock(hashtext(%(name)s))", {"name": self._name})
             connection.execute(f"CREATE TABLE IF NOT EXISTS {self._name} ({self._columns})")
             connection.execute(f"CREATE TEMP TABLE fresh (LIKE {self._name}) ON COMMIT DROP")
@@ -90,11 +90,11 @@ class _Table:
             with connection.cursor() as cursor:
                 cursor.executemany(statement, rows)
 
-    def read(self, columns: str, rest: str, **given: object) -> list[tuple[Any, ...]]:
+    def read(self, columns: str, rest: str, **parameters: object) -> list[tuple[Any, ...]]:
         """Return the rows of a SELECT; none if there is no table."""
         with asking("PostgreSQL", psycopg.Error):
             try:
-                return _reading(self._url).execute(f"SELECT {columns} FROM {self._name} {rest}", given).fetchall()
+                return _reading(self._url).execute(f"SELECT {columns} FROM {self._name} {rest}", parameters).fetchall()
             except UndefinedTable:
                 return []
 
@@ -144,8 +144,8 @@ class PostgresFacts:
 
     def facts(self, subjects: Names = None, predicate: str | None = None, when: When = NOW) -> list[Fact]:
         """Return the versions that hold and are believed, in the order they were added."""
-        given = _slot(subjects, predicate) | when._asdict()
-        found = self._table.read("record", f"WHERE {_OF_SLOT} AND {_VISIBLE} ORDER BY seq", **given)
+        parameters = _slot(subjects, predicate) | when._asdict()
+        found = self._table.read("record", f"WHERE {_OF_SLOT} AND {_VISIBLE} ORDER BY seq", **parameters)
         return [decoded(row[0]) for row in found]
 
     def distances(self, names: Iterable[str], hops: int, when: When = NOW) -> dict[str, int]:
@@ -153,8 +153,8 @@ class PostgresFacts:
         touching = f"WHERE (subject = ANY(%(names)s) OR object = ANY(%(names)s)) AND {_VISIBLE}"
 
         def edges(frontier: list[str]) -> Iterable[tuple[str, str]]:
-            given = {"names": frontier, **when._asdict()}
-            return ((row[0], row[1]) for row in self._table.read("DISTINCT subject, object", touching, **given))
+            parameters = {"names": frontier, **when._asdict()}
+            return ((row[0], row[1]) for row in self._table.read("DISTINCT subject, object", touching, **parameters))
 
         return breadth_first(map(plain, names), hops, edges)
 
@@ -177,8 +177,8 @@ class PostgresVectors:
         self._table = _Table(place, "vectors", _VECTORS)
         try:
             with psycopg.connect(_server()) as connection:
-                there = "SELECT oid FROM pg_extension WHERE extname = 'vector'"
-                _make(connection, there, "CREATE EXTENSION vector")
+                query = "SELECT oid FROM pg_extension WHERE extname = 'vector'"
+                _create_missing(connection, query, "CREATE EXTENSION vector")
         except psycopg.Error as error:
             raise HarnessError(
                 f"PostgreSQL has no pgvector here: {' '.join(str(error).split())}",

@@ -1,4 +1,4 @@
-"""The protocols of stores, and what all of them share."""
+"""The protocols of stores, and code that several stores share."""
 
 from collections.abc import Callable, Collection, Iterable, Sequence
 from datetime import datetime
@@ -17,17 +17,17 @@ class When(NamedTuple):
     as_of: datetime | None = None
     """The moment in the world; None: any at which a fact holds."""
     believed_at: datetime | None = None
-    """The moment of belief; None: as believed now, by everything learned."""
+    """The moment of belief; None: now, after everything learned."""
 
 
 NOW = When()
 
 
 class FactStore(Protocol):
-    """Versions of facts, append-only but for the moment a version expires; the names they connect are a graph."""
+    """Versions of facts, append-only except for the moment a version expires; the names they connect form a graph."""
 
     def append(self, facts: Sequence[Fact], first: int) -> None:
-        """Add versions; an existing one is left as it is.
+        """Add versions; existing ones are left unchanged.
 
         Args:
             facts: versions in the order they were learned.
@@ -36,7 +36,7 @@ class FactStore(Protocol):
         ...
 
     def expire(self, facts: Sequence[Fact]) -> None:
-        """Record when versions expired: each is an existing one, with `expired_at`."""
+        """Record when versions expired: each is an existing version, with `expired_at`."""
         ...
 
     def versions(self, subjects: Names = None, predicate: str | None = None) -> list[Fact]:
@@ -85,7 +85,7 @@ class FactVectors(Protocol):
 
         Args:
             vector: shape (dimension,).
-            limit: most hits.
+            limit: maximum number of hits.
             when: moments that select the versions.
             ids: only these versions; None: all.
         """

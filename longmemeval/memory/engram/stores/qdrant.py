@@ -1,4 +1,4 @@
-"""Vectors in Qdrant's in-process engine (Qdrant Edge): a shard for each history.
+"""Vectors in Qdrant's in-process engine (Qdrant Edge): one shard per history.
 
 Searches compare with every vector that passes the filter.
 """
@@ -71,7 +71,7 @@ class QdrantVectors:
             if shard is None:
                 self._path.mkdir(parents=True)
                 parameters = EdgeVectorParams(size=vectors.shape[1], distance=Distance.Dot)
-                # Without a write-ahead log, which would take 64 MB for each history: `flush` makes writes durable.
+                # Without a write-ahead log, which would take 64 MB per history: `flush` makes writes durable.
                 shard = EdgeShard.create(str(self._path), EdgeConfig(vectors=parameters, wal_enabled=False))
                 self._shard = shard
             shard.update(UpdateOperation.upsert_points(points, update_mode=UpdateMode.InsertOnly))

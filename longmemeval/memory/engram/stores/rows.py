@@ -16,7 +16,7 @@ FOREVER = "9999-12-31T23:59:59.999999"
 
 
 def text_of(moment: datetime) -> str:
-    """Return a moment as a text that sorts as moments do."""
+    """Return a moment as a text that sorts chronologically."""
     return moment.isoformat(timespec="microseconds")
 
 
@@ -59,12 +59,12 @@ def decoded(record: str) -> Fact:
     except (msgspec.DecodeError, TypeError) as error:
         raise DamagedRecordError(
             f"The store holds a damaged record of a fact: {error}",
-            fix="Open the memory again, or rerun the command: the store is then filled anew from what was prepared",
+            fix="Open the memory again, or rerun the command: the store is then refilled from the prepared facts",
         ) from error
 
 
 def digest(fact: Fact, vector: Vector) -> str:
-    """Return a hash that tells whether a store holds exactly this version and vector, expiry aside."""
+    """Return a hash by which to recognise exactly this version and vector in a store, apart from the expiry."""
     open_version = msgspec.structs.replace(fact, expired_at=None)
     return hashlib.sha256(msgspec.json.encode(open_version) + vector.astype("<f4").tobytes()).hexdigest()[:32]
 

@@ -24,7 +24,7 @@ def fill_facts(store: FactStore, wanted: Sequence[Fact]) -> None:
     A store that contradicts them, or is damaged, is emptied first.
 
     Args:
-        store: may hold anything.
+        store: may contain anything.
         wanted: all versions, in the order they were learned.
     """
     held: list[Fact] | None
@@ -43,7 +43,7 @@ def fill_vectors(store: FactVectors, wanted: Sequence[Fact], vectors: Vectors) -
     """Make `store` hold the vectors of exactly these versions.
 
     Args:
-        store: may hold anything.
+        store: may contain anything.
         wanted: all versions, in the order they were learned.
         vectors: a vector of length 1 for each version, shape (versions, dimension).
     """
@@ -63,7 +63,7 @@ def fill_vectors(store: FactVectors, wanted: Sequence[Fact], vectors: Vectors) -
 
 
 def _begins_with(wanted: Sequence[Fact], held: Sequence[Fact]) -> bool:
-    """Tell whether a store that holds `held` need only be added to."""
+    """Return whether adding versions is enough to bring a store with `held` up to date."""
     return len(held) <= len(wanted) and all(
         before in (fact, msgspec.structs.replace(fact, expired_at=None))
         for fact, before in zip(wanted, held, strict=False)
