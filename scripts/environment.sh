@@ -32,7 +32,7 @@ has_compiler() {
 # where there is none, unless REQUIRE_BROWSER=1.
 find_browser() {
     local candidate
-    for candidate in chromium chromium-browser google-chrome google-chrome-stable; do
+    for candidate in chromium-headless-shell chromium chromium-browser google-chrome google-chrome-stable; do
         if command -v "$candidate" >/dev/null 2>&1; then return 0; fi
     done
     return 1
@@ -42,10 +42,14 @@ make_browser() {
     if find_browser; then return 0; fi
     if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null 2>&1; then
         echo "Installing Chromium for the tests of pages ..." >&2
-        if { apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends chromium; } >/dev/null 2>&1 &&
-            find_browser; then return 0; fi
+        apt-get update -qq >/dev/null 2>&1 || true
+        local package
+        for package in chromium-headless-shell chromium; do
+            if DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "$package" >/dev/null 2>&1 &&
+                find_browser; then return 0; fi
+        done
     fi
-    echo "No Chromium was found: the tests of pages are skipped. Debian, Ubuntu: apt-get install chromium" >&2
+    echo "No Chromium was found: the tests of pages are skipped. Debian, Ubuntu: apt-get install chromium-headless-shell, or chromium" >&2
 }
 
 make_environment() {

@@ -1,4 +1,4 @@
-"""The system's Chromium, for tests of pages."""
+"""The system's Chromium, for tests of pages: its headless shell where it is installed, which has no window to draw."""
 
 import os
 import shutil
@@ -22,7 +22,7 @@ _FLAGS = (
 @contextmanager
 def chromium() -> Iterator[Browser]:
     """Start the system's Chromium; it is demanded where CI=true or REQUIRE_BROWSER=1, else the test is skipped."""
-    names = ("chromium", "chromium-browser", "google-chrome")
+    names = ("chromium-headless-shell", "chromium", "chromium-browser", "google-chrome")
     program = next(filter(None, map(shutil.which, names)), None)
     if program is None:
         message = f"no browser: none of {', '.join(names)}"

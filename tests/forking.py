@@ -19,6 +19,7 @@ import tempfile
 import threading
 import time
 from contextlib import suppress
+from datetime import datetime
 from functools import cache
 from importlib import import_module
 from itertools import count
@@ -49,6 +50,9 @@ LIBRARIES = (
 DATABASES = frozenset({"falkordb", "ladybug", "lancedb", "postgres", "qdrant"})
 """Modules that bring one."""
 
+SILENT_AT_MOST_S = "SILENT_AT_MOST_S"
+"""In the environment of a command: after how many seconds it says that it works; it says nothing without."""
+
 Request = tuple[list[str], str, dict[str, str], bool, str, str]
 """Arguments, folder, environment, whether it ends quickly, files for standard output and standard error."""
 
@@ -71,6 +75,10 @@ class Forked:
         if self.returncode is None:
             self.returncode = self._server.ended(self.pid)
         return self.returncode
+
+    def printed(self) -> str:
+        """Return what it has printed so far, standard output first."""
+        return "".join(path.read_text(encoding="utf-8") for path in map(Path, self._streams) if path.exists())
 
     def communicate(self, timeout: float = 240) -> tuple[str, str]:
         """Wait for its end; what it printed on standard output and standard error."""
@@ -245,6 +253,8 @@ def _become(request: Request) -> NoReturn:
     # As `python -m` has them.
     asked_for = environment.get("PYTHONPATH", "").split(os.pathsep)
     sys.path[:1] = [folder, *(path for path in asked_for if path and path not in sys.path)]
+    if SILENT_AT_MOST_S in environment:
+        sys.modules["longmemeval.cli.never_silent"].__dict__[SILENT_AT_MOST_S] = float(environment[SILENT_AT_MOST_S])
     if "COLUMNS" in environment:  # Of the process that this one was forked from, they were read on import.
         output = sys.modules["longmemeval.cli.output"]
         output.out.__init__()
@@ -280,6 +290,17 @@ def _import(module: str) -> None:
         import_module(module)
 
 
+def _read_one_session() -> None:
+    """Have the rules of the engine and of typed nodes read a message: their patterns take longer than it does."""
+    records, when = import_module("longmemeval.records"), datetime(2024, 3, 1)
+    said = "I moved to Lille yesterday, and I have left the choir."
+    import_module("longmemeval.memory.engram.engine").Engine().tell(said, when)
+    session = records.Session("s", when, "2024/03/01", (records.Turn("user", said),))
+    messages = import_module("longmemeval.storage.messages").haystack_messages(records.Haystack("h", (session,)))
+    nodes = import_module("longmemeval.memory.nodes.library").shipped_nodes().nodes
+    import_module("longmemeval.memory.nodes.extraction.rules").rule_entries(session, messages, nodes)
+
+
 def _load() -> None:
     os.environ["LITELLM_LOCAL_MODEL_COST_MAP"] = "True"
     for library in LIBRARIES:
@@ -290,18 +311,18 @@ def _load() -> None:
         if path.name != "__main__.py" and path.stem not in DATABASES:
             _import(".".join(path.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__"))
     # What commands read and compile when they first need it, the same for all.
-    import_module("longmemeval.memory.nodes.library").shipped_nodes()
     import_module("longmemeval.judges.offline.refusal").abstains("I do not know: you have never mentioned that.")
     definition = import_module("longmemeval.memory.definition")
     definition.known_parts()
     for name in definition.MEMORIES.built_in:
         import_module("longmemeval.memory.configuration").resolve_configuration(name)
     import_module("longmemeval.core.part_options").PartOptions()
-    list(import_module("longmemeval.core.text.dates_in_text.rules").find_matches("today"))
+    import_module("longmemeval.core.text.dates_in_text.rules").find_matches("today")
+    _read_one_session()
     for encoding in ("o200k_base", "cl100k_base"):
         import_module("longmemeval.llm.tokens").encoding_of(encoding)
     # How long a command takes depends on the machine, and what it prints must not.
-    sys.modules["longmemeval.cli.never_silent"].__dict__["SILENT_AT_MOST_S"] = 3600.0
+    sys.modules["longmemeval.cli.never_silent"].__dict__[SILENT_AT_MOST_S] = 3600.0
     # A collection in a forked process would copy all that is shared.
     gc.collect()
     gc.freeze()

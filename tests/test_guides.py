@@ -16,6 +16,7 @@ import pytest
 
 from tests.environments import make_environment
 from tests.forking import Server, start_forked
+from tests.made_once import sample_prepared
 from tests.support import ROOT, clean_environment
 
 GUIDES = {
@@ -57,7 +58,11 @@ def compared(tmp_path_factory: pytest.TempPathFactory, server: Server) -> tuple[
 
 
 @pytest.mark.parametrize("page", GUIDES)
-def test_commands_of_a_guide_run_as_they_stand(page: str, tmp_path: Path, server: Server) -> None:
+def test_commands_of_a_guide_run_as_they_stand(
+    page: str, tmp_path: Path, server: Server, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """On the sample as it is prepared for the built-in memories; what a page adds is prepared here."""
+    shutil.copytree(sample_prepared(tmp_path_factory) / "prepared-data", tmp_path / "prepared-data")
     for name, content in FILE.findall((ROOT / "docs" / page).read_text()):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(content)

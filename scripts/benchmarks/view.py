@@ -72,7 +72,8 @@ def opened(client: TestClient, path: str) -> Callable[[], int]:
 
 def in_browser(folders: Folders, query: str) -> None:
     """Print how long filters take where a browser is, by the page's own clock."""
-    program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    names = ("chromium", "chromium-browser", "google-chrome", "chromium-headless-shell")
+    program = next(filter(None, map(shutil.which, names)), None)
     if program is None:
         print("no browser: filters were not measured")
         return

@@ -82,6 +82,19 @@ def test_what_repeats_all_it_recalled_is_below_every_memory(demo: tuple[Path, st
 
 
 @pytest.mark.thorough
+def test_all_adds_the_other_presets_and_controls(
+    demo: tuple[Path, str, str], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    _, out, _ = demo
+    shutil.copytree(sample_prepared(tmp_path_factory) / "prepared-data", tmp_path / "prepared-data")
+    whole = longmemeval("demo", "--all", cwd=tmp_path).stdout
+    names = [*MEMORIES.built_in, "refuse", "parrot", "last-session"]
+    accuracy = {name: float(row(whole, name)[0]) for name in names}
+    assert accuracy["none"] == min(accuracy[name] for name in MEMORIES.built_in)
+    assert all(row(whole, name)[:3] == row(out, name)[:3] for name in PRESETS)
+
+
+@pytest.mark.thorough
 def test_whatever_was_recalled_repeating_it_is_no_answer(
     demo: tuple[Path, str, str], tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -2,8 +2,9 @@
 
 import os
 import shlex
-import subprocess
+import signal
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from io import StringIO
@@ -14,7 +15,8 @@ import pytest
 
 from longmemeval.cli import never_silent
 from longmemeval.pipeline import progress as shown
-from tests.support import COMMAND, clean_environment, longmemeval
+from tests.forking import SILENT_AT_MOST_S, Forked, start_forked
+from tests.support import clean_environment, longmemeval
 
 HELD_MEMORY = """
 class Held:
@@ -69,31 +71,24 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @contextmanager
-def held(command: str, at: Path) -> Iterator[subprocess.Popen[str]]:
+def held(command: str, at: Path) -> Iterator[Forked]:
     """A command under way; what it reads from a pipe without a writer never comes."""
-    with subprocess.Popen(
-        [*COMMAND, *shlex.split(command)],
-        cwd=at,
-        env=clean_environment(),
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-    ) as process:
-        try:
-            yield process
-        finally:
-            process.kill()
+    process = start_forked(shlex.split(command), at, clean_environment(**{SILENT_AT_MOST_S: "0.01"}))
+    try:
+        yield process
+    finally:
+        process.send_signal(signal.SIGKILL)
 
 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("line", [*READ_DATA, *READ_RUN])
 def test_a_command_says_that_it_works_before_it_has_read_its_input(line: str, folder: Path) -> None:
     with held(line, folder) as process:
-        assert process.stdout is not None
-        said = process.stdout.readline()
-        assert said, "it ended without a word"
-        assert "Error" not in said
-        assert process.poll() is None, f"it was not held: {said}"
+        while not (printed := process.printed()) and process.poll() is None:
+            time.sleep(0.01)
+        assert printed, "it ended without a word"
+        assert "Error" not in printed
+        assert process.poll() is None, f"it was not held: {printed}"
     assert never_silent.SILENT_AT_MOST_S < 2
 
 

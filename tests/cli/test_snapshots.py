@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from longmemeval.memory.definition import MEMORIES
-from longmemeval.pipeline.demo import SHOWN
+from longmemeval.pipeline import demo as demonstration
+from longmemeval.settings import Folders
 from tests.cli.conftest import Command
-from tests.cli.terminal import WIDTHS, check_snapshot, row, shown
-from tests.made_once import sample_demo, sample_prepared
+from tests.cli.terminal import WIDTHS, check_snapshot, shown
+from tests.made_once import sample_prepared
 
 pytestmark = pytest.mark.slow
 
@@ -50,25 +50,15 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(autouse=True)
 def demo(workspace: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The runs of the demo and of a sweep, made while the clock stood still, so that all latencies are 0."""
+    """Runs of the demo and of a sweep, made while the clock stood still, so that all latencies are 0."""
     monkeypatch.chdir(workspace)
     monkeypatch.setattr(time, "perf_counter", lambda: 0.0)
     if not (workspace / "grid.yaml").exists():
-        done = command("demo --all")
-        assert done.code == 0
-        (workspace / "demo.txt").write_text(done.stdout)
+        monkeypatch.setattr(demonstration, "SHOWN", ("none", "full-history", "last-k", "bm25", "hybrid"))
+        demonstration.run_demo("hnsw", Folders())
         (workspace / "grid.yaml").write_text(SWEEP)
         assert command("sweep grid.yaml").code == 0
         assert command(COMMANDS["retrieval"]).code == 0
-
-
-def test_all_adds_the_other_presets_and_controls(workspace: Path, tmp_path_factory: pytest.TempPathFactory) -> None:
-    out, whole = sample_demo(tmp_path_factory).stdout, (workspace / "demo.txt").read_text()
-    names = [*MEMORIES.built_in, "refuse", "parrot", "last-session"]
-    accuracy = {name: float(row(whole, name)[0]) for name in names}
-    assert accuracy["none"] == min(accuracy[name] for name in MEMORIES.built_in)
-    presets = [name for name in MEMORIES.built_in if name in SHOWN]
-    assert all(row(whole, name)[:3] == row(out, name)[:3] for name in presets)
 
 
 # Whether runs begin in one minute decides which of their columns says least: all of them are shown.
