@@ -38,7 +38,8 @@ def seconds_to_open(file: Path, program: str) -> float:
 
 def main() -> None:
     """Measure the page as it is by default and with nothing cut."""
-    program = next(filter(None, map(shutil.which, ("chromium", "chromium-browser", "google-chrome", "chromium-headless-shell"))), None)
+    names = ("chromium", "chromium-browser", "google-chrome", "chromium-headless-shell")
+    program = next(filter(None, map(shutil.which, names)), None)
     if program is None:
         sys.exit("no browser: install Chromium")
     # The made-up run is the one that the tests use.
