@@ -13,7 +13,7 @@ from longmemeval.core.remote import places
 from longmemeval.core.secrets import redaction
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import folders_in
-from tests.tiers import begins_something
+from tests.tiers import begins_something, later_variants
 
 pytest_plugins = ["tests.schedule"]
 
@@ -94,11 +94,13 @@ def pytest_collection_finish() -> None:
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Mark what begins processes or servers as slow; leave out the tiers that were not asked for."""
     products, thorough = bool(config.getoption("--products")), bool(config.getoption("--thorough"))
+    variants = set() if thorough else later_variants(items)
     others = [
         item
         for item in items
         if bool(item.get_closest_marker("products")) != products
         or (item.get_closest_marker("thorough") and not thorough)
+        or item in variants
     ]
     config.hook.pytest_deselected(items=others)
     items[:] = [item for item in items if item not in others]

@@ -57,6 +57,7 @@ def compared(tmp_path_factory: pytest.TempPathFactory, server: Server) -> tuple[
     return folder, run_lines(server, "first-comparison.md", folder, clean_environment(COLUMNS="103"))
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("page", GUIDES)
 def test_commands_of_a_guide_run_as_they_stand(
     page: str, tmp_path: Path, server: Server, tmp_path_factory: pytest.TempPathFactory

@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from tests.support import ROOT
 
 PREPARES = """
@@ -40,6 +42,7 @@ def test_alone(number):
 """
 
 
+@pytest.mark.thorough
 def test_a_module_is_prepared_once_for_all_workers(tmp_path: Path) -> None:
     (tmp_path / "test_prepares.py").write_text(PREPARES)
     (tmp_path / "test_alone.py").write_text(ALONE)

@@ -136,6 +136,7 @@ def dockerfile(folder: Path) -> tuple[list[str], list[str]]:
     return steps, [part for parts in lists for part in parts]
 
 
+@pytest.mark.thorough
 def test_the_example_of_plug_ins_runs_as_its_page_says(installed: Path, tmp_path: Path) -> None:
     """Every command of the README, by the names that the package registers."""
     shutil.copytree(EXAMPLE, tmp_path / "examples" / "plugin")
@@ -152,6 +153,7 @@ def test_the_example_of_plug_ins_runs_as_its_page_says(installed: Path, tmp_path
     run_there(installed, tmp_path, "longmemeval", "verify", "notebook")
 
 
+@pytest.mark.thorough
 def test_the_tests_of_the_example_pass(installed: Path, tmp_path: Path) -> None:
     shutil.copytree(EXAMPLE, tmp_path / "plugin")
     done = run_there(

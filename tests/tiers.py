@@ -1,13 +1,16 @@
-"""Which tests the fast tier (`scripts/test --fast`) leaves out: those that begin processes or servers, or are marked.
+"""Which tests are left out: by `scripts/test --fast` those that begin something, else all but one of alike cases.
 
 Nobody has to mark a test that begins something: it is found in the test itself, in the fixtures it asks for and in the
 helpers that it uses, in whatever module of the tests they stand. `@pytest.mark.slow` is for the rest.
 """
 
 import ast
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import NamedTuple
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[1]
 
@@ -35,6 +38,15 @@ def begins_something(file: Path, test: str) -> bool:
         test: the function's name, without parameters.
     """
     return test in _beginning(file)
+
+
+def later_variants(items: Sequence[pytest.Item]) -> set[pytest.Item]:
+    """Return the cases of tests marked `variants`, but for the first case of each."""
+    first: dict[tuple[Path, str], pytest.Item] = {}
+    marked = [item for item in items if item.get_closest_marker("variants")]
+    for item in marked:
+        first.setdefault((item.path, item.nodeid.partition("[")[0]), item)
+    return set(marked) - set(first.values())
 
 
 @cache

@@ -161,6 +161,7 @@ def without_hnswlib(tmp_path: Path) -> str:
     return f"{tmp_path / 'without'}:{ROOT}"
 
 
+@pytest.mark.thorough
 def test_without_hnswlib_exact_search_is_pointed_to(tmp_path: Path, without_hnswlib: str) -> None:
     refused = longmemeval("demo", cwd=tmp_path, code=2, PYTHONPATH=without_hnswlib)
     assert "--index exact" in refused.stderr

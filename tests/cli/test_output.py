@@ -32,6 +32,7 @@ class Prints:
 LIMIT_S = 60
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("workers", [(), ("--jobs", "2"), ("--jobs", "2", "--executor", "threads")])
 def test_what_a_class_prints_is_not_in_the_document(tmp_path: Path, workers: tuple[str, ...]) -> None:
     colours(tmp_path / "d.json", 2)

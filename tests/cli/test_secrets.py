@@ -127,6 +127,7 @@ PREPARE = f"prepare --dataset sample --memory semantic-recall --embedder openai:
 RUN = f"run --dataset sample --memory semantic-recall --model openai/m {QUESTIONS} --max-attempts 1"
 
 
+@pytest.mark.variants
 @pytest.mark.slow
 @pytest.mark.parametrize("user_information", ["", f"{USER_INFORMATION}@"], ids=["key", "user information"])
 def test_nothing_a_server_repeats_is_kept_or_shown(

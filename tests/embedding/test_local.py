@@ -40,6 +40,7 @@ def real_turns(path: Path, count: int) -> list[str]:
     return turns[:count]
 
 
+@pytest.mark.thorough
 def test_row_of_a_real_turn_is_the_same_bits_alone_together_and_shuffled(
     minilm: LocalEmbedder, real_longmemeval: Path
 ) -> None:

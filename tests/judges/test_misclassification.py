@@ -167,6 +167,7 @@ def test_the_interval_covers_the_truth(
     assert covered / made >= 0.935
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_scores_in_between_are_covered_too() -> None:
     """Credits, not labels: right answers get .4 to 1, wrong ones 0 to .4; 40 % have none."""
@@ -189,6 +190,7 @@ def test_scores_in_between_are_covered_too() -> None:
     assert covered / (TRIALS // 2) >= 0.935
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_difference_is_covered_where_labels_are_missing() -> None:
     random = np.random.default_rng(14)

@@ -74,6 +74,7 @@ def test_its_parts_are_made_written_and_read_like_any_other(dataset: Dataset, fo
     assert [one["notes"] for one in journal if "shelf" in one["parts"]] == [["3 pages"]] * 4
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize(
     ("jobs", "executor"),
     [*(pytest.param(jobs, "processes", marks=pytest.mark.slow) for jobs in (1, 2)), (2, "threads")],

@@ -48,6 +48,7 @@ def interrupt(process: Forked, pauses: tuple[float, ...], number: int = signal.S
 ALONE, PROCESSES, THREADS = ("--jobs", "1"), ("--jobs", "2"), ("--jobs", "2", "--executor", "threads")
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize(
     ("workers", "pauses"),
     [(ALONE, ()), (ALONE, (0.0,)), (PROCESSES, (0.02, 0.3)), (THREADS, (0.02,))],

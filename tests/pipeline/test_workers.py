@@ -33,6 +33,7 @@ def parts(folders: Folders) -> dict[str, bytes]:
     return tree(folders.prepared_dir, without=("meta.json", "prepare.jsonl"))
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize(
     ("jobs", "executor"), [pytest.param(2, None, marks=pytest.mark.slow), (2, "threads"), (5, "threads")]
 )

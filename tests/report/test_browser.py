@@ -404,6 +404,7 @@ def test_the_board_fits_and_its_rows_link_to_their_manifests(reader: Reader, tmp
     assert page.locator("tbody td:first-child").all_inner_texts() == ["1 to 2", "1 to 2"]
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious(reader: Reader, report: Path, scheme: Literal["light", "dark"]) -> None:
     page = reader.open(report, scheme=scheme)

@@ -60,6 +60,7 @@ def test_verify_holds_one_prompt_at_a_time(folders: Folders) -> None:
     assert held < ROOM
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_report_holds_one_prompt_at_a_time(folders: Folders, tmp_path: Path) -> None:
     page = tmp_path / "report.html"

@@ -192,6 +192,7 @@ def test_official_words_are_known_by_their_hashes(tmp_path: Path, texts: dict[st
     assert set(OFFICIAL) == {"nugget", "same_system", "same_user"}
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_both_real_conversations_over_http(
     tmp_path: Path, texts: dict[str, str], monkeypatch: pytest.MonkeyPatch

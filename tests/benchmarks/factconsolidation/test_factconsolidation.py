@@ -297,6 +297,7 @@ def test_measures_of_changes_are_refused_where_nothing_is_labelled(tmp_path: Pat
         )
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_parrot_has_full_marks_by_substring_and_none_for_current_answers(small: Path, tmp_path: Path) -> None:
     folders, dataset = folders_in(tmp_path), load_dataset(small)

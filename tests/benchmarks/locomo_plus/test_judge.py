@@ -88,6 +88,7 @@ def test_all_prompts_are_the_official_bytes(templates: dict[str, str], official:
     assert made == [sha256_text(prompt) for prompt in expected.values()]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_items_of_every_kind_over_http(
     templates: dict[str, str], official: Path, folders: Folders, monkeypatch: pytest.MonkeyPatch

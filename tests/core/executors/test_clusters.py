@@ -72,6 +72,7 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
     return both
 
 
+@pytest.mark.variants
 def test_the_same_bytes_and_each_text_once(
     cluster: Cluster, folders: tuple[Path, Path], pytestconfig: pytest.Config
 ) -> None:
@@ -108,6 +109,7 @@ def test_what_a_worker_has_to_say_is_told_here(cluster: Cluster, caplog: pytest.
     assert [one.getMessage() for one in caplog.records if "Look: here (worker " in one.getMessage()]
 
 
+@pytest.mark.thorough
 def test_a_worker_dies_and_one_hangs(cluster: Cluster, folders: tuple[Path, Path]) -> None:
     here, there = folders
     for folder in folders:
@@ -143,6 +145,7 @@ def test_nobody_at_the_address(tmp_path: Path) -> None:
     assert "Add --executor dask or --executor ray" in told
 
 
+@pytest.mark.thorough
 def test_a_worker_of_another_version_is_named_and_writes_nothing(tmp_path: Path) -> None:
     """Its package is a copy of ours: the same one works, with a line more in one file it does not."""
     copied = tmp_path / "other"
@@ -173,6 +176,7 @@ def test_a_worker_of_another_version_is_named_and_writes_nothing(tmp_path: Path)
         cluster.end()
 
 
+@pytest.mark.thorough
 def test_a_worker_that_loaded_the_memory_before_it_was_edited_makes_no_part(tmp_path: Path) -> None:
     (tmp_path / "mymem.py").write_text(EXAMPLE)
     write_dataset(tmp_path / "d.json", record("q1"))
@@ -205,6 +209,7 @@ class _SpeaksHttp(socketserver.BaseRequestHandler):
         self.request.sendall(b"HTTP/1.1 400 Bad Request\r\n\r\n")
 
 
+@pytest.mark.thorough
 def test_a_scheduler_that_dies_is_told_in_our_words_alone(tmp_path: Path) -> None:
     (tmp_path / "mymem.py").write_text(EXAMPLE)
     (tmp_path / "gated.py").write_text(GATED)

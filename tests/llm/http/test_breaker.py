@@ -100,6 +100,7 @@ def test_an_outage_on_the_way_has_all_of_the_patience(clock: Clock, before: str 
     assert any("has returned nothing but failures" in str(one) for one in outcomes)
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("fault", [500, 429, "drop", "garbage", "hang"])
 def test_nothing_but_failures(clock: Clock, server: ModelServer, fault: Fault) -> None:
     server.plan = lambda: fault

@@ -114,6 +114,7 @@ def test_old_views_are_let_go() -> None:
     assert believed(fixture, START).facts == first.facts
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_search_does_the_same_however_much_is_stored() -> None:
     counted = []
@@ -125,6 +126,7 @@ def test_a_search_does_the_same_however_much_is_stored() -> None:
     assert all(large < 2 * small for small, large in zip(*counted, strict=True)), counted
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_session_is_taken_in_the_same_however_much_is_stored() -> None:
     memory, counted = Engine(), []

@@ -127,6 +127,7 @@ def two_haystacks(folder: Path) -> None:
     write_dataset(folder / "d.json", record("q1"), other)
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize(
     ("fault", "told"),
     [
@@ -478,6 +479,7 @@ class Moves(MyMemory):
 """
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("workers", [(), ("--jobs", "2"), ("--jobs", "2", "--executor", "threads")])
 def test_a_class_that_changes_the_folder_moves_nothing_of_ours(folder: Path, workers: tuple[str, ...]) -> None:
     two_haystacks(folder)

@@ -77,6 +77,7 @@ async def _use(service: MemoryService, folder: Path) -> None:
     await service.snapshot("h_1")
 
 
+@pytest.mark.variants
 @pytest.mark.slow
 @pytest.mark.parametrize("transport", CARRIERS[:3])
 def test_it_is_an_error_of_the_memory_at_once(transport: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,6 +99,7 @@ def test_it_is_an_error_of_the_memory_at_once(transport: str, tmp_path: Path, mo
         assert any(one in told for one in expected.get(raised, [raised])), (raised, method, told)
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("workers", [(), ("--jobs", "2"), ("--jobs", "2", "--executor", "threads")])
 @pytest.mark.parametrize("raised", list(RAISED)[:3])
 def test_prepare_tells_of_it_and_ends(tmp_path: Path, raised: str, workers: tuple[str, ...]) -> None:
@@ -111,6 +113,7 @@ def test_prepare_tells_of_it_and_ends(tmp_path: Path, raised: str, workers: tupl
     assert "Traceback" not in told
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("method", ["__init__", "add", "search"])
 def test_check_names_what_failed(tmp_path: Path, method: str) -> None:
     for raised in list(RAISED)[:3]:
@@ -133,6 +136,7 @@ class Broken:
 """
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("raised", [*list(RAISED)[:3], "ValueError"])
 def test_run_and_retrieval_count_the_questions_a_recall_fails_at(tmp_path: Path, raised: str) -> None:
     colours(tmp_path / "d.json", 2)
@@ -165,6 +169,7 @@ def test_one_that_cannot_be_made_or_imported_is_the_user_s_mistake(tmp_path: Pat
     assert raised in longmemeval("memory", "check", "unloadable:Any", cwd=tmp_path, code=2).stderr
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("workers", [(), ("--jobs", "2"), ("--jobs", "2", "--executor", "threads")])
 def test_ctrl_c_while_a_method_is_at_work_still_wins(tmp_path: Path, workers: tuple[str, ...]) -> None:
     colours(tmp_path / "d.json", 3)

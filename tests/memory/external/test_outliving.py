@@ -100,6 +100,7 @@ def sentence(number: int) -> str:
     return f"Interrupted{by}. Finished work is kept; run the same command to continue.\n"
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("number", list(CODES), ids=lambda number: signal.Signals(number).name)
 def test_a_child_that_is_stuck_ends_with_its_command(tmp_path: Path, kind: str, number: int) -> None:
@@ -115,6 +116,7 @@ def test_a_child_that_is_stuck_ends_with_its_command(tmp_path: Path, kind: str, 
     assert litter(tmp_path / "prepared-data") == []
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("number", list(CODES), ids=lambda number: signal.Signals(number).name)
 def test_a_child_of_a_worker_ends_with_the_command(tmp_path: Path, number: int) -> None:
     colours(tmp_path / "d.json", 2)

@@ -138,6 +138,7 @@ def alone(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     return kept(folder)
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("name", FAULTS)
 def test_a_fault_is_told_of_and_changes_no_other_result(name: str, alone: dict[str, Any], tmp_path: Path) -> None:
     fault, folder = FAULTS[name], data(tmp_path)

@@ -5,6 +5,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.memory.products.products import DIMENSION, planted, words_vector
 from tests.memory.products.test_langmem import remembered
 from tests.pipeline.claims.provider import Provider, answer_or_label
@@ -23,6 +25,7 @@ SETTINGS = {
 }
 
 
+@pytest.mark.thorough
 def test_a_claim_of_a_product(with_product: Callable[[str], Path]) -> None:
     """Killed while its second history is told: what the first one cost is not paid again."""
     folder = with_product("langmem")

@@ -60,6 +60,7 @@ def case(request: pytest.FixtureRequest, with_product: Installed) -> Iterator["C
         yield Case(name, with_product(name), stub)
 
 
+@pytest.mark.variants
 def test_a_check_finds_nothing_wrong_and_leaves_nothing(case: Case) -> None:
     shown = case.command("memory", "check", case.name, *case.words[2:], "--json")
     found = {one["what"]: one for one in json.loads(shown)}
@@ -81,6 +82,7 @@ OTHER = record(
 )
 
 
+@pytest.mark.variants
 def test_it_is_prepared_once_and_scored_by_what_it_tells(case: Case) -> None:
     """A session that the service cannot read is a failed batch; the next prepare adds it, and only it."""
     write_dataset(case.folder / "d.json", PLANTED, OTHER)

@@ -61,6 +61,7 @@ def test_an_interrupted_install_is_completed(
     assert place_of(at.adapter, tmp_path / "there").required().installed
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("program", ["uv", "pip"])
 def test_what_the_installer_says_stands_in_one_paragraph(
     program: str, tmp_path: Path, offline: dict[str, str], monkeypatch: pytest.MonkeyPatch

@@ -44,6 +44,7 @@ def endpoint() -> ModelServer:
     return server
 
 
+@pytest.mark.thorough
 def test_from_a_killed_prepare_to_a_table(with_product: Callable[[str], Path]) -> None:
     with endpoint() as server:
         tried = Tried("langmem", with_product("langmem"), server)

@@ -47,6 +47,7 @@ def judged(folders: Folders, server: ModelServer, *, path: str = "") -> Evaluati
     return evaluate("r", options=asked, folders=folders)
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("by", ["option", "OPENAI_BASE_URL", "OPENAI_API_BASE"])
 def test_a_server_that_says_yes_is_nowhere_called_official(
     folders: Folders, server: ModelServer, tmp_path: Path, by: str

@@ -45,6 +45,7 @@ def test_the_guide_runs_as_a_script(guide: tuple[Path, str]) -> None:
     assert "Run('short-notes', Notes, offline/extractive, 5 of 5 questions answered, completed) 0" in printed
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_in_ipython_the_same_code_is_the_same_memory(guide: tuple[Path, str]) -> None:
     """The first block alone: the runs that the script made are found, none is made."""
@@ -57,6 +58,7 @@ def test_in_ipython_the_same_code_is_the_same_memory(guide: tuple[Path, str]) ->
     assert sorted(path.name for path in (folder / "results").iterdir()) == before
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_notebook_runs_and_a_changed_cell_is_another_memory(tmp_path: Path) -> None:
     notebook = json.loads(NOTEBOOK.read_text())

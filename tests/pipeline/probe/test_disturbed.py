@@ -132,6 +132,7 @@ def shown(stdout: str) -> list[Any]:
     return memories
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_killed_probe_goes_on_and_pays_for_nothing_twice(tmp_path: Path) -> None:
     folders = [tmp_path / name for name in ("whole", "adding", "deleting")]

@@ -82,6 +82,7 @@ def test_failures_of_several_kinds_do_not_end_a_run(tmp_path: Path, server: Mode
 REFUSED = Refusal(400, "model 'judge' is not loaded; 'temperature' must be 1")
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize(
     ("fault", "why"), [(REFUSED, "model 'judge' is not loaded"), ("null-content", "finish reason: length")]
 )

@@ -115,6 +115,7 @@ def test_every_question_is_answered_once_whatever_goes_wrong(
     assert labels(folders) == {f"q{number}": number % 3 > 0 for number in range(MANY)}
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("fault", [500, "drop", "hang"])
 def test_an_endpoint_that_is_dead_from_the_start(
     server: ModelServer, workspace: tuple[Dataset, Folders], fault: Fault
@@ -131,6 +132,7 @@ def test_an_endpoint_that_is_dead_from_the_start(
     assert_all_answered(folders, 60)
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("network", ["refuses", "swallows", "fails"])
 def test_judging_at_an_endpoint_that_is_dead_from_the_start(
     server: ModelServer, workspace: tuple[Dataset, Folders], network: str
@@ -168,6 +170,7 @@ def dying(server: ModelServer, after: int, fault: Fault) -> Callable[[], Fault |
     return lambda: fault if len(server.chat_requests) > after else None
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("fault", [503, "drop", "hang"])
 def test_an_endpoint_that_dies_on_the_way(
     server: ModelServer, workspace: tuple[Dataset, Folders], fault: Fault

@@ -145,6 +145,7 @@ def test_repeats_share_a_limit(tmp_path: Path, server: ModelServer) -> None:
     assert billed(server) <= 0.0010
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize(("jobs", "executor"), [(1, None), (2, None), (3, "threads")])
 def test_preparing_with_a_chat_model_is_covered_over_its_workers(
     tmp_path: Path, server: ModelServer, jobs: int, executor: str | None

@@ -80,6 +80,7 @@ def test_a_manifest_that_a_kill_left_half_written_is_removed(tmp_path: Path) -> 
     assert litter(folders.results_dir) == []
 
 
+@pytest.mark.thorough
 def test_interrupt_ends_the_whole_sweep_and_keeps_what_is_there(many: Path, tmp_path: Path) -> None:
     """In the second of four runs, while the model keeps the eleventh reply to itself."""
     places = [tmp_path / "whole", tmp_path / "interrupted"]

@@ -275,6 +275,7 @@ def test_never_raises_and_never_ends_before_it_begins(question: str, asked: date
         assert found.start <= found.end
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize(
     "environment",
     [{"TZ": "Pacific/Kiritimati"}, {"TZ": "America/Los_Angeles"}, {"LC_ALL": "C"}, {"LC_ALL": "tr_TR.UTF-8"}],
