@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Sequence
-from functools import cache
+from functools import cache, lru_cache
 from itertools import pairwise
 from pathlib import Path
 
@@ -40,11 +40,17 @@ class LexicalRules(Struct, frozen=True, forbid_unknown_fields=True):
 
 def normalise(text: str) -> list[str]:
     """Return the normalised words of `text`. Articles are dropped unless there is nothing else (a grade "A")."""
+    return list(_normalised(text))
+
+
+@lru_cache(maxsize=1 << 12)
+def _normalised(text: str) -> tuple[str, ...]:
+    """Return `normalise(text)`, cached: grading, checking and tables read the same answers and golds."""
     text = "".join(letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
     text = text.lower().replace("\u2019", "'").replace("cannot", "can not").replace("can't", "can not")
     text = text.replace("won't", "will not").replace("n't", " not").replace("'", "")
     words = re.findall(r"\d+(?:[.:]\d+)+|\w+", plain_quantities(text))
-    return [word for word in words if word not in _ARTICLES] or words
+    return tuple(word for word in words if word not in _ARTICLES) or tuple(words)
 
 
 class Comparison:

@@ -264,7 +264,13 @@ def _final_part(text: str) -> str:
     return last[mark.start() :] if mark else last
 
 
-def _clauses(text: str) -> Iterator[_Clause]:
+@lru_cache(maxsize=2048)
+def _clauses(text: str) -> tuple[_Clause, ...]:
+    """Return the clauses of a text, cached as `abstains_in_record` is."""
+    return tuple(_read_clauses(text))
+
+
+def _read_clauses(text: str) -> Iterator[_Clause]:
     if len(text) > _LONGEST:
         text = f"{text[:_END].rpartition(' ')[0]}\n{text[-_END:].partition(' ')[2]}"
     text = _BARE_ANSWER.sub(r"\1. ", _EMPHASIS.sub("", text))
