@@ -1,1 +1,1 @@
-"""Memory systems from outside: a class of the user's, a child process, an HTTP service; one set of messages for all."""
+"""Memory systems from outside: a user's class, a child process or an HTTP service; all exchange the same messages."""

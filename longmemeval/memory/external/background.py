@@ -1,7 +1,7 @@
 """Event loops in threads of their own, for everything that talks to memory services.
 
-Connections, child processes and the asynchronous methods of a user's class belong to the loop they began in, while the
-loops of `prepare` and `run` come and go. Also, code that blocks here does not delay the reading of model replies.
+Connections, child processes and the asynchronous methods of a user's class belong to the loop they started in, while
+the loops of `prepare` and `run` come and go. Also, code that blocks here does not delay the reading of model replies.
 """
 
 import asyncio
@@ -47,7 +47,7 @@ class BackgroundLoop:
 
 def _run(loop: asyncio.AbstractEventLoop) -> None:
     while True:
-        # A task that a memory started may raise either, which stops the loop; its other tasks go on.
+        # A task that a memory started may raise either, which stops the loop; the loop's other tasks must go on.
         with suppress(SystemExit, KeyboardInterrupt):
             loop.run_forever()
 

@@ -24,7 +24,7 @@ def connect(spec: str, timeouts: Timeouts | None = None, *, keys: bool = True) -
     Args:
         spec: `process:COMMAND`, `http://host:port`, `package.module:Class` or the name of an adapter.
         timeouts: how long to wait for it; None: from the environment.
-        keys: if set, a child process has the keys of model providers in its environment.
+        keys: True: a child process gets the keys of model providers in its environment.
 
     Raises:
         HarnessError: the class cannot be loaded, there is no such adapter, its product is not installed, or the

@@ -1,4 +1,4 @@
-"""A working memory as a file to be changed, for `memory init`."""
+"""An example of a memory as a file to start from, for `memory init`."""
 
 from importlib import resources
 from pathlib import Path
@@ -7,7 +7,7 @@ from longmemeval.errors import HarnessError
 
 
 def write_example(file: Path) -> None:
-    """Write a memory of thirty lines, a class with two methods, as a Python module.
+    """Write an example memory, a class of thirty lines with two methods, as a Python module.
 
     Raises:
         HarnessError: the name is not that of a module, or the file exists.
@@ -17,5 +17,5 @@ def write_example(file: Path) -> None:
             "This is not the name of a Python module", where=str(file), fix="Name a file such as mymem.py"
         )
     if file.exists():
-        raise HarnessError("The file already exists", where=str(file), fix="Name another one")
+        raise HarnessError("The file already exists", where=str(file), fix="Choose another name")
     file.write_text(resources.files(__package__).joinpath("example.py.txt").read_text())

@@ -35,7 +35,7 @@ from longmemeval.storage.messages_part import MESSAGES
 
 
 class ServiceParameters(Parameters):
-    """Parameters of every memory from outside; any other goes to the memory itself."""
+    """Parameters of every memory from outside; all others are passed to the memory itself."""
 
     model_config = ConfigDict(extra="allow")
 
@@ -51,7 +51,7 @@ class ServiceParameters(Parameters):
 
 
 class ProductParameters(ServiceParameters):
-    """Parameters of a product: a profile, whose settings take the place of defaults."""
+    """Parameters of a product: a profile, whose settings replace the defaults."""
 
     profile: str = USUAL
     """Settings to measure it with: ours, product (its defaults) or vendor (its maker's own harness)."""
@@ -68,7 +68,7 @@ def service_definition(
     summary: str,
     source: dict[str, str] | None = None,
     remark: str = "",
-    asks: Collection[str] = MODEL_KINDS,
+    model_kinds: Collection[str] = MODEL_KINDS,
     search: Collection[str] = (),
     parameters: type[ServiceParameters] = ServiceParameters,
 ) -> MemoryDefinition[ServiceParameters]:
@@ -80,13 +80,13 @@ def service_definition(
         summary: one line for help texts.
         source: origin and hash of a class's code.
         remark: a caveat to show under tables.
-        asks: kinds of models that it calls at the addresses it is given; see `ServicePart`.
+        model_kinds: kinds of models that it calls at the addresses provided; see `ServicePart`.
         search: names of its own parameters that only a search reads.
-        parameters: the kind of its parameters.
+        parameters: the class of its parameters.
     """
 
     def part(parameters: ServiceParameters) -> ServicePart:
-        return ServicePart(label, spec, parameters.configuration, source, remark, asks, search)
+        return ServicePart(label, spec, parameters.configuration, source, remark, model_kinds, search)
 
     return MemoryDefinition(
         summary,
@@ -103,15 +103,14 @@ def class_definition(
     """Return the definition of a class with `add` and `search`.
 
     Args:
-        loaded: the class.
-        spec: its name, if it is not found by module and name.
-        source: the hash of its code; None: that of its module.
+        spec: name of the class, if it is not found by module and name.
+        source: the hash of its code; None: the hash of its module.
     """
     summary = (loaded.__doc__ or loaded.__name__).strip().splitlines()[0]
     source = source or {"source_sha256": source_sha256(loaded.__module__)}
     spec = spec or f"{loaded.__module__}:{loaded.__qualname__}"
-    # Records too get the hash of what was loaded: the file may change while this process runs.
-    definition = service_definition(spec, loaded.__name__, summary, source, asks=_models_of(_parameters(loaded)))
+    # Records also get the hash of the loaded code: the file may change while this process runs.
+    definition = service_definition(spec, loaded.__name__, summary, source, model_kinds=_models_of(_parameters(loaded)))
     return replace(definition, origin=source)
 
 
@@ -123,7 +122,7 @@ def _parameters(loaded: type) -> Collection[str]:
 
 
 def _models_of(names: Collection[str]) -> Collection[str]:
-    """Return the kinds of models whose addresses an `__init__` names, the only ones that are passed to the class."""
+    """Return the kinds of models whose addresses an `__init__` accepts; only these are passed to the class."""
     addresses = {"chat": "chat_base_url", "embeddings": "embedding_base_url"}
     return [kind for kind in MODEL_KINDS if addresses[kind] in names]
 
@@ -132,7 +131,7 @@ def address_definition(spec: str) -> MemoryDefinition[ServiceParameters]:
     """Return the definition of `process:COMMAND` or an address.
 
     Raises:
-        HarnessError: it is neither, or it holds more than a manifest may store.
+        HarnessError: it is neither, or it contains something that a manifest must not store.
     """
     label, source = label_of(spec), source_of(spec)
     return replace(service_definition(spec, label, f"a memory service: {label}", source), origin=source)
@@ -155,25 +154,19 @@ def adapter_definition(adapter: Adapter) -> MemoryDefinition[ServiceParameters]:
         definition,
         origin=origin,
         require=lambda: place_of(adapter).required(),
-        profiled=lambda given: profiles.settings(given, adapter.name),
+        profiled=lambda parameters: profiles.settings(parameters, adapter.name),
     )
 
 
 class ServiceMemory:
-    """Searches the histories of one memory service.
-
-    Args:
-        part: the part of the histories.
-        parameters: how much is recalled.
-        tools: counts tokens.
-    """
+    """Searches the histories of one memory service."""
 
     def __init__(self, part: ServicePart, parameters: ServiceParameters, tools: MemoryTools) -> None:
         self._part, self._parameters, self._tools = part, parameters, tools
         self._services = set[MemoryService]()
 
     def peak_resident_bytes(self) -> int | None:
-        """Return the most memory that the processes of its services have taken; see `RunsElsewhere`."""
+        """Return the peak memory of the processes of its services; see `RunsElsewhere`."""
         known = [peak for service in self._services if (peak := service.peak_resident_bytes()) is not None]
         return sum(known) if known else None
 
@@ -183,21 +176,22 @@ class ServiceMemory:
         Raises:
             RecallError: the history could not be ingested, or the service failed.
         """
-        with not_its_own_time():  # Starting processes and models is no part of a search.
+        with not_its_own_time():  # Starting processes and models is not part of a search.
             history = await in_thread(self._history, fixture)
         limit, budget = self._parameters.limit, self._parameters.budget
         failed_before = len(history.failed_calls)
         found = await history.search(question, limit, budget)
-        kept = await in_thread(self._fitting, found)
-        notes = [f"budget: {len(found) - len(kept)} items left out, {budget} tokens allowed"] if kept != found else []
-        if undated := sum(item.date is None for item in kept):
-            notes.append(f"{UNDATED}{undated} of {len(kept)} items")
+        fitting = await in_thread(self._fitting, found)
+        left_out = found[len(fitting) :]
+        notes = [f"budget: {len(left_out)} items left out, {budget} tokens allowed"] if left_out else []
+        if undated := sum(item.date is None for item in fitting):
+            notes.append(f"{UNDATED}{undated} of {len(fitting)} items")
         notes += [f"a model call of the memory failed: {why}" for why in history.failed_calls[failed_before:]]
-        left_out = (message_id for item in found[len(kept) :] for message_id in item.message_ids)
+        left_out_ids = dict.fromkeys(message_id for item in left_out for message_id in item.message_ids)
         return Recall(
-            items=_in_time(kept),
+            items=_in_time_order(fitting),
             notes=tuple(notes),
-            left_out_ids=tuple(dict.fromkeys(left_out)),
+            left_out_ids=tuple(left_out_ids),
             provenance=provenance_of(found),
         )
 
@@ -217,22 +211,22 @@ class ServiceMemory:
             scope = self._part.scope(name, haystack_id, messages, folder, stack.enter_context(offer), searched=True)
             service = shared_service(self._part.spec, keys=access.chat_model is None)
             self._services.add(service)
-            # One that asks models of its own would be asked, and paid for, for nothing.
+            # A memory with its own models would cost money for a search that nobody needs.
             warms_up = adapter_of(self._part.spec) is not None and ingested.hello.capabilities.models != "own"
             return OpenedHistory(service, scope, ingested, stack.pop_all(), warms_up=warms_up)
 
     def _access(self, ingested: Ingested) -> ModelAccess:
-        """Return the models that a search may call: those the history was ingested with, at their present address."""
-        given, made_by = self._tools.models, ingested.models or OfferedModels(None, DEFAULT_EMBEDDER)
-        if given is None:  # There is nobody to pay for calls.
+        """Return the models that a search may call: those the history was ingested with, at their current address."""
+        access, made_by = self._tools.models, ingested.models or OfferedModels(None, DEFAULT_EMBEDDER)
+        if access is None:  # No account pays for calls.
             return ModelAccess(embedder=made_by.embedder)
-        # A run's own address is its answering model's; only models that are not at their provider can have moved.
-        base = (given.options.api_base or made_by.api_base) if made_by.api_base else None
+        # A run's address is that of its answering model; only models that are not at their provider can have moved.
+        base = (access.options.api_base or made_by.api_base) if made_by.api_base else None
         return structs.replace(
-            given,
+            access,
             chat_model=made_by.chat_model,
-            embedder=given.embedder or made_by.embedder,
-            options=structs.replace(given.options, api_base=base),
+            embedder=access.embedder or made_by.embedder,
+            options=structs.replace(access.options, api_base=base),
         )
 
     def _fitting(self, found: Sequence[RecalledItem]) -> Sequence[RecalledItem]:
@@ -240,7 +234,7 @@ class ServiceMemory:
         return found[: Budget(self._parameters.budget, self._tools.count_tokens).fitting(found)]
 
 
-def _in_time(items: Sequence[RecalledItem]) -> tuple[RecalledItem, ...]:
+def _in_time_order(items: Sequence[RecalledItem]) -> tuple[RecalledItem, ...]:
     """Return items oldest first, as presets show messages; in rank order if any is undated."""
     dated = [(item.date, place) for place, item in enumerate(items) if item.date]
     return tuple(items[place] for _, place in sorted(dated)) if len(dated) == len(items) else tuple(items)

@@ -1,7 +1,7 @@
-"""Opaque ids that are sent to external systems instead of ours, and the way back.
+"""Opaque ids that are sent to external systems instead of ours, and their translation back.
 
-Session ids of the benchmarks can say which sessions hold the evidence. Ids that go out are hashes of a scope
-and a position in it, so they are the same for every system and every time, and differ from one history to the next.
+Session ids of the benchmarks can reveal which sessions contain the evidence. The ids we send are hashes of a scope and
+a position in it, so they are the same for every system and every time, and differ between histories.
 """
 
 from collections.abc import Sequence
@@ -14,19 +14,19 @@ _LENGTH = 16
 
 
 class OpaqueIds:
-    """The sessions and messages of one history.
+    """The ids of the sessions and messages of one history.
 
     Args:
         haystack_id: the history's id.
-        messages: all of them, oldest first.
+        messages: all messages, oldest first.
     """
 
     def __init__(self, haystack_id: str, messages: Sequence[Message]) -> None:
         threads = list(dict.fromkeys(message.thread_id for message in messages))
         self.sessions = {thread: _opaque("s", haystack_id, place) for place, thread in enumerate(threads)}
-        """The ids that go out, by thread id."""
+        """The ids to send, by thread id."""
         self.messages = {message.message_id: _opaque("m", haystack_id, place) for place, message in enumerate(messages)}
-        """The ids that go out, by message id."""
+        """The ids to send, by message id."""
         self._back = {sent: own for mapping in (self.sessions, self.messages) for own, sent in mapping.items()}
         self._threads = {message.message_id: message.thread_id for message in messages}
 
@@ -57,7 +57,7 @@ class OpaqueIds:
 
 
 def scope_id(*parts: str) -> str:
-    """Return the name of a scope, hashed from everything that distinguishes it."""
+    """Return the name of a scope, a hash of everything that distinguishes it."""
     return _opaque("h", *parts)
 
 

@@ -1,4 +1,4 @@
-"""The classes that were handed over as objects, by the name they have as memories."""
+"""Classes that were passed as objects, by their names as memories."""
 
 LIVE = "class:"
 LIVE_CLASSES: dict[str, type] = {}

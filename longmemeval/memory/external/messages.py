@@ -52,9 +52,9 @@ class Capabilities(_Replied, frozen=True):
     max_parallel: Annotated[int, Meta(ge=1)] = 1
     """The number of scopes that can be worked on at once."""
     list: bool = False
-    """If set, the service has the method `list`."""
+    """True if the service has the method `list`."""
     delete: bool = False
-    """If set, the service has the method `delete`."""
+    """True if the service has the method `delete`."""
     signals: tuple[str, ...] = ()
     """The active signals of a search, such as `vectors`, `words`, `graph`."""
     telemetry: Literal["off", "on", "unknown"] = "unknown"
@@ -97,7 +97,7 @@ class Open(_Sent, frozen=True):
 
 
 class OpenResult(_Replied, frozen=True):
-    """The batches that are there already."""
+    """The batches that the scope already contains."""
 
     batch_ids: tuple[str, ...] = ()
     """Batches kept from an earlier attempt, which are not sent again."""
@@ -176,9 +176,9 @@ class Search(_Sent, frozen=True):
     as_of: NaiveDate
     """The moment at which the question is asked."""
     limit: Annotated[int, Meta(ge=1)]
-    """Most items to return."""
+    """Maximum number of items to return."""
     token_budget: int | None = None
-    """Most tokens to return, for services that can limit them."""
+    """Maximum number of tokens to return, for services that can limit them."""
 
 
 class SearchItem(_Replied, frozen=True):
@@ -203,7 +203,7 @@ class SearchResult(_Replied, frozen=True):
 
     items: tuple[SearchItem, ...]
     truncated: bool = False
-    """If set, more was found than is returned."""
+    """True if more was found than is returned."""
     usage: ReportedUsage | None = None
 
 
@@ -233,13 +233,13 @@ class SnapshotResult(_Replied, frozen=True):
 
 
 class List(_Sent, frozen=True):
-    """List everything that a scope holds."""
+    """List everything that a scope contains."""
 
     scope: str
 
 
 class ListResult(_Replied, frozen=True):
-    """Everything that a scope holds."""
+    """Everything that a scope contains."""
 
     items: tuple[SearchItem, ...]
 
@@ -268,7 +268,7 @@ class Fault(_Replied, frozen=True):
     code: str
     message: str
     retryable: bool = False
-    """If set, the same call may succeed a little later."""
+    """True if the same call may succeed a little later."""
 
 
 class Request(_Sent, frozen=True):

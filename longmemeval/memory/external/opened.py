@@ -21,12 +21,12 @@ class OpenedHistory:
     """One history; opened at the first search, and again after the service was restarted.
 
     Args:
-        service: holds the history.
+        service: the service that holds the history.
         scope: the scope of the history; its folder is only read.
         ingested: the record of its ingestion.
-        closing: closed with this object.
-        warms_up: if set, the service is searched once after each start before a search is timed: products load what
-            they search with when they are first asked.
+        closing: closed together with this object.
+        warms_up: True: search the service once after each start before a search is timed, since products load what they
+            need at the first search.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""The fixture part of a memory service: its closed directory, or a reference to where the service keeps the history."""
+"""The fixture part of a memory service: its closed directory, or the service's reference to the history it keeps."""
 
 import asyncio
 import os
@@ -35,7 +35,7 @@ from longmemeval.records import FixtureMeta, Message, PartInfo
 from longmemeval.storage.parts import Part, PartInput, PartOutput, PartTools, Stored
 
 _ADAPTER = 1
-"""Version of how histories are handed over; another version makes other parts."""
+"""Version of the way in which histories are handed over; parts of another version are not reused."""
 
 MODEL_KINDS = ("chat", "embeddings")
 _ADDRESSES = frozenset(("chat_base_url", "embedding_base_url"))
@@ -57,14 +57,15 @@ class ServicePart(Part[Ingested]):
         configuration: the user's parameters of the memory.
         source: `source_sha256` of the code, and an adapter's requirements; None if unknown.
         remark: a caveat to show under tables.
-        asks: kinds of models that it calls at the addresses it is given, `chat` and `embeddings`; no other is recorded.
-        search: names of parameters that only a search reads, which histories are not named or made by.
+        model_kinds: kinds of models that it calls at the addresses provided, `chat` and `embeddings`; no others are
+            recorded.
+        search: names of parameters that only a search reads, on which histories and their names do not depend.
     """
 
     directory = True
     resumable = True
     reproducible = False
-    """Another attempt may give other bytes: services use random ids, and call models."""
+    """False, since another attempt may give other bytes: services use random ids, and call models."""
     calls_models = True
     exposes_models = True
 
@@ -75,10 +76,10 @@ class ServicePart(Part[Ingested]):
         configuration: Mapping[str, Any],
         source: Mapping[str, str] | None = None,
         remark: str = "",
-        asks: Collection[str] = MODEL_KINDS,
+        model_kinds: Collection[str] = MODEL_KINDS,
         search: Collection[str] = (),
     ) -> None:
-        self._remark, self._kinds, self._search = remark, asks, frozenset(search)
+        self._remark, self._kinds, self._search = remark, model_kinds, frozenset(search)
         self.label, self.spec, self.searched, self._source = label, spec, dict(configuration), source
         self.configuration = self._ingested_by(configuration)
         identity = msgspec.json.encode([spec, self.configuration], order="deterministic").decode()
@@ -89,11 +90,11 @@ class ServicePart(Part[Ingested]):
         return {key: value for key, value in configuration.items() if key not in self._search}
 
     def stored_name(self, meta: FixtureMeta) -> str:
-        """Return its name in a fixture; until 0.2.0 parameters of searches were part of it."""
+        """Return its name in a fixture; until 0.2.0 the name also depended on parameters of searches."""
         if self.name not in meta.parts and self._search:
             for name, info in meta.parts.items():
-                made = self.comparable_recipe(info.recipe)
-                if made.get("service") == self.spec and made.get("configuration") == self.configuration:
+                recipe = self.comparable_recipe(info.recipe)
+                if recipe.get("service") == self.spec and recipe.get("configuration") == self.configuration:
                     return name
         return self.name
 
@@ -102,18 +103,18 @@ class ServicePart(Part[Ingested]):
         return bool(info.stats.get("capabilities", {}).get("persistence") == "service")
 
     def at_once(self, options: PartOptions) -> int | None:
-        """Return how many histories a product or a service at an address takes at a time; None for what may compute."""
+        """Return how many histories a product or a service at an address takes at once; None for all other memories."""
         if not self.spec.startswith(HTTP) and adapter_of(self.spec) is None:
             return None
         return complete_in_background(_most_at_once(shared_service(self.spec, keys=options.memory_model is None)))
 
     def settings(self) -> dict[str, Any]:
-        """Return the spec, the configuration and the known source: a run refuses a part made by other code."""
+        """Return the spec, the configuration and the known source: a run refuses a part made by different code."""
         own = {"version": _ADAPTER, "service": self.spec, "configuration": self.configuration}
         return own | dict(self._source or {})
 
     def recipe(self, tools: PartTools) -> dict[str, Any]:
-        """Return the settings, and the models that are not the default ones.
+        """Return the settings, and the models if they are not the defaults.
 
         Raises:
             HarnessError: a model cannot be called.
@@ -132,12 +133,12 @@ class ServicePart(Part[Ingested]):
         return (options.memory_model,) if options.memory_model and "chat" in self._kinds else ()
 
     def comparable_recipe(self, recipe: Mapping[str, Any]) -> dict[str, Any]:
-        """Return what of a recipe decides whether a part can be read: not models it never calls, which 0.2 recorded."""
-        unasked = {
+        """Return the part of a recipe that decides readability: without models it never calls, which 0.2 recorded."""
+        uncalled = {
             key for key, kind in (("memory_model", "chat"), ("embedder", "embeddings")) if kind not in self._kinds
         }
-        kept = {key: value for key, value in super().comparable_recipe(recipe).items() if key not in unasked}
-        return kept | ({"configuration": self._ingested_by(own)} if (own := kept.get("configuration")) else {})
+        called = {key: value for key, value in super().comparable_recipe(recipe).items() if key not in uncalled}
+        return called | ({"configuration": self._ingested_by(own)} if (own := called.get("configuration")) else {})
 
     def flags(self, stored: Stored | None) -> dict[str, str]:
         """Return the models it was made with as options."""
@@ -160,20 +161,22 @@ class ServicePart(Part[Ingested]):
         Args:
             name: the service's name for it, see `scope_name`.
             haystack_id: the history's id.
-            messages: all of them, oldest first.
+            messages: all messages, oldest first.
             folder: the folder of the part.
             models: the models it is offered.
-            searched: if set, with the parameters of searches too.
+            searched: True: include the parameters of searches.
         """
         configuration = self.searched if searched else self.configuration
         return Scope(name, folder, configuration, OpaqueIds(haystack_id, messages), messages, self.name, models)
 
     def searched_name(self, name: str, ingested: Ingested) -> str:
-        """Return the name for searching a copy of a history: one for each setting of searches, which may run together.
+        """Return the name under which a copy of a history is searched.
+
+        Each setting of searches has its own name, since several may run at the same time.
 
         Args:
             name: the service's name for the history.
-            ingested: the record of its ingestion; what the service keeps itself has its own name.
+            ingested: the record of its ingestion; a history that the service keeps itself is searched by its own name.
         """
         if self.searched == self.configuration or ingested.hello.capabilities.persist == "service":
             return name
@@ -186,8 +189,9 @@ class ServicePart(Part[Ingested]):
 
         Args:
             haystack_id: the history's id.
-            messages: all of them, oldest first.
-            ingested: the record of its ingestion, which keeps its name wherever the fixtures are moved; None: none yet.
+            messages: all messages, oldest first.
+            ingested: the record of its ingestion, which contains the name even if the fixtures are moved; None: none
+                yet.
             shared_by: the preparation, if the service keeps histories itself: it may serve several preparations.
         """
         if ingested and ingested.scope:
@@ -214,14 +218,14 @@ class ServicePart(Part[Ingested]):
         return model_proxy().offered(name, stage, access, calls, haystack_id)
 
     def under_way(self, preparation: Path, since: float) -> str:
-        """Return the progress of all histories that are being filled: batches added, of how many."""
+        """Return the progress of all histories that are being filled: batches added, and their total."""
         return under_way.shown(preparation / PLACES, self.name, self.label, since)
 
     async def make(self, source: PartInput, tools: PartTools) -> PartOutput:
         """Hand the history over to the service. A failure concerns this haystack alone.
 
         Raises:
-            SpendingLimitError, EndpointDownError, FatalModelError: the offered models cannot be called any more.
+            SpendingLimitError, EndpointDownError, FatalModelError: the offered models can no longer be called.
         """
         self._check_code()
         haystack_id, calls = source.haystack.haystack_id, source.folder / CALLS
@@ -250,18 +254,18 @@ class ServicePart(Part[Ingested]):
         return part_output(outcome)
 
     def _check_code(self) -> None:
-        """Refuse to make a part by other code than its recipe names: a worker may have loaded it before it was edited.
+        """Refuse to make a part by code that differs from its recipe: a worker may have loaded it before an edit.
 
         Raises:
-            HarnessError: this process has other code.
+            HarnessError: this process has different code.
         """
         named = dict(self._source or {})
         origin = (MEMORIES.origin(self.spec) or {}) if named else {}
         if named != {key: origin.get(key) for key in named}:
             raise HarnessError(
-                f"A worker has other code of '{self.spec}' than the command",
+                f"A worker has different code for '{self.spec}' than the command",
                 where=f"{platform.node()}, process {os.getpid()}",
-                fix="See that it finds the same files, restart it and rerun the command; finished work is kept",
+                fix="Make sure it finds the same files, restart it and rerun the command; finished work is kept",
             )
 
     def open(self, stored: Stored) -> Ingested:
@@ -270,14 +274,14 @@ class ServicePart(Part[Ingested]):
 
 
 async def _most_at_once(service: MemoryService) -> int | None:
-    """Return how many histories a service takes at a time; one that fails is reported when it is used."""
+    """Return how many histories a service takes at once; if it fails, the error is reported when it is used."""
     with suppress(ServiceError):
         return (await service.hello()).capabilities.max_parallel
     return None
 
 
 async def _keeps_histories(service: MemoryService) -> bool:
-    """Return whether the service keeps histories itself; one that fails is reported when it is used."""
+    """Return whether the service keeps histories itself; if it fails, the error is reported when it is used."""
     with suppress(ServiceError):
         return (await service.hello()).capabilities.persist == "service"
     return False

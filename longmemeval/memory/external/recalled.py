@@ -1,4 +1,4 @@
-"""The items that a memory service found, with our ids again."""
+"""The items that a memory service found, translated back to our ids."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime, timedelta
@@ -20,13 +20,13 @@ def recalled_items(
         refs: opaque ids of messages by the names that the service gave at ingestion.
 
     Raises:
-        ServiceError: an id was never given to the service, a ref never by it, or a date has a time zone of its own.
+        ServiceError: an id was never sent to the service, a ref never came from it, or a date has a time zone.
     """
     return tuple(_item(rank, item, ids, refs) for rank, item in enumerate(found, start=1))
 
 
 def provenance_of(items: Sequence[RecalledItem]) -> Provenance | None:
-    """Return the finest level on which every item says where it is from; None if there are no items."""
+    """Return the finest level on which every item names its source; None if there are no items."""
     if not items:
         return None
     if all(item.message_ids for item in items):

@@ -1,4 +1,4 @@
-"""The specs of memories from outside, as given to `--memory`; a module light enough for every command."""
+"""The specs of memories from outside, as given to `--memory`; cheap to import for every command."""
 
 import shlex
 from contextlib import suppress
@@ -13,17 +13,17 @@ HTTP = ("http://", "https://")
 
 
 def is_service(spec: str) -> bool:
-    """Tell whether `spec` names a child process or an address."""
+    """Return whether `spec` names a child process or an address."""
     return spec.startswith((PROCESS, *HTTP))
 
 
 def is_on_this_machine(spec: str) -> bool:
-    """Tell whether the service that `spec` names can call addresses of the loopback."""
+    """Return whether the service that `spec` names can call addresses of the loopback."""
     return not spec.startswith(HTTP) or urlsplit(spec).hostname in ("localhost", "127.0.0.1", "::1")
 
 
 def is_memory_class(loaded: object) -> bool:
-    """Tell whether an object is a class with `add` and `search`."""
+    """Return whether an object is a class with `add` and `search`."""
     return isinstance(loaded, type) and all(callable(getattr(loaded, name, None)) for name in ("add", "search"))
 
 
@@ -31,14 +31,14 @@ def label_of(spec: str) -> str:
     """Return the service's name in tables: host and port, or the last word of the command without folders and module.
 
     Raises:
-        HarnessError: there is no command, or the address holds more than a manifest may store.
+        HarnessError: there is no command, or the address contains something that a manifest must not store.
     """
     if spec.startswith(HTTP):
         host = spec.partition("://")[2].rstrip("/")
         if "@" in host or "?" in host:
             raise HarnessError(
-                "The address of a memory holds a name, a password or a query",
-                fix="Give scheme, host, port and path only; the service reads its keys from its own environment",
+                "The address of a memory contains a user name, a password or a query",
+                fix="Give only scheme, host, port and path; the service reads its keys from its own environment",
             )
         return host
     words = command_of(spec)
@@ -49,14 +49,14 @@ def command_of(spec: str) -> list[str]:
     """Return the words of `process:COMMAND`.
 
     Raises:
-        HarnessError: there are none, or a quotation mark is missing.
+        HarnessError: there are no words, or a quotation mark is missing.
     """
     words: list[str] = []
     with suppress(ValueError):
         words = shlex.split(spec.removeprefix(PROCESS))
     if not words:
         raise HarnessError(
-            "This is no command", where=spec, fix="Write process:COMMAND, such as 'process:node memory.mjs'"
+            "This is not a command", where=spec, fix="Write process:COMMAND, such as 'process:node memory.mjs'"
         )
     return words
 

@@ -187,7 +187,7 @@ def test_a_worker_that_loaded_the_memory_before_it_was_edited_makes_no_part(tmp_
         with (tmp_path / "mymem.py").open("a") as file:
             file.write("# edited\n")
         refused = longmemeval(*command, "b", *cluster.at, cwd=tmp_path, code=2)
-        assert "A worker has other code of 'mymem:MyMemory' than the command" in " ".join(refused.stderr.split())
+        assert "A worker has different code for 'mymem:MyMemory' than the command" in " ".join(refused.stderr.split())
         cluster.replace(0)
         longmemeval(*command, "b", *cluster.at, cwd=tmp_path)
     finally:

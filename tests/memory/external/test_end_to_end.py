@@ -294,8 +294,8 @@ def test_provenance_is_scored_at_its_level_and_never_guessed(folder: Path) -> No
 @pytest.mark.parametrize(
     ("memory", "told"),
     [
-        ("process:", "This is no command (process:)"),
-        ("http://user:pass@127.0.0.1:1", "The address of a memory holds a name, a password or a query"),
+        ("process:", "This is not a command (process:)"),
+        ("http://user:pass@127.0.0.1:1", "The address of a memory contains a user name, a password or a query"),
     ],
 )
 def test_addresses_that_are_none_are_refused(memory: str, told: str, folder: Path) -> None:

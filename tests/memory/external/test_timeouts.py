@@ -20,11 +20,11 @@ def test_time_outs_are_changed_by_method(monkeypatch: pytest.MonkeyPatch) -> Non
     [
         ("ad=3", r"There is no time-out 'ad' .*LONGMEMEVAL_MEMORY_TIMEOUTS.*add"),
         ("attempts=3", "There is no time-out 'attempts'"),
-        ("add", "The time-out 'add' has no number of seconds"),
-        ("add=soon", "The time-out 'add=soon' has no number of seconds"),
-        ("add=0", "has no number of seconds"),
-        ("add=inf", "has no number of seconds"),
-        ("add=nan", "has no number of seconds"),
+        ("add", "The time-out 'add' needs a number of seconds"),
+        ("add=soon", "The time-out 'add=soon' needs a number of seconds"),
+        ("add=0", "needs a number of seconds"),
+        ("add=inf", "needs a number of seconds"),
+        ("add=nan", "needs a number of seconds"),
     ],
 )
 def test_what_is_no_time_out_is_refused(text: str, told: str) -> None:

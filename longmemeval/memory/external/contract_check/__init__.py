@@ -1,1 +1,1 @@
-"""Try a memory system in seconds, on two small made-up histories."""
+"""Check a memory system in seconds, on two small made-up histories."""

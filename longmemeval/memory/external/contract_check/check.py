@@ -1,4 +1,4 @@
-"""Try a memory system: what works, and what tables will not show."""
+"""Check a memory system: find out what works, and what tables will not be able to show."""
 
 import asyncio
 import shutil
@@ -33,7 +33,7 @@ from longmemeval.storage.messages import haystack_messages
 async def check(
     service: MemoryService, configuration: Mapping[str, Any], folder: Path, models: Mapping[str, Any] | None = None
 ) -> AsyncIterator[Finding]:
-    """Try everything that can be tried, and yield each finding as it is known; an early failure ends the check.
+    """Check everything that can be checked, and yield each finding as it is known; an early failure ends the check.
 
     The service is left empty.
 
@@ -80,7 +80,7 @@ class _Trial:
     ) -> None:
         self._service, self._configuration, self._folder, self._models = service, configuration, folder, models
         self._hello = HelloResult(0, "")
-        self._histories = {one.haystack_id: haystack_messages(one) for one in (FIRST, SECOND)}
+        self._histories = {haystack.haystack_id: haystack_messages(haystack) for haystack in (FIRST, SECOND)}
         self._scopes = {
             name: TriedScope(service, name, messages, "check", name, str(folder))
             for name, messages in self._histories.items()
@@ -88,7 +88,7 @@ class _Trial:
         self._open_in: dict[str, int] = {}
         """The number of the service's start at which each scope was opened."""
         self._left = False
-        """If set, something may be left at the service."""
+        """True if something may be left at the service."""
         # `restart` ends the service and `reset` empties it, so the order matters.
         self.attempts: dict[str, Callable[[], Awaitable[Finding]]] = {
             "same question, same hits": self._repeat,
@@ -127,9 +127,9 @@ class _Trial:
             await self._add(name)
 
         if self._hello.capabilities.max_parallel > 1:
-            # Both come to their end, also where one fails: what is still being added cannot be cleaned up.
-            ended = await asyncio.gather(*map(fill, self._histories), return_exceptions=True)
-            for error in filter(None, ended):
+            # Wait for both even if one fails: a history that is still being added cannot be cleaned up.
+            results = await asyncio.gather(*map(fill, self._histories), return_exceptions=True)
+            for error in filter(None, results):
                 raise error
             return Finding("add", "works", f"two histories at once; up to {self._hello.capabilities.max_parallel}")
         for name in self._histories:
@@ -148,7 +148,7 @@ class _Trial:
         return Finding("search", "failed", f"nothing is ever found, {why}")
 
     async def _found_or_held(self) -> list[tuple[str, tuple[str, ...]]]:
-        """Return what the first history shows, sorted."""
+        """Return the items that the first history lists or finds, sorted."""
         held = await self._scopes["first"].held() if self._hello.capabilities.list else ()
         return sorted(_shown([*held, *await self.search(limit=50)]))
 
@@ -156,13 +156,13 @@ class _Trial:
         what = "same question, same hits"
         if _shown(await self.search()) == _shown(await self.search()):
             return Finding(what, "works", "")
-        return Finding(what, "missing", "two searches differ: runs of it cannot be repeated exactly")
+        return Finding(what, "missing", "two equal searches find different hits: runs cannot be repeated exactly")
 
     async def _limit(self) -> Finding:
         found = len(await self.search(" ".join(_texts(self._histories["first"])), limit=1))
         if found <= 1:
             return Finding("limit", "works", "")
-        return Finding("limit", "failed", f"{found} items where one was asked for")
+        return Finding("limit", "failed", f"{found} items found with limit 1")
 
     async def _apart(self) -> Finding:
         for name, other in OTHER.items():
@@ -173,7 +173,7 @@ class _Trial:
 
     async def _holds(self) -> Finding:
         if not self._hello.capabilities.list:
-            return Finding("what it holds", "missing", "no list: what is lost or stored twice cannot be seen")
+            return Finding("what it holds", "missing", "no list: lost and duplicate items cannot be detected")
         shown = [holds(name, await self._scopes[name].held(), messages) for name, messages in self._histories.items()]
         return next((finding for finding in shown if finding.state != "works"), shown[0])
 
@@ -182,8 +182,8 @@ class _Trial:
         await self._scopes["first"].add((await self._scopes["first"].batches())[0])
         await self._service.ready(self._scopes["first"].id)
         if await self._found_or_held() == before:
-            return Finding("same batch twice", "works", "a killed prepare can go on")
-        return Finding("same batch twice", "failed", "a batch that comes again is stored again")
+            return Finding("same batch twice", "works", "a killed prepare can be resumed")
+        return Finding("same batch twice", "failed", "a batch that is sent twice is stored twice")
 
     async def _at_once(self) -> Finding:
         what, questions = "eight questions at once", _texts(self._histories["first"])
@@ -192,13 +192,13 @@ class _Trial:
         together = await asyncio.gather(*map(self.search, questions))
         if [sorted(_shown(hits)) for hits in together] == list(map(sorted, alone)):
             return Finding(what, "works", "")
-        return Finding(what, "failed", "hits are others than one after the other")
+        return Finding(what, "failed", "the hits differ from those of the same questions one after the other")
 
     async def _restart(self) -> Finding:
         before, persist = _shown(await self.search()), self._hello.capabilities.persist
         if persist == "none":
-            return Finding("restart", "missing", "no save and load: every run adds all sessions again, and pays again")
-        # Both: an unsaved scope could not be removed after the restart, if a memory keeps it in a database server.
+            return Finding("restart", "missing", "no save and load: every run adds and pays for all sessions again")
+        # Save both: an unsaved scope that a memory keeps in a database server could not be removed after the restart.
         references = {name: (await self._service.snapshot(self._scopes[name].id)).reference for name in self._histories}
         await self._service.close()
         copy = self._folder / "copy"
@@ -206,7 +206,7 @@ class _Trial:
         await self._open("first", "read", copy, references["first"])
         if sorted(_shown(await self.search())) == sorted(before):
             return Finding("restart", "works", f"kept in its {persist}: prepare once, run often")
-        return Finding("restart", "failed", "after a restart the hits are others")
+        return Finding("restart", "failed", "the hits are different after a restart")
 
     async def _reset(self) -> Finding:
         for name in self._histories:
@@ -215,7 +215,7 @@ class _Trial:
             except ServiceError as error:
                 if error.code != "unknown_method":
                     raise
-                return Finding("reset", "missing", "no reset: what was added stays where it is")
+                return Finding("reset", "missing", "no reset: everything that was added stays there")
             left = len(await self.search(name=name, limit=50))
             left = left or (len(await self._scopes[name].held()) if self._hello.capabilities.list else 0)
             if left:
@@ -229,7 +229,7 @@ class _Trial:
         await self._service.reset(self._scopes[name].id)
 
     async def clean_up(self) -> None:
-        """Empty the scopes at the service, however far the trial got."""
+        """Empty the scopes at the service, wherever the trial ended."""
         for name in self._histories if self._left else ():
             with suppress(ServiceError):
                 await self._empty(name)

@@ -38,7 +38,7 @@ WORDS = {"first": ("Pixel", "Alice", "tea"), "second": ("Euclid", "Tortoise", "c
 
 
 class Finding(Struct, frozen=True):
-    """The outcome of one check. `missing` costs a table column or a convenience, `failed` makes results wrong."""
+    """The outcome of one check. `missing`: a table column or a convenience is lost; `failed`: results are wrong."""
 
     what: str
     state: Literal["works", "missing", "failed"]
@@ -46,7 +46,7 @@ class Finding(Struct, frozen=True):
 
 
 def begins(hello: HelloResult) -> Finding:
-    """Report who answered."""
+    """Report which memory answered."""
     packages = "".join(f", {name} {version}" for name, version in hello.packages.items())
     return Finding("begin", "works", f"{hello.name}{packages}")
 
@@ -66,9 +66,9 @@ def message_ids(hits: Sequence[RecalledItem]) -> Finding:
         case "message":
             return Finding(what, "works", "evidence recall by message and by session")
         case "session":
-            return Finding(what, "missing", "hits name sessions only: recall is scored by session, and marked")
+            return Finding(what, "missing", "hits name only sessions: recall is scored by session, and marked as such")
         case _:
-            return Finding(what, "missing", "hits do not say where they are from: tables show no recall")
+            return Finding(what, "missing", "hits do not name their sources: tables show no recall")
 
 
 def dates(hits: Sequence[RecalledItem]) -> Finding:
@@ -78,7 +78,7 @@ def dates(hits: Sequence[RecalledItem]) -> Finding:
         return Finding("dates", "missing", "hits without a date: the answering model cannot tell old from new")
     moved = [hit for hit in hits if hit.kind == "message" and hit.date not in map(dates.get, hit.thread_ids)]
     if hits[0].thread_ids and moved:
-        return Finding("dates", "failed", f"a hit has the date {moved[0].date}, its session has another")
+        return Finding("dates", "failed", f"a hit has the date {moved[0].date}, but its session has another")
     return Finding("dates", "works", "")
 
 
@@ -86,9 +86,9 @@ def order(hits: Sequence[RecalledItem]) -> Finding:
     """Report whether the best hits come first."""
     scores = [hit.score for hit in hits if hit.score is not None]
     if len(scores) < len(hits) or not hits:
-        return Finding("order", "missing", "hits without a score: no threshold for abstaining can be found")
+        return Finding("order", "missing", "hits without a score: no threshold for abstention can be found")
     if scores != sorted(scores, reverse=True):
-        return Finding("order", "failed", "hits are not in the order of their scores, the best first")
+        return Finding("order", "failed", "hits are not sorted by score, best first")
     return Finding("order", "works", "best first, with scores")
 
 
@@ -99,7 +99,7 @@ def stray(name: str, items: Sequence[RecalledItem]) -> str:
 
 
 def holds(name: str, items: Sequence[RecalledItem], messages: Sequence[Message]) -> Finding:
-    """Report whether everything that was added is there, and nothing else."""
+    """Report whether exactly what was added is stored."""
     what = "what it holds"
     if problem := stray(name, items):
         return Finding(what, "failed", problem)
@@ -109,7 +109,7 @@ def holds(name: str, items: Sequence[RecalledItem], messages: Sequence[Message])
     else:
         lost = 0 if items else len(threads)
     if lost and items and all(item.kind != "message" for item in items):
-        return Finding(what, "missing", f"nothing is kept of {lost} of {len(threads)} sessions")
+        return Finding(what, "missing", f"nothing was kept from {lost} of {len(threads)} sessions")
     if lost:
-        return Finding(what, "failed", f"{lost} of {len(threads)} sessions are lost: nothing is held of them")
+        return Finding(what, "failed", f"{lost} of {len(threads)} sessions are lost: nothing from them is stored")
     return Finding(what, "works", f"{len(items)} items of {len(messages)} messages")

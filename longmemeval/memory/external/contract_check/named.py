@@ -1,4 +1,4 @@
-"""Try a memory that is named as on the command line, which must be one that is added to and searched."""
+"""Check a memory by its name on the command line; it must have `add` and `search`."""
 
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -21,26 +21,25 @@ from longmemeval.memory.external.part import ServicePart
 
 
 class CheckedMemory(Struct, frozen=True):
-    """A memory as it was tried, with what was found."""
+    """The result of checking a memory."""
 
     findings: tuple[Finding, ...]
     failed_calls: tuple[str, ...]
-    """Why calls of models that it was lent failed, each reason once."""
+    """The errors of calls to the models it was offered, each once."""
 
     @property
     def failed(self) -> bool:
         """True if its results would be wrong."""
-        return any(one.state == "failed" for one in self.findings)
+        return any(finding.state == "failed" for finding in self.findings)
 
 
 class MemoryCheck:
-    """A memory that can be tried, with the models it may call.
+    """A memory to check, with the models it may call.
 
     Args:
-        configuration: of the memory.
-        name: what the user called it, for errors.
-        models: chat model and embedder that are lent to it.
-        reached: how these are reached; a call is tried twice.
+        name: the name the user gave, for errors.
+        models: chat model and embedder that it is offered.
+        reached: connection options for these; a call is attempted twice.
 
     Raises:
         HarnessError: it makes its own parts in `prepare`, or cannot be reached.
@@ -73,14 +72,14 @@ class MemoryCheck:
     async def _findings(
         self, folder: Path, models: Mapping[str, Any], tell: Callable[[Finding], None]
     ) -> tuple[Finding, ...]:
-        found = []
+        findings = []
         try:
             async for finding in check(self._service, self._part.searched, folder, models):
-                found.append(finding)
+                findings.append(finding)
                 tell(finding)
         finally:
             await self._service.close()
-        return tuple(found)
+        return tuple(findings)
 
 
 def part_behind_a_door(configuration: MemoryConfiguration) -> ServicePart | None:
@@ -92,8 +91,7 @@ def service_part(configuration: MemoryConfiguration, name: str) -> ServicePart:
     """Return the service of a configuration.
 
     Args:
-        configuration: of the memory.
-        name: what the user called it, for errors.
+        name: the name the user gave, for errors.
 
     Raises:
         HarnessError: it makes its own parts in `prepare`.
@@ -101,7 +99,7 @@ def service_part(configuration: MemoryConfiguration, name: str) -> ServicePart:
     if part := part_behind_a_door(configuration):
         return part
     raise HarnessError(
-        "This memory cannot be checked: it has no add and search, but makes its own parts of fixtures",
+        "This memory cannot be checked: it has no add and search, and makes its own fixture parts",
         where=name,
         fix=f"Try it on the sample: longmemeval prepare --dataset sample --memory {name}",
     )

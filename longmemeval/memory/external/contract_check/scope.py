@@ -1,4 +1,4 @@
-"""One history at a memory service, as trials open, fill and search it."""
+"""One history at a memory service, opened, filled and searched by a trial."""
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
@@ -14,13 +14,12 @@ from longmemeval.records import Message, RecalledItem
 
 
 class TriedScope:
-    """A scope of its own, with the ids that went out and the refs that came back.
+    """A scope for a trial, with the ids that were sent and the refs that came back.
 
     Args:
-        service: the memory.
-        name: of the history.
-        messages: all of it, oldest first.
-        distinct: what tells the scope from those of other trials, which the service may still have.
+        name: the name of the history.
+        messages: all messages of the history, oldest first.
+        distinct: texts that distinguish the scope from those of other trials, which the service may still have.
     """
 
     def __init__(self, service: MemoryService, name: str, messages: Sequence[Message], *distinct: str) -> None:
@@ -37,13 +36,13 @@ class TriedScope:
         reference: str = "",
         mode: Literal["prepare", "read"] = "prepare",
     ) -> tuple[str, ...]:
-        """Open the scope and return the ids of the batches it has; `models` as of `ProxiedScope.fields`."""
+        """Open the scope and return the ids of the batches it has; for `models` see `ProxiedScope.fields`."""
         folder.mkdir(parents=True, exist_ok=True)
         request = Open(self.id, str(folder), mode, dict(configuration), reference, **models)
         return (await self.service.open(request)).batch_ids
 
     async def batches(self) -> list[Add]:
-        """Return the history as the service takes it."""
+        """Return the history in batches of the service's unit."""
         return list(batches(self.id, self.messages, self.ids, (await self.service.hello()).capabilities.unit))
 
     async def add(self, batch: Add) -> None:
@@ -51,10 +50,10 @@ class TriedScope:
         self._refs |= (await self.service.add(batch)).refs
 
     async def search(self, query: str, date: datetime, limit: int) -> tuple[RecalledItem, ...]:
-        """Return what is found, best first."""
+        """Return the items found, best first."""
         found = await self.service.search(Search(self.id, query, date, limit))
         return recalled_items(found.items, self.ids, self._refs)
 
     async def held(self) -> tuple[RecalledItem, ...]:
-        """Return all that the service lists."""
+        """Return all items that the service lists."""
         return recalled_items((await self.service.list(self.id)).items, self.ids, self._refs)

@@ -12,7 +12,7 @@ Unit = Literal["session", "pair", "turn"]
 
 
 def batches(scope: str, messages: Sequence[Message], ids: OpaqueIds, unit: Unit) -> Iterator[Add]:
-    """Yield all messages in time order, in batches that never cross the border of a session.
+    """Yield all messages in time order, in batches that never span two sessions.
 
     The id of a batch is that of the session, followed by its number there if the unit is smaller.
 
@@ -20,7 +20,7 @@ def batches(scope: str, messages: Sequence[Message], ids: OpaqueIds, unit: Unit)
         scope: the scope to add to.
         messages: the whole history, oldest first.
         ids: the ids of this history.
-        unit: the contents of one batch; a pair is a user's message with what follows it, up to the next one.
+        unit: the contents of one batch; a pair is a user's message with the messages up to the user's next one.
     """
     for thread_id, group in groupby(messages, key=lambda message: message.thread_id):
         session_id = ids.sessions[thread_id]

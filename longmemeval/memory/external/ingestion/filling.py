@@ -73,7 +73,7 @@ class _Line(Struct, frozen=True):
     refs: dict[str, tuple[str, ...]] = {}
     usage: ReportedUsage | None = None
     spoilt: bool = False
-    """If set, no model could be called any more when it was added: the service may have stored it in part."""
+    """True if no model could be called any more when it was added: the service may have stored it in part."""
 
 
 class Scope(Struct, frozen=True):
@@ -102,7 +102,7 @@ class Scope(Struct, frozen=True):
 
     @property
     def workplace(self) -> Path:
-        """The service's directory until then. It is outside the fixture, whose path holds the haystack's id."""
+        """The service's directory until then. It is outside the fixture, whose path contains the haystack's id."""
         return self.folder.parent.parent / PLACES / self.scope
 
     @property
@@ -114,12 +114,12 @@ class Scope(Struct, frozen=True):
 async def ingest(service: MemoryService, scope: Scope) -> Ingested:
     """Add the whole history, wait until it can be found, and have it saved.
 
-    If an earlier attempt was completed but lost batches, those are retried in a copy of its result, which is kept
-    unless more of them succeed.
+    If an earlier attempt was completed but lost batches, these are retried in a copy of its result. The earlier result
+    stays unless more batches succeed.
 
     Raises:
-        ServiceError: the service is gone, silent or broken, or could add nothing at all. What was added is kept for
-            the next attempt, if the service keeps it.
+        ServiceError: the service is gone, silent or broken, or could add nothing at all. Batches that the service keeps
+            are not added again by the next attempt.
     """
     hello = await service.hello()
     persist, before = hello.capabilities.persist, recorded(scope.folder)
@@ -128,19 +128,19 @@ async def ingest(service: MemoryService, scope: Scope) -> Ingested:
     scope.workplace.mkdir(parents=True, exist_ok=True)
     reference = before.reference if before else ""
     request = await asyncio.to_thread(scope.opened, scope.workplace, "prepare", reference)
-    there = (await service.open(request)).batch_ids
+    existing = (await service.open(request)).batch_ids
     if persist == "none":
         ingested = Ingested(hello, 0)
     else:
-        if persist == "service" and not there:
-            with suppress(ServiceError):  # It may have no reset; its scopes are then new ones.
+        if persist == "service" and not existing:
+            with suppress(ServiceError):  # It may have no reset; its scopes are then new.
                 await service.reset(scope.scope)
         try:
-            ingested = await _added(service, scope, hello, there)
+            ingested = await _add_history(service, scope, hello, existing)
         finally:
             under_way.forget(scope.workplace)
     if scope.models:
-        ingested = structs.replace(ingested, models=_offered(scope.models.access))
+        ingested = structs.replace(ingested, models=_offered_models(scope.models.access))
     if before and ingested.missing >= before.missing:
         await asyncio.to_thread(_forget, scope)
         return before
@@ -151,21 +151,17 @@ async def ingest(service: MemoryService, scope: Scope) -> Ingested:
 
 
 def recorded(folder: Path) -> Ingested | None:
-    """Return what became of the history in an attempt that came to its end; None where there was none.
-
-    Args:
-        folder: the part's.
-    """
+    """Return the record of a completed attempt from the folder of a part; None if there is none."""
     record = folder / _RECORD
     return msgspec.json.decode(record.read_bytes(), type=Ingested) if record.exists() else None
 
 
-async def _added(service: MemoryService, scope: Scope, hello: HelloResult, there: Sequence[str]) -> Ingested:
+async def _add_history(service: MemoryService, scope: Scope, hello: HelloResult, existing: Sequence[str]) -> Ingested:
     todo = list(batches(scope.scope, scope.messages, scope.ids, hello.capabilities.unit))
-    if any(line.spoilt for line in _read(scope.journal) if line.batch_id in there):
+    if any(line.spoilt for line in _read(scope.journal) if line.batch_id in existing):
         await service.reset(scope.scope)
-        there = ()
-    lines, failed = await _add_batches(service, scope, todo, there)
+        existing = ()
+    lines, failed = await _add_batches(service, scope, todo, existing)
     progress = under_way.UnderWay(scope.part, len(todo), len(todo))
     ready = await service.ready(
         scope.scope, lambda state: under_way.note(scope.workplace, structs.replace(progress, ready=state.done))
@@ -186,22 +182,22 @@ async def _added(service: MemoryService, scope: Scope, hello: HelloResult, there
         {**(before.refs if before else {}), **refs},
         snapshot.reference,
         _sum(usage) if usage else None,
-        # A service that does not count batches says 0.
+        # A service that does not count batches reports 0.
         lost=max(0, len(todo) - len(failed) - ready.done) if ready.done else 0,
     )
 
 
 async def _add_batches(
-    service: MemoryService, scope: Scope, todo: Sequence[Add], there: Sequence[str]
+    service: MemoryService, scope: Scope, todo: Sequence[Add], existing: Sequence[str]
 ) -> tuple[list[_Line], dict[str, FailedBatch]]:
-    """Add the batches that are missing; return those added, by stopped attempts too, and those that failed."""
-    lines = {line.batch_id: line for line in _read(scope.journal) if line.batch_id in set(there)}
+    """Add the missing batches; return those added, including those of stopped attempts, and those that failed."""
+    lines = {line.batch_id: line for line in _read(scope.journal) if line.batch_id in set(existing)}
     failed: dict[str, FailedBatch] = {}
     scope.journal.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines.values()))
     with scope.journal.open("a+b", buffering=0) as file:
         for number, batch in enumerate(todo):
             under_way.note(scope.workplace, under_way.UnderWay(scope.part, len(todo), number))
-            if batch.batch_id in there:
+            if batch.batch_id in existing:
                 continue
             try:
                 added = await service.add(batch)
@@ -218,7 +214,7 @@ async def _add_batches(
 
 
 def _check_models(scope: Scope, batch_ids: Sequence[str]) -> None:
-    """Stop if no model can be called any more; batches added without models are added again another time.
+    """Stop if no model can be called any more; batches added without models are added again later.
 
     Raises:
         HarnessError: see `ProxiedScope.check`.
@@ -230,7 +226,7 @@ def _check_models(scope: Scope, batch_ids: Sequence[str]) -> None:
         scope.models.check()
 
 
-def _offered(access: ModelAccess) -> OfferedModels:
+def _offered_models(access: ModelAccess) -> OfferedModels:
     base = access.options.api_base
     return OfferedModels(access.chat_model, access.embedder, public_url(base) if base else None)
 
@@ -249,7 +245,7 @@ async def replay(service: MemoryService, scope: Scope) -> None:
 
 @asynccontextmanager
 async def place(root: Path, name: str, count: int) -> AsyncIterator[None]:
-    """Wait for one of `count` places that all processes share, and hold it.
+    """Wait for one of `count` places that all processes share, and occupy it.
 
     Args:
         root: a folder that all processes share.
@@ -281,7 +277,7 @@ def _forget(scope: Scope) -> None:
     """Delete the workplace and the journal."""
     shutil.rmtree(scope.workplace, ignore_errors=True)
     scope.journal.unlink(missing_ok=True)
-    with suppress(OSError):  # Others may be at work there.
+    with suppress(OSError):  # Other processes may be at work there.
         scope.workplace.parent.rmdir()
 
 

@@ -1,4 +1,4 @@
-"""Summarise the ingestion of a history for its part: versions, models, usage, and what was lost."""
+"""Summarise the ingestion of a history for its part: versions, models, usage and losses."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,13 +16,13 @@ class Outcome:
     """The outcome of an attempt to ingest a history.
 
     Args:
-        before: the record of an earlier attempt, which had lost batches.
-        ingested: the record of this one; None: it failed.
+        before: the record of an earlier attempt that lost batches.
+        ingested: the record of this attempt; None: it failed.
         why: the error, if it failed.
         models: the models that were offered.
         calls: the model calls of all attempts.
         messages: number of messages of the history.
-        elsewhere: if set, the user has configured addresses of models, whose calls cannot be counted.
+        elsewhere: True if the user has configured addresses of models, whose calls cannot be counted.
         remark: a caveat to show under tables.
     """
 
@@ -42,26 +42,26 @@ def part_output(outcome: Outcome) -> PartOutput:
     paid = models.usage if models else Usage()
     wrong = models.failures if models else []
     notes = [f"{len(wrong)} model calls of the memory failed: {wrong[0]}"] if wrong else []
-    kept = ingested or before
-    if kept is None:
+    result = ingested or before
+    if result is None:
         return PartOutput(usage=paid, notes=tuple(notes), failed=outcome.why)
-    missing = _missing(kept)
+    missing = _missing(result)
     if ingested is None:
         # The result of an earlier attempt stays valid.
         notes.insert(0, f"the failed batches were tried again, but {outcome.why[:1].lower()}{outcome.why[1:]}")
     elif missing:
         notes.insert(0, f"{missing}. The next prepare tries again")
-    all_counted = models is not None and not outcome.elsewhere and _is_counted(kept, counted)
+    all_counted = models is not None and not outcome.elsewhere and _is_counted(result, counted)
     if ingested and not all_counted:
         paid += _reported(ingested) - (_reported(before) if before else Usage())
-    stats = _service(kept) | {"messages": outcome.messages}
+    stats = _service(result) | {"messages": outcome.messages}
     stats |= {"remark": outcome.remark} if outcome.remark else {}
-    stats |= _calls(kept, models, counted) if models and all_counted else {}
+    stats |= _calls(result, models, counted) if models and all_counted else {}
     return PartOutput(usage=paid, notes=tuple(notes), stats=stats, incomplete=missing)
 
 
 def _missing(ingested: Ingested) -> str:
-    """Say how much of the history cannot be found, and why; empty if nothing is missing."""
+    """Describe how much of the history cannot be found, and why; empty if nothing is missing."""
     if not ingested.missing:
         return ""
     why = ingested.failed[0].error if ingested.failed else "the memory took them and does not count them as ready"
@@ -71,16 +71,16 @@ def _missing(ingested: Ingested) -> str:
 def _service(ingested: Ingested) -> dict[str, Any]:
     """Return the facts about the service that are shown under tables."""
     hello = ingested.hello
-    can = hello.capabilities
+    capabilities = hello.capabilities
     return {
         "service": hello.name,
         "packages": dict(sorted(hello.packages.items())),
         "capabilities": {
-            "usual provenance": can.provenance,
-            "dates": can.dates,
-            "signals": " + ".join(can.signals) or "not told",
-            "telemetry": can.telemetry,
-            "persistence": can.persist,
+            "usual provenance": capabilities.provenance,
+            "dates": capabilities.dates,
+            "signals": " + ".join(capabilities.signals) or "not told",
+            "telemetry": capabilities.telemetry,
+            "persistence": capabilities.persist,
         },
         "batches": ingested.batches,
         "failed_batches": ingested.missing,
@@ -88,11 +88,11 @@ def _service(ingested: Ingested) -> dict[str, Any]:
 
 
 def _calls(ingested: Ingested, models: ProxiedScope, counted: CallSums) -> dict[str, Any]:
-    """Return what ingesting took, as counted by the proxy and as the service reports it."""
-    asked = {"chat": models.access.chat_model} if counted.calls else {}
-    asked |= {"embeddings": models.access.embedder} if counted.embedding_calls else {}
+    """Return the calls and tokens of ingestion, as counted by the proxy and as the service reports them."""
+    called = {"chat": models.access.chat_model} if counted.calls else {}
+    called |= {"embeddings": models.access.embedder} if counted.embedding_calls else {}
     stats: dict[str, Any] = {
-        "models": asked,
+        "models": called,
         "model_calls": counted.calls,
         "cached_model_calls": counted.cached_calls,
         "failed_model_calls": counted.failed_calls,
@@ -112,7 +112,7 @@ def _calls(ingested: Ingested, models: ProxiedScope, counted: CallSums) -> dict[
 
 
 def _is_counted(ingested: Ingested, counted: CallSums) -> bool:
-    """Tell whether all model calls of the service are known to have been counted."""
+    """Return whether all model calls of the service are known to have been counted."""
     models = ingested.hello.capabilities.models
     return models in ("none", "offered") or (models == "unknown" and counted.calls + counted.embedding_calls > 0)
 

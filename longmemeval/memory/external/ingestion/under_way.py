@@ -23,7 +23,7 @@ class UnderWay(Struct, frozen=True):
 
 def note(place: Path, progress: UnderWay) -> None:
     """Record the progress of the scope whose state is at `place`."""
-    with suppress(OSError):  # It is only shown.
+    with suppress(OSError):  # It is for display only.
         place.with_suffix(_SUFFIX).write_bytes(msgspec.json.encode(progress))
 
 
@@ -33,17 +33,17 @@ def forget(place: Path) -> None:
 
 
 def shown(places: Path, part: str, label: str, since: float) -> str:
-    """Return a line on all scopes of a part that are under way; empty if there are none.
+    """Return a line about all scopes of a part that are being filled; empty if there are none.
 
     Args:
         places: the folder with the states of scopes.
         part: the part's name.
         label: the name of the service.
-        since: older files are leftovers of processes that died; seconds as in file times.
+        since: seconds as in file times; older files are leftovers of processes that died.
     """
     found = []
     for file in sorted(places.glob(f"*{_SUFFIX}")):
-        with suppress(OSError, msgspec.DecodeError):  # It may be incomplete, or gone.
+        with suppress(OSError, msgspec.DecodeError):  # The file may be incomplete, or gone.
             progress = msgspec.json.decode(file.read_bytes(), type=UnderWay)
             if progress.part == part and file.stat().st_mtime >= since:
                 found.append(progress)

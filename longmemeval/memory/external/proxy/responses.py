@@ -1,6 +1,6 @@
-"""Translate the newer interface (`responses`) to the older one, which every endpoint has, and replies back.
+"""Translate requests of the newer interface (`responses`) to the older one, which every endpoint has, and replies back.
 
-Features of OpenAI's own servers alone (tools that run there, state kept from earlier requests) are refused.
+Features that only OpenAI's own servers have (tools that run there, state from earlier requests) are refused.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,17 +14,19 @@ _STATEFUL = ("previous_response_id", "conversation", "background", "prompt")
 _ROLES = {"developer": "system"}
 
 
-def as_chat(body: Mapping[str, Any]) -> dict[str, Any]:
+def to_chat_request(body: Mapping[str, Any]) -> dict[str, Any]:
     """Return the equivalent request for a chat completion.
 
     Raises:
-        ModelError: there is none.
+        ModelError: there is no equivalent.
     """
     if stateful := [name for name in _STATEFUL if body.get(name)]:
         raise ModelError(f"A request for a response has '{stateful[0]}', which is not passed on")
     messages = [{"role": "system", "content": body["instructions"]}] if body.get("instructions") else []
-    given = body.get("input") or ""
-    messages += [{"role": "user", "content": given}] if isinstance(given, str) else list(_messages(given))
+    input_items = body.get("input") or ""
+    messages += (
+        [{"role": "user", "content": input_items}] if isinstance(input_items, str) else list(_messages(input_items))
+    )
     chat = {"messages": messages} | {name: body[name] for name in _SAME if body.get(name) is not None}
     if body.get("tools"):
         chat["tools"] = [_tool(tool) for tool in body["tools"]]
@@ -41,8 +43,8 @@ def as_chat(body: Mapping[str, Any]) -> dict[str, Any]:
     return chat
 
 
-def as_response(completion: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the completion of `as_chat(body)` as a response."""
+def to_response(completion: Mapping[str, Any], body: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the completion of `to_chat_request(body)` as a response."""
     choice: Mapping[str, Any] = next(iter(completion.get("choices") or ()), {})
     message, usage = choice.get("message") or {}, completion.get("usage") or {}
     name = sha256_bytes(repr(completion).encode())[:24]

@@ -1,4 +1,4 @@
-"""One history at one stage: its requests are answered, counted and recorded."""
+"""The model calls of one history at one stage, which are answered, counted and recorded."""
 
 import asyncio
 import secrets
@@ -23,7 +23,7 @@ from longmemeval.llm.http.forward_cache import CachedForwarding
 from longmemeval.llm.model_calls import CallFile, CallKind, ModelCall, Stage
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.registry import load_forwarded
-from longmemeval.memory.external.proxy.responses import as_chat, as_response
+from longmemeval.memory.external.proxy.responses import to_chat_request, to_response
 from longmemeval.memory.external.proxy.vectors import Vectorised, Vectoriser, dimension_of
 from longmemeval.records import Usage
 
@@ -39,18 +39,18 @@ class ProxiedScope:
         stage: filling or searching.
         access: the models to offer.
         calls: the file in which every call is recorded.
-        haystack_id: our own id, recorded there.
+        haystack_id: our own id, recorded in that file.
     """
 
     def __init__(self, name: str, stage: Stage, access: ModelAccess, calls: CallFile, haystack_id: str = "") -> None:
         self.token = secrets.token_urlsafe(18)
         self.base_url = ""
-        """The address, set when it is offered."""
+        """The address, set when the models are offered."""
         self.access = access
         self.usage = Usage()
         """The cost of the calls so far."""
         self.stopped: HarnessError | None = None
-        """The reason why no call can succeed any more; raised to those who wait for the memory system."""
+        """The reason why no call can succeed any more; raised to code that waits for the memory system."""
         self.failures: list[str] = []
         """The errors of single calls."""
         self._name, self._stage, self._calls, self._haystack_id = name, stage, calls, haystack_id
@@ -58,7 +58,7 @@ class ProxiedScope:
         self._vectoriser: Vectoriser | None = None
 
     async def get_ready(self) -> None:
-        """Load what the first call would have to wait for; errors are left to the first call."""
+        """Load what the first call would have to wait for; an error is reported by that call."""
         with suppress(HarnessError):
             if self.access.chat_model:
                 model = await asyncio.to_thread(self._model)
@@ -92,7 +92,7 @@ class ProxiedScope:
         """Return the reply of the chat model.
 
         Raises:
-            HarnessError: there is none.
+            HarnessError: the call failed.
         """
         self.check()
         with self._calls.awaited():
@@ -101,7 +101,7 @@ class ProxiedScope:
     async def _forwarded(self, kind: Literal["chat", "responses"], body: Mapping[str, Any]) -> dict[str, Any]:
         started = time.perf_counter()
         try:
-            request = as_chat(body) if kind == "responses" else body
+            request = to_chat_request(body) if kind == "responses" else body
             model = await asyncio.to_thread(self._model)
             reply, cached = await model.forward(request, self.access.receipts)
         except HarnessError as error:
@@ -119,19 +119,19 @@ class ProxiedScope:
                 completion_tokens=usage.completion_tokens,
                 cached=cached,
                 cost_usd=usage.dollars,
-                milliseconds=_since(started),
+                milliseconds=_milliseconds_since(started),
                 request_sha256=sha256_bytes(model.canonical(request)),
             ),
             usage,
         )
         document: dict[str, Any] = await asyncio.to_thread(msgspec.json.decode, reply.document)
-        return as_response(document, body) if kind == "responses" else document
+        return to_response(document, body) if kind == "responses" else document
 
     async def embed(self, body: Mapping[str, Any]) -> Vectorised:
         """Return the vectors of the texts in a request.
 
         Raises:
-            HarnessError: there are none.
+            HarnessError: the request is invalid, or the embedder failed.
         """
         self.check()
         with self._calls.awaited():
@@ -155,7 +155,7 @@ class ProxiedScope:
                 texts=len(found.rows),
                 cached=found.cached,
                 cost_usd=found.usage.dollars,
-                milliseconds=_since(started),
+                milliseconds=_milliseconds_since(started),
                 request_sha256=found.request_sha256,
             ),
             found.usage,
@@ -172,7 +172,7 @@ class ProxiedScope:
         caches = access.cache_dir
         path = caches / REPLIES if caches else None
         with _MAKING:
-            # Determined for each call: the environment may have changed where calls go.
+            # Determined for each call: the environment may have changed the addresses.
             endpoints = tuple(cache_addresses(access.chat_model, access.options))
             return _forwarding(access.chat_model, access.options, path, access.account, access.concurrency, endpoints)
 
@@ -197,7 +197,7 @@ class ProxiedScope:
             "model": model,
             "error": str(error),
         }
-        document |= {"milliseconds": _since(started), "asked": _other(body, model)}
+        document |= {"milliseconds": _milliseconds_since(started), "asked": _other(body, model)}
         self._write(msgspec.convert(document, ModelCall))
         return error
 
@@ -211,7 +211,7 @@ class ProxiedScope:
 
 
 _MAKING = Lock()
-"""Taken while an object is made, so that there is one of each."""
+"""Lock held while an object is created, so that there is only one of each."""
 
 
 @cache
@@ -241,7 +241,7 @@ def _own_vectoriser(spec: str, path: Path | None, options: ModelOptions, account
 
 
 _shared_vectoriser = cache(_own_vectoriser)
-"""Embedders in this process are loaded once and shared."""
+"""A cached `_own_vectoriser`: embedders in this process are loaded once and shared."""
 
 
 def _other(body: Mapping[str, Any], model: str) -> str:
@@ -250,5 +250,5 @@ def _other(body: Mapping[str, Any], model: str) -> str:
     return "" if named in (model, model.partition("/")[2], model.partition(":")[2]) else named[:200]
 
 
-def _since(started: float) -> float:
+def _milliseconds_since(started: float) -> float:
     return round((time.perf_counter() - started) * 1000, 1)

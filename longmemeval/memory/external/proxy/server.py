@@ -59,7 +59,7 @@ class ModelProxy:
     def offered(
         self, name: str, stage: Stage, access: ModelAccess, calls: Path | None, haystack_id: str = ""
     ) -> Iterator[ProxiedScope]:
-        """Offer models at an address of their own within the context, once they can be called without delay.
+        """Offer models at their own address within the context, once they can be called without delay.
 
         Args:
             name: the opaque name of the scope.
@@ -166,7 +166,7 @@ async def _body(request: web.Request) -> dict[str, Any]:
 
 
 def _with_api_errors(handler: _Handler) -> _Handler:
-    """Report errors in the form of the OpenAI API. Clients are told not to retry, since that is done here."""
+    """Report errors in the form of the OpenAI API. Clients are told not to retry, since retries happen here."""
 
     async def answer(request: web.Request) -> web.StreamResponse:
         try:

@@ -1,4 +1,4 @@
-"""Send a complete reply as the stream of events that a client asked for."""
+"""Turn a complete reply into the stream of events that a client requested."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -9,7 +9,7 @@ _DONE = b"data: [DONE]\n\n"
 
 
 def chat_events(document: Mapping[str, Any], options: Mapping[str, Any]) -> Iterator[bytes]:
-    """Yield the chunks of a chat completion: the message, how it ended, and the tokens if they are asked for.
+    """Yield the chunks of a chat completion: the message, the finish reason, and the tokens if requested.
 
     Args:
         document: the completion.
@@ -32,14 +32,14 @@ def chat_events(document: Mapping[str, Any], options: Mapping[str, Any]) -> Iter
 
 def response_events(document: Mapping[str, Any]) -> Iterator[bytes]:
     """Yield the events of a response, each part in one piece."""
-    for number, event in enumerate(_of_response(document)):
+    for number, event in enumerate(_response_documents(document)):
         yield f"event: {event['type']}\n".encode() + _data(event | {"sequence_number": number})
 
 
-def _of_response(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
-    begun = dict(document) | {"status": "in_progress", "output": [], "usage": None}
-    yield {"type": "response.created", "response": begun}
-    yield {"type": "response.in_progress", "response": begun}
+def _response_documents(document: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    started = dict(document) | {"status": "in_progress", "output": [], "usage": None}
+    yield {"type": "response.created", "response": started}
+    yield {"type": "response.in_progress", "response": started}
     for place, item in enumerate(document.get("output") or ()):
         at = {"output_index": place, "item_id": item.get("id")}
         empty = dict(item) | {key: type(item[key])() for key in ("content", "arguments") if item.get(key)}

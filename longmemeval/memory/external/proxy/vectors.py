@@ -24,19 +24,15 @@ class Vectorised(Struct, frozen=True):
 
     rows: Vectors
     tokens: int
-    """Tokens as the server counts them, or characters / 4 if none was called."""
+    """Tokens as the server counts them, or characters / 4 if no server was called."""
     cached: bool
-    """If set, nothing was computed."""
+    """True if nothing was computed."""
     usage: Usage
     request_sha256: str
 
 
 class Vectoriser:
-    """Answers requests one at a time, so that the cost of each is known.
-
-    Args:
-        embedder: with its cache.
-    """
+    """Answers requests one at a time, so that the cost of each is known."""
 
     def __init__(self, embedder: CachedEmbedder) -> None:
         self.embedder = embedder
@@ -44,7 +40,7 @@ class Vectoriser:
         self._ready = False
 
     def get_ready(self) -> None:
-        """Load a model of this process, which would otherwise be loaded with the first texts.
+        """Load a model that runs in this process, which would otherwise be loaded with the first texts.
 
         Raises:
             HarnessError: it cannot be loaded.
@@ -81,21 +77,21 @@ class Vectoriser:
 
 
 def dimension_of(embedder: CachedEmbedder) -> int:
-    """Return the numbers in a vector, as far as that can be known without a call; else 0."""
+    """Return the length of a vector if it is known without a call; else 0."""
     return embedder.known_dimension or vector_length(embedder.spec.partition(":")[2]) or 0
 
 
-def _texts(given: object) -> list[str]:
+def _texts(value: object) -> list[str]:
     """Return the texts of a request; those given as tokens, in OpenAI's own encoding, are decoded."""
-    if isinstance(given, str):
-        return [given]
-    if isinstance(given, list) and given:
-        if all(isinstance(item, str) for item in given):
-            return list(given)
-        if all(isinstance(item, int) for item in given):
-            return [_from_tokens(given)]
-        if all(isinstance(item, list) and all(isinstance(token, int) for token in item) for item in given):
-            return [_from_tokens(tokens) for tokens in given]
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, list) and value:
+        if all(isinstance(item, str) for item in value):
+            return list(value)
+        if all(isinstance(item, int) for item in value):
+            return [_from_tokens(value)]
+        if all(isinstance(item, list) and all(isinstance(token, int) for token in item) for item in value):
+            return [_from_tokens(tokens) for tokens in value]
     raise ModelError("A request for embeddings holds no texts under 'input'")
 
 

@@ -1,1 +1,1 @@
-"""Transports, which carry messages to a memory service."""
+"""Transports carry messages to a memory service."""

@@ -20,7 +20,7 @@ from longmemeval.memory.external.transports.transport import LARGEST_MESSAGE, On
 _KEPT_LOG = 4000
 """Last bytes of standard error that are kept."""
 _ENDING_S = 2.0
-"""Seconds a child may take to end by itself, and its last output to arrive."""
+"""Seconds allowed for a child to end by itself, and for its last output to arrive."""
 
 
 class _Line(Struct, frozen=True):
@@ -36,8 +36,8 @@ class _Line(Struct, frozen=True):
 class _Streams(asyncio.subprocess.SubprocessStreamProtocol):
     """The child's standard streams.
 
-    They tell when the child ends, even while a process that it started holds them open, and when it closes its standard
-    input, even while it goes on.
+    They detect that the child has ended, even while a process that it started holds them open, and that it has closed
+    its standard input, even while it goes on.
     """
 
     def __init__(self) -> None:
@@ -45,24 +45,24 @@ class _Streams(asyncio.subprocess.SubprocessStreamProtocol):
         self.ended, self.deaf = asyncio.Event(), asyncio.Event()
 
     def process_exited(self) -> None:
-        """Wake those who wait for the end."""
+        """Record that the child has ended."""
         super().process_exited()
         self.ended.set()
 
     def pipe_connection_lost(self, fd: int, exc: Exception | None) -> None:
-        """Note that the child takes no more requests."""
+        """Record that the child accepts no more requests."""
         super().pipe_connection_lost(fd, exc)
         if fd == 0:
             self.deaf.set()
 
 
 class ChildProcess:
-    """One child. It is started at the first call and killed with all processes it started.
+    """One child. It is started at the first call and killed together with all processes it started.
 
     Args:
-        command: its words; no shell is involved.
+        command: the words of its command; no shell is involved.
         on_progress: called with its notifications.
-        environment: its variables; None: ours.
+        environment: its environment variables; None: ours.
     """
 
     def __init__(
@@ -83,7 +83,7 @@ class ChildProcess:
 
     @property
     def gone(self) -> bool:
-        """If set, it has ended, or was killed because it broke the protocol."""
+        """True if it has ended, or was killed because it broke the protocol."""
         return self._end is not None
 
     async def call(self, method: str, params: bytes) -> bytes:
@@ -98,7 +98,7 @@ class ChildProcess:
         answer = self._waiting[number] = asyncio.get_running_loop().create_future()
         request = {"id": number, "method": method, "params": Raw(params)}
         try:
-            with suppress(ConnectionError):  # It is gone; the task that reads from it finds out how.
+            with suppress(ConnectionError):  # It is gone; the task that reads from it finds out why.
                 self._process.stdin.write(msgspec.json.encode(request) + b"\n")
                 await self._process.stdin.drain()
             return bytes(await answer)
@@ -106,7 +106,7 @@ class ChildProcess:
             self._waiting.pop(number, None)
 
     def peak_resident_bytes(self) -> int | None:
-        """Return the most memory that the child and what it started have taken; see `Transport`."""
+        """Return the peak memory of the child and the processes it started; see `Transport`."""
         return peak_resident_bytes(self._process.pid, self._family) if self._process and not self._end else None
 
     async def end(self) -> None:
@@ -139,16 +139,15 @@ class ChildProcess:
         return redact(f"process:{shlex.join(self._command)}")
 
     async def _follow(self) -> None:
-        """Read its answers until it ends or breaks the protocol, then record how."""
+        """Read its answers until it ends or breaks the protocol, then record the reason."""
         if self._process is None or self._streams is None:
             return
         reading = asyncio.create_task(self._read_answers(self._process))
         ending, deafness = (asyncio.create_task(event.wait()) for event in (self._streams.ended, self._streams.deaf))
         await asyncio.wait({reading, ending, deafness}, return_when=asyncio.FIRST_COMPLETED)
         problem = reading.result() if reading.done() else ""
-        if (
-            not problem
-        ):  # End of output and end of the process come close together, unless something else holds it open.
+        if not problem:
+            # The output ends together with the process, unless another process holds it open.
             await asyncio.wait({reading, ending}, timeout=_ENDING_S)
             problem = reading.result() if reading.done() else ""
         reading.cancel()
@@ -203,7 +202,7 @@ class ChildProcess:
             del self._log[:-_KEPT_LOG]
 
     async def _fail(self, how: str, code: str) -> None:
-        """Kill the child with all it started; calls under way fail with the reason and its last log lines."""
+        """Kill the child with all processes it started; pending calls fail with the reason and its last log lines."""
         if self._end:
             return
         self._end = ServiceError(f"The memory process {how}", where=self._where, code=code)

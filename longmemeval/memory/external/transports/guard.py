@@ -1,9 +1,9 @@
-"""End the children of memories after the command that started them, however it ended.
+"""End the children of memories after the command that started them has ended, however it ended.
 
 A command that is killed cannot end its children, and a child that is stuck in a call does not notice that its standard
-input has closed. So each process with children starts one more, this file, with a pipe between them: it learns which
-children there are, and when the pipe closes it ends those that are left, with all processes of their sessions. It needs
-the standard library alone.
+input has closed. So each process with children starts this file as one more child, with a pipe between them. Through
+the pipe it learns of the other children; when the pipe closes, it ends those that are left, with all processes of their
+sessions. It needs only the standard library.
 """
 
 import os
@@ -18,14 +18,14 @@ from pathlib import Path
 from threading import Lock
 
 BY_ITSELF_S = 2.0
-"""Seconds a child may take to end after its standard input has closed."""
+"""Seconds allowed for a child to end after its standard input has closed."""
 KILLED_S = 2.0
-"""Seconds after which a killed process counts as one that cannot be ended."""
+"""Seconds after which a killed process is reported as impossible to end."""
 _LOOK_AGAIN_S = 0.02
 _PROCESSES = Path("/proc")
 
 _MARK = "LONGMEMEVAL_GUARD"
-"""The environment variable by which the guard recognises processes that its children started, wherever they are now."""
+"""The environment variable by which the guard recognises processes that its children started, even moved ones."""
 
 _lock = Lock()
 _unique = uuid.uuid4().hex
@@ -33,7 +33,7 @@ _guard: "subprocess.Popen[bytes] | None" = None
 
 
 def _own_mark() -> str:
-    """Return the mark of this process, which another that was forked from the same one does not have."""
+    """Return the mark of this process; a process forked from the same parent has a different one."""
     return f"{_unique}-{os.getpid()}"
 
 
@@ -47,7 +47,7 @@ def watch(pid: int, name: str) -> None:
 
     Args:
         pid: its process id.
-        name: its name in a warning if it cannot be ended; holds no secret.
+        name: its name in a warning if it cannot be ended; must not contain a secret.
     """
     _send(f"+{pid} {' '.join(name.split())}")
 
@@ -59,7 +59,7 @@ def release(pid: int) -> None:
 
 def _send(line: str) -> None:
     global _guard
-    with _lock, suppress(OSError):  # Without a guard everything else works.
+    with _lock, suppress(OSError):  # Everything else works without a guard.
         if _guard is None:
             command = [sys.executable, "-I", "-S", str(Path(__file__)), _own_mark()]
             _guard = subprocess.Popen(
@@ -73,14 +73,14 @@ class Process:
     """A line of the operating system's list of processes."""
 
     def __init__(self, pid: int, stat: str) -> None:
-        # The name, in brackets, may hold anything.
+        # The name, in parentheses, may contain any character.
         self.name = stat.partition("(")[2].rpartition(")")[0]
         state, parent, group, session = stat.rpartition(")")[2].split()[:4]
         self.pid, self.parent, self.group, self.session = pid, int(parent), int(group), int(session)
         self.is_alive = state not in "ZX"
 
     def has(self, variable: str, value: str) -> bool:
-        """Return whether it was started with this in its environment; False where that cannot be read."""
+        """Return whether it was started with this variable in its environment; False if that cannot be read."""
         with suppress(OSError):
             return f"{variable}={value}".encode() in (_PROCESSES / str(self.pid) / "environ").read_bytes().split(b"\0")
         return False
@@ -96,7 +96,7 @@ def processes() -> Iterator[Process]:
 
 
 def _left(leaders: set[int]) -> set[int]:
-    """Return the groups of processes that are left in the sessions of `leaders`."""
+    """Return the process groups that are left in the sessions of `leaders`."""
     if _PROCESSES.joinpath("self").exists():
         return {process.group for process in processes() if leaders & {process.session, process.group}}
     return {leader for leader in leaders if _is_there(leader)}
@@ -111,7 +111,7 @@ def _is_there(group: int) -> bool:
 
 
 def _strays(leaders: set[int], mark: str) -> list[str]:
-    """Return the processes that those of `leaders` started and that left their sessions: process id and name."""
+    """Return the processes started by those of `leaders` that have left their sessions: process id and name."""
     return [
         f"{process.pid} ({process.name})"
         for process in processes()
@@ -156,7 +156,7 @@ def main() -> None:
         listed = ", ".join(left)
         with suppress(OSError):
             sys.stderr.write(
-                f"These processes, begun by a memory, are still running: {listed}. End them with kill -9.\n"
+                f"These processes, started by a memory, are still running: {listed}. End them with kill -9.\n"
             )
             sys.stderr.flush()
 

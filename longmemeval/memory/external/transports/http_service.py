@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 _CONNECTING_S = 10.0
 _MAY_PASS = (429, 502, 503, 504)
-"""Status codes after which the same call may succeed."""
+"""Status codes after which the same call may succeed later."""
 
 
 class _ErrorBody(msgspec.Struct, frozen=True):
@@ -21,10 +21,10 @@ class _ErrorBody(msgspec.Struct, frozen=True):
 
 
 class HttpService:
-    """A service that somebody else started; it is never ended from here.
+    """A service that somebody else started; it is never stopped from here.
 
     Args:
-        address: `http://host:port`, perhaps with a path; user information in it is sent as a Basic header.
+        address: `http://host:port`, possibly with a path; user information in it is sent as a Basic header.
     """
 
     gone = False

@@ -1,4 +1,4 @@
-"""Measure the memory that a child takes, with all processes it started: what the system says of each at its peak."""
+"""Measure the peak memory of a child and all processes it started, as the system reports it for each."""
 
 from contextlib import suppress
 from pathlib import Path
@@ -6,34 +6,38 @@ from pathlib import Path
 from longmemeval.memory.external.transports import guard
 
 FAMILY = "LONGMEMEVAL_CHILD"
-"""The environment variable by which processes of one child are recognised, wherever they are now."""
+"""The environment variable by which processes of one child are recognised, even in another session."""
 
 
 def peak_resident_bytes(pid: int, family: str) -> int | None:
-    """Return the peak resident memory of a child and of the processes it started that are alive, added up.
+    """Return the sum of the peak resident memory of a child and of the living processes it started.
 
-    Pages that processes share count for each of them, and their peaks need not have been at one time: no more than this
-    was taken at once.
+    Shared pages count for every process, and the peaks need not coincide, so the sum is an upper bound of the memory
+    used at any time.
 
     Args:
         pid: the child, the leader of a session.
         family: its value of `FAMILY`.
 
     Returns:
-        Bytes; None if the child is gone, or the system does not tell as Linux does.
+        Bytes; None if the child is gone, or the system does not report memory as Linux does.
     """
     processes = {process.pid: process for process in guard.processes()}
     if pid not in processes:
         return None
-    found = {one.pid for one in processes.values() if pid in (one.session, one.group) or one.has(FAMILY, family)}
-    while more := {one.pid for one in processes.values() if one.parent in found} - found:
+    found = {
+        process.pid
+        for process in processes.values()
+        if pid in (process.session, process.group) or process.has(FAMILY, family)
+    }
+    while more := {process.pid for process in processes.values() if process.parent in found} - found:
         found |= more
-    peaks = {one: _peak(one) for one in found}
+    peaks = {member: _peak(member) for member in found}
     return None if peaks.get(pid) is None else sum(peak or 0 for peak in peaks.values())
 
 
 def _peak(pid: int) -> int | None:
-    """Return `VmHWM`, the most that was ever resident (proc_pid_status(5)), in bytes; None if it is gone."""
+    """Return `VmHWM`, the peak resident set size (proc_pid_status(5)), in bytes; None if the process is gone."""
     with suppress(OSError, ValueError):
         for line in Path(f"/proc/{pid}/status").read_text(errors="replace").splitlines():
             if line.startswith("VmHWM:"):

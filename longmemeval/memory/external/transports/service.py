@@ -1,4 +1,4 @@
-"""A memory service by typed methods: started when it is needed, waited for only as long as it makes progress."""
+"""A memory service with typed methods: started when needed, and waited for only as long as it makes progress."""
 
 import asyncio
 import atexit
@@ -44,13 +44,13 @@ from longmemeval.memory.external.transports.transport import OnProgress, Service
 R = TypeVar("R", bound=Struct)
 
 _FIRST_WAIT_S, _LONGEST_WAIT_S = 0.02, 2.0
-"""Seconds between two polls whether a scope is ready, and between two attempts of a call."""
+"""Seconds between two polls for a scope to be ready, and between two attempts of a call."""
 
 
 class MemoryService:
     """One service; its methods are those of the protocol and may be called from any event loop, concurrently.
 
-    A service that is gone is restarted by the next call. It then has no scope open.
+    If the service is gone, the next call restarts it. It then has no open scope.
 
     Args:
         connect: makes the transport, given a callback for progress.
@@ -67,7 +67,7 @@ class MemoryService:
         self._warming: asyncio.Lock | None = None
         self._warm_in = 0
         self.beginnings = 0
-        """Number of starts of the service; scopes that were opened before the last one are no longer open."""
+        """Number of starts of the service; scopes that were opened before the last start are no longer open."""
         _services.add(self)
 
     async def hello(self) -> HelloResult:
@@ -82,12 +82,12 @@ class MemoryService:
         """Add a session."""
         return await self._ask("add", request, AddResult)
 
-    async def ready(self, scope: str, noted: Callable[[ReadyResult], None] = lambda state: None) -> ReadyResult:
-        """Wait until all that was added can be found or has failed.
+    async def ready(self, scope: str, notify: Callable[[ReadyResult], None] = lambda state: None) -> ReadyResult:
+        """Wait until everything that was added can be found or has failed.
 
         Args:
             scope: the scope that was added to.
-            noted: called with the progress.
+            notify: called with the progress after each poll.
 
         Raises:
             ServiceError: there was no progress for too long.
@@ -96,7 +96,7 @@ class MemoryService:
         while True:
             progress = await self._ask("ready", Ready(scope), ReadyResult)
             now = time.monotonic()
-            noted(progress)
+            notify(progress)
             if progress.state != "pending":
                 return progress
             if progress.done > best:
@@ -126,7 +126,7 @@ class MemoryService:
             self._places.release()
 
     async def warm_up(self, scope: str, date: datetime) -> None:
-        """Search a scope once for nothing in particular, unless that was done since the service was started."""
+        """Search a scope once with an arbitrary query, unless that was done since the service started."""
         self._warming = self._warming or asyncio.Lock()
         async with self._warming:
             if self._warm_in != self.beginnings:
@@ -134,7 +134,7 @@ class MemoryService:
                 self._warm_in = self.beginnings
 
     async def delete(self, scope: str, subject: str) -> None:
-        """Delete what was said about a subject, and return when it can no longer be found."""
+        """Delete everything about a subject, and return when it can no longer be found."""
         await self._ask("delete", Delete(scope, subject), DeleteResult)
 
     async def snapshot(self, scope: str) -> SnapshotResult:
@@ -142,7 +142,7 @@ class MemoryService:
         return await self._ask("snapshot", Snapshot(scope), SnapshotResult)
 
     async def list(self, scope: str) -> ListResult:
-        """Show all that a scope holds."""
+        """Return everything that a scope contains."""
         return await self._ask("list", List(scope), ListResult)
 
     async def reset(self, scope: str) -> None:
@@ -150,7 +150,7 @@ class MemoryService:
         await self._ask("reset", Reset(scope), ResetResult)
 
     def peak_resident_bytes(self) -> int | None:
-        """Return the most memory that its processes have taken since they began; None if not known, or it has none."""
+        """Return the peak memory of its processes since they started; None if unknown, or if it has none."""
         return self._transport.peak_resident_bytes() if self._transport else None
 
     async def close(self) -> None:
@@ -189,7 +189,7 @@ class MemoryService:
         async with self._connecting:
             if self._transport and not self._transport.gone and self._hello_result:
                 return self._hello_result
-            transport = self._connect(self._noted)
+            transport = self._connect(self._note_progress)
             self.beginnings += 1
             hello = await self._attempt(transport, "hello", Hello(), HelloResult)
             if hello.protocol != PROTOCOL:
@@ -230,9 +230,9 @@ class MemoryService:
             if not call.done():
                 call.cancel()
             elif not call.cancelled():
-                call.exception()  # Retrieve the error of an abandoned call, so that asyncio does not log it.
+                call.exception()  # Retrieve the error of an abandoned call so that asyncio does not log it.
 
-    def _noted(self, progress: Progress) -> None:
+    def _note_progress(self, progress: Progress) -> None:
         if progress.done > self._progress.get(progress.scope, (0, 0.0))[0]:
             self._progress[progress.scope] = (progress.done, time.monotonic())
 

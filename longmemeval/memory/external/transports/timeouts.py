@@ -26,11 +26,11 @@ class Timeouts(Struct, frozen=True):
     no_progress: float = 600.0
     """Seconds a scope may be pending without progress."""
     attempts: int = 4
-    """Attempts of a call that fails in a way that may pass."""
+    """Attempts of a call that fails with a temporary error."""
 
 
 def patience_of(text: str | None = None) -> Timeouts:
-    """Return the default time-outs, changed by the user's.
+    """Return the default time-outs with the user's changes.
 
     Args:
         text: `method=seconds`, separated by commas; None: from the environment variable.
@@ -38,7 +38,7 @@ def patience_of(text: str | None = None) -> Timeouts:
     Raises:
         HarnessError: a method does not exist, or its seconds are not a positive number.
     """
-    given: dict[str, float] = {}
+    changed: dict[str, float] = {}
     known = [name for name in Timeouts.__struct_fields__ if name != "attempts"]
     for setting in (os.environ.get(TIMEOUTS, "") if text is None else text).split(","):
         name, _, seconds = (word.strip() for word in setting.partition("="))
@@ -47,10 +47,10 @@ def patience_of(text: str | None = None) -> Timeouts:
         if name not in known:
             raise HarnessError(f"There is no time-out '{name}'", where=TIMEOUTS, fix=nearest(name, known))
         try:
-            given[name] = float(seconds)
+            changed[name] = float(seconds)
         except ValueError:
-            given[name] = 0.0
-        if not 0 < given[name] < float("inf"):
+            changed[name] = 0.0
+        if not 0 < changed[name] < float("inf"):
             fix = f"Write seconds above 0, such as {TIMEOUTS}={name}=1200"
-            raise HarnessError(f"The time-out '{setting.strip()}' has no number of seconds", where=TIMEOUTS, fix=fix)
-    return structs.replace(Timeouts(), **given)
+            raise HarnessError(f"The time-out '{setting.strip()}' needs a number of seconds", where=TIMEOUTS, fix=fix)
+    return structs.replace(Timeouts(), **changed)

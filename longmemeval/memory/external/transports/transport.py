@@ -13,7 +13,7 @@ from longmemeval.memory.external.serve import Fault as ServedFault
 from longmemeval.memory.external.serve import MemoryServer
 
 LARGEST_MESSAGE = 16 * 1024 * 1024
-"""Most bytes that a service may write for one call."""
+"""Maximum bytes that a service may write for one call."""
 
 
 FINAL = ("gone", "silent", "garbage")
@@ -24,9 +24,8 @@ class ServiceError(RecallError):
     """A memory service failed at one call; others may succeed.
 
     Args:
-        what: as for every error, like `where`.
         code: the protocol's `Fault.code`, or one of `FINAL`.
-        retryable: if set, the same call may succeed a little later.
+        retryable: True if the same call may succeed a little later.
     """
 
     def __init__(self, what: str, *, where: str = "", fix: str = "", code: str = "", retryable: bool = False) -> None:
@@ -47,15 +46,15 @@ class Transport(Protocol):
 
     @property
     def gone(self) -> bool:
-        """If set, no call can succeed any more."""
+        """True if no call can succeed any more."""
         ...
 
     def peak_resident_bytes(self) -> int | None:
-        """Return the most memory that its own processes have taken; None if it has none, or it is not known."""
+        """Return the peak memory of its own processes; None if it has none, or if it is unknown."""
         ...
 
     async def end(self) -> None:
-        """End the service without asking it, if it is ours."""
+        """End the service by force, if it is ours."""
         ...
 
 
@@ -63,7 +62,7 @@ OnProgress = Callable[[Progress], None]
 
 
 class InProcess:
-    """Passes messages to an object in this process, as JSON too, so that it sees what any other service would.
+    """Passes messages to an object in this process, also as JSON, so that it sees what any other service would.
 
     Args:
         server: answers for the object's class.
@@ -88,7 +87,7 @@ class InProcess:
     async def end(self) -> None:
         """Close all objects."""
         while True:
-            with suppress(ServedFault):  # One object cannot be closed; the others can.
+            with suppress(ServedFault):  # If one object cannot be closed, close the others.
                 await self._server.call("shutdown", {})
                 return
 
