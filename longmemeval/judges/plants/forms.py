@@ -147,7 +147,9 @@ def with_other_number(text: str, right: Collection[float], random: Random) -> tu
     if match := _FIGURE.search(text):
         value = int(match[1].replace(",", ""))
         spread = max(3, round(0.4 * value))
-        free = [other for other in range(value + _NEAREST, value + _NEAREST + spread) if not near({other}, right)]
+        others = range(value + _NEAREST, value + _NEAREST + spread)
+        rivals = [number for number in right if value < number < others.stop + _NEAREST]
+        free = [other for other in others if not near({other}, rivals)] if rivals else others
         new = random.choice(free) if free else 0
         return _replaced(text, match, f"{new:,}" if "," in match[1] else str(new)) if free else None
     if match := _WORD_NUMBER.search(text):
