@@ -185,7 +185,7 @@ def test_a_part_of_another_haystack_is_refused(folder: Path, tmp_path: Path) -> 
 
     with_foreign_vectors = OLD | {"vector": foreign["vector"]}
     write_fixture(tmp_path / "v", meta_of(with_foreign_vectors), with_foreign_vectors)
-    with pytest.raises(FixtureError, match=r"holds message 's9:0', which db\.json does not"):
+    with pytest.raises(FixtureError, match=r"contains message 's9:0', which db\.json does not"):
         _ = Fixture.open(tmp_path / "v").part(VECTORS)
 
     with_foreign_db = OLD | {"db": foreign["db"]}

@@ -90,7 +90,7 @@ class Open(_Sent, frozen=True):
     chat_model: str = ""
     """The model that answers there, whatever name a request has."""
     embedding_base_url: str = ""
-    """The same for embeddings."""
+    """The address at which to call embedding models by the OpenAI API; ends in `/v1`. Empty: the system's own."""
     embedding_model: str = ""
     embedding_dimension: Annotated[int, Meta(ge=0)] = 0
     """The length of its vectors; 0: not known."""
