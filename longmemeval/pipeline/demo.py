@@ -42,8 +42,8 @@ class DemoOutcome(Struct, frozen=True):
     seconds: float
 
     def comparison(self, folders: Folders) -> Comparison:
-        """Compare the runs with the full history: what a memory has to beat, or do as well as with fewer tokens."""
-        runs = {one.id: one for one in self.evaluations}
+        """Compare the runs with the full history, which a memory has to beat, or match with fewer tokens."""
+        runs = {evaluation.id: evaluation for evaluation in self.evaluations}
         ordered = [runs[run_id] for run_id in baseline_first(list(runs), folders.results_dir)]
         return compare_runs(controls_last(ordered, lambda run: run.summary.control), folders)
 
@@ -51,7 +51,7 @@ class DemoOutcome(Struct, frozen=True):
 def run_demo(index: IndexEngine, folders: Folders, *, everything: bool = False) -> DemoOutcome:
     """Prepare, run and evaluate presets and controls on the sample; finished work is not repeated.
 
-    The judge is checked first, so that its error rates can be shown beside the scores.
+    The judge is checked first, so that its error rates can be shown next to the scores.
 
     Args:
         index: the vector index.

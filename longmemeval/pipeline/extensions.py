@@ -22,21 +22,21 @@ REGISTRIES: tuple[Registry[Any], ...] = (
     STORES,
     CLAIM_FOLDERS,
 )
-"""One for each extension point."""
+"""The registry of each extension point."""
 
 
 def all_plugins(*, check_built_in: bool = False) -> list[Plugin]:
     """Return everything that is registered, and the packages whose entry points cannot be read.
 
     Args:
-        check_built_in: whether what this package registers is loaded too.
+        check_built_in: True if the objects of this package are loaded too.
     """
     found = [plugin for registry in REGISTRIES for plugin in registry.plugins(check_built_in=check_built_in)]
     return found + unreadable_packages()
 
 
 def remarks_on(plugins: Sequence[Plugin]) -> dict[tuple[str, str], str]:
-    """Return what has to be known of memory products and of the stores among `plugins`, by group and name."""
-    remarks = {(MEMORY, one.name): one.description.remark for one in all_adapters()}
-    usable = [one.name for one in plugins if one.group == STORES.group and not one.problem]
+    """Return remarks on memory products and on the stores among `plugins`, by group and name."""
+    remarks = {(MEMORY, adapter.name): adapter.description.remark for adapter in all_adapters()}
+    usable = [plugin.name for plugin in plugins if plugin.group == STORES.group and not plugin.problem]
     return remarks | {(STORES.group, name): STORES.get(name).remark for name in usable}

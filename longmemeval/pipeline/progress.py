@@ -36,7 +36,7 @@ class Progress(Protocol):
     """A progress bar."""
 
     def advance(self, steps: int = 1, *, note: str = "") -> None:
-        """Report `steps` more, and optionally a short text shown beside the bar."""
+        """Report `steps` more, and optionally a short text shown next to the bar."""
         ...
 
 
@@ -83,9 +83,9 @@ class _Events(_Count):
         """Report `steps` more."""
         with self._lock:
             super().advance(steps)
-            self.tell("step", note)
+            self.write("step", note)
 
-    def tell(self, event: str, note: str = "") -> None:
+    def write(self, event: str, note: str = "") -> None:
         """Write one event."""
         fields = {
             "event": event,
@@ -106,15 +106,15 @@ def progress(title: str, total: int, within: Callable[[], str] = str) -> Iterato
     """Show the progress of `total` steps, with rate and time left, on standard error.
 
     Args:
-        within: returns a short text on how far the steps in progress are; called now and then.
+        within: returns a short text on the steps in progress; called now and then.
     """
     if _style == "json":
         events = _Events(title, total)
-        events.tell("begin")
+        events.write("begin")
         try:
             yield events
         finally:
-            events.tell("end")
+            events.write("end")
         return
     if _style == "off" or total == 0:
         yield _Count(title, total)
@@ -161,7 +161,7 @@ def _lines(title: str, total: int, within: Callable[[], str]) -> Iterator[Progre
 
 
 def how_far() -> str | None:
-    """Return how far the innermost work under way is; empty before any begins; None where no lines are wanted."""
+    """Return the progress of the innermost running work; empty before any begins; None if no lines are wanted."""
     if _style != "auto":
         return None
     return _counts[-1].line() if _counts else ""

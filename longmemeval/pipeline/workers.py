@@ -19,7 +19,7 @@ from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
 T = TypeVar("T")
 
 ENOUGH_FAILURES = 20
-"""Failures of one kind, with no success, after which the rest is not tried."""
+"""Number of failures of one kind, without any success, after which the rest is not tried."""
 
 
 class AllFailedError(HarnessError):
@@ -31,7 +31,7 @@ class AllFailedError(HarnessError):
 async def in_order(items: Sequence[T], work: Callable[[T], Awaitable[None]], concurrency: int) -> None:
     """Do `work` for every item (question, plant, …), started in order, at most `concurrency` in progress.
 
-    The first error ends all: work in progress is cancelled and waited for, then the error is raised. After a
+    The first error ends everything: work in progress is cancelled and waited for, then the error is raised. After a
     SpendingLimitError, a BatchCancelledError or an AllFailedError nothing new is started, and what is in progress is
     finished first.
     """
@@ -66,7 +66,7 @@ class Outcomes:
     """Outcomes of pieces of work; ends the work early if enough has failed in the same way and none succeeded.
 
     Args:
-        succeeded: whether any of the work succeeded before.
+        succeeded: True if any of the work succeeded before.
         pieces: a plural noun for the pieces of work, for messages.
     """
 
@@ -76,7 +76,7 @@ class Outcomes:
         self._failures: list[ModelError | RecallError] = []
 
     def add(self, failure: ModelError | RecallError | None) -> None:
-        """Record how one piece ended; None: well."""
+        """Record the failure of one piece of work; None: it succeeded."""
         if failure is None:
             self._succeeded = True
         # The circuit breaker deals with transient errors.
@@ -114,8 +114,8 @@ class WatchedChatModel:
         except ModelError as error:
             self._outcomes.add(error)
             raise
-        said = bool(reply.text.strip())
+        is_filled = bool(reply.text.strip())
         self._outcomes.add(
-            None if said else EmptyReplyError(f"The reply is empty (finish reason: {reply.finish_reason})")
+            None if is_filled else EmptyReplyError(f"The reply is empty (finish reason: {reply.finish_reason})")
         )
         return reply

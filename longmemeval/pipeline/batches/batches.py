@@ -29,7 +29,7 @@ from longmemeval.records import Question, Usage
 _AT_ONE_TIME = 8
 """Questions in progress before their first call: recalling, counting tokens."""
 _MOST_HELD = 400_000_000
-"""Bytes of requests held in memory, two full files."""
+"""Bytes of requests held in memory: two full files."""
 _TOKENS_AROUND = 6
 """Tokens that the chat format adds to a message."""
 
@@ -43,8 +43,8 @@ class Batches:
     """The batches of one stage of a run, as a chat model; call it within `in_order`.
 
     Args:
-        folder: holds the batches' state; of this stage alone.
-        model_options: how the model is reached; attempts count as in direct calls.
+        folder: holds the batches' state, for this stage alone.
+        model_options: connection options; attempts count as in direct calls.
         account: reserves the cost of a batch before it is sent.
         tell: receives progress messages, each a sentence without the full stop.
 
@@ -80,10 +80,10 @@ class Batches:
     async def in_order(
         self, questions: Sequence[Question], work: Callable[[Question], Awaitable[None]], earlier: Mapping[str, int]
     ) -> None:
-        """Do `work` for every question; whenever all of it waits for replies, send one batch with all its requests.
+        """Do `work` for every question; whenever all work waits for replies, send one batch with all its requests.
 
         Args:
-            earlier: how often work on a question has ended before: it then makes other calls than it did.
+            earlier: how often work on a question has ended before; repeated work makes other calls.
 
         Raises:
             BatchCancelledError: a batch was cancelled at the provider.

@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 
 _ROUNDS = 5
-"""Rounds of the event loop without any change; calls that one piece of work makes at once begin within two."""
+"""Rounds of the event loop without any change; calls that one piece of work makes together begin within two."""
 
 
 class Work:
@@ -20,7 +20,7 @@ class Work:
     def __init__(self, name: str) -> None:
         self.name = name
         self.repeats: Counter[bytes] = Counter()
-        """The number of times it has made the same request."""
+        """How often the work has made the same request."""
         self.calls = 0
         self.held = 0
         self.has_waited = False
@@ -38,7 +38,7 @@ class Gathering:
     """The pieces of work whose calls are gathered into batches.
 
     Args:
-        places: how many of them may be in progress before their first call at one time.
+        places: how many of them may be in progress before their first call.
         most_held: bytes of requests from which no new work is begun until some has ended.
         all_wait: called whenever all work that has begun waits for replies.
     """

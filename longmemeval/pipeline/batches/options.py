@@ -10,4 +10,4 @@ class BatchOptions(Options, frozen=True):
     """Options of a stage whose calls go by batch."""
 
     poll_s: Annotated[float | None, Flag(metavar="SECONDS", name="--batch-poll", minimum=1.0)] = None
-    """Look at a batch every so often [default: 5 s at first, growing to a minute]."""
+    """Seconds between looks at a batch [default: 5 s at first, growing to a minute]."""

@@ -1,4 +1,4 @@
-"""Send requests as batches to the provider and take back their replies; batches begun earlier are continued."""
+"""Send requests to the provider as batches and fetch their replies; continue batches that were begun earlier."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ class PendingRequest:
 
     @cached_property
     def most(self) -> float:
-        """The most that it may cost, in US dollars."""
+        """The most that the request may cost, in US dollars."""
         return self._most()
 
 
@@ -53,7 +53,7 @@ class Sender:
         account: reserves the cost of batches before they are sent; None: no reservation.
         poll_s: seconds between two polls of a batch; None: 5 at first, rising to a minute.
         tell: receives progress messages, each a sentence without the full stop.
-        stir: called when something has changed for those who wait.
+        stir: called when something has changed for waiting callers.
     """
 
     def __init__(
@@ -159,7 +159,7 @@ class Sender:
 
     async def _begin(self, chosen: Sequence[PendingRequest], expected: float) -> None:
         name, ids = uuid4().hex, tuple(request.id for request in chosen)
-        await in_thread(self._store.write_requests, name, [one.line for one in chosen])
+        await in_thread(self._store.write_requests, name, [request.line for request in chosen])
         # From here on any process that continues finds it.
         batch = self._store.write(Batch(name, ids, expected_usd=expected if self._account else None))
         if self._account:

@@ -28,13 +28,13 @@ class Batch(Struct, frozen=True, omit_defaults=True):
     ids: tuple[str, ...] = ()
     """The ids of its requests; written before anything is sent."""
     expected_usd: float | None = None
-    """The most it may cost; None: not known."""
+    """The most the batch may cost, in US dollars; None: unknown."""
     file: str = ""
     """The provider's id of the requests."""
     id: str = ""
     """The provider's id of the batch."""
     ended: str = ""
-    """The way it ended: completed, expired, cancelled or failed. Its replies are in `<name>.replies.jsonl`."""
+    """The end of the batch: completed, expired, cancelled or failed. Its replies are in `<name>.replies.jsonl`."""
     replies_sha256: str = ""
     counts: dict[str, int] = {}
     """Counts of replies, refused requests, those without either, and lines that fit no request."""
@@ -46,9 +46,9 @@ class Result(Struct, frozen=True, omit_defaults=True):
     id: str
     reply: ChatReply | None = None
     status: int = 0
-    """Without a reply: the HTTP status of the request; 0: it was not tried."""
+    """The HTTP status of a request without a reply; 0: it was not tried."""
     said: dict[str, Any] = {}
-    """Without a reply: the provider's error."""
+    """The provider's error on a request without a reply."""
 
 
 def folded(steps: Iterable[Batch]) -> dict[str, Batch]:

@@ -19,18 +19,18 @@ from longmemeval.statistics.paired import compare_pairs, holm
 from longmemeval.statistics.power import ALPHA
 
 Rank = tuple[int, int]
-"""The first and the last place that a run may have: `(2, 4)` is one of three that share places 2 to 4."""
+"""The first and the last place that a run may have: `(2, 4)` for each of three runs that share places 2 to 4."""
 
 
 def ranks(order: int, better: Callable[[int, int], bool]) -> list[Rank]:
-    """Return the places of things sorted by score.
+    """Return the places of items sorted by score.
 
-    A line is drawn between two neighbours if everything above is better than everything below. What stands between
-    two lines shares its places.
+    A line is drawn between two neighbours if everything above is better than everything below. Items between
+    two lines share their places.
 
     Args:
-        order: how many there are, the best first.
-        better: whether the first is better than the second, beyond the noise.
+        order: number of items, the best first.
+        better: returns whether the first is better than the second, beyond the noise.
     """
     found: list[Rank] = []
     begin = 0
@@ -99,7 +99,7 @@ class BoardRow(Struct, frozen=True):
     n: int
     not_evaluated: int
     prompt_tokens: float | None
-    """Mean per question."""
+    """Mean prompt tokens per question."""
     answers: Cost
     checks: int
     version: str
@@ -133,16 +133,16 @@ class MadeBoard(Struct, frozen=True):
 
     board: Board
     manifests: dict[str, Path]
-    """Path below the page's folder -> the file to copy there."""
+    """Files to copy, by their path below the page's folder."""
 
 
 def make_board(
     paths: Sequence[Path], *, datasets: Sequence[str] = (), keys: Path | None = None, folders: Folders | None = None
 ) -> MadeBoard:
-    """Verify the runs below `paths` and rank those that hold.
+    """Verify the runs below `paths` and rank those that pass.
 
     Args:
-        paths: folders of runs, of one person each, say.
+        paths: folders of runs, for instance one per person.
         datasets: the runs' data files, if they are not in the catalogue.
         keys: a folder of public keys to check signatures with.
         folders: the folders; only that of downloaded data is used.

@@ -23,7 +23,7 @@ class Signer(Struct, frozen=True):
 class Signers:
     """The public keys in a folder, by fingerprint.
 
-    A key that comes with a run would prove nothing: whoever changes the run can bring another.
+    A key that comes with a run would prove nothing: anyone who changes the run can supply another.
 
     Args:
         folder: holds files `*.pub` and `*.pem`; None: no keys.
@@ -39,10 +39,7 @@ class Signers:
         self._files = {fingerprint(public_key(path)): path for path in files}
 
     def of(self, folder: Path) -> Signer:
-        """Return the signer of a run.
-
-        Args:
-            folder: the run's.
+        """Return the signer of the run in `folder`.
 
         Raises:
             HarnessError: the signature does not match the files.

@@ -26,7 +26,7 @@ class Apart(Struct, frozen=True):
     """A run that is not ranked."""
 
     submission: str
-    """Folder and run."""
+    """Folder and run of the submission."""
     reason: str
 
 
@@ -34,7 +34,7 @@ class Submission(Struct, frozen=True):
     """A verified run as one judge graded it."""
 
     name: str
-    """Folder and run."""
+    """Folder and run of the submission."""
     folder: Path
     checks: int
     """The number of checks that passed."""
@@ -43,7 +43,7 @@ class Submission(Struct, frozen=True):
 
 
 def run_folders(folders: Sequence[Path]) -> list[tuple[str, Path]]:
-    """Return every run below the folders, with a name that says in which of them it is.
+    """Return every run below the folders, with a name that includes its folder.
 
     Raises:
         HarnessError: a folder does not exist, or no folder holds a run.
@@ -80,7 +80,7 @@ class Verifying:
 
     def __init__(self, datasets: Sequence[str], folders: Folders, signers: Signers) -> None:
         self._folders, self._signers = folders, signers
-        self._given = {load_dataset(name, folders.data_dir).content_sha256: name for name in datasets}
+        self._extra = {load_dataset(name, folders.data_dir).content_sha256: name for name in datasets}
         self._catalogued: dict[str, Dataset | HarnessError] = {}
         self._seen: dict[tuple[str, str], str] = {}
 
@@ -131,8 +131,8 @@ class Verifying:
             HarnessError: it is not available.
         """
         name, content = manifest.dataset.get("name", ""), manifest.dataset.get("content_sha256", "")
-        if content in self._given:
-            return self._given[content]
+        if content in self._extra:
+            return self._extra[content]
         if name not in catalogue():
             raise HarnessError(f"Its data set '{name}' is not in the catalogue; --dataset FILE names it")
         if name not in self._catalogued:

@@ -1,4 +1,4 @@
-"""`claims`: figures that others published, as settings of this harness, and what comes of trying them."""
+"""`claims`: published figures as settings of this harness, and the results of trying them."""
 
 from pathlib import Path
 

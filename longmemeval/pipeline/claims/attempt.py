@@ -1,4 +1,4 @@
-"""Try a claim: make the run that it describes, grade it, and set what comes out beside what was claimed."""
+"""Try a claim: make the run that it describes, grade it, and compare the result with the claimed figure."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -42,14 +42,14 @@ from longmemeval.settings import Folders
 
 @dataclass(frozen=True)
 class Changes:
-    """How an attempt may differ from the claim; each difference is a deviation."""
+    """Changes that an attempt makes to the claim; each is a deviation."""
 
     sample: int | None = None
     seed: int = 0
     model: str | None = None
     judge: str | None = None
     dataset: str | Path | None = None
-    """Where the data is, if not in the data folder or under another name."""
+    """Location of the data, if it is not in the data folder or has another name."""
 
 
 class Attempt(Struct, frozen=True):
@@ -59,17 +59,17 @@ class Attempt(Struct, frozen=True):
     run: str
     verdict: ClaimVerdict
     deviations: tuple[str, ...]
-    """Where the attempt differs from what the source did, a line each."""
+    """Differences between the attempt and the source's procedure, a line each."""
     assumed: tuple[str, ...]
-    """What the source leaves open, and what was taken, a line each."""
+    """Choices that the source leaves open, and what was chosen, a line each."""
     groups: dict[str, ClaimVerdict] = {}
-    """By group of questions, where the source has figures for them; all of them hold together."""
+    """Verdicts by group of questions, if the source has figures for groups; they hold simultaneously."""
     not_measured: tuple[str, ...] = ()
-    """Groups that the source has a figure for and no question here is of."""
+    """Groups that the source has a figure for, but that have no question here."""
 
 
-class _Found(Struct, frozen=True):
-    """What was measured."""
+class _Scores(Struct, frozen=True):
+    """The measured scores."""
 
     run: str
     whole: Measured
@@ -77,12 +77,12 @@ class _Found(Struct, frozen=True):
 
 
 class ClaimTrial:
-    """A claim with what is needed to try it.
+    """A claim with everything needed to try it.
 
     Args:
-        claim: or its id.
-        changes: what is done in another way than the claim says.
-        model_options: how models are reached.
+        claim: the claim or its id.
+        changes: what the attempt changes.
+        model_options: connection options of models.
         folders: the folders; None: from the environment.
 
     Raises:
@@ -134,7 +134,7 @@ class ClaimTrial:
         concurrency: int = CONCURRENCY,
         tell: Callable[[str], None] | None = None,
     ) -> Attempt:
-        """Prepare what is missing, answer, grade and compare; what is done already is used again.
+        """Prepare what is missing, answer, grade and compare; finished work is reused.
 
         Args:
             max_cost: the most that preparing, answering and grading may cost, US dollars, all starts together.
@@ -142,17 +142,17 @@ class ClaimTrial:
             tell: receives notes.
 
         Raises:
-            HarnessError: as of `run`, `evaluate` and `retrieve`.
+            HarnessError: as for `run`, `evaluate` and `retrieve`.
         """
-        found = self._ranked(max_cost, tell) if self.settings.measure else self._answered(max_cost, concurrency, tell)
+        scores = self._ranked(max_cost, tell) if self.settings.measure else self._answered(max_cost, concurrency, tell)
         return Attempt(
             claim=self.claim.id,
-            run=found.run,
-            verdict=verdict_on(self.claim, found.whole),
-            deviations=(*self._differences(found.whole.n), *self.claim.deviations),
+            run=scores.run,
+            verdict=verdict_on(self.claim, scores.whole),
+            deviations=(*self._differences(scores.whole.n), *self.claim.deviations),
             assumed=tuple(f"{what}: {taken}" for what, taken in self.claim.assumed.items()),
-            groups=verdicts_on_groups(self.claim, found.whole, found.groups),
-            not_measured=tuple(name for name in self.claim.by_group if name not in found.groups),
+            groups=verdicts_on_groups(self.claim, scores.whole, scores.groups),
+            not_measured=tuple(name for name in self.claim.by_group if name not in scores.groups),
         )
 
     def _chosen(self, settings: ClaimSettings) -> Data:
@@ -164,12 +164,12 @@ class ClaimTrial:
         if settings.types:
             data = data.where(type=settings.types)
         if settings.haystacks:
-            about = [one.question_id for one in data.questions if one.haystack_id in settings.haystacks]
+            about = [question.question_id for question in data.questions if question.haystack_id in settings.haystacks]
             data = data.where(question_id=about)
         count = self._changes.sample
         return data if count is None else data.sample(count, seed=self._changes.seed)
 
-    def _answered(self, max_cost: float | None, concurrency: int, tell: Callable[[str], None] | None) -> _Found:
+    def _answered(self, max_cost: float | None, concurrency: int, tell: Callable[[str], None] | None) -> _Scores:
         done = run(
             self.data,
             self.memory,
@@ -193,10 +193,10 @@ class ClaimTrial:
             folders=self.folders,
         )
         scores = {**graded.by_type, **({ABSTENTION: graded.metrics.abstention} if graded.metrics.abstention else {})}
-        groups = {name: Measured(one.accuracy, one.interval, one.n) for name, one in scores.items()}
-        return _Found(done.id, Measured(graded.score, graded.interval, graded.metrics.overall.n), groups)
+        groups = {name: Measured(score.accuracy, score.interval, score.n) for name, score in scores.items()}
+        return _Scores(done.id, Measured(graded.score, graded.interval, graded.metrics.overall.n), groups)
 
-    def _ranked(self, max_cost: float | None, tell: Callable[[str], None] | None) -> _Found:
+    def _ranked(self, max_cost: float | None, tell: Callable[[str], None] | None) -> _Scores:
         settings, making = self.settings, self._prepare_options()
         limit = None if max_cost is None else SpendingLimit(max_cost)
         if not self._own_corpus:
@@ -218,19 +218,19 @@ class ClaimTrial:
             ),
             folders=self.folders,
         )
-        made, name = report.runs[0], settings.measure
-        results = [one for one in made.results if name in one.measures]
+        ranked, name = report.runs[0], settings.measure
+        results = [result for result in ranked.results if name in result.measures]
         # An official protocol may score over several denominators: that of the claim, if it is among them.
-        results.sort(key=lambda one: one.measures[name].n + one.measures[name].undefined != self.claim.n)
+        results.sort(key=lambda result: result.measures[name].n + result.measures[name].undefined != self.claim.n)
         whole = _measured(results[0].measures[name]) if results else None
         if whole is None:
-            raise HarnessError(f"The rankings have no {name}", where=made.run_id)
+            raise HarnessError(f"The rankings have no {name}", where=ranked.run_id)
         groups = {group: found for group, means in results[0].by_type.items() if (found := _measured(means[name]))}
-        return _Found(made.run_id, whole, groups)
+        return _Scores(ranked.run_id, whole, groups)
 
     @property
     def _own_corpus(self) -> bool:
-        """Whether an official protocol ranks texts of its own, for which nothing is prepared."""
+        """True if an official protocol ranks texts of its own, which need no preparation."""
         official = benchmark_of(self.data.dataset).official_retrieval
         return self.settings.protocol == "official" and isinstance(official, OfficialRanking)
 
@@ -252,10 +252,10 @@ class ClaimTrial:
         return f"{name.replace('%', '-').replace('~', '-')[:100]}_{digest}"
 
     def _prepare_options(self) -> PrepareOptions:
-        """Return how it is prepared: under a name of its own unless by the usual options."""
-        given = self.settings.prepare
-        name = f"claims-{sha256_bytes(msgspec.json.encode(given, order='sorted'))[:8]}" if given else "default"
-        return PrepareOptions(name=name, api_base=self._reached.api_base, rates=self._reached.rates, **given)
+        """Return the options of `prepare`: with a name of its own unless all are defaults."""
+        options = self.settings.prepare
+        name = f"claims-{sha256_bytes(msgspec.json.encode(options, order='sorted'))[:8]}" if options else "default"
+        return PrepareOptions(name=name, api_base=self._reached.api_base, rates=self._reached.rates, **options)
 
     def _run_options(self) -> RunOptions:
         """Return the options of the run, as `run` reads them from a command line."""
@@ -275,7 +275,7 @@ class ClaimTrial:
         ).options
 
     def _differences(self, n: int) -> list[str]:
-        """Return what differs from the claim because it was asked for, a line each."""
+        """Return the differences from the claim that the caller requested, a line each."""
         claimed = _decisive(self.claim.settings or self.settings, self.claim.n, None)
         here = _decisive(self.settings, n if self.claim.n else None, self._reached.api_base)
         known = self.claim.catalogue
@@ -310,15 +310,15 @@ def try_claim(
     model_options: ModelOptions = ModelOptions(),
     folders: Folders | None = None,
 ) -> Attempt:
-    """Try a published figure: prepare, answer and grade as it says, and say what may be said of it.
+    """Try a published figure: prepare, answer and grade as its source did, and return the verdict.
 
     Args:
         claim: its id, as `longmemeval claims list` shows it.
-        sample: only so many of its questions, stratified by type.
-        seed: of the sample.
+        sample: only this many of its questions, stratified by type.
+        seed: seed of the sample.
         model: another answering model: a deviation.
         judge: another judge: a deviation.
-        dataset: where the data is, if not in the data folder.
+        dataset: location of the data, if it is not in the data folder.
         max_cost: the most that preparing, answering and grading may cost, US dollars; None: no limit.
         concurrency: calls in flight at one time.
         model_options: how models are reached.
@@ -326,7 +326,7 @@ def try_claim(
 
     Raises:
         HarnessError: there is no such claim, it cannot be tried, or its data is not here.
-        SpendingLimitError, EndpointDownError: the rest has to wait; the same call goes on.
+        SpendingLimitError, EndpointDownError: the rest has to wait; the same call continues it.
     """
     changes = Changes(sample, seed, model, judge, dataset)
     trial = ClaimTrial(claim, changes, model_options=model_options, folders=folders)

@@ -32,18 +32,18 @@ class Claim(Struct, frozen=True):
     catalogue: tuple[str, ...]
     system: str
     value: float | None
-    """A fraction between 0 and 1; None where only parts were published."""
+    """A fraction between 0 and 1; None if only figures for groups were published."""
     by_group: dict[str, float]
     metric: str
     n: int | None
     judge: str
     graded_by: str
-    """The judge of ours that grades in the same way; empty where there is none."""
+    """The judge of this harness that grades in the same way; empty if there is none."""
     reader: str
     note: str
     source: Source
     settings: ClaimSettings | None
-    """None: it cannot be tried, as `cannot` says."""
+    """Settings to try it with; None if it cannot be tried, for the reason in `cannot`."""
     assumed: dict[str, str]
     deviations: tuple[str, ...]
     cannot: str
@@ -67,30 +67,30 @@ def all_claims() -> tuple[Claim, ...]:
         except HarnessError:
             if name in CLAIM_FOLDERS.built_in:
                 raise
-    if twice := next((one for one, times in Counter(claim.id for claim in found).items() if times > 1), None):
+    if twice := next((claim_id for claim_id, times in Counter(claim.id for claim in found).items() if times > 1), None):
         raise DataError(f"Two claims have the id '{twice}'", fix="Rename the file of one of them")
     return tuple(found)
 
 
 def claim_named(identifier: str) -> Claim:
-    """Return a claim by its id, or by a part of it that only one has; of a file of yours as `FILE.yaml/ROW`.
+    """Return a claim by its id or a unique part of it; from a file of the user's, as `FILE.yaml/ROW`.
 
     Raises:
-        HarnessError: none or several have it; names the nearest.
+        HarnessError: no claim or several match; names the nearest.
     """
     file, _, row = (identifier, "", "") if identifier.endswith(_YAML) else identifier.rpartition("/")
     own = file.endswith(_YAML)
     claims, name = (claims_of(Path(file)), row) if own else (all_claims(), identifier)
-    fitting = [one for one in claims if name in (one.id, one.id.rpartition("/")[2])]
-    fitting = fitting or [one for one in claims if name in one.id]
+    fitting = [claim for claim in claims if name in (claim.id, claim.id.rpartition("/")[2])]
+    fitting = fitting or [claim for claim in claims if name in claim.id]
     if len(fitting) == 1:
         return fitting[0]
     if fitting:
-        shown = listed([one.id for one in fitting], 5)
+        shown = listed([claim.id for claim in fitting], 5)
         raise HarnessError(f"{len(fitting)} claims are called '{identifier}'", fix=f"Name one of them: {shown}")
     raise HarnessError(
         f"There is no claim '{identifier}'",
-        fix=f"{nearest(name, [one.id for one in claims])}. `longmemeval claims list` names all",
+        fix=f"{nearest(name, [claim.id for claim in claims])}. `longmemeval claims list` names all",
     )
 
 
@@ -105,7 +105,7 @@ def claims_in(folder: Path) -> tuple[Claim, ...]:
 
 
 def claims_of(path: Path) -> tuple[Claim, ...]:
-    """Return the claims of one file; errors as of `claims_in`."""
+    """Return the claims of one file; errors as for `claims_in`."""
     try:
         content = ClaimFile.model_validate(load_yaml(read_text(path)))
     except (OSError, UnreadableError) as error:
@@ -152,18 +152,18 @@ def _claim(path: Path, content: ClaimFile, row: Row) -> Claim:
     )
 
 
-def _settings(given: Mapping[str, Any], where: str) -> ClaimSettings:
-    if not given:
+def _settings(fields: Mapping[str, Any], where: str) -> ClaimSettings:
+    if not fields:
         fix = "Give `settings`, or `cannot` with the reason"
         raise DataError("The claim says neither how it is tried nor why it cannot be", where=where, fix=fix)
     try:
-        return ClaimSettings.model_validate(given)
+        return ClaimSettings.model_validate(fields)
     except ValidationError as error:
         raise _invalid(error, ClaimSettings, f"{where}: settings") from error
 
 
 def _invalid(error: ValidationError, model: type[BaseModel], where: str) -> DataError:
-    """Return the error for the first fault, with its place; of an unknown field with the nearest one."""
+    """Return the error for the first fault, with its location; for an unknown field, with the nearest one."""
     problem = error.errors()[0]
     place = [str(step) for step in problem["loc"]]
     known = Row.model_fields if place[:1] == ["rows"] else model.model_fields

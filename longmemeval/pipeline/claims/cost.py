@@ -1,4 +1,4 @@
-"""What answering a claim's questions costs, before its data is here: by the size of prompts that the source says."""
+"""Estimate the cost of answering a claim's questions before its data is here, by the source's prompt size."""
 
 from longmemeval.llm.costs.prices import price
 from longmemeval.llm.options import is_offline
@@ -18,17 +18,16 @@ def answering_cost(claim: Claim, questions: int | None = None) -> StageEstimate 
     """Return the estimate of the answers alone: grading and preparing come on top.
 
     Args:
-        claim: the claim.
-        questions: how many of them; None: all of the claim's.
+        questions: number of questions; None: all of the claim's.
 
     Returns:
-        None: nothing is answered by a paid model, or the number of questions or tokens is not known.
+        None: no paid model answers, or the number of questions or tokens is unknown.
     """
     settings, n = claim.settings, questions or claim.n
     if settings is None or not settings.model or is_offline(settings.model) or not n or not settings.prompt_tokens:
         return None
-    given = ReadingOptions(**settings.reading)
-    longest = reading_configuration(given.method or "direct", max_tokens=given.max_tokens).max_tokens
+    reading = ReadingOptions(**settings.reading)
+    longest = reading_configuration(reading.method or "direct", max_tokens=reading.max_tokens).max_tokens
     most = price(settings.model, settings.prompt_tokens, longest)
     tokens = n * settings.prompt_tokens
     work = CallEstimate(

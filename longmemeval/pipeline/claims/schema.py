@@ -12,7 +12,7 @@ Fraction = Annotated[float, Ge(0), Le(1)]
 Text = Annotated[str, StringConstraints(min_length=1, strip_whitespace=True)]
 Name = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][a-z0-9.+-]*$", max_length=80)]
 Hand = Literal["first", "third"]
-"""Whether the figure was read where it was published, or in somebody else's account of it."""
+"""`first` if the figure was read where it was published, `third` if in someone else's account of it."""
 
 
 class _Section(BaseModel):
@@ -22,20 +22,20 @@ class _Section(BaseModel):
 
 
 class Source(_Section):
-    """Where a figure was published."""
+    """The source of a figure."""
 
     title: Text
     table: str = ""
     """The table, figure or row."""
     url: str = ""
-    """Empty: not known."""
+    """Address of the source; empty if unknown."""
     hand: Hand
     through: str = ""
-    """What a third-hand figure was read in."""
+    """The text that a third-hand figure was read in."""
 
     @property
     def cited(self) -> str:
-        """Title and table, and for a third-hand figure that it is one: the source as tables show it."""
+        """The source as tables show it: title and table, and a note if the figure is third-hand."""
         named = ", ".join(filter(None, (self.title, self.table)))
         if self.hand == "first":
             return named
@@ -48,7 +48,7 @@ class ClaimSettings(_Section):
     dataset: Text
     """A name of the catalogue, or of a file or folder in the data folder."""
     get: str = ""
-    """How to get data that is in no catalogue."""
+    """Instructions for getting data that is in no catalogue."""
     types: list[Text] = []
     """Only the questions of these types; empty: all."""
     haystacks: list[Text] = []
@@ -70,33 +70,33 @@ class ClaimSettings(_Section):
     granularity: Granularity | None = None
     """Level of the rankings; None: what the protocol ranks."""
     prompt_tokens: Annotated[int, Ge(1)] | None = None
-    """Mean tokens of a prompt as the source says, for a cost before the data is here; None: it does not say."""
+    """Mean tokens of a prompt by the source, for a cost before the data is here; None: not given."""
 
 
 class _Shared(_Section):
-    """What the rows of a file mostly have in common: a row's own value takes the place of the file's."""
+    """Fields that the rows of a file mostly share; a row's own value overrides the file's."""
 
     variant: str | None = None
-    """Which release, part or size of the data."""
+    """Release, part or size of the data."""
     catalogue: list[Text] | None = None
     """Names in the catalogue of the data meant, or of another release of it."""
     metric: str | None = None
     n: Annotated[int, Ge(1)] | None = None
-    """Questions; None where it is not given."""
+    """Number of questions; None if not given."""
     judge: str | None = None
-    """Who or what graded."""
+    """The person or model that graded."""
     graded_by: str | None = None
-    """The judge of ours that grades in the same way; None where there is none."""
+    """The judge of this harness that grades in the same way; None if there is none."""
     reader: str | None = None
-    """The answering model; None where it is not given or there is none."""
+    """The answering model; None if not given, or if there is none."""
     settings: dict[str, Any] = {}
     """Fields of `ClaimSettings`; those of a row are added to the file's."""
     assumed: dict[Text, Text] = {}
-    """What the source leaves open, each with what is assumed; those of a row are added to the file's."""
+    """Choices that the source leaves open, each with the assumption; those of a row are added to the file's."""
     deviations: list[Text] = []
-    """Where these settings are known to differ from what the source did."""
+    """Known differences between these settings and the source's procedure."""
     cannot: str | None = None
-    """Why it cannot be tried; empty in a row: it can, though the others cannot."""
+    """Reason why it cannot be tried; empty in a row: this one can, although the others cannot."""
 
 
 class Row(_Shared):
@@ -105,9 +105,9 @@ class Row(_Shared):
     id: Name
     system: Text
     value: Fraction | None
-    """None where only parts were published."""
+    """The figure; None if only figures for groups were published."""
     by_group: dict[Text, Fraction] = {}
-    """By category or context size, under their true names."""
+    """Figures by category or context size, under their true names."""
     note: str = ""
 
 

@@ -1,4 +1,4 @@
-"""Whether a claim can be tried here and now: what is missing, and what to do about it."""
+"""Determine whether a claim can be tried here and now: what is missing, and the remedy."""
 
 import os
 from collections.abc import Iterator
@@ -17,10 +17,10 @@ from longmemeval.pipeline.claims.schema import ClaimSettings
 
 What = Literal["data", "a key", "the product"]
 _EMBEDDER = "openai:"
-"""What the name of a remote embedder begins with; the rest is a model of that provider."""
+"""Prefix of a remote embedder's name; the rest is a model of that provider."""
 
 _ALSO = {"GEMINI_API_KEY": "GOOGLE_API_KEY"}
-"""Another name that a provider's key may have."""
+"""Alternative names of providers' keys."""
 
 
 class Need(Struct, frozen=True):
@@ -33,11 +33,11 @@ class Need(Struct, frozen=True):
 
 
 class State(Struct, frozen=True):
-    """Whether a claim can be tried."""
+    """The missing things and obstacles of a claim."""
 
     needs: tuple[Need, ...] = ()
     cannot: str = ""
-    """Why it cannot be tried whatever one has; empty if it can."""
+    """Reason why it can never be tried; empty if it can."""
 
     @property
     def label(self) -> str:
@@ -49,7 +49,7 @@ class State(Struct, frozen=True):
 
 
 def claims_on(benchmark: str | None, system: str, data_dir: Path) -> list[tuple[Claim, State]]:
-    """Return claims with whether each can be tried, in the order of their files.
+    """Return claims and their states, in the order of their files.
 
     Args:
         benchmark: only those on it; None: on all.
@@ -71,19 +71,18 @@ def claims_on(benchmark: str | None, system: str, data_dir: Path) -> list[tuple[
 def state_of(
     claim: Claim, data_dir: Path, *, model: str | None = None, judge: str | None = None, dataset: str | None = None
 ) -> State:
-    """Return whether a claim can be tried here; nothing is called, and data is not hashed.
+    """Return what a claim lacks to be tried here; calls nothing and does not hash data.
 
     Args:
-        claim: the claim.
         data_dir: folder of downloaded data.
         model: another answering model than the claim's.
-        judge: another judge.
-        dataset: where the data is, if it is not in the data folder.
+        judge: another judge than the claim's.
+        dataset: location of the data, if it is not in the data folder.
     """
     if claim.settings is None:
         return State(cannot=claim.cannot)
     if claim.value is None:
-        return State(cannot="Only parts of it were published, and no figure over all questions.")
+        return State(cannot="Only figures for groups were published, none over all questions.")
     settings = claim.settings.model_copy(
         update={name: value for name, value in (("model", model), ("judge", judge)) if value}
     )
@@ -92,7 +91,7 @@ def state_of(
 
 
 def place_of(settings: ClaimSettings, data_dir: Path) -> str:
-    """Return what `--dataset` takes for the data: its name in the catalogue, or its path in the data folder."""
+    """Return the data's value for `--dataset`: its name in the catalogue, or its path in the data folder."""
     return settings.dataset if settings.dataset in catalogue() else str(data_dir / settings.dataset)
 
 
@@ -129,7 +128,7 @@ def _product(settings: ClaimSettings) -> Iterator[Need]:
 
 
 def _keys(settings: ClaimSettings) -> Iterator[Need]:
-    """Yield the keys that are not set, under the names that providers' keys have: asking LiteLLM takes seconds."""
+    """Yield the keys that are not set, by the usual names of providers' keys: asking LiteLLM takes seconds."""
     named = {f"{spec.partition('/')[0].upper().replace('-', '_')}_API_KEY": spec for spec in models_of(settings)}
     for variable, spec in named.items():
         if not any(map(os.environ.get, (variable, _ALSO.get(variable, "")))):

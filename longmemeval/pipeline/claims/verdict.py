@@ -1,4 +1,4 @@
-"""What trying a claim says of it, in words: consistent, not reproduced, or too few questions to tell."""
+"""Give the verdict on a claim that was tried: consistent, not reproduced, or too few questions to tell."""
 
 from collections.abc import Mapping
 from statistics import NormalDist
@@ -13,7 +13,7 @@ from longmemeval.statistics.power import ALPHA, questions_to_tell
 from longmemeval.statistics.spread import wilson_interval
 
 TELLING = 0.1
-"""A claim is called consistent only where a figure that is so much off would have been seen four times of five."""
+"""A claim is called consistent only if a figure that is off by this much would be detected with 80 % power."""
 _ROUNDED = 0.00051
 """Differences up to half of the last digit of a figure in tenths of a percent."""
 _Z = NormalDist().inv_cdf(0.975)
@@ -22,17 +22,17 @@ ClaimFinding = Literal["consistent", "not reproduced", "cannot be told"]
 
 
 class Measured(Struct, frozen=True):
-    """What was measured, as fractions between 0 and 1."""
+    """A measured score, as fractions between 0 and 1."""
 
     value: float
     interval: tuple[float, float]
-    """95 %."""
+    """95 % interval of `value`."""
     n: int
-    """Questions it is over."""
+    """Number of questions."""
 
 
 class ClaimVerdict(Struct, frozen=True):
-    """The claimed figure beside the measured one."""
+    """The comparison of the claimed figure with the measured one."""
 
     finding: ClaimFinding
     text: str
@@ -41,25 +41,25 @@ class ClaimVerdict(Struct, frozen=True):
     claimed_n: int | None
     measured: Measured
     difference: float
-    """Measured less claimed."""
+    """Measured minus claimed value."""
     interval: tuple[float, float]
-    """95 % interval of it."""
+    """95 % interval of `difference`."""
     needed: int | None
-    """Questions that would tell; None: no number would."""
+    """Number of questions that would tell; None: no number would."""
 
 
 def verdict_on(claim: Claim, measured: Measured) -> ClaimVerdict:
     """Return the verdict.
 
-    The interval of the difference is that of the measured score, less the claimed value. Where the questions are not as
-    many as the claim's, other questions may have been asked, and the sampling error of the claim is put in
+    The interval of the difference is that of the measured score minus the claimed value. If the number of questions is
+    not the claim's, other questions may have been asked, and the sampling error of the claim is added
     (`shifted_interval`; its own interval is Wilson's, which for scores other than right and wrong is too wide rather
-    than too narrow, as no variable between 0 and 1 has a larger variance at a given mean). The same questions have the
-    same luck in both: there the claimed value is a constant.
+    than too narrow, as no variable between 0 and 1 has a larger variance at a given mean). The same questions
+    have the same sampling error in both: then the claimed value is a constant.
 
     `not reproduced`: the interval leaves out zero. `cannot be told`: it does not, and the questions are too few to show
     a difference of `TELLING` with 80 % power (`questions_to_tell`, from the width of the interval measured here).
-    `consistent`: otherwise, and where as many questions give the same figure to a tenth of a percent.
+    `consistent`: otherwise, and if as many questions give the same figure to a tenth of a percent.
     """
     return _verdict(claim.value or 0.0, claim.n, measured)
 
@@ -67,8 +67,8 @@ def verdict_on(claim: Claim, measured: Measured) -> ClaimVerdict:
 def verdicts_on_groups(claim: Claim, whole: Measured, groups: Mapping[str, Measured]) -> dict[str, ClaimVerdict]:
     """Return the verdict on each group that the claim gives a figure for and that was measured.
 
-    As of `verdict_on`, with intervals and needed questions by which all groups hold together (`joint_interval`). The
-    claim's questions are taken to fall into groups as those here do.
+    As `verdict_on`, with intervals and needed questions that hold for all groups simultaneously (`joint_interval`). The
+    claim's questions are assumed to be distributed over groups as those here are.
     """
     named = [name for name in claim.by_group if name in groups]
     return {
@@ -83,8 +83,8 @@ def verdicts_on_groups(claim: Claim, whole: Measured, groups: Mapping[str, Measu
 
 
 def _verdict(value: float, n: int | None, measured: Measured, *, together: int = 1) -> ClaimVerdict:
-    others = n is not None and n != measured.n
-    own = wilson_interval(round(value * n), n) if others and n else None
+    is_other_sample = n is not None and n != measured.n
+    own = wilson_interval(round(value * n), n) if is_other_sample and n else None
     low, high = shifted_interval(
         measured.value,
         joint_interval(measured.value, measured.interval, together),
@@ -114,7 +114,7 @@ def _verdict(value: float, n: int | None, measured: Measured, *, together: int =
 
 
 def figures(verdict: ClaimVerdict) -> str:
-    """Return claimed beside measured in one sentence."""
+    """Return the claimed and the measured figure in one sentence."""
     on = f" on {count_of(verdict.claimed_n, 'question')}" if verdict.claimed_n else ""
     measured = verdict.measured
     return (
@@ -124,7 +124,7 @@ def figures(verdict: ClaimVerdict) -> str:
 
 
 def _needed(variance: float, error: float, n: int | None, alpha: float) -> int | None:
-    """Return how many questions would tell: those of the claim, whose luck is shared, where no other number does."""
+    """Return how many questions would tell; the claim's own number, with its sampling error, if no other does."""
     needed = questions_to_tell(TELLING, variance, other_error=error, alpha=alpha)
     alone = questions_to_tell(TELLING, variance, alpha=alpha)
     if n and alone and alone <= n and (needed is None or needed > n):

@@ -1,1 +1,1 @@
-"""What calls will take before any is made: what the estimates of all verbs share. Each verb has its `estimate.py`."""
+"""Estimate calls before any is made: the shared parts of all verbs' estimates. Each verb has its `estimate.py`."""

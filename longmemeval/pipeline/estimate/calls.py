@@ -19,12 +19,12 @@ class CallEstimate(Struct, frozen=True):
 
     model: str
     calls: int | None
-    """None, like tokens and dollars: not known yet."""
+    """Number of calls; None, like tokens and dollars: not known yet."""
     prompt_tokens: int | None
     completion_tokens: int | None
-    """Tokens if every reply were as long as it may be."""
+    """Tokens if every reply had the maximum length."""
     dollars: float | None
-    """The most, with replies of that length and prompts at the upper end; None: the price is not known either."""
+    """Maximum cost, with replies of that length and prompts at the upper end; None: the price is not known either."""
     basis: str
     """The source of the figures."""
     least_prompt_tokens: int = 0
@@ -47,7 +47,7 @@ def estimate_calls(model: str, questions: Sequence[Sequence[Call]], total: int, 
 
     Args:
         questions: the calls for each of them, or for each of a random sample.
-        total: how many questions there are.
+        total: number of questions.
         basis: see `CallEstimate`.
     """
     share = total / len(questions) if questions else 0.0

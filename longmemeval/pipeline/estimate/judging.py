@@ -22,7 +22,7 @@ LoadJudge = Callable[[Callable[[str], ChatModel]], Judge]
 
 @dataclass(frozen=True)
 class AnswersToJudge:
-    """The answers of a run as far as they exist, and how judges are asked about them."""
+    """The answers of a run as far as they exist, and the pace of judges' calls."""
 
     run_questions: RunQuestions
     answers: Mapping[str, Answer]
@@ -45,9 +45,9 @@ class AnswersToJudge:
         """Estimate a judge's calls about the questions that are left.
 
         Args:
-            judge_id: its earlier replies are the expected ones.
-            spec: names a judge that is rules, or is not asked.
-            load: makes the judge; None: it is known by its id alone and cannot be asked.
+            judge_id: id of the judge, whose earlier replies are the expected ones.
+            spec: names a judge that uses rules, or is not asked.
+            load: makes the judge; None: only its id is known, so it cannot be asked.
         """
         if load:
             work = self._work(spec, load, left)
@@ -56,7 +56,7 @@ class AnswersToJudge:
         return stage(f"judge {work.model}", work, expected_labels(self.results_dir, judge_id, work), self.pace)
 
     def _work(self, spec: str, load: LoadJudge, left: Sequence[Question]) -> CallEstimate:
-        """Estimate the calls; missing answers count as long as possible, at the lower end as expected."""
+        """Estimate the calls; missing answers have the maximum length, at the lower end the expected one."""
         sampled = sampled_of(left)
 
         def work(missing: float) -> CallEstimate:

@@ -23,7 +23,7 @@ class ReplyStats(Struct, frozen=True):
     seconds: float
     """Seconds from sending a request to its reply."""
     basis: str
-    """The source of both."""
+    """The source of both figures."""
 
 
 def expected_replies(results_dir: Path, model: str, method: str, longest: int) -> ReplyStats:

@@ -1,4 +1,4 @@
-"""The stages of a command with their ranges, from replies as expected to all as long as they may be."""
+"""The stages of a command with their ranges, from expected replies to replies of maximum length."""
 
 from collections.abc import Sequence
 
@@ -16,30 +16,30 @@ from longmemeval.pipeline.estimate.replies import ReplyStats
 
 
 class StageEstimate(Struct, frozen=True):
-    """The calls of one kind; None: not known."""
+    """The calls of one kind; None means unknown."""
 
     name: str
     work: CallEstimate
-    """The upper end of the range: replies as long as they may be."""
+    """The upper end of the range: replies of maximum length."""
     reply_tokens: int | None = None
-    """Tokens of replies as expected: the lower end, like `dollars`."""
+    """Tokens of expected replies: the lower end of the range, like `dollars`."""
     dollars: float | None = None
     seconds: float | None = None
-    """At the given concurrency and limits, with replies as expected; by batch, at most."""
+    """Duration at the given concurrency and limits, with expected replies; by batch, the maximum."""
     replies: str = ""
     """The source of the expected length and time of replies."""
     by_batch: bool = False
 
 
 class Pace(Struct, frozen=True):
-    """How calls are sent."""
+    """The rate and concurrency of calls."""
 
     rates: RateLimits
     """The limits of providers."""
     concurrency: int
     """Calls in flight at one time."""
     batch: bool = False
-    """True if calls go by batch where the model has batches."""
+    """True if calls go by batch, if the model has batches."""
 
 
 def stage(name: str, work: CallEstimate, replies: ReplyStats, pace: Pace, *, rounds: int = 1) -> StageEstimate:
@@ -73,10 +73,10 @@ class Total(Struct, frozen=True):
     calls: int
     prompt_tokens: int
     completion_tokens: int
-    """Tokens if every reply were as long as it may be, like `dollars`."""
+    """Tokens if every reply had the maximum length, like `dollars`."""
     dollars: float
     reply_tokens: int
-    """Tokens with replies as expected, like `expected_dollars` and `seconds`."""
+    """Tokens of expected replies, like `expected_dollars` and `seconds`."""
     expected_dollars: float
     seconds: float
     """Seconds, one stage after the other."""
@@ -92,18 +92,18 @@ class Total(Struct, frozen=True):
 
 def total_of(stages: Sequence[StageEstimate]) -> Total:
     """Return the sum of stages."""
-    work = [one.work for one in stages]
-    unpriced = dict.fromkeys(one.model for one in work if one.dollars is None and one.calls is not None)
-    later = sum(one.calls is None for one in work)
+    work = [entry.work for entry in stages]
+    unpriced = dict.fromkeys(calls.model for calls in work if calls.dollars is None and calls.calls is not None)
+    later = sum(calls.calls is None for calls in work)
     prompts = [f"the prompts of {count_of(later, 'run')}, known after prepare"] if later else []
     return Total(
-        calls=sum(one.calls or 0 for one in work),
-        prompt_tokens=sum(one.prompt_tokens or 0 for one in work),
-        completion_tokens=sum(one.completion_tokens or 0 for one in work),
-        dollars=sum(one.dollars or 0.0 for one in work),
-        reply_tokens=sum(one.reply_tokens or 0 for one in stages),
-        expected_dollars=sum(one.dollars or 0.0 for one in stages),
-        seconds=sum(one.seconds or 0.0 for one in stages),
+        calls=sum(calls.calls or 0 for calls in work),
+        prompt_tokens=sum(calls.prompt_tokens or 0 for calls in work),
+        completion_tokens=sum(calls.completion_tokens or 0 for calls in work),
+        dollars=sum(calls.dollars or 0.0 for calls in work),
+        reply_tokens=sum(entry.reply_tokens or 0 for entry in stages),
+        expected_dollars=sum(entry.dollars or 0.0 for entry in stages),
+        seconds=sum(entry.seconds or 0.0 for entry in stages),
         unknown=(*(f"the price of {model}" for model in unpriced), *prompts),
     )
 

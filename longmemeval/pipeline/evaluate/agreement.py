@@ -1,4 +1,4 @@
-"""Compute what is shown beside a score: the agreement of judges, and the score without disputed gold labels."""
+"""Compute what is shown next to a score: the agreement of judges, and the score without disputed gold labels."""
 
 from collections.abc import Mapping, Sequence, Set
 from itertools import combinations
@@ -50,7 +50,7 @@ class AuditedScore(Struct, frozen=True):
     score: AuditedMean
     by_type: dict[str, AuditedMean]
     ceiling: Ceiling
-    """The score of answers that are right wherever the gold is, if the audit is right."""
+    """The score of answers that are right wherever the gold is right, if the audit is right."""
 
 
 def audit_scores(
@@ -63,7 +63,7 @@ def audit_scores(
         metrics: one per judge.
 
     Raises:
-        HarnessError: the file is not an audit, or is one of other questions.
+        HarnessError: the file is not an audit, or it audits other questions.
     """
     audit = read_audit(file, run_questions.dataset, run_questions.benchmark.audit_id)
     golds = run_questions.golds()

@@ -76,7 +76,7 @@ def estimate_grading(
         len(run_questions.questions),
         sum(answer.status == "ok" for answer in files.answers.values()),
         tuple(found),
-        tuple(one.stage.name for one in found if one.stage.by_batch),
+        tuple(estimate.stage.name for estimate in found if estimate.stage.by_batch),
         tuple(notes),
     )
 

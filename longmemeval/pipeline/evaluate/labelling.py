@@ -20,17 +20,17 @@ _LONGEST_REASON = 2_000
 
 
 class PersonLabel(Struct, frozen=True):
-    """What a person says of one answer."""
+    """A person's label of one answer."""
 
     run_id: str
     question_id: str
     right: bool
     why: str = ""
-    """In the person's words."""
+    """Reason in the person's words."""
 
 
 class Labelled(Struct, frozen=True):
-    """A label that was kept."""
+    """A label that was stored."""
 
     judge: JudgeIdentity
     count: int
@@ -38,16 +38,14 @@ class Labelled(Struct, frozen=True):
 
 
 def label_answer(label: PersonLabel, asked: RunQuestions, folders: Folders, *, name: str, blind: bool) -> Labelled:
-    """Keep a person's label of an answer, and the person's scores so far.
+    """Store a person's label of an answer, and update the person's scores.
 
-    Who labels at the same time, in another window or process, waits for a moment; nobody's label is lost.
+    Simultaneous labels, from other windows or processes, wait for a moment; no label is lost.
 
     Args:
-        label: of an answer of a run.
-        asked: the questions of that run.
-        folders: the folders.
-        name: the person's.
-        blind: whether system and judges were hidden; such labels have a file of their own.
+        asked: the questions of the run.
+        name: name of the person.
+        blind: True if system and judges were hidden; such labels have a file of their own.
 
     Raises:
         HarnessError: no name, no such run or answer, or the person has labelled the answer before: like every judge's,
@@ -59,17 +57,17 @@ def label_answer(label: PersonLabel, asked: RunQuestions, folders: Folders, *, n
     judgement = _judgement(label, files, judge)
     with Journal(judgements_file(folder, judge.id), Judgement, wait=True) as journal:
         files.writes(judge.id, journal.stored)
-        given = files.current_judgements(judge.id)
-        if earlier := given.get(label.question_id):
-            said = "right" if earlier.label else "wrong"
+        earlier_labels = files.current_judgements(judge.id)
+        if earlier := earlier_labels.get(label.question_id):
+            verdict = "right" if earlier.label else "wrong"
             raise HarnessError(
-                f"{' '.join(name.split())} has labelled this answer before, as {said}",
+                f"{' '.join(name.split())} has labelled this answer before, as {verdict}",
                 where=f"run '{label.run_id}', question '{label.question_id}'",
                 fix="A label stays as it was given; another opinion needs another name",
             )
         journal.append(judgement)
         write_scores(files, asked.of(files.manifest), judge)
-    return Labelled(judge, len(given) + 1)
+    return Labelled(judge, len(earlier_labels) + 1)
 
 
 def _judgement(label: PersonLabel, files: RunFiles, judge: JudgeIdentity) -> Judgement:
@@ -94,12 +92,12 @@ def _judgement(label: PersonLabel, files: RunFiles, judge: JudgeIdentity) -> Jud
 
 def person_labels(files: RunFiles) -> list[tuple[JudgeIdentity, dict[str, Judgement]]]:
     """Return the people who labelled answers of a run, each with the labels by question id."""
-    people = [one.judge for one in files.metrics if is_person(one.judge)]
+    people = [scores.judge for scores in files.metrics if is_person(scores.judge)]
     return [(judge, files.current_judgements(judge.id)) for judge in people]
 
 
 def agreement_with_people(files: RunFiles, asked: RunQuestions) -> list[JudgeAgreement]:
     """Return the agreement of each person with each judge of a run, and with other people."""
-    judges = [one.judge for one in files.metrics]
+    judges = [scores.judge for scores in files.metrics]
     people = {judge.id for judge in judges if is_person(judge)}
     return [pair for pair in judge_agreements(files, asked, judges) if people & {pair.a, pair.b}]

@@ -18,8 +18,7 @@ def judgements_at_hand(
     """Return a judge's judgements from the replies that other judges got.
 
     Args:
-        identity: the judge's.
-        wanted: questions it has yet to label. One whose reply it could not read is asked again.
+        wanted: questions that the judge has yet to label. One whose reply it could not read is asked again.
 
     Returns:
         A judgement for each question that another judge got a reply about, if both send the same requests to the same

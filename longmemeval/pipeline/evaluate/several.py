@@ -1,4 +1,4 @@
-"""Grade a run by several judges, and say how they agree."""
+"""Grade a run with several judges, and compute their agreement."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -17,33 +17,31 @@ class JudgedRun(Struct, frozen=True):
 
     evaluations: list[Evaluation]
     agreements: list[JudgeAgreement]
-    """Of each pair of judges."""
+    """Agreement of each pair of judges."""
     audited: list[AuditedScore]
-    """One for each judge; empty without an audit."""
+    """Audited score of each judge; empty without an audit."""
 
     @property
     def failed(self) -> bool:
         """True if an answer has no label by one of them."""
-        return any(one.failed for one in self.evaluations)
+        return any(evaluation.failed for evaluation in self.evaluations)
 
 
 def judge_run(
     run_id: str, judges: Sequence[str | None], audit: Path | None = None, *, options: EvaluateOptions, folders: Folders
 ) -> JudgedRun:
-    """Grade a run by judges, one after the other.
+    """Grade a run with judges, one after the other.
 
     Args:
-        run_id: id of a run with answers.
-        judges: each as `EvaluateOptions.judge`.
-        audit: a file of disputed gold labels (see `judges/audit.py`), without which it is scored too.
-        options: those of every judge.
-        folders: the folders.
+        judges: each as in `EvaluateOptions.judge`.
+        audit: a file of disputed gold labels (see `judges/audit.py`); the run is scored without them too.
+        options: options for every judge.
 
     Raises:
-        HarnessError: as of `evaluate`, or the audit cannot be read or is one of other questions.
+        HarnessError: as for `evaluate`, or the audit cannot be read or audits other questions.
     """
     evaluations = evaluate_by(judges, run_id, options=options, folders=folders)
     files, asked = evaluations[0].files, evaluations[0].asked
-    metrics = [one.metrics for one in evaluations]
-    agreements = judge_agreements(files, asked, [one.judge for one in metrics])
+    metrics = [evaluation.metrics for evaluation in evaluations]
+    agreements = judge_agreements(files, asked, [scores.judge for scores in metrics])
     return JudgedRun(evaluations, agreements, audit_scores(audit, files, asked, metrics) if audit else [])

@@ -1,4 +1,4 @@
-"""Find what a history says, for `facts`: read by rules, or as it was read at `prepare`."""
+"""Find the facts in a history, for `facts`: read by rules now, or by a model at `prepare`."""
 
 from datetime import datetime
 from typing import Literal
@@ -19,10 +19,8 @@ class HistoryFacts:
     """The facts of one history.
 
     Args:
-        dataset: the data set.
         identifier: the id of a haystack, or of a question on it.
-        prepared: the preparation that has the facts; None: they are read now, by rules.
-        folders: the folders.
+        prepared: the preparation that has the facts; None: rules read them now.
 
     Raises:
         HarnessError: the data set has no such haystack.
@@ -44,13 +42,13 @@ class HistoryFacts:
         Raises:
             HarnessError: no fact has that subject or predicate; names the nearest.
         """
-        everything = self.engine.timeline()
-        if subject and everything and not self.engine.timeline(subject):
+        all_facts = self.engine.timeline()
+        if subject and all_facts and not self.engine.timeline(subject):
             raise HarnessError(
-                f"No fact of this history is on '{subject}'", fix=nearest(subject, {one.subject for one in everything})
+                f"No fact of this history is on '{subject}'", fix=nearest(subject, {fact.subject for fact in all_facts})
             )
-        if predicate and everything and not self.engine.timeline(None, predicate):
-            kinds = {one.predicate.partition(":")[0] for one in everything}
+        if predicate and all_facts and not self.engine.timeline(None, predicate):
+            kinds = {fact.predicate.partition(":")[0] for fact in all_facts}
             raise HarnessError(f"No fact of this history is of kind '{predicate}'", fix=nearest(predicate, kinds))
         return self.engine
 
@@ -62,10 +60,10 @@ class HistoryFacts:
         as_of: datetime | None = None,
         believed_at: datetime | None = None,
     ) -> list[Fact]:
-        """Return what held at a moment, or without one the timeline; see `Engine.facts` and `Engine.timeline`.
+        """Return the facts that held at a moment, or else the timeline; see `Engine.facts` and `Engine.timeline`.
 
         Raises:
-            HarnessError: as of `about`.
+            HarnessError: as for `about`.
         """
         engine = self.about(subject, predicate)
         if as_of is None:

@@ -25,6 +25,6 @@ def haystack_named(dataset: Dataset, identifier: str) -> Haystack:
     """Return the haystack of that id, or that of the question of that id.
 
     Raises:
-        HarnessError: as `questions_on`.
+        HarnessError: as for `questions_on`.
     """
     return dataset.haystack(questions_on(dataset, identifier)[0].haystack_id)

@@ -41,7 +41,7 @@ class GoldAnswer(Struct, frozen=True):
 
 
 class Inspection(Struct, frozen=True, omit_defaults=True):
-    """Everything that `inspect` shows. Gold is not among it unless it was asked for."""
+    """Everything that `inspect` shows. Gold is included only on request."""
 
     haystack_id: str
     questions: tuple[Question, ...]
@@ -53,14 +53,14 @@ class Inspection(Struct, frozen=True, omit_defaults=True):
     """The gold answers; only on request."""
 
     def sessions_of(self, session_id: str) -> list[Session]:
-        """Return the sessions of that id: one, where the data names none twice.
+        """Return the sessions of that id: one, unless the data has the id twice.
 
         Raises:
             HarnessError: the haystack has none; names the nearest.
         """
-        found = [one for one in self.sessions if one.session_id == session_id]
+        found = [session for session in self.sessions if session.session_id == session_id]
         if not found:
-            fix = nearest(session_id, [one.session_id for one in self.sessions])
+            fix = nearest(session_id, [session.session_id for session in self.sessions])
             raise HarnessError(f"The haystack has no session '{session_id}'", fix=fix)
         return found
 
@@ -81,8 +81,8 @@ def inspect(
         identifier: a question id or a haystack id.
         configurations: the memory configurations to recall with.
         preparation: the name of the preparation whose fixture the recall reads.
-        query_model: analyses the question for configurations that want a chat model for it.
-        with_gold: whether to show the gold answers.
+        query_model: analyses the question for configurations that use a chat model for it.
+        with_gold: True to show the gold answers.
 
     Raises:
         HarnessError: the data set has no such question or haystack.

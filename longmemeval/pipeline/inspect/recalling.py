@@ -1,4 +1,4 @@
-"""Recall for one question again and again, with this memory and that: for `inspect` and the recall explorer."""
+"""Recall for one question repeatedly, with various memories: for `inspect` and the recall explorer."""
 
 from collections.abc import Callable, Mapping
 from threading import Lock
@@ -22,7 +22,7 @@ from longmemeval.settings import Folders
 Lend = Callable[[MemoryTools], MemoryTools]
 
 
-def _as_they_are(tools: MemoryTools) -> MemoryTools:
+def _unchanged(tools: MemoryTools) -> MemoryTools:
     return tools
 
 
@@ -35,21 +35,19 @@ class Recalled(Struct, frozen=True):
 
 
 class Explained(Struct, frozen=True):
-    """A recall, and what the scores in it are made of."""
+    """A recall, and the ingredients of its scores."""
 
     recall: Recall
     ingredients: Mapping[str, Mapping[str, float]]
-    """Weighted ingredients by message id and name; empty where the memory does not say."""
+    """Weighted ingredients by message id and name; empty if the memory does not give them."""
 
 
 class Recaller:
     """Recalls from one preparation. Fixtures and embedders stay open, so that only the first recall waits for them.
 
     Args:
-        dataset: the data.
         preparation: name of the preparation whose fixtures are read.
-        folders: the folders.
-        counter: counts the tokens of what is recalled; None: as for an offline model.
+        counter: counts the tokens of recalls; None: as for an offline model.
     """
 
     def __init__(
@@ -68,18 +66,17 @@ class Recaller:
         question: Question,
         configuration: MemoryConfiguration,
         *,
-        lend: Lend = _as_they_are,
+        lend: Lend = _unchanged,
         query_model: QueryModel | None = None,
         explain: bool = False,
     ) -> Explained:
         """Return what a configuration recalls, its tokens counted.
 
         Args:
-            question: any, on a haystack of the data.
-            configuration: the memory.
-            lend: changes the tools that the memory is given; they hold nothing of the evidence.
-            query_model: analyses the question for configurations that want a chat model for it.
-            explain: say what the scores are made of too.
+            question: any question on a haystack of the data.
+            lend: changes the tools of the memory, which hold nothing of the evidence.
+            query_model: analyses the question for configurations that use a chat model for it.
+            explain: True to include the ingredients of the scores.
 
         Raises:
             HarnessError: the fixture lacks something, or the memory failed.
@@ -112,10 +109,10 @@ def recall_or_problem(
     question: Question,
     configuration: MemoryConfiguration,
     *,
-    lend: Lend = _as_they_are,
+    lend: Lend = _unchanged,
     query_model: QueryModel | None = None,
 ) -> Recalled:
-    """Return what a configuration recalls, or why it recalls nothing; arguments as of `Recaller.recall`."""
+    """Return what a configuration recalls, or why it recalls nothing; arguments as for `Recaller.recall`."""
     try:
         found = recaller.recall(question, configuration, lend=lend, query_model=query_model)
     except HarnessError as error:
@@ -124,11 +121,11 @@ def recall_or_problem(
 
 
 def why_not_again(configuration: MemoryConfiguration) -> str:
-    """Return why a memory cannot recall here, where no model is called and no evidence is read; empty if it can."""
+    """Return why a memory cannot recall without calling a model and reading evidence; empty if it can."""
     if configuration.preset not in MEMORIES.built_in:
-        return f"'{configuration.name}' does not come with this package: what it recalls, its own runs show"
+        return f"'{configuration.name}' does not come with this package: see its recalls in its own runs"
     if definition_of(configuration).reads_gold:
-        return f"'{configuration.name}' reads the evidence: it shows it whatever is set"
+        return f"'{configuration.name}' reads the evidence, and shows it whatever is set"
     if analysis_of(configuration).asks_model:
-        return f"'{configuration.name}' has a chat model analyse the question, and none is asked here"
+        return f"'{configuration.name}' has a chat model analyse the question, and none is called here"
     return ""

@@ -15,7 +15,7 @@ _FOUND: dict[tuple[str, ...], tuple[str | None, ...]] = {}
 
 
 def check_stored(stored: StoredCheck, dataset: Dataset | None) -> tuple[str | None, ...]:
-    """Return one outcome per check: None, or what does not hold, beginning with the location of the file.
+    """Return one outcome per check: None, or the problem, beginning with the location of the file.
 
     Args:
         dataset: the data of its plants; None: not available, so neither plants nor labels are recomputed.
@@ -40,10 +40,10 @@ def _outcomes(stored: StoredCheck, dataset: Dataset | None) -> Iterator[str | No
     shown = "; ".join(changed[:3])
     yield f"{CHECK}: {PLANTS} and {JUDGEMENTS} give other rates ({shown})" if changed else None
     if dataset is not None:
-        yield from _made_again(stored, dataset)
+        yield from _recompute(stored, dataset)
 
 
-def _made_again(stored: StoredCheck, dataset: Dataset) -> Iterator[str | None]:
+def _recompute(stored: StoredCheck, dataset: Dataset) -> Iterator[str | None]:
     check, planted = stored.check, {plant.question_id for plant in stored.plants}
     questions = {question.question_id: question for question in dataset.questions()}
     other = f"{CHECK}: counts {check.of_questions:,} questions of the data set, which has {len(questions):,}"

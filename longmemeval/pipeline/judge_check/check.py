@@ -64,7 +64,7 @@ class JudgeChecking:
     """The check of one judge on one data set.
 
     Args:
-        dataset: the plants answer its questions.
+        dataset: the data set whose questions the plants answer.
         spec: the judge, as `evaluate --judge` takes it; None: the benchmark's own.
         selection: the questions to plant answers for.
         folders: the folders; None: from the environment.
@@ -168,7 +168,7 @@ class JudgeChecking:
         """Return the plants without a label by this judge.
 
         Args:
-            judged: its judgements; None: those that are stored.
+            judged: judgements of the judge; None: the stored ones.
         """
         if judged is None:
             judged = read_journal(self.folder / JUDGEMENTS, Judgement)

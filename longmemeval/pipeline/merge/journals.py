@@ -27,7 +27,7 @@ def merge_lines(files: Sequence[Path], merged: Path, order: Mapping[str, int], *
         files: journals; missing ones have no lines.
         merged: the file to write.
         order: the position of each question id, or of each haystack id if lines have no question.
-        others: whether to keep lines about ids without a position, at the end.
+        others: True to keep lines about ids without a position, at the end.
 
     Returns:
         The sha256 of the merged file; empty if none of `files` exists.
@@ -65,7 +65,7 @@ def merge_accounts(files: Sequence[Path], merged: Path) -> str:
     Each account begins with a session, so whatever the one before left unfinished counts as spent.
 
     Returns:
-        As `merge_lines`.
+        As for `merge_lines`.
     """
     contents = [path.read_bytes() for path in files if path.exists()]
     if not contents:

@@ -51,7 +51,7 @@ def merge(
 
     Args:
         run_ids: the shards' runs, in any order.
-        run_id: of the merged run; None: the common beginning of the shards' names.
+        run_id: id of the merged run; None: the common beginning of the shards' names.
         dataset: the location of the data, if it has moved.
         folders: the folders; None: from the environment.
 
@@ -185,9 +185,9 @@ def _settings(manifests: Sequence[RunManifest]) -> RunSettings:
 
 
 def _totals(manifests: Sequence[RunManifest]) -> dict[str, Any]:
-    """Return the sum of all totals that add up; of the machines' loads the heaviest."""
+    """Return the sum of all totals that add up; of the machines' loads, the heaviest."""
     stated = [manifest.totals for manifest in manifests]
-    totals = added_up([{name: one[name] for name in one if name != FOOTPRINT} for one in stated])
+    totals = added_up([{name: counts[name] for name in counts if name != FOOTPRINT} for counts in stated])
     totals |= merged_footprint(stated)
     if "seconds" in totals:
         totals["seconds"] = round(totals["seconds"], 3)
@@ -201,7 +201,7 @@ def _totals(manifests: Sequence[RunManifest]) -> dict[str, Any]:
 
 
 def added_up(summaries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """Add up what several runs report: numbers are summed, lists united, and of texts the first is taken."""
+    """Add up the reports of several runs: sum numbers, unite lists, and take the first of texts."""
     sums: dict[str, Any] = {}
     for summary in summaries:
         for name, value in summary.items():

@@ -128,35 +128,35 @@ def _decisive(shard_run: ShardRun) -> dict[str, Any]:
     return plain
 
 
-def whole_of(found: Sequence[ShardRun], run_id: str, dataset: str | None, folders: Folders) -> RunManifest:
+def whole_of(shards: Sequence[ShardRun], run_id: str, dataset: str | None, folders: Folders) -> RunManifest:
     """Return the manifest of the whole run, with its data, settings and questions.
 
     Args:
-        found: the shards, from `shard_runs`.
-        run_id: of the whole run.
+        shards: the shards, from `shard_runs`.
+        run_id: id of the whole run.
         dataset: the location of the data, if it has moved.
 
     Raises:
         HarnessError: a shard is missing.
         IntegrityError: a run does not have the questions of its shard.
     """
-    first = found[0].manifest
+    first = shards[0].manifest
     data = dataset_of(first, dataset, folders)
     questions = list(data.questions())
-    wanted = shards_with_questions(questions, found[0].selection, found[0].shard.of, data.question_type)
-    given = {str(shard_run.shard) for shard_run in found}
-    if missing := [shard for shard in wanted if shard not in given]:
+    wanted = shards_with_questions(questions, shards[0].selection, shards[0].shard.of, data.question_type)
+    merged = {str(shard_run.shard) for shard_run in shards}
+    if missing := [shard for shard in wanted if shard not in merged]:
         several = len(missing) > 1
         raise HarnessError(
             f"{'Shards' if several else 'Shard'} {', '.join(missing)} {'are' if several else 'is'} missing",
             fix="Run it and name its run too" if not several else "Run them and name their runs too",
         )
-    run_questions = [RunQuestions(shard_run.manifest, data) for shard_run in found]
+    run_questions = [RunQuestions(shard_run.manifest, data) for shard_run in shards]
     chosen = {question_id for questions_of_shard in run_questions for question_id in questions_of_shard.questions}
     return structs.replace(
         first,
         run_id=run_id,
-        selection=found[0].selection,
+        selection=shards[0].selection,
         question_ids=tuple(question.question_id for question in questions if question.question_id in chosen),
     )
 

@@ -1,4 +1,4 @@
-"""The runs that `evaluate` grades: those named, or made of a file of hypotheses or of a shard."""
+"""Find the runs that `evaluate` grades: named runs, or runs made from a file of hypotheses or from a shard."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -42,11 +42,10 @@ def runs_to_grade(
     """Return the runs to grade; a file of hypotheses becomes one, and so does a shard of a whole run.
 
     Args:
-        run_ids: the runs that are named; none beside `hypotheses`.
+        run_ids: ids of runs; none if there are `hypotheses`.
         hypotheses: a file of answers.
-        dataset: where the data is: of the hypotheses, or of a run whose data has moved.
-        selection: of the hypotheses; a run is graded as a whole, or a shard of it.
-        folders: the folders.
+        dataset: location of the data of the hypotheses, or of a run whose data has moved.
+        selection: questions of the hypotheses; a run is graded as a whole, or a shard of it.
 
     Raises:
         HarnessError: the file has no data set, a run is to be graded in part, or there is no such shard.
@@ -71,21 +70,18 @@ def runs_to_grade(
 def without_trace(
     run_ids: Sequence[str], hypotheses: Path | None, selection: Selection, folders: Folders
 ) -> Iterator[Folders]:
-    """Yield folders for a dry run, in which what becomes a run (`runs_to_grade`) is not kept.
+    """Yield folders for a dry run, which discards the runs that `runs_to_grade` makes.
 
     Args:
-        run_ids: the runs that are named.
-        hypotheses: a file of answers.
-        selection: as there.
-        folders: the folders; returned where nothing becomes a run.
+        folders: the folders in force; returned if no run is made.
     """
     results = folders.results_dir
-    of_whole = selection.shard and any((results / run_id / "run.json").exists() for run_id in run_ids)
-    if not hypotheses and not of_whole:
+    splits_runs = selection.shard and any((results / run_id / "run.json").exists() for run_id in run_ids)
+    if not hypotheses and not splits_runs:
         yield folders
         return
     with TemporaryDirectory() as folder:
-        for run in results.glob("*/run.json") if of_whole else ():
+        for run in results.glob("*/run.json") if splits_runs else ():
             (Path(folder) / run.parent.name).symlink_to(run.parent.absolute(), target_is_directory=True)
         yield folders.model_copy(update={"results_dir": Path(folder)})
 
@@ -106,7 +102,7 @@ def shard_to_grade(run_id: str, shard: str, dataset: str | None, folders: Folder
 
     Args:
         run_id: the beginning of the shards' run names, or a whole run.
-        shard: such as `3/8`.
+        shard: the shard, such as `3/8`.
         dataset: the location of the data, if it has moved.
 
     Raises:
@@ -165,5 +161,5 @@ def _totals(manifest: RunManifest, target: Path, chosen: list[Question], *, is_f
         return manifest.totals | {"answered": answered, "missing": len(chosen) - answered}
     rest = {name: value for name, value in manifest.totals.items() if name not in _FROM_ANSWERS and is_first}
     histories = {question.haystack_id for question in chosen}
-    of_memory = memory_call_totals(target) | footprint_part(manifest.totals, histories, is_first=is_first)
-    return counted | rest | of_memory
+    memory_totals = memory_call_totals(target) | footprint_part(manifest.totals, histories, is_first=is_first)
+    return counted | rest | memory_totals

@@ -1,4 +1,4 @@
-"""A data set with the questions chosen from it, as Python users hold it."""
+"""A data set with the questions chosen from it, for Python users."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -24,7 +24,7 @@ _NAME = re.compile(r"[\w.-]{1,60}")
 
 @dataclass(frozen=True, repr=False)
 class Data:
-    """A data set and a selection of its questions. `len()` counts those, and runs record how they were chosen."""
+    """A data set and a selection of its questions, which `len()` counts; runs record how they were chosen."""
 
     dataset: Dataset
     """The whole data set: haystacks, questions, gold."""
@@ -55,7 +55,7 @@ class Data:
 
     @checked()
     def sample(self, n: int, *, seed: int = 0) -> "Data":
-        """Return `n` questions, stratified by type: with one seed, a smaller sample is inside a larger one.
+        """Return `n` questions, stratified by type; with one seed, a larger sample contains a smaller one.
 
         Raises:
             HarnessError: `n` is below 1.
@@ -98,14 +98,14 @@ class Data:
 
     def _only(self, ids: Sequence[str]) -> "Data":
         if not ids:
-            raise HarnessError(f"No question is left of {self!r}", fix="Ask for less at a time")
+            raise HarnessError(f"No question of {self!r} is left", fix="Ask for less at a time")
         wanted = set(ids)
-        kept = (question.question_id for question in self.questions if question.question_id in wanted)
-        return Data(self.dataset, Selection(question_ids=tuple(kept)))
+        remaining = (question.question_id for question in self.questions if question.question_id in wanted)
+        return Data(self.dataset, Selection(question_ids=tuple(remaining)))
 
 
-def _listed(given: str | Sequence[str], what: str, known: Mapping[str, int] | Sequence[str]) -> tuple[str, ...]:
-    names = (given,) if isinstance(given, str) else tuple(given)
+def _listed(names_in_call: str | Sequence[str], what: str, known: Mapping[str, int] | Sequence[str]) -> tuple[str, ...]:
+    names = (names_in_call,) if isinstance(names_in_call, str) else tuple(names_in_call)
     for name in names:
         if name not in known:
             raise HarnessError(f"There is no {what} '{name}' among the chosen questions", fix=nearest(name, known))
@@ -122,12 +122,12 @@ def load_dataset(
 ) -> Data:
     """Open a data set: a name of the catalogue, a file or folder in the format of some benchmark, or its records.
 
-    Records, such as those that `json.load` returns, are kept in a file under `data_dir`, where runs find them again.
+    Records, such as those that `json.load` returns, are stored in a file under `data_dir`, where runs find them again.
 
     Args:
         source: name, path or records.
         data_dir: folder of downloaded files; None: the folder in force.
-        name: of the file of records; the beginning of their hash is added to it.
+        name: name of the file of records; the beginning of their hash is added to it.
         options: options of the benchmark's loader, such as `captions` and `allow_tainted`.
 
     Raises:
@@ -153,8 +153,8 @@ def _written(records: Sequence[Mapping[str, Any]], name: str, data_dir: Path) ->
     return path
 
 
-def as_data(given: Data | Dataset | str | Path) -> Data:
-    """Return a data set in hand; a name or path is opened."""
-    if isinstance(given, str | Path):
-        return load_dataset(given)
-    return given if isinstance(given, Data) else Data(given)
+def as_data(source: Data | Dataset | str | Path) -> Data:
+    """Return `source` as `Data`; a name or path is opened."""
+    if isinstance(source, str | Path):
+        return load_dataset(source)
+    return source if isinstance(source, Data) else Data(source)

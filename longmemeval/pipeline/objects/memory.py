@@ -1,4 +1,4 @@
-"""A memory as Python users name it: a preset, a class of theirs, a service, a product."""
+"""A memory for Python users: a preset, a class of theirs, a service or a product."""
 
 from longmemeval.core.arguments import checked
 from longmemeval.errors import HarnessError
@@ -19,16 +19,16 @@ class Memory:
     Args:
         source: what `--memory` takes (a preset, `module:Class`, `process:COMMAND`, an address, an installed product, a
             YAML file), or a class with `add(session)` and `search(query, *, date, limit)`, or with `recall`. A class
-            runs in this process, and is another memory as soon as its code is another.
+                runs in this process, and is another memory as soon as its code changes.
         label: the name in tables; empty: its own.
-        parameters: those that differ from the defaults.
+        parameters: parameters that differ from the defaults.
 
     Raises:
         HarnessError: there is no such memory or parameter (with the nearest name), or a value is invalid.
     """
 
     configuration: MemoryConfiguration
-    """What runs record of it."""
+    """The configuration that runs record."""
 
     @checked()
     def __init__(self, source: "type | str", /, *, label: str = "", **parameters: object) -> None:
@@ -36,8 +36,8 @@ class Memory:
             self.configuration = configuration_of(live_spec(source), parameters, name=label)
             return
         if not isinstance(source, str):
-            called = f"the class {type(source).__name__} itself, not an object of it"
-            raise HarnessError(f"Memory({source!r:.60}) is no memory", fix=f"Give a name or {called}")
+            remedy = f"the class {type(source).__name__} itself, not an object of it"
+            raise HarnessError(f"Memory({source!r:.60}) is no memory", fix=f"Give a name or {remedy}")
         found = resolve_configuration(source)
         if label or parameters:
             name = label or (found.name if found.name != found.preset else "")
@@ -47,8 +47,8 @@ class Memory:
     def __repr__(self) -> str:
         usual = definition_of(self.configuration).parameters().model_dump(mode="json")
         own = self.configuration.parameters.items()
-        given = "".join(f", {name}={value!r}" for name, value in own if name not in usual or usual[name] != value)
-        return f"Memory({self.configuration.name!r}{given})"
+        arguments = "".join(f", {name}={value!r}" for name, value in own if name not in usual or usual[name] != value)
+        return f"Memory({self.configuration.name!r}{arguments})"
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Memory) and self.configuration == other.configuration
@@ -63,21 +63,21 @@ class Memory:
 
     @property
     def in_process(self) -> bool:
-        """True for a class that was handed over as an object."""
+        """True if the memory is a class that was passed as an object."""
         return self.configuration.preset.startswith(LIVE)
 
     @property
     def unhashed(self) -> str:
-        """What the code uses that cannot be hashed, so that nothing made by it is used again; empty: nothing."""
+        """The part of the code that cannot be hashed, so that its results are not reused; empty if there is none."""
         return unhashed(self.configuration.preset)
 
 
-def as_memory(given: "Memory | MemoryConfiguration | type | str") -> Memory:
-    """Return a memory in hand."""
-    if isinstance(given, Memory):
-        return given
-    if isinstance(given, MemoryConfiguration):
+def as_memory(source: "Memory | MemoryConfiguration | type | str") -> Memory:
+    """Return `source` as a `Memory`."""
+    if isinstance(source, Memory):
+        return source
+    if isinstance(source, MemoryConfiguration):
         memory = Memory.__new__(Memory)
-        memory.configuration = given
+        memory.configuration = source
         return memory
-    return Memory(given)
+    return Memory(source)

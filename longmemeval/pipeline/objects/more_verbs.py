@@ -1,4 +1,4 @@
-"""The verbs that look at runs, defend them and hand them on, by the same arguments as on the command line."""
+"""The verbs that inspect, verify, sign, merge and export runs, with the arguments of the command line."""
 
 from pathlib import Path
 
@@ -43,7 +43,7 @@ def demo(*, everything: bool = False, folders: Folders | None = None) -> list[Ev
 
 @checked()
 def download_dataset(name: str, *, folders: Folders | None = None) -> Path:
-    """Download a data set of the catalogue, check its hash and return its path; one that is there is only checked.
+    """Download a data set of the catalogue, check its hash and return its path; if it exists, only check it.
 
     Raises:
         HarnessError: there is no such data set, it cannot be reached, or its hash is wrong.
@@ -53,12 +53,14 @@ def download_dataset(name: str, *, folders: Folders | None = None) -> Path:
 
 @checked()
 def import_chats(*exports: str | Path, output: str | Path, questions: str | Path | None = None) -> ImportedChats:
-    """Make a data set, a folder, of exported conversations; see `longmemeval datasets import`.
+    """Make a data set, a folder, from exported conversations; see `longmemeval datasets import`.
 
     Raises:
         DataError: an export or a question cannot be read; names file, record and field.
     """
-    return make_of_chats([Path(one) for one in exports], Path(output), questions=Path(questions) if questions else None)
+    return make_of_chats(
+        [Path(path) for path in exports], Path(output), questions=Path(questions) if questions else None
+    )
 
 
 @checked()
@@ -72,16 +74,16 @@ def inspect(
     """Look at one question or haystack, and at what memories recall for it.
 
     Args:
-        data: what `load_dataset` gives, or what it takes.
+        data: a data set, or an argument of `load_dataset`.
         identifier: id of a question or haystack.
-        memories: prepared ones.
+        memories: prepared memories.
         prepared: name of the preparation.
         folders: the folders; None: from the environment.
 
     Raises:
         HarnessError: there is no such question or haystack, or it is not prepared.
     """
-    used = [as_memory(one).configuration for one in memories]
+    used = [as_memory(memory).configuration for memory in memories]
     return inspecting.inspect(
         as_data(data).dataset, identifier, used, preparation=prepared, folders=folders or Folders()
     )
@@ -95,13 +97,13 @@ def verify(
 
     Args:
         run: a run, its id, or a preparation as `DATASET/PREPARATION`.
-        public_key: of whoever signed it.
+        public_key: public key of the signer.
         folders: the folders; None: those of the run.
 
     Raises:
         HarnessError: there is no such run.
     """
-    return verifying.verify(_id(run), public_key=public_key, folders=_where(run, folders))
+    return verifying.verify(_id(run), public_key=public_key, folders=_folders_of(run, folders))
 
 
 @checked()
@@ -111,18 +113,18 @@ def sign(run: Run | Evaluation | str, key: Path, *, folders: Folders | None = No
     Raises:
         HarnessError: there is no such run or key, or the extra `sign` is missing.
     """
-    return signing.sign(_id(run), key, folders=_where(run, folders) or Folders())
+    return signing.sign(_id(run), key, folders=_folders_of(run, folders) or Folders())
 
 
 @checked()
 def merge(*runs: Run | str, name: str | None = None, folders: Folders | None = None) -> Run:
-    """Make one run of the runs of all shards, which stay as they are.
+    """Merge the runs of all shards into one run; the shards stay as they are.
 
     Raises:
         HarnessError: a shard is missing, or they differ in more than their questions.
     """
     place = folders or Folders()
-    return Run(merging.merge([_id(one) for one in runs], run_id=name, folders=place).run_id, place)
+    return Run(merging.merge([_id(run) for run in runs], run_id=name, folders=place).run_id, place)
 
 
 @checked()
@@ -136,16 +138,16 @@ def export(
     """Write a run in a format that other tools read, and return the folder of its files.
 
     Args:
-        run: a graded run; for `trec` one of rankings.
+        run: a graded run; for `trec`, a run of rankings.
         format: `csv`, `jsonl` or `parquet`, one row per question; `trec`, run and qrels; `official`, as the authors do;
             `inspect` or `inspect-json`, a log of Inspect.
         output: a folder; None: the run's own.
         folders: the folders; None: those of the run.
 
     Raises:
-        HarnessError: there is no such run, or it does not hold what the format takes.
+        HarnessError: there is no such run, or it lacks what the format needs.
     """
-    place = _where(run, folders) or Folders()
+    place = _folders_of(run, folders) or Folders()
     list(export_runs([_id(run)], format, output, folders=place))
     return output or place.results_dir / _id(run)
 
@@ -160,13 +162,13 @@ def import_answers(
     name: str | None = None,
     folders: Folders | None = None,
 ) -> Run:
-    """Make a run of another system's answers.
+    """Make a run from another system's answers.
 
     Args:
         file: JSONL of `{"question_id", "hypothesis"}`, a judged log, or the result file of another harness.
         data: the questions.
-        format: who wrote it; `official` is the first two.
-        cutoff: of a harness's results at several numbers of memories, those at this one, such as `top_50`.
+        format: the tool that wrote it; `official` is the first two.
+        cutoff: the cutoff to import, such as `top_50`, if a harness has results at several numbers of memories.
         name: the id of the run; None: made from the file's name and a hash.
         folders: the folders; None: from the environment.
 
@@ -186,8 +188,8 @@ def check_judge(
     """Have a judge grade planted answers whose truth is known; later scores are shown with its error rates.
 
     Args:
-        data: the plants answer its questions.
-        judge: as of `evaluate`; None: the benchmark's own.
+        data: the data set whose questions the plants answer.
+        judge: as for `evaluate`; None: the benchmark's own.
         folders: the folders; None: from the environment.
 
     Raises:
@@ -199,7 +201,7 @@ def check_judge(
 
 @checked()
 def make_board(*folders_of_runs: Path, folders: Folders | None = None) -> board.MadeBoard:
-    """Verify the runs below folders and rank those that hold.
+    """Verify the runs below folders and rank those that pass.
 
     Raises:
         HarnessError: there is no run.
@@ -211,5 +213,5 @@ def _id(run: Run | Evaluation | str) -> str:
     return run if isinstance(run, str) else run.id
 
 
-def _where(run: Run | Evaluation | str, folders: Folders | None) -> Folders | None:
+def _folders_of(run: Run | Evaluation | str, folders: Folders | None) -> Folders | None:
     return folders or (None if isinstance(run, str) else run.folders)

@@ -1,4 +1,4 @@
-"""A run as Python users hold it: its answers, and what grades them."""
+"""A run for Python users: its answers, and the verbs that grade them."""
 
 from functools import cached_property
 
@@ -28,7 +28,7 @@ class Run(Showing):
     Args:
         run_id: its id, the name of its folder.
         folders: the folders; None: from the environment.
-        report: what was done now, if it was answered now.
+        report: the report of `run`, if this process answered it.
 
     Raises:
         HarnessError: there is no such run; names the nearest id.
@@ -43,7 +43,7 @@ class Run(Showing):
     @classmethod
     @checked()
     def open(cls, run_id: str, *, folders: Folders | None = None) -> "Run":
-        """Return a run that exists; arguments and errors as of the class."""
+        """Return a run that exists; arguments and errors as for the class."""
         return cls(run_id, folders)
 
     def __repr__(self) -> str:
@@ -79,7 +79,7 @@ class Run(Showing):
 
     @cached_property
     def cost(self) -> RunCosts:
-        """What preparing, questions and answers cost; unknown dollars are None."""
+        """Cost of preparing, analysing questions and answering; unknown dollars are None."""
         return run_costs(self.manifest, self.files.answer_lines, None, self.folders.prepared_dir)
 
     @property
@@ -97,7 +97,7 @@ class Run(Showing):
         concurrency: int = CONCURRENCY,
         options: EvaluateOptions = EvaluateOptions(),
     ) -> Evaluation:
-        """Grade the answers; labels that this judge has given before are used again. See `evaluate`."""
+        """Grade the answers; labels that this judge has given before are reused. See `evaluate`."""
         return evaluate(self, judge, max_cost=max_cost, concurrency=concurrency, options=options, folders=self.folders)
 
 
@@ -111,7 +111,7 @@ def evaluate(
     options: EvaluateOptions = EvaluateOptions(),
     folders: Folders | None = None,
 ) -> Evaluation:
-    """Grade the answers of a run; the answers are not touched, and labels this judge has given are used again.
+    """Grade the answers of a run; the answers are not touched, and labels that this judge has given are reused.
 
     Args:
         run: a run or its id.
@@ -119,7 +119,7 @@ def evaluate(
             own.
         max_cost: the most that judging may cost, US dollars, all starts together; None: no limit.
         concurrency: calls in flight at one time.
-        options: votes, batches, endpoint and the like.
+        options: votes, batches, endpoint and more.
         folders: the folders; None: from the environment.
 
     Raises:
@@ -130,17 +130,17 @@ def evaluate(
     """
     if options.judge is not None or options.spending is not None:
         raise HarnessError(
-            "evaluate(options=) holds what has arguments of its own",
+            "evaluate(options=) sets values that have their own arguments",
             fix="Write evaluate(run, judge='offline/lexical', max_cost=2)",
         )
     run_id = run.id if isinstance(run, Run) else run
-    asked = structs.replace(
+    chosen_options = structs.replace(
         options,
         judge=judge,
         concurrency=concurrency,
         spending=None if max_cost is None else SpendingLimit(max_cost),
     )
-    return grade(run_id, options=asked, folders=folders or (run.folders if isinstance(run, Run) else None))
+    return grade(run_id, options=chosen_options, folders=folders or (run.folders if isinstance(run, Run) else None))
 
 
 @checked()
@@ -153,13 +153,13 @@ def runs(
     since: str | None = None,
     folders: Folders | None = None,
 ) -> list[Run]:
-    """Return the runs there are, the newest first; texts may be patterns such as `hybrid*`.
+    """Return all runs, the newest first; texts may be patterns such as `hybrid*`.
 
     Args:
         dataset: name of the data set.
         memory: name of the memory.
         model: the answering model.
-        status: as of `Run.status`.
+        status: as in `Run.status`.
         since: a date, or a date and a time: 2026-11-22, 2026-11-22T09:30.
         folders: the folders; None: from the environment.
 
@@ -168,4 +168,4 @@ def runs(
     """
     place = folders or Folders()
     found = list_runs(place.results_dir, RunFilter(dataset, memory, model, status, since))
-    return [Run(one.run, place) for one in found]
+    return [Run(listed.run, place) for listed in found]

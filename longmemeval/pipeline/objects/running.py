@@ -1,4 +1,4 @@
-"""Answer questions by a memory and a model in one call: what is missing is prepared, what is there is used again."""
+"""Answer questions with a memory and a model in one call: prepare what is missing, and reuse what exists."""
 
 import warnings
 from collections.abc import Callable, Coroutine
@@ -28,7 +28,7 @@ from longmemeval.results.manifest import check_run_id
 from longmemeval.settings import Folders
 
 PREPARED_FOR = "spending-prepare.jsonl"
-"""What preparing for a run cost, beside its own account: `max_cost` is the limit of both."""
+"""The account of preparing for a run, next to the run's own account: `max_cost` limits both together."""
 
 
 @checked(
@@ -50,30 +50,30 @@ def run(
     prepare_options: PrepareOptions | None = None,
     folders: Folders | None = None,
 ) -> Run:
-    """Answer the questions with what a memory recalls; what it lacks is prepared first.
+    """Answer the questions with the recalls of a memory; parts that it lacks are prepared first.
 
-    With the same data, memory, model and options the run that was made so is returned, or resumed where it stopped.
+    A run with the same data, memory, model and options is returned if it exists, or resumed where it stopped.
 
     Args:
-        data: what `load_dataset` gives, or what it takes.
-        memory: a `Memory`, a class, or what `--memory` takes.
+        data: a data set, or an argument of `load_dataset`.
+        memory: a `Memory`, a class, or a value of `--memory`.
         model: the answering model, such as `openai/gpt-4o` or `offline/extractive`.
         max_cost: the most that preparing and answering may cost, US dollars, all starts together; None: no limit.
         concurrency: calls in flight at one time.
         name: the id of the run; None: made of data, memory, model and a hash of all settings.
         fresh: make another run of the same settings.
-        options: reading, protocol, endpoint and the like.
-        prepare_options: embedder, models of the memory and the like; its `name` is the preparation.
+        options: reading, protocol, endpoint and more.
+        prepare_options: embedder, models of the memory and more; its `name` is the preparation.
         folders: the folders; None: from the environment.
 
     Raises:
         HarnessError: bad input, or a run of that name has other settings.
         FatalModelError: no call can succeed. Earlier answers are kept.
-        SpendingLimitError, EndpointDownError: the rest has to wait; the same call goes on.
+        SpendingLimitError, EndpointDownError: the rest has to wait; the same call continues it.
     """
     if options.run_id is not None or options.spending is not None:
         raise HarnessError(
-            "run(options=) holds what has arguments of its own",
+            "run(options=) sets values that have their own arguments",
             fix="Write run(data, memory, model='offline/extractive', name='my-run', max_cost=2)",
         )
     chosen, used, place = as_data(data), as_memory(memory), folders or Folders()
@@ -97,8 +97,10 @@ def run(
         folders=place,
     )
     limit = None if max_cost is None else limit_beside(SpendingLimit(max_cost), [paid_for])
-    asked = structs.replace(options, run_id=run_id, concurrency=concurrency, spending=limit)
-    report = answer(chosen.dataset, used.configuration, model, selection=chosen.selection, options=asked, folders=place)
+    chosen_options = structs.replace(options, run_id=run_id, concurrency=concurrency, spending=limit)
+    report = answer(
+        chosen.dataset, used.configuration, model, selection=chosen.selection, options=chosen_options, folders=place
+    )
     return Run(run_id, place, report)
 
 
@@ -120,16 +122,16 @@ arun = checked()(_awaited(run))
 
 
 def in_process(options: PrepareOptions, memories: list[Memory]) -> PrepareOptions:
-    """Return the options under which classes of this process are prepared: other processes do not have them.
+    """Return options for preparing with classes of this process, which other processes do not have.
 
     Raises:
-        HarnessError: workers were asked for.
+        HarnessError: the options request workers.
     """
     if not any(memory.in_process for memory in memories):
         return options
     if options.executor or (options.jobs or 1) > 1:
         raise HarnessError(
-            "A class that was handed over runs in this process, without workers",
+            "A class that was passed as an object runs in this process, without workers",
             fix="Leave out executor and jobs, or put the class into a module and name it: Memory('module:Class')",
         )
     return options.replaced(jobs=1)

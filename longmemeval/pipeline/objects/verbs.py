@@ -1,4 +1,4 @@
-"""The other verbs on what Python users hold: prepare, retrieve, probe, compare."""
+"""The other verbs for Python users: prepare, retrieve, probe, compare."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -43,9 +43,9 @@ def prepare(
     """Make the fixtures that memories need; add what is missing, skip what exists. `run` does so by itself.
 
     Args:
-        data: what `load_dataset` gives, or what it takes.
-        memories: those that will be run.
-        options: embedder, index, workers and the like.
+        data: a data set, or an argument of `load_dataset`.
+        memories: the memories to prepare for.
+        options: embedder, index, workers and more.
         folders: the folders; None: from the environment.
 
     Raises:
@@ -75,9 +75,9 @@ def retrieve(
     """Rank every chosen question's history by each memory and score the rankings; no question is answered.
 
     Args:
-        data: what `load_dataset` gives, or what it takes.
-        memories: prepared ones (`prepare`).
-        options: protocol, level, measures and the like.
+        data: a data set, or an argument of `load_dataset`.
+        memories: prepared memories (see `prepare`).
+        options: protocol, level, measures and more.
         folders: the folders; None: from the environment.
 
     Raises:
@@ -101,7 +101,7 @@ def probe(
     sessions: tuple[int, ...] = (10, 100),
     folders: Folders | None = None,
 ) -> ProbeReport:
-    """Try memories on made-up lives, beside a control that cannot pass and one that must; see `longmemeval probe`.
+    """Try memories on made-up lives, next to a control that cannot pass and one that must; see `longmemeval probe`.
 
     Args:
         memories: as for `run`.
@@ -111,7 +111,7 @@ def probe(
         folders: the folders; None: from the environment.
 
     Raises:
-        HarnessError: bad input, or a memory that cannot be prepared or asked.
+        HarnessError: bad input, or a memory that cannot be prepared or queried.
     """
     used = _memories("probe", memories)
     making = in_process(PrepareOptions(), used)
@@ -135,13 +135,13 @@ def compare(
     """Compare graded runs over the same questions.
 
     Args:
-        runs: one or more, in the order of display; the first is the baseline of marks and verdict.
-        judge: id of the judge, a beginning of it or its model; None: that of the evaluations given, else the official
-            judge's scores where there are some, else the newest.
-        common: compare on the questions all runs share where they answered different ones.
-        dataset: where the data is now, if it has moved.
-        seed: of the resampling.
-        margin: of the verdict: a run does "as well as" the baseline where the interval of their difference is inside.
+        runs: one or more runs, in the order of display; the first is the baseline of marks and verdict.
+        judge: id of the judge, a beginning of it or its model; None: that of the evaluations passed, else the official
+            judge's scores if there are any, else the newest.
+        common: compare on the questions that all runs share, if they answered different ones.
+        dataset: the present location of the data, if it has moved.
+        seed: seed of the resampling.
+        margin: of the verdict: a run does "as well as" the baseline if the interval of their difference is inside it.
         folders: the folders; None: those of the first run.
 
     Raises:
@@ -149,21 +149,21 @@ def compare(
     """
     if not runs:
         raise HarnessError("compare() has nothing to compare", fix="Write compare(evaluation, another)")
-    known = [one.folders for one in runs if not isinstance(one, str)]
+    known = [candidate.folders for candidate in runs if not isinstance(candidate, str)]
     place = folders or (known[0] if known else Folders())
     graded = []
-    for one in runs:
-        if isinstance(one, Evaluation) and judge is None and dataset is None:
-            graded.append(one)
+    for run in runs:
+        if isinstance(run, Evaluation) and judge is None and dataset is None:
+            graded.append(run)
         else:
-            named = one if isinstance(one, str) else one.id
-            graded += load_graded([named], place, judge=judge, dataset=dataset)
+            run_id = run if isinstance(run, str) else run.id
+            graded += load_graded([run_id], place, judge=judge, dataset=dataset)
     graded = controls_last(graded, lambda run: run.summary.control)
     return compare_runs(graded, place, seed=seed, common=common, margin=margin)
 
 
-def _memories(verb: str, given: Sequence[Memory | type | str]) -> list[Memory]:
-    if not given:
+def _memories(verb: str, memories: Sequence[Memory | type | str]) -> list[Memory]:
+    if not memories:
         data = "" if verb == "probe" else "data, "
         raise HarnessError(f"{verb}() needs a memory", fix=f"Write {verb}({data}'bm25', Memory('hybrid', top_k=20))")
-    return [as_memory(one) for one in given]
+    return [as_memory(memory) for memory in memories]

@@ -46,7 +46,6 @@ def survey(plan: PreparePlan, pending: Sequence[Pending]) -> Work:
     The texts of parts that depend on parts not made yet are unknown: their haystacks are counted.
 
     Args:
-        plan: of the preparation.
         pending: the fixtures to make or complete.
     """
     began = clocks()
@@ -89,7 +88,7 @@ def survey(plan: PreparePlan, pending: Sequence[Pending]) -> Work:
     if unknown:
         figures["haystacks with texts to embed that are not made yet"] = unknown
     figures |= asked
-    need = disk.need(new, sum(one.calls for one in expected.values()))
+    need = disk.need(new, sum(estimate.calls for estimate in expected.values()))
     return Work(figures, expected, need, messages, size, new, tokens, reading, clocks() - began)
 
 
@@ -97,7 +96,6 @@ def estimate_prepare(plan: PreparePlan, pending: Sequence[Pending]) -> PrepareEs
     """Estimate a preparation stage by stage.
 
     Args:
-        plan: of the preparation.
         pending: the fixtures to make or complete.
     """
     work = survey(plan, pending)
@@ -106,11 +104,11 @@ def estimate_prepare(plan: PreparePlan, pending: Sequence[Pending]) -> PrepareEs
     embedding, figures = _embedding(plan, work), dict(work.figures)
     if embedding:
         figures |= _known({"embedding, USD": embedding[0].dollars})
-    own = [_calls(one, pace) for one in work.expected.values()]
-    for one in own:
-        tokens = {"reply tokens (about)": one.reply_tokens, "reply tokens at most": one.work.completion_tokens}
-        dollars = {"USD (about)": one.dollars, "USD at most": one.work.dollars}
-        figures |= _known({f"{one.name}, {what}": value for what, value in (tokens | dollars).items()})
+    own = [_calls(expected, pace) for expected in work.expected.values()]
+    for calls in own:
+        tokens = {"reply tokens (about)": calls.reply_tokens, "reply tokens at most": calls.work.completion_tokens}
+        dollars = {"USD (about)": calls.dollars, "USD at most": calls.work.dollars}
+        figures |= _known({f"{calls.name}, {what}": value for what, value in (tokens | dollars).items()})
     need = work.need
     figures |= {"disk for fixtures, MB": need.fixtures / 1e6, "disk for the caches, MB": need.cache / 1e6}
     figures["free on that disk, MB"] = free_bytes(plan.root) / 1e6
@@ -124,15 +122,17 @@ def estimate_prepare(plan: PreparePlan, pending: Sequence[Pending]) -> PrepareEs
     )
 
 
-def _together(one: Expected, other: Expected) -> Expected:
-    """Return the sum of the calls of two haystacks."""
+def _together(first: Expected, other: Expected) -> Expected:
+    """Return the sum of the expected calls of two haystacks."""
     return structs.replace(
-        one,
-        calls=one.calls + other.calls,
-        prompt_tokens=one.prompt_tokens + other.prompt_tokens,
-        completion_tokens=one.completion_tokens + other.completion_tokens,
-        figures={name: one.figures.get(name, 0) + other.figures.get(name, 0) for name in one.figures | other.figures},
-        most_completion_tokens=_most(one) + _most(other),
+        first,
+        calls=first.calls + other.calls,
+        prompt_tokens=first.prompt_tokens + other.prompt_tokens,
+        completion_tokens=first.completion_tokens + other.completion_tokens,
+        figures={
+            name: first.figures.get(name, 0) + other.figures.get(name, 0) for name in first.figures | other.figures
+        },
+        most_completion_tokens=_most(first) + _most(other),
     )
 
 
@@ -141,7 +141,7 @@ def _most(expected: Expected) -> int:
 
 
 def _calls(expected: Expected, pace: Pace) -> StageEstimate:
-    """Return the stage of the calls that a part says it will make."""
+    """Return the stage of the calls that a part expects to make."""
     prompt, most = expected.prompt_tokens, _most(expected)
     usual = expected.completion_tokens / (expected.calls or 1)
     work = CallEstimate(
@@ -159,7 +159,7 @@ def _calls(expected: Expected, pace: Pace) -> StageEstimate:
 
 
 def _embedding(plan: PreparePlan, work: Work) -> list[StageEstimate]:
-    """Return the stage of embedding texts on a server; none where no server is asked and nothing is paid."""
+    """Return the stage of embedding texts on a server; none if no server is called and nothing is paid."""
     if plan.embedder is None or not (plan.embedder.is_metered or priced_as(plan.embedder.spec)):
         return []
     spec, tokens, number = plan.embedder.spec, work.embedding_tokens, embedding_calls(work)

@@ -28,9 +28,9 @@ class PrepareOptions(PartOptions):
     spending: MaxCost = None
     """The most that embeddings and chat models may cost over all starts of this preparation; None: no limit."""
     account_file: Path | None = None
-    """The file that records the costs; None: beside the fixtures."""
+    """The file that records the costs; None: next to the fixtures."""
     jobs: Jobs = None
-    """Workers; None: one per core when there is enough work, as many as a memory service takes, else none."""
+    """Workers; None: one per core if there is enough work, as many as a memory service accepts, else none."""
     executor: ExecutorName = None
     """The executor of the workers; None: `processes`, if there are to be workers."""
     force: Annotated[bool, Flag()] = False
@@ -44,14 +44,14 @@ class PrepareOptions(PartOptions):
 
     @model_validator(mode="wrap")
     @classmethod
-    def _checked(cls, given: object, handler: ModelWrapValidatorHandler["PrepareOptions"]) -> "PrepareOptions":
+    def _checked(cls, value: object, handler: ModelWrapValidatorHandler["PrepareOptions"]) -> "PrepareOptions":
         """Turn pydantic errors into `HarnessError`.
 
         Raises:
             HarnessError: there is no such option, or it does not accept this value.
         """
         try:
-            return handler(given)
+            return handler(value)
         except ValidationError as error:
             raise refusal(error, cls.model_fields, "An option of `prepare`") from error
 
@@ -63,5 +63,5 @@ class PrepareOptions(PartOptions):
     def of_parts(self) -> PartOptions:
         """The options that decide the bytes of parts; paths are absolute, for workers in other folders."""
         values = {name: getattr(self, name) for name in PartOptions.model_fields}
-        given = {name: value.absolute() if isinstance(value, Path) else value for name, value in values.items()}
-        return PartOptions.model_validate(given)
+        absolute = {name: value.absolute() if isinstance(value, Path) else value for name, value in values.items()}
+        return PartOptions.model_validate(absolute)

@@ -1,4 +1,4 @@
-"""What earlier preparations recorded: the time of their parts, and the calls that external memories made themselves."""
+"""Read the records of earlier preparations: the time of their parts, and the calls of external memories."""
 
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -41,9 +41,9 @@ def records_alike(
     """Return the records of the latest preparation that made these parts by the same recipes, and its name.
 
     Args:
-        plan: its own preparation comes first.
+        plan: the plan, whose own preparation comes first.
         records_of: reads the records of a journal; see `fixture_records`.
-        alone: whether only records with no other parts count.
+        alone: True if only records without other parts count.
     """
     names = {planned.part.name for planned in parts}
     journals = sorted(
@@ -88,7 +88,6 @@ def external_calls(
     """Scale the calls that external memories made for earlier histories, by message, to those that are pending.
 
     Args:
-        plan: of the preparation.
         pending: the fixtures to make or complete.
         messages: message counts by the parts that haystacks lack.
 
@@ -121,7 +120,7 @@ def external_calls(
 
 
 def _scaled(name: str, records: Sequence[PrepareRecord], total: int) -> dict[str, tuple[float, float, float]]:
-    """Return what `total` messages take, about, at least and at most; US dollars only where all calls have a price."""
+    """Return figures for `total` messages: about, at least and at most; US dollars only if all calls have a price."""
     spent = [(record.usage_by_part.get(name, Usage()), record.messages) for record in records]
     unpriced = any(usage.unpriced_calls for usage, _ in spent)
     found = {}

@@ -1,4 +1,4 @@
-"""Estimate the time of a preparation: what earlier ones recorded for the same parts, else a stated assumption."""
+"""Estimate the time of a preparation: from earlier records of the same parts, else by a stated assumption."""
 
 import time
 from collections import Counter
@@ -29,7 +29,7 @@ from longmemeval.storage.parts import Expected, Part
 _RANGE = f"{LEAST:.1f} to {MOST:.0f} times as much"
 
 Clocks = NDArray[np.float64]
-"""Seconds of wall-clock time and of this process's processor time, which the machine's other load does not change."""
+"""Seconds of wall-clock time and of this process's CPU time, which other load on the machine does not change."""
 
 
 def clocks() -> Clocks:
@@ -38,24 +38,24 @@ def clocks() -> Clocks:
 
 
 class Work(Struct, frozen=True):
-    """What there is to do in a preparation, counted from the haystacks alone."""
+    """The work of a preparation, counted from the haystacks alone."""
 
     figures: dict[str, float]
-    """What is shown of it, by name."""
+    """Figures to show, by name."""
     expected: dict[tuple[str, str], Expected]
-    """The calls of chat models, by what is paid for and model."""
+    """The calls of chat models, by purpose and model."""
     need: DiskNeed
     messages: Messages
     """Message counts, by the parts that are made together."""
     size: int
-    """Bytes of the texts, and of the vectors where workers get them ready."""
+    """Bytes of the texts, and of the vectors if workers receive them ready-made."""
     texts: int
     """Texts to embed, as far as known."""
     embedding_tokens: int
     reading: Clocks
     """The time of reading all haystacks once."""
     counting: Clocks
-    """The time of counting all this, reading included: `prepare` does the same first."""
+    """The time of counting all this, including reading: `prepare` counts first, too."""
 
 
 class Duration(Struct, frozen=True):
@@ -67,7 +67,7 @@ class Duration(Struct, frozen=True):
     """CPU seconds in all processes together, embeddings by a local model included."""
     basis: str
     least_seconds: float | None = None
-    """The range: as `seconds` where everything is recorded, wider where something is assumed."""
+    """The lower end of the range, which is `seconds` if everything is recorded, and wider if something is assumed."""
     most_seconds: float | None = None
 
 
@@ -75,14 +75,13 @@ class _Making:
     """The time of making parts, by one worker.
 
     Args:
-        plan: of the preparation.
-        work: to be done.
+        work: the work to do.
     """
 
     def __init__(self, plan: PreparePlan, work: Work) -> None:
         self.recorded, self.assumed = np.zeros(2), np.zeros(2)
         self.asks = False
-        """Whether chat models are asked for parts of which no record tells the time."""
+        """True if chat models are called for parts whose time is not recorded."""
         self.unknown: list[str] = []
         """External memories that have not prepared any history yet."""
         self.bases: dict[str, None] = {}
@@ -97,8 +96,8 @@ class _Making:
 
     def _add_recorded(self, records: Sequence[PrepareRecord], source: str, messages: int) -> None:
         counted = sum(record.messages for record in records)
-        took = np.array([(record.seconds, record.processor_s) for record in records]).sum(axis=0)
-        self.recorded += took * messages / counted
+        measured = np.array([(record.seconds, record.processor_s) for record in records]).sum(axis=0)
+        self.recorded += measured * messages / counted
         self.bases[f"as {source} took, {counted:,} messages"] = None
 
     def _assume(self, parts: Sequence[PlannedPart], plan: PreparePlan, messages: int) -> None:
@@ -121,17 +120,15 @@ def preparing_takes(
     """Estimate the time from reading the data to the last fixture, at the given workers and limits.
 
     Args:
-        plan: of the preparation.
         pending: the fixtures to make or complete.
-        work: to be done.
-        embedding: the calls of a server that embeds.
+        embedding: the calls of an embedding server.
         asking: the calls of chat models.
-        workers: how many make haystacks.
+        workers: number of workers.
     """
     if not pending:
         return Duration(0.0, 0.0, "nothing to do", 0.0, 0.0)
     making = _Making(plan, work)
-    embedded, embedded_here = sum(one.seconds or 0.0 for one in embedding), 0.0
+    embedded, embedded_here = sum(stage.seconds or 0.0 for stage in embedding), 0.0
     bases = list(making.bases)
     if embedding and work.texts:
         bases.append(embedding[0].replies)
@@ -139,14 +136,14 @@ def preparing_takes(
         rate = embedding_rate(plan)
         embedded_here = work.texts * rate.seconds
         bases.append(rate.basis)
-    waiting = sum(one.seconds or 0.0 for one in asking) if making.asks else 0.0
+    waiting = sum(stage.seconds or 0.0 for stage in asking) if making.asks else 0.0
     if waiting:
         bases.append(f"assumed {CALLS_ASSUMED} for a call of a chat model")
     if making.unknown:
         bases.append(f"nothing is known of {', '.join(dict.fromkeys(making.unknown))}")
 
     def seconds(share: float) -> float | None:
-        """Return the time if what is assumed takes `share` of what is assumed."""
+        """Return the time if the assumed durations are scaled by `share`."""
         if making.unknown:
             return None
         by_workers = (making.recorded + share * making.assumed)[0] / workers + (START_S if workers > 1 else 0.0)
@@ -160,12 +157,12 @@ def preparing_takes(
 
 
 def executor_of(options: PrepareOptions, parts: Sequence[Part[Any]], haystacks: int) -> tuple[str | None, int | None]:
-    """Return executor and number of workers: threads where making a part is mostly waiting for one that serves all.
+    """Return executor and number of workers: threads if making a part mostly waits for a shared service.
 
     Args:
-        options: what the user asked for comes first.
-        parts: to be made.
-        haystacks: number of haystacks to make them for.
+        options: the user's choice comes first.
+        parts: the parts to make.
+        haystacks: number of haystacks.
     """
     if options.jobs is None and options.executor is None and haystacks > 1:
         together = max((most for part in parts if (most := part.at_once(options))), default=1)
@@ -175,17 +172,17 @@ def executor_of(options: PrepareOptions, parts: Sequence[Part[Any]], haystacks: 
 
 
 def computes_alone(parts: Sequence[Part[Any]]) -> bool:
-    """Return whether making the parts takes processor time in proportion to their texts: no model, no other program."""
+    """Return whether making the parts takes CPU time in proportion to their texts, without a model or program."""
     return not any(part.calls_models or part.exposes_models or part.directory for part in parts)
 
 
 def workers_of(options: PrepareOptions, parts: Sequence[Part[Any]], haystacks: int, size: int) -> int:
-    """Return how many workers make so many haystacks.
+    """Return how many workers make this many haystacks.
 
     Args:
-        options: what the user asked for comes first.
-        parts: to be made.
-        haystacks: number of haystacks to make them for.
+        options: the user's choice comes first.
+        parts: the parts to make.
+        haystacks: number of haystacks.
         size: bytes of their texts and vectors.
     """
     name, jobs = executor_of(options, parts, haystacks)
@@ -202,7 +199,7 @@ def embedding_calls(work: Work) -> int:
 
 
 def embedding_rate(plan: PreparePlan) -> ReplyStats:
-    """Return the time per call of the embedder's server, else per text of its model: as in this preparation so far."""
+    """Return the time per call of the embedder's server, or per text of its model, as in this preparation so far."""
     spec, metered = (plan.embedder.spec, plan.embedder.is_metered) if plan.embedder else ("", False)
     journal = read_journal(plan.root / PREPARE_JOURNAL, PrepareRecord)
     records = [record for record in journal if record.work == "embeddings"]
@@ -217,7 +214,7 @@ def embedding_rate(plan: PreparePlan) -> ReplyStats:
 
 
 def _is_asking(planned: PlannedPart, plan: PreparePlan) -> bool:
-    """Return whether making a part may cost money, or calls a program."""
+    """Return whether making a part may cost money, or calls another program."""
     part = planned.part
     return bool(part.models(plan.tools.options)) or part.exposes_models or part.directory
 
@@ -225,8 +222,8 @@ def _is_asking(planned: PlannedPart, plan: PreparePlan) -> bool:
 def _at_limits(plan: PreparePlan, stages: Sequence[StageEstimate]) -> float:
     """Return the seconds that the limits of providers require."""
     calls, tokens = Counter[str](), Counter[str]()
-    for one in stages:
-        calls[one.work.model] += one.work.calls or 0
-        tokens[one.work.model] += (one.work.prompt_tokens or 0) + (one.reply_tokens or 0)
+    for stage in stages:
+        calls[stage.work.model] += stage.work.calls or 0
+        tokens[stage.work.model] += (stage.work.prompt_tokens or 0) + (stage.reply_tokens or 0)
     rates = plan.options.rates
     return max((rates.of(model).seconds(calls[model], tokens[model]) for model in calls), default=0.0)

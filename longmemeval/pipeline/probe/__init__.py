@@ -1,1 +1,1 @@
-"""What a memory does over time, tried on made-up lives: the verb `probe`."""
+"""Test memories over time, on made-up lives: the verb `probe`."""

@@ -1,4 +1,4 @@
-"""Try what only a memory that is added to can show: deleting, and how soon a message is found."""
+"""Try deletion, and how soon a message is found, which only a memory with `add` can show."""
 
 import asyncio
 import shutil
@@ -27,43 +27,43 @@ from longmemeval.statistics.intervals import label_interval
 from longmemeval.storage.messages import haystack_messages
 
 CUTOFF, DEEPER = 10, 50
-"""A statement is found among the first 10 items; a deleted one must not be among the first 50."""
+"""Found means among the first 10 items; a deleted statement must not be among the first 50."""
 _LOOKS_S = (0.0, 0.05, 0.2, 0.8)
-"""Seconds between looks for a statement that a memory calls ready and does not show."""
+"""Seconds between searches for a statement that a memory reports as ready but does not show."""
 
 
 class Written(Struct, frozen=True):
-    """How soon one statement was found."""
+    """The delay until one statement was found."""
 
     messages: int | None
-    """Messages that had to be added after it; None: it was never found."""
+    """Messages that had to be added after the statement; None: it was never found."""
     seconds: float | None = None
-    """From the end of `add` until it was found, where no further message was needed."""
+    """Seconds from the end of `add` until it was found, if no further message was needed."""
 
 
 class Deleted(Struct, frozen=True):
-    """What became of one deleted statement."""
+    """The outcome of deleting one statement."""
 
     found: bool
-    """Whether it was found before."""
+    """True if the statement was found before."""
     stays_away: bool
-    """Whether it was found no more: after deleting, after a restart, and after another message on the subject."""
+    """True if it was not found after deleting, after a restart, and after another message on the subject."""
     others_stay: bool
-    """Whether what was not to be deleted is still found."""
+    """True if statements that were not to be deleted are still found."""
 
     @property
     def passed(self) -> bool:
-        """Whether it was there, is gone, and took nothing with it."""
+        """True if the statement was found, was deleted, and nothing else was lost."""
         return self.found and self.stays_away and self.others_stay
 
 
 class Lifecycle(Struct, frozen=True):
-    """What adding and deleting showed of one memory."""
+    """The results of adding to one memory and deleting from it."""
 
     deletion: Mean | None = None
-    """Share of the statements that were found, were deleted and did not come back; None: it cannot delete."""
+    """Share of the statements that were found, were deleted and did not come back; None: the memory cannot delete."""
     read_after_write: Mean | None = None
-    """Share of the statements that were found before another message was added; None: it is not added to."""
+    """Share of the statements that were found before another message was added; None: the memory has no `add`."""
     further_messages: int | None = None
     """Most messages after a statement until it was found; None: one was never found, or none was looked for."""
     found_after_ms: float | None = None
@@ -72,14 +72,14 @@ class Lifecycle(Struct, frozen=True):
 
 
 @dataclass(frozen=True)
-class Door:
-    """A memory that is added to and searched.
+class WritableMemory:
+    """A memory with `add` and `search`.
 
     Args:
-        service: what answers; closed by the caller.
+        service: the service that answers; the caller closes it.
         configuration: the user's parameters of the memory.
         offered: offers models to a scope of that name.
-        place: tells apart what a service keeps for others.
+        place: separates the data from those that a service stores for others.
     """
 
     service: MemoryService
@@ -88,38 +88,39 @@ class Door:
     place: str = ""
 
 
-def lifecycle(door: Door, lives: Mapping[str, tuple[Haystack, Life]]) -> Lifecycle:
-    """Add each life session by session, look for its plain statements at once, delete some, and look again.
+def lifecycle(memory: WritableMemory, lives: Mapping[str, tuple[Haystack, Life]]) -> Lifecycle:
+    """Add each life session by session, search its plain statements at once, delete some, and search again.
 
     Args:
-        door: the memory.
         lives: histories with their truth, by id.
 
     Raises:
         HarnessError: no model can be called any more.
     """
-    return complete(_all(door, lives))
+    return complete(_all(memory, lives))
 
 
-async def _all(door: Door, lives: Mapping[str, tuple[Haystack, Life]]) -> Lifecycle:
+async def _all(memory: WritableMemory, lives: Mapping[str, tuple[Haystack, Life]]) -> Lifecycle:
     try:
-        told = (await door.service.hello()).capabilities
-        places = asyncio.Semaphore(told.max_parallel)
+        capabilities = (await memory.service.hello()).capabilities
+        places = asyncio.Semaphore(capabilities.max_parallel)
 
         async def try_life(number: int, name: str) -> "_Trial":
             async with places:
-                return await _tried(door, number, name, *lives[name])
+                return await _tried(memory, number, name, *lives[name])
 
         trials = await asyncio.gather(*(try_life(number, name) for number, name in enumerate(lives)))
     except ServiceError as error:
         return Lifecycle(notes=(f"Adding and deleting could not be tried: {error}",))
-    written = [(name, one) for name, trial in zip(lives, trials, strict=True) for one in trial.written]
-    deleted = [(name, one.passed) for name, trial in zip(lives, trials, strict=True) for one in trial.deleted]
-    needed = [one.messages for _, one in written]
-    waited = [one.seconds * 1000 for _, one in written if one.seconds is not None]
+    written = [(name, statement) for name, trial in zip(lives, trials, strict=True) for statement in trial.written]
+    deleted = [
+        (name, statement.passed) for name, trial in zip(lives, trials, strict=True) for statement in trial.deleted
+    ]
+    needed = [statement.messages for _, statement in written]
+    waited = [statement.seconds * 1000 for _, statement in written if statement.seconds is not None]
     return Lifecycle(
-        _share(deleted) if told.delete else None,
-        _share([(name, one.messages == 0) for name, one in written]),
+        _share(deleted) if capabilities.delete else None,
+        _share([(name, statement.messages == 0) for name, statement in written]),
         None if None in needed else max(filter(None, needed), default=0),
         median(waited) if waited else None,
         tuple(dict.fromkeys(trial.failure for trial in trials if trial.failure)),
@@ -127,23 +128,23 @@ async def _all(door: Door, lives: Mapping[str, tuple[Haystack, Life]]) -> Lifecy
 
 
 def _share(passed: Sequence[tuple[str, bool]]) -> Mean:
-    values = [float(one) for _, one in passed]
+    values = [float(outcome) for _, outcome in passed]
     interval, method = label_interval(values, [name for name, _ in passed])
     return Mean(sum(values) / len(values), len(values), 0, interval, method)
 
 
-async def _tried(door: Door, number: int, name: str, haystack: Haystack, life: Life) -> "_Trial":
-    """Return the trial of one life; what a failure left untried is not passed."""
+async def _tried(memory: WritableMemory, number: int, name: str, haystack: Haystack, life: Life) -> "_Trial":
+    """Return the trial of one life; anything that a failure left untried counts as not passed."""
     with TemporaryDirectory(prefix="longmemeval-probe-", ignore_cleanup_errors=True) as folder:
-        trial = _Trial(door, name, haystack, life, Path(folder))
-        with door.offered(trial.scope) as models:
+        trial = _Trial(memory, name, haystack, life, Path(folder))
+        with memory.offered(trial.scope) as models:
             try:
                 await trial.work(number, models)
             except ServiceError as error:
                 trial.failure = f"Adding and deleting failed in a life: {error}"
             finally:
                 with suppress(ServiceError):
-                    await door.service.reset(trial.scope)
+                    await memory.service.reset(trial.scope)
             if models:
                 models.check()
     plain, deletions = len(trial.stated), len(trial.stated) - 1
@@ -153,15 +154,15 @@ async def _tried(door: Door, number: int, name: str, haystack: Haystack, life: L
 
 
 class _Trial:
-    """One life at the service."""
+    """The trial of one life at the service."""
 
-    def __init__(self, door: Door, name: str, haystack: Haystack, life: Life, folder: Path) -> None:
-        self._service, self._door, self._folder, self._asked_on = door.service, door, folder, life.asked_on
+    def __init__(self, memory: WritableMemory, name: str, haystack: Haystack, life: Life, folder: Path) -> None:
+        self._service, self._door, self._folder, self._asked_on = memory.service, memory, folder, life.asked_on
         self.stated = [asked for asked in life.asked if asked.subject]
         later = tuple(Turn("user", asked.again) for asked in self.stated)
         last = Session("later", life.asked_on, "", later)
         history = haystack_messages(Haystack(haystack.haystack_id, (*haystack.sessions, last)))
-        self._at = TriedScope(door.service, name, history, "probe", door.place, name)
+        self._at = TriedScope(memory.service, name, history, "probe", memory.place, name)
         self._messages, self._ids, self.scope = self._at.messages, self._at.ids, self._at.id
         self._fields: dict[str, Any] = {}
         self.written: list[Written] = []
@@ -169,7 +170,7 @@ class _Trial:
         self.failure = ""
 
     async def work(self, number: int, models: ProxiedScope | None) -> None:
-        """Try all; `number` decides which statement is not deleted."""
+        """Try everything; `number` decides which statement is not deleted."""
         self._fields = await asyncio.to_thread(lambda: models.fields) if models else {}
         hello = await self._service.hello()
         there = await self._open(self._folder / "first")
@@ -188,7 +189,7 @@ class _Trial:
         return await self._at.open(folder, self._door.configuration, self._fields, reference)
 
     async def _write(self, sent: Sequence[Add]) -> None:
-        """Add a life, looking for each plain statement from the moment on at which it was added."""
+        """Add a life, searching for each plain statement from the moment it was added."""
         by_message = {self._ids.messages[_message_id(asked)]: asked for asked in self.stated}
         missing: list[tuple[Asked, int]] = []
         for batch in sent:
@@ -220,25 +221,25 @@ class _Trial:
         return None
 
     async def _delete(self, number: int, later: Sequence[Add], persist: str) -> None:
-        """Delete all plain statements but one, and look for them again and again."""
-        kept = self.stated[number % len(self.stated)]
-        gone = [asked for asked in self.stated if asked is not kept]
+        """Delete all plain statements but one, and search for them repeatedly."""
+        spared = self.stated[number % len(self.stated)]
+        deleted = [asked for asked in self.stated if asked is not spared]
         found = [await self._finds(asked) for asked in self.stated]
-        for asked in gone:
+        for asked in deleted:
             await self._service.delete(self.scope, asked.subject)
         await self._service.ready(self.scope)
-        away = [not await self._lingers(asked) for asked in gone]
-        stay = await self._finds(kept) or not found[self.stated.index(kept)]
+        away = [not await self._lingers(asked) for asked in deleted]
+        stay = await self._finds(spared) or not found[self.stated.index(spared)]
         if persist != "none":
             reference = (await self._service.snapshot(self.scope)).reference
             await asyncio.to_thread(shutil.copytree, self._folder / "first", self._folder / "second")
             await self._open(self._folder / "second", reference)
         for batch in later:
-            away = [was and not await self._lingers(asked) for was, asked in zip(away, gone, strict=True)]
+            away = [was and not await self._lingers(asked) for was, asked in zip(away, deleted, strict=True)]
             await self._at.add(batch)
         await self._service.ready(self.scope)
-        stay = stay and (await self._finds(kept) or not found[self.stated.index(kept)])
-        for was, asked in zip(away, gone, strict=True):
+        stay = stay and (await self._finds(spared) or not found[self.stated.index(spared)])
+        for was, asked in zip(away, deleted, strict=True):
             before = found[self.stated.index(asked)]
             self.deleted.append(Deleted(before, was and not await self._lingers(asked), stay))
 
@@ -249,7 +250,7 @@ class _Trial:
         return await self._shows(asked, self._queries(asked), CUTOFF)
 
     async def _lingers(self, asked: Asked) -> bool:
-        """Return whether anything of a statement is shown: its words, or an item that was made of it."""
+        """Return whether anything of a statement is shown: its words, or an item made from it."""
         for query in self._queries(asked):
             for item in await self._at.search(query, self._asked_on, DEEPER):
                 if _says(item, asked) or _message_id(asked) in item.message_ids:
@@ -264,7 +265,7 @@ class _Trial:
 
 
 def asked_text(asked: Asked, messages: Sequence[Message]) -> str:
-    """Return the statement's own words, by which whoever has it finds it."""
+    """Return the statement's own words, which must find it if it is stored."""
     return next(message.content for message in messages if message.message_id == _message_id(asked))
 
 

@@ -1,7 +1,7 @@
 """Try memories on made-up lives: updates, days gone by, two people, hostile text, noise, and the same question twice.
 
-Lives, truth and measure are those of the benchmark `lives`; they are prepared and ranked as any data. `lifecycle` tries
-the memories that are added to with deleting, and reading after writing.
+Lives, truth and measure are those of the benchmark `lives`; they are prepared and ranked like any data. `lifecycle`
+tries memories with `add`: deletion, and reading after writing.
 """
 
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ from longmemeval.settings import Folders
 
 CUTOFF = 10
 MEASURE = f"current_first@{CUTOFF}"
-"""A question is passed if its statement is among the first 10 and nothing that must not be is above it."""
+"""A question is passed if its statement is among the first 10 items, and no wrong statement is above it."""
 
 Control = Literal["floor", "ceiling"]
 
@@ -40,13 +40,13 @@ class Probed(Struct, frozen=True):
     """`floor` for the control that cannot pass, `ceiling` for the one that must; None for memories."""
     run_id: str
     overall: Mean
-    """Over all questions, between 0 and 1; its mean is None if the memory does not say where its items are from."""
+    """Over all questions, between 0 and 1; its mean is None if the memory does not state the origin of its items."""
     probes: dict[str, Mean]
-    """The same by probe."""
+    """Mean over the questions of each probe."""
     same_twice: float | None
     """Share of the questions whose second recall was that of the first; None: not asked twice."""
     lifecycle: Lifecycle = Lifecycle()
-    """What adding and deleting showed; that of a control is of memories made for it (`controls`)."""
+    """Results of adding and deleting; for a control, of memories made for it (`controls`)."""
     notes: tuple[str, ...] = ()
 
 
@@ -59,7 +59,7 @@ class ProbeReport(Struct, frozen=True):
     lives: int
     """Number of lives of each length."""
     sessions: tuple[int, ...]
-    """Their lengths."""
+    """Lengths of the lives in sessions."""
     questions: int
     memories: tuple[Probed, ...]
     """Memories in the order given, then the controls."""
@@ -67,16 +67,16 @@ class ProbeReport(Struct, frozen=True):
     @property
     def verdict(self) -> str:
         """The result in a sentence."""
-        known = [one for one in self.memories if not one.control and one.overall.mean is not None]
+        known = [memory for memory in self.memories if not memory.control and memory.overall.mean is not None]
         if not known:
-            return "No memory says where its items are from, so that nothing can be said of it."
-        known.sort(key=lambda one: -_passed(one.overall))
+            return "No memory states the origin of its items, so nothing can be said about any."
+        known.sort(key=lambda memory: -_passed(memory.overall))
         most = _passed(known[0].overall)
         best = known[0]
-        names = [one.memory for one in known if _passed(one.overall) == most]
+        names = [memory.memory for memory in known if _passed(memory.overall) == most]
         weakest = min(best.probes, key=lambda name: best.probes[name].mean or 0.0)
         at, of = _passed(best.probes[weakest]), best.probes[weakest].n
-        others = listed([f"{one.memory} {_passed(one.overall)}" for one in known[len(names) :]], 3)
+        others = listed([f"{memory.memory} {_passed(memory.overall)}" for memory in known[len(names) :]], 3)
         more = f" ({others})" if others else ""
         if len(names) > 1:
             return f"{' and '.join(names)} pass {most} of {best.overall.n} questions each{more}."
@@ -140,14 +140,19 @@ def probe(
     found = []
     for configuration, run in zip(configurations, ranked.runs, strict=True):
         control = _control(configuration)
-        tried = (
+        trial = (
             lifecycle_of_control(control, shortest)
             if control
             else lifecycle_of(configuration, shortest, options=options, spending=spending, folders=folders)
         )
-        found.append(_probed(configuration, run, order, tried))
+        found.append(_probed(configuration, run, order, trial))
     return ProbeReport(
-        str(path), seed, lives, sessions, len(dataset), tuple(sorted(found, key=lambda one: one.control is not None))
+        str(path),
+        seed,
+        lives,
+        sessions,
+        len(dataset),
+        tuple(sorted(found, key=lambda memory: memory.control is not None)),
     )
 
 
@@ -155,7 +160,7 @@ def _with_controls(configurations: Sequence[MemoryConfiguration]) -> list[Memory
     """Return the memories, and those controls that recall nothing, or the evidence, and are not among them."""
     present = {configuration.name for configuration in configurations}
     controls = [as_configuration(name) for name in MEMORIES.built_in if name not in present]
-    return [*configurations, *(one for one in controls if _control(one))]
+    return [*configurations, *(control for control in controls if _control(control))]
 
 
 def _control(configuration: MemoryConfiguration) -> Control | None:
@@ -165,7 +170,7 @@ def _control(configuration: MemoryConfiguration) -> Control | None:
     return "floor" if definition.control == "floor" else None
 
 
-def _probed(configuration: MemoryConfiguration, run: RetrievalRun, order: Sequence[str], tried: Lifecycle) -> Probed:
+def _probed(configuration: MemoryConfiguration, run: RetrievalRun, order: Sequence[str], trial: Lifecycle) -> Probed:
     result = run.results[0]
     again = run.asked_twice
     return Probed(
@@ -175,6 +180,6 @@ def _probed(configuration: MemoryConfiguration, run: RetrievalRun, order: Sequen
         overall=result.measures[MEASURE],
         probes={name: result.by_type[name][MEASURE] for name in order if name in result.by_type},
         same_twice=1 - again.changed / again.n if again and again.n else None,
-        lifecycle=tried,
-        notes=(*result.notes, *tried.notes),
+        lifecycle=trial,
+        notes=(*result.notes, *trial.notes),
     )

@@ -1,4 +1,4 @@
-"""Find the door of a memory that is added to, and try it there."""
+"""Connect to a memory with `add`, and try adding to it and deleting from it."""
 
 from collections.abc import Mapping
 
@@ -12,7 +12,7 @@ from longmemeval.memory.configuration import MemoryConfiguration
 from longmemeval.memory.external.connect import connect
 from longmemeval.memory.external.contract_check.named import part_behind_a_door
 from longmemeval.pipeline.prepare.options import PrepareOptions
-from longmemeval.pipeline.probe.lifecycle import Door, Lifecycle, lifecycle
+from longmemeval.pipeline.probe.lifecycle import Lifecycle, WritableMemory, lifecycle
 from longmemeval.records import Haystack
 from longmemeval.settings import Folders
 
@@ -25,14 +25,12 @@ def lifecycle_of(
     spending: SpendingLimit | None,
     folders: Folders,
 ) -> Lifecycle:
-    """Add lives to a memory, look for what was said, and delete some; unknown for one that makes its own parts.
+    """Add lives to a memory, search for statements, and delete some; unknown for a memory that makes its own parts.
 
     Args:
-        configuration: the memory.
         lives: histories with their truth, by id.
-        options: which models it may call.
+        options: the models that the memory may call.
         spending: the most that these calls may cost.
-        folders: the folders.
 
     Raises:
         HarnessError: no model can be called any more.
@@ -51,13 +49,13 @@ def lifecycle_of(
         account=Account(folder / SPENDING, spending),
     )
     service = connect(part.spec, keys=access.chat_model is None)
-    door = Door(
+    memory = WritableMemory(
         service,
         part.searched,
         lambda scope: part.offered(scope, "prepare", access, folder / CALLS),
         str(folder),
     )
     try:
-        return lifecycle(door, lives)
+        return lifecycle(memory, lives)
     finally:
         complete(service.close())

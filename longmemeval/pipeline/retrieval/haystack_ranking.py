@@ -128,8 +128,8 @@ def rank_question(
     ranked as sessions.
 
     Args:
-        level: of the ranking.
-        twice: whether to ask again at once, and record the differences.
+        level: the level of the ranking.
+        twice: True to ask again at once, and record the differences.
     """
     if isinstance(system, RankingMemory):
         try:

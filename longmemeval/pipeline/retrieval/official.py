@@ -30,10 +30,8 @@ def plan_official(
 
     Args:
         job: the data, the questions and the level.
-        protocol: the benchmark's.
         configuration: the memory that names the retriever.
-        run_id: of its run.
-        options: embedder of a dense retriever and how it is reached, the file for the official log, the preparation
+        options: embedder of a dense retriever with connection options, the file for the official log, the preparation
             with the parts that the protocol needs, or a file in the official format to read expansions from instead.
 
     Raises:
@@ -82,14 +80,14 @@ def plan_official(
 
 
 def _embedder(job: RetrievalJob, run_id: str, options: RetrievalOptions) -> Embedder:
-    reached = options.model_options
+    model_options = options.model_options
     return load_embedder(
         options.embedder or DEFAULT_EMBEDDER,
         cache_path=job.folders.cache_dir / EMBEDDINGS,
-        api_base=reached.api_base,
+        api_base=model_options.api_base,
         account=job.account(run_id),
-        give_up_after_s=reached.give_up_after_s,
-        rates=reached.rates,
+        give_up_after_s=model_options.give_up_after_s,
+        rates=model_options.rates,
     )
 
 

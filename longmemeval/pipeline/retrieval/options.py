@@ -28,7 +28,7 @@ class RetrievalOptions(Options, frozen=True):
     See `chosen_measures`; official protocols have their own.
     """
     cutoffs: Annotated[tuple[int, ...], Flag(OUTPUT, "N", name="--k")] = ()
-    """Cutoff for measures without; repeatable."""
+    """Cutoff for measures named without one; repeatable."""
     prepared: Prepared = "default"
     """The name of the preparation to read."""
     embedder: Annotated[str | None, Flag(metavar="SPEC")] = None
@@ -41,7 +41,7 @@ class RetrievalOptions(Options, frozen=True):
     expansion_cache: Annotated[Path | None, Flag(metavar="FILE")] = None
     """Under --protocol official: expansions as the official scripts write them [default: the preparation's]."""
     query_model: QueryModel = None
-    """Chat model that analyses the questions, for memories that want one (`decompose=model`)."""
+    """Chat model that analyses the questions, for memories that use one (`decompose=model`)."""
     model_options: Annotated[ModelOptions, Group(("api_base", "give_up_after_s"))] = ModelOptions()
     """Connection options; a remote embedder is looked for at the same endpoint."""
     spending: MaxCost = None

@@ -45,7 +45,7 @@ class RetrievalRun(Struct, frozen=True):
     warnings: tuple[ScoreWarning, ...] = ()
     """Warnings about the figures."""
     asked_twice: Repeatability | None = None
-    """None: each question was asked once."""
+    """Differences of second recalls; None if each question was asked once."""
     values: tuple[QuestionValues, ...] = ()
     """The values that the first result is the mean of; none under a protocol with a corpus of its own."""
 
@@ -74,26 +74,25 @@ class Rankings:
     """The rankings of a running run.
 
     Args:
-        run: their run; rankings of earlier sessions are kept.
-        level: of every ranking.
+        run: the open run; rankings of earlier sessions are kept.
         worked: returns the totals of analysing the questions and embedding them.
     """
 
     def __init__(self, run: OpenRun[Ranking], level: Granularity, worked: "Worked") -> None:
         self.new = 0
         self.seconds = 0.0
-        """Seconds that the new ones took."""
+        """Seconds that the new rankings took."""
         self.bar: Progress | None = None
-        """The progress bar of the new ones."""
+        """The progress bar of the new rankings."""
         self._run = run
         self._level = level
         self._worked = worked
-        self._kept = {ranking.question_id: ranking for ranking in run.journal.records()}
+        self._earlier = {ranking.question_id: ranking for ranking in run.journal.records()}
         self._second: list[Ranking] = []
 
     def missing(self) -> int:
-        """Return how many are to be made."""
-        return len(self._run.manifest.question_ids) - len(self._kept) - self.new
+        """Return how many rankings are still to be made."""
+        return len(self._run.manifest.question_ids) - len(self._earlier) - self.new
 
     def totals(self) -> dict[str, Any]:
         """Return totals for the manifest; seconds and work on questions add up over the sessions of a run."""
@@ -106,16 +105,16 @@ class Rankings:
     @property
     def repeatability(self) -> Repeatability | None:
         """The result of asking twice; None if it was not done."""
-        return repeatability([*self._kept.values(), *self._second])
+        return repeatability([*self._earlier.values(), *self._second])
 
     def has(self, question_id: str) -> bool:
         """Return whether the ranking of a question is on disk from before."""
-        return question_id in self._kept
+        return question_id in self._earlier
 
     def ranking(self, question_id: str, rank: Callable[[], Ranking]) -> Ranking:
         """Return the ranking of one question: the one on disk, else that of `rank`, which is written to disk."""
-        if question_id in self._kept:
-            return self._kept[question_id]
+        if question_id in self._earlier:
+            return self._earlier[question_id]
         started = time.perf_counter()
         ranking = rank()
         self._run.journal.append(ranking)
@@ -138,9 +137,9 @@ class RetrievalJob:
     folders: Folders
     selection: Selection
     accounts: Mapping[str, Account]
-    """By run id."""
+    """Accounts by run id."""
     spending: SpendingLimit | None = None
-    """Limit on all of them together, over all starts; None: attempts are only recorded."""
+    """Limit on all accounts together, over all starts; None: costs are only recorded."""
     twice: bool = False
     """True if each question is asked a second time."""
 
@@ -170,7 +169,7 @@ class RetrievalJob:
         Args:
             results: the scores of the rankings.
             loose_cutoffs: cutoff of a measure -> number of histories with no more items than that.
-            values: those that the first result is the mean of.
+            values: the values that the first result is the mean of.
         """
         folder = self.folders.results_dir / run_id
         document = msgspec.json.format(msgspec.json.encode(results), indent=2) + b"\n"
@@ -205,8 +204,7 @@ def ranking_run(
     A new run that ends before anything was ranked, because a model refuses every call, leaves no files.
 
     Args:
-        manifest: the one that the present command would begin with.
-        level: of every ranking.
+        manifest: the manifest with which the present command would begin.
         worked: returns the totals of analysing the questions and embedding them.
 
     Raises:

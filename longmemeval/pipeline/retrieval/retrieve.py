@@ -45,7 +45,7 @@ def retrieve(
     Args:
         memories: configurations, or names of presets.
         selection: the questions to rank for.
-        options: protocol, level, measures and the like.
+        options: protocol, level, measures and more.
         folders: the folders; None: from the environment.
 
     Raises:
@@ -127,13 +127,13 @@ def _official(
 
 
 def _check(options: RetrievalOptions) -> None:
-    """Raise if an option is invalid or options conflict, whatever the benchmark."""
-    for kind, given, valid in (
+    """Raise if an option is invalid or options conflict, for any benchmark."""
+    for kind, value, valid in (
         ("protocol", options.protocol, get_args(RetrievalProtocol)),
         ("granularity", options.granularity, get_args(Granularity)),
     ):
-        if given is not None and given not in valid:
-            raise HarnessError(f"There is no retrieval {kind} '{given}'", fix=nearest(given, valid))
+        if value is not None and value not in valid:
+            raise HarnessError(f"There is no retrieval {kind} '{value}'", fix=nearest(value, valid))
     official = options.protocol == "official"
     if official and (options.measures or options.cutoffs):
         raise HarnessError("The official protocol has its own measures and cutoffs", fix="Leave out --measure and --k")
@@ -163,8 +163,8 @@ def _check_own_corpus(options: RetrievalOptions, memories: int) -> None:
 
 def _check_prepared(options: RetrievalOptions) -> None:
     """Raise if options fit only a protocol with a corpus of its own."""
-    for name, given in (("--log", options.log), ("--expansion-cache", options.expansion_cache)):
-        if given:
+    for name, value in (("--log", options.log), ("--expansion-cache", options.expansion_cache)):
+        if value:
             what = f"{name} is for official protocols with a corpus of their own; here memories rank what is prepared"
             raise HarnessError(what, fix=f"Leave out {name}")
 

@@ -25,8 +25,8 @@ def chosen_measures(names: Sequence[str], cutoffs: Sequence[int], rules: Retriev
     Args:
         names: such as `recall_any@5` or `mrr`; one without its cutoff, such as `recall_any`, gets all cutoffs. Empty:
             the benchmark's default ones.
-        cutoffs: for measures that are named without. Empty: the benchmark's default ones.
-        rules: of the benchmark.
+        cutoffs: cutoffs for measures named without one. Empty: the benchmark's default ones.
+        rules: the rules of the benchmark.
 
     Raises:
         HarnessError: there is no such measure or cutoff, or no measure uses the cutoffs given.
@@ -158,7 +158,7 @@ class RankingScores:
         unit = "messages" if self._scoring.level == "turn" else "sessions"
         notes = []
         if self._unknown:
-            notes.append(f"{memory} does not say which {unit} its items are from: its recall is not known.")
+            notes.append(f"{memory} does not say which {unit} its items are from: its recall is unknown.")
         if self._failed:
             notes.append(f"{memory} failed at {count_of(self._failed, 'question')}, counted as nothing found.")
         return tuple(notes)

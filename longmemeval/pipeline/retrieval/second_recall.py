@@ -58,7 +58,7 @@ def differences_of(first: Recall, again: Recall) -> tuple[Difference, ...]:
 
 
 def _identity(item: RecalledItem) -> Hashable:
-    """Return an item's key: its kind and messages; without messages, its text."""
+    """Return an item's key: its kind and messages, or without messages its text."""
     return item.kind, item.message_ids, item.thread_ids, item.text if not (item.message_ids or item.thread_ids) else ""
 
 

@@ -54,7 +54,7 @@ class Planning:
         protocol: decides how the rankings are scored.
         prepared: the preparation to read.
         embedder: another spec of the fixtures' embedder.
-        query_model: analyses the questions for memories that want a chat model for it; None: no model.
+        query_model: analyses the questions for memories that use a chat model for it; None: no model.
         reached_by: connection options of a remote embedder without an endpoint of its own.
     """
 
@@ -83,7 +83,7 @@ class Planning:
 
         Raises:
             HarnessError: a fixture is missing or was made from other data, the embedder is another one, or a chat model
-                is wanted and none is named.
+                is needed and none is named.
         """
         job = self._job
         fixtures = PreparedFixtures(job.dataset, self._prepared, job.folders, configuration, self._opened)
@@ -169,11 +169,11 @@ class Plan:
 
     @property
     def ranks_fast(self) -> bool:
-        """True if ranking takes time in proportion to what is stored: no other program and no model reads it."""
+        """True if ranking takes time in proportion to the stored bytes, without another program or a model."""
         return self.fixtures.computes_alone and not self.configuration.parameters.get("reranker")
 
     def size(self, questions: Sequence[Question]) -> int:
-        """Return the stored bytes that are looked through for `questions`, once for each."""
+        """Return the stored bytes that are searched for `questions`, counted for each question."""
         return sum(self.fixtures.size_of(question.haystack_id) for question in questions)
 
     def rank(self, question: Question) -> Ranking:
@@ -266,18 +266,22 @@ def _by_haystack(
         [[question for question in questions if not run.has(question.question_id)] for run in runs]
         for questions in haystacks
     ]
-    unranked = [of_memories for of_memories in missing if any(of_memories)]
-    sizes = (plan.size(of_memory) for each in unranked for plan, of_memory in zip(plans, each, strict=True))
+    unranked = [by_memory for by_memory in missing if any(by_memory)]
+    sizes = (
+        plan.size(of_memory)
+        for by_memory_unranked in unranked
+        for plan, of_memory in zip(plans, by_memory_unranked, strict=True)
+    )
     enough = RANKED_BYTES if all(plan.ranks_fast for plan in plans) else 0
     if is_alone(workers.executor, workers.jobs, len(unranked), sizes, enough):
         for questions in haystacks:
             yield questions, [plan.rank for plan in plans]
         return
-    tasks = (_task(plans, number, of_memories) for number, of_memories in enumerate(unranked))
+    tasks = (_task(plans, number, by_memory) for number, by_memory in enumerate(unranked))
     done = stack.enter_context(closing(run_tasks(tasks, len(unranked), name=workers.executor, jobs=workers.jobs)))
     outcomes = in_order(done)
-    for questions, of_memories in zip(haystacks, missing, strict=True):
-        outcome = next(outcomes) if any(of_memories) else [None] * len(plans)
+    for questions, by_memory in zip(haystacks, missing, strict=True):
+        outcome = next(outcomes) if any(by_memory) else [None] * len(plans)
         yield questions, [_received(run, rankings) for run, rankings in zip(runs, outcome, strict=True)]
 
 

@@ -1,6 +1,6 @@
-"""The answer of `retrieval` in one sentence: which memory finds the evidence best, if any is shown to.
+"""Give the answer of `retrieval` in one sentence: which memory finds the evidence best, if that is shown.
 
-The best memory that reads no gold is compared with each other one, question by question, and must beat all of them. The
+The best memory that reads no gold is compared with every other, question by question, and must beat all of them. The
 p values are multiplied by the number of all pairs (Bonferroni), as the best was chosen by its figures.
 """
 
@@ -16,7 +16,7 @@ from longmemeval.statistics.power import ALPHA
 
 
 def retrieval_sentence(runs: Sequence[RetrievalRun]) -> str:
-    """Return what the first table says, by its first measure.
+    """Return the result of the first table, by its first measure.
 
     Args:
         runs: one per memory, at least one.
@@ -37,15 +37,15 @@ def retrieval_sentence(runs: Sequence[RetrievalRun]) -> str:
     if pair is None:
         figures = f"{_with_interval(best, measure)}, then {_name(second)} with {_with_interval(second, measure)}"
         return f"{_name(best)} comes first by {measure}: {figures},{on}; whether that is noise was not tested."
-    shown = all(one is not None and one.p * comb(len(rivals), 2) < ALPHA for one in pairs)
+    shown = all(compared is not None and compared.p * comb(len(rivals), 2) < ALPHA for compared in pairs)
     if not others[1:]:
         both = f"No difference between {_name(best)} and {_name(second)} is shown"
-        says = f"{_name(best)} is better than {_name(second)}" if shown else both
+        claim = f"{_name(best)} is better than {_name(second)}" if shown else both
     else:
-        says = f"Of {len(rivals)} memories {f'{_name(best)} is' if shown else 'none is shown to be'} the best"
+        claim = f"Of {len(rivals)} memories {f'{_name(best)} is' if shown else 'none is shown to be'} the best"
     low, high = map(signed, pair.interval)
-    figures = " against ".join(f"{percent(_mean(one, measure).mean)} ({_name(one)})" for one in (best, second))
-    return f"{says}: {measure} {figures}{on}; 95 % interval of the difference {low} to {high} points."
+    figures = " against ".join(f"{percent(_mean(run, measure).mean)} ({_name(run)})" for run in (best, second))
+    return f"{claim}: {measure} {figures}{on}; 95 % interval of the difference {low} to {high} points."
 
 
 def _name(run: RetrievalRun) -> str:
@@ -68,14 +68,18 @@ def _with_interval(run: RetrievalRun, measure: Measure) -> str:
 
 
 def _pair(a: RetrievalRun, b: RetrievalRun, measure: str) -> Paired | None:
-    """Compare two memories on the questions that have a value; None if these are not known."""
+    """Compare two memories on the questions that have a value; None if there are none."""
     first, second = (_values(run, measure) for run in (a, b))
-    both = first.keys() & second.keys()
-    if not both:
+    common = first.keys() & second.keys()
+    if not common:
         return None
-    units = {one.question_id: one.haystack_id for one in a.values}
-    return compare_pairs({one: first[one] for one in both}, {one: second[one] for one in both}, units)
+    units = {entry.question_id: entry.haystack_id for entry in a.values}
+    return compare_pairs(
+        {question_id: first[question_id] for question_id in common},
+        {question_id: second[question_id] for question_id in common},
+        units,
+    )
 
 
 def _values(run: RetrievalRun, measure: str) -> dict[str, float]:
-    return {one.question_id: value for one in run.values if (value := one.values[measure]) is not None}
+    return {entry.question_id: value for entry in run.values if (value := entry.values[measure]) is not None}

@@ -72,7 +72,7 @@ class Answering:
     fixtures: PreparedFixtures
     memory: MemorySystem
     analyses: QuestionAnalyses | None
-    """The analyses, made of all questions to be answered before the first is answered."""
+    """The analyses of all questions to be answered, made before the first is answered."""
     vectors: QueryVectors
     names_in: NamesIn
     batches: Batches | None
@@ -113,14 +113,14 @@ class Answering:
             await self.analyses.ask(questions)
         await in_thread(self.vectors.embed_for, self.memory, questions, self.names_in)
         with ExitStack() as stack:
-            keep = stack.enter_context(self._prompts()) if self.save_prompts else lambda prompt: None
+            store = stack.enter_context(self._prompts()) if self.save_prompts else lambda prompt: None
             bar = stack.enter_context(progress(self.run.manifest.run_id, len(questions)))
 
             async def answer(question: Question) -> None:
                 reading = await self._answer(question)
                 self.load.answered(reading.answer.latency_ms or 0.0)
                 for prompt in reading.prompts:
-                    keep(prompt)
+                    store(prompt)
                 self.run.journal.append(reading.answer)
                 bar.advance()
                 outcomes.add(reading.failure)

@@ -46,17 +46,17 @@ class RunSetup:
     model: str
     reading: ReadingConfiguration
     options: RunOptions
-    """Their `reading` is ignored."""
+    """The options of the run; their `reading` is ignored."""
     folders: Folders
 
     @property
     def fixtures(self) -> PreparedFixtures:
-        """The fixtures that are read."""
+        """The fixtures that the memory reads."""
         return PreparedFixtures(self.dataset, self.options.prepared, self.folders, self.configuration)
 
 
 def answering_work(setup: RunSetup, left: Sequence[Question]) -> CallEstimate:
-    """Estimate what answering the questions that are left would take."""
+    """Estimate the calls that answer the remaining questions."""
     spec = setup.model
     if not left:
         return estimate_calls(spec, [], 0, "answered already")
@@ -150,9 +150,9 @@ def _histories(setup: RunSetup, questions: Sequence[Question]) -> tuple[list[Seq
 
 
 def analysing_work(setup: RunSetup, questions: Sequence[Question]) -> CallEstimate | None:
-    """Estimate what asking a chat model about the questions first would take; None if nothing is asked.
+    """Estimate the calls of a chat model that analyse the questions first; None if there are none.
 
-    If there is a cache of replies, all questions are looked up in it, and those it holds are left out.
+    If there is a cache of replies, all questions are looked up in it, and the cached ones are left out.
     """
     method = analysis_of(setup.configuration)
     if not method.asks_model or not questions:

@@ -51,7 +51,7 @@ class RunEstimate(Struct, frozen=True):
 
 
 class JudgeToAsk(Struct, frozen=True):
-    """A judge that is to grade a run."""
+    """A judge that will grade a run."""
 
     spec: str
     identity: JudgeIdentity
@@ -68,13 +68,13 @@ def run_stages(
     *,
     analyse: bool = True,
 ) -> list[StageEstimate]:
-    """Estimate what is left of a run: analysing questions, answering and grading.
+    """Estimate the remaining work of a run: analysing questions, answering and grading.
 
     Args:
         run_questions: all questions of the run.
-        answers: those that are there and count, by question id.
-        judges: that are to grade it.
-        analyse: whether a chat model is asked about the questions first, if the memory wants that.
+        answers: the existing answers that count, by question id.
+        judges: the judges that will grade it.
+        analyse: True if a chat model analyses the questions first, if the memory uses one.
     """
     options, reading, results = setup.options, setup.reading, setup.folders.results_dir
     left = [question for name, question in run_questions.questions.items() if name not in answers]
@@ -108,8 +108,8 @@ def estimate_run(
     """Estimate `run` and a judge after it; arguments as there. Nothing is called or written.
 
     Args:
-        judge: its spec; None: the benchmark's own.
-        prepare_options: how what is missing would be prepared; None: as by default.
+        judge: spec of the judge; None: the benchmark's own.
+        prepare_options: options for preparing missing parts; None: the defaults.
 
     Raises:
         HarnessError: anything that `run` would refuse before it reads fixtures.
@@ -125,7 +125,7 @@ def estimate_run(
     if options.batch:
         check_batches(model)
     stages = run_stages(setup, RunQuestions(manifest, dataset), answers, [_judge(setup, files, judge)])
-    answering = next(one for one in stages if one.name == ANSWERS)
+    answering = next(row for row in stages if row.name == ANSWERS)
     preparation, notes = _preparation(setup, chosen, selection, prepare_options)
     left = sum(question.question_id not in answers for question in chosen)
     return RunEstimate(
@@ -133,7 +133,7 @@ def estimate_run(
         left=left,
         stages=tuple(stages),
         replies=answering.replies,
-        batch=tuple(one.name for one in stages if one.by_batch),
+        batch=tuple(row.name for row in stages if row.by_batch),
         disk_bytes=_disk(answering, left, options),
         preparation=preparation,
         notes=notes,
@@ -141,12 +141,16 @@ def estimate_run(
 
 
 def _judge(setup: RunSetup, files: RunFiles | None, named: str | None) -> JudgeToAsk:
-    """Return the judge that is named, or the benchmark's own."""
-    benchmark, reached, data_dir = benchmark_of(setup.dataset), setup.options.model_options, setup.folders.data_dir
+    """Return the named judge, or the benchmark's own."""
+    benchmark, model_options, data_dir = (
+        benchmark_of(setup.dataset),
+        setup.options.model_options,
+        setup.folders.data_dir,
+    )
     spec = named or benchmark.default_judge
 
     def load(factory: Callable[[str], ChatModel]) -> Judge:
-        return load_judge(spec, factory, benchmark=benchmark, options=reached, data_dir=data_dir)
+        return load_judge(spec, factory, benchmark=benchmark, options=model_options, data_dir=data_dir)
 
     identity = load(CallCounter).identity
     return JudgeToAsk(spec, identity, load, unlabelled(files, identity) if files else ())
@@ -168,10 +172,10 @@ def _preparation(
     try:
         setup.fixtures.hashes(chosen)
     except FixtureError:
-        given: dict[str, Any] = {"name": options.prepared, "api_base": options.model_options.api_base}
+        defaults: dict[str, Any] = {"name": options.prepared, "api_base": options.model_options.api_base}
         if options.embedder:
-            given["embedder"] = options.embedder
-        making = making or PrepareOptions(**given)
+            defaults["embedder"] = options.embedder
+        making = making or PrepareOptions(**defaults)
         try:
             report = prepare(
                 setup.dataset,

@@ -1,4 +1,4 @@
-"""`run --like RUN`: a run made again from its `run.json`, which holds all that decides its answers."""
+"""`run --like RUN`: repeat a run from its `run.json`, which holds everything that determines its answers."""
 
 import re
 import shlex
@@ -39,22 +39,21 @@ from longmemeval.storage.fixture import meta_of
 _TEMPLATES = {"template": READER_FIELDS, "options_template": READER_FIELDS, "note_template": NOTE_FIELDS}
 _HASH = re.compile("[0-9a-f]{64}")
 _SHOWN = 12
-"""Characters of a hash that a difference shows."""
+"""Number of characters of a hash that a difference shows."""
 _OF_PLACES = ("--dataset", "--memory", "--name", "--data-dir", "--prepared-dir")
-"""Options of the recorded `prepare` that are those of this command here."""
+"""Options of the recorded `prepare` that this command replaces with its own."""
 
 
 def run_like(
     source: str, folders: Folders, *, strict: bool, tell: Callable[[str], None], dataset: str | None = None
 ) -> RunRequest:
-    """Return the run that makes another one again.
+    """Return the run that repeats another one.
 
     Args:
         source: the id of a run here, or a `run.json` from elsewhere.
-        folders: the folders.
-        strict: refuse to begin where anything differs.
-        tell: gets what differs, one line each; before the run begins, and where it cannot.
-        dataset: where the data is, if not at the recorded path.
+        strict: refuse to start if anything differs.
+        tell: receives each difference, before the run starts, and also if it cannot start.
+        dataset: location of the data, if not at the recorded path.
 
     Raises:
         HarnessError: there is no such run, it has no answers of this harness, the data is missing, or it differs and
@@ -65,7 +64,8 @@ def run_like(
     if not isinstance(settings, AnswerSettings):
         what = "rankings" if manifest.kind == "retrieval" else "imported answers"
         raise HarnessError(
-            f"Run '{manifest.run_id}' holds {what}: only a run that answered can be made again", fix="Name another run"
+            f"Run '{manifest.run_id}' holds {what}: only a run with answers of its own can be repeated",
+            fix="Name another run",
         )
     data = _dataset(manifest, dataset, folders)
     early = _data_changes(manifest, dataset_record(data))
@@ -100,7 +100,7 @@ def run_like(
 
 
 def changes(before: RunManifest, now: RunManifest) -> list[str]:
-    """Return what differs in a run made like another, a line each: `environment.python: there 3.11.7, here 3.12.1`."""
+    """Return the differences of a run made like another, each like `environment.python: there 3.11.7, here 3.12.1`."""
     return differences(_compared(before), _compared(now), template="there {old}, here {new}")
 
 
@@ -115,13 +115,16 @@ def _manifest(source: str, folders: Folders) -> RunManifest:
 
 
 def _data_changes(manifest: RunManifest, dataset: Mapping[str, str]) -> list[str]:
-    """Return what differs in the data set alone: it is known before anything is planned."""
-    both = [{f"dataset.{key}": one[key] for key in ("sha256", "content_sha256")} for one in (manifest.dataset, dataset)]
-    return differences(_short(both[0]), _short(both[1]), template="there {old}, here {new}")
+    """Return the differences of the data sets, which are known before anything is planned."""
+    identities = [
+        {f"dataset.{key}": record[key] for key in ("sha256", "content_sha256")}
+        for record in (manifest.dataset, dataset)
+    ]
+    return differences(_short(identities[0]), _short(identities[1]), template="there {old}, here {new}")
 
 
 def _compared(manifest: RunManifest) -> dict[str, Any]:
-    """Return what has to be equal; places and the words of commands need not be."""
+    """Return the values that must be equal; paths and the wording of commands need not be."""
     hashes: dict[str, dict[str, str]] = {}
     for haystack_id, parts in manifest.fixtures.items():
         for part, sha256 in parts.items():
@@ -132,14 +135,14 @@ def _compared(manifest: RunManifest) -> dict[str, Any]:
             "dataset": {key: manifest.dataset[key] for key in ("sha256", "content_sha256")},
             "questions": {"count": len(ids), "ids_sha256": _hash(ids)},
             "settings": manifest.settings.plain,
-            "preparation": {part: _hash(one) for part, one in hashes.items()},
+            "preparation": {part: _hash(digests) for part, digests in hashes.items()},
             "environment": {key: manifest.environment.get(key) for key in ("packages", "python", "git")},
         }
     )
 
 
 def _short(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the same with hashes shortened, which makes lines easier to read."""
+    """Return the values with shortened hashes, which makes lines easier to read."""
     return {
         key: _short(value)
         if isinstance(value, Mapping)
@@ -155,7 +158,7 @@ def _hash(value: object) -> str:
 
 
 def _dataset(manifest: RunManifest, override: str | None, folders: Folders) -> Dataset:
-    """Return the data, from where it was or by its name."""
+    """Return the data, from its recorded path or by its name."""
     name, path = manifest.dataset["name"], Path(manifest.dataset["path"])
     if override is None and not path.exists() and name not in catalogue():
         raise DataError(
@@ -165,11 +168,11 @@ def _dataset(manifest: RunManifest, override: str | None, folders: Folders) -> D
 
 
 def _check_prepared(planned: RunRequest, manifest: RunManifest, folders: Folders) -> None:
-    """Refuse to begin without the fixtures, with the command that makes them as those of the run were made."""
+    """Refuse to start without the fixtures; the error has the command that makes them as for the original run."""
     fixtures = PreparedFixtures(planned.dataset, planned.options.prepared, folders, planned.configuration)
     questions, _ = asked_of(planned.dataset, planned.configuration, planned.selection, planned.options)
     haystacks = dict.fromkeys(question.haystack_id for question in questions)
-    missing = [one for one in haystacks if meta_of(fixtures.folder(one), one) is None]
+    missing = [haystack_id for haystack_id in haystacks if meta_of(fixtures.folder(haystack_id), haystack_id) is None]
     if missing:
         words = iter(shlex.split(manifest.prepare)[2:])
         pairs = [(option, next(words, "")) for option in words]
@@ -187,18 +190,18 @@ def _report(lines: list[str], source: str, *, strict: bool, tell: Callable[[str]
     if strict:
         count = "1 thing differs" if len(lines) == 1 else f"{len(lines)} things differ"
         raise HarnessError(
-            f"The run does not begin: {count}", where=source, fix="Restore what it names, or leave out --strict"
+            f"The run does not start: {count}", where=source, fix="Restore what it names, or leave out --strict"
         )
 
 
 def _reading(settings: AnswerSettings, texts: dict[str, str], source: str) -> ReadingConfiguration:
-    """Return how the model is asked; a prompt whose text is nowhere is the shipped one, and its hash differs."""
+    """Return the reading configuration; a prompt without a recorded text is the shipped one, with another hash."""
     known = settings.reading
     if known.method not in READING_METHODS:
         raise HarnessError(
             f"There is no reading '{known.method}'", where=source, fix=nearest(known.method, READING_METHODS)
         )
-    given: dict[str, Any] = {
+    options: dict[str, Any] = {
         "history_format": known.history_format,
         "on_overflow": known.on_overflow,
         "context_window": known.context_window,
@@ -207,8 +210,8 @@ def _reading(settings: AnswerSettings, texts: dict[str, str], source: str) -> Re
         "steps": known.steps,
         "prompt_budget": known.prompt_budget,
     }
-    given = {name: value for name, value in given.items() if value not in ("", None)}
-    reading = reading_configuration(msgspec.convert(known.method, ReadingMethod), **given)
+    options = {name: value for name, value in options.items() if value not in ("", None)}
+    reading = reading_configuration(msgspec.convert(known.method, ReadingMethod), **options)
     own = {
         name: checked_template(texts[sha256], fields, f"{source}, templates")
         for name, fields in _TEMPLATES.items()

@@ -8,8 +8,8 @@ from longmemeval.records import Recall
 from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.memory_store import MemoryStore
 
-_OF_MESSAGES = ("top_k", "last_messages")
-_OF_TOKENS = "budget"
+_MESSAGE_LIMITS = ("top_k", "last_messages")
+_TOKEN_LIMIT = "budget"
 _LONGEST_TOKEN = 8
 """More characters per token than any history has on average: texts longer than this times the budget exceed it."""
 _WHOLE = "recall"
@@ -27,7 +27,7 @@ def non_binding_limits(
         fixture: the history; nothing is returned if its messages were not prepared.
         counter: the run's.
     """
-    limits = {name: limit for name in (*_OF_MESSAGES, _OF_TOKENS) if (limit := _number(parameters, name))}
+    limits = {name: limit for name in (*_MESSAGE_LIMITS, _TOKEN_LIMIT) if (limit := _number(parameters, name))}
     recalled = {message_id for item in recall.items for message_id in item.message_ids}
     if not (limits or recalled) or not fixture.has_messages:
         return ()
@@ -37,10 +37,10 @@ def non_binding_limits(
 
 
 def _at_size(limits: Mapping[str, int], store: MemoryStore, counter: TokenCounter) -> tuple[str, ...]:
-    if _OF_TOKENS in limits and not _within(store, limits[_OF_TOKENS], counter):
+    if _TOKEN_LIMIT in limits and not _within(store, limits[_TOKEN_LIMIT], counter):
         return ()  # The budget binds, however many messages are let through.
-    found = [name for name in _OF_MESSAGES if limits.get(name, 0) >= len(store.messages) > 0]
-    return (*found, _OF_TOKENS) if _OF_TOKENS in limits else tuple(found)
+    found = [name for name in _MESSAGE_LIMITS if limits.get(name, 0) >= len(store.messages) > 0]
+    return (*found, _TOKEN_LIMIT) if _TOKEN_LIMIT in limits else tuple(found)
 
 
 def _within(store: MemoryStore, budget: int, counter: TokenCounter) -> bool:

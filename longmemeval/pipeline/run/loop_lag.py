@@ -25,13 +25,13 @@ class LoopLagMonitor:
     def __init__(self) -> None:
         self.longest_block_s = 0.0
         self._due = 0.0
-        self._begun = (0.0, 0.0)
+        self._started = (0.0, 0.0)
         self._used = (0.0, 0.0)
         self._waits_ms: list[float] = []
         self._latencies_ms: list[float] = []
 
     async def __aenter__(self) -> Self:
-        self._begun = (time.perf_counter(), time.process_time())
+        self._started = (time.perf_counter(), time.process_time())
         self._due = time.perf_counter()
         self._task = asyncio.create_task(self._beat())
         return self
@@ -42,7 +42,7 @@ class LoopLagMonitor:
         self._task.cancel()
         with suppress(asyncio.CancelledError):
             await self._task
-        self._used = (time.perf_counter() - self._begun[0], time.process_time() - self._begun[1])
+        self._used = (time.perf_counter() - self._started[0], time.process_time() - self._started[1])
 
     async def _beat(self) -> None:
         while True:

@@ -19,19 +19,18 @@ class AnsweringOptions(Options, frozen=True):
     """The name of the preparation to read."""
     model_options: Annotated[ModelOptions, Group()] = ModelOptions()
     concurrency: Concurrency = CONCURRENCY
-    """Calls in flight at one time: answers, and the default of those about questions and of memories."""
+    """Calls in flight at one time: for answers, and by default for analysing questions and for memories."""
     spending: MaxCost = None
     """The most that all calls of models and remote embedders may cost over all starts of the run; None: no limit."""
     query_model: QueryModel = None
-    """The model that analyses questions for memories that want a chat model for it; None: the answering model."""
+    """The model that analyses questions for memories that use a chat model for it; None: the answering model."""
     embedder: Annotated[str | None, Flag(metavar="SPEC")] = None
     """The fixtures' embedder under another name, for instance a model folder that has moved.
 
     It must have the same fingerprint.
     """
     protocol: Annotated[Protocol, Flag(metavar="NAME")] = "standard"
-    """official: as the benchmark's authors ask their questions, where they have a protocol; what is drawn for it is
-    set by --seed."""
+    """official: the protocol of the benchmark's authors, if they have one; its random choices follow --seed."""
     save_prompts: Annotated[bool, Flag(name="--no-save-prompts", help="Do not store the prompts.")] = True
     """Store the prompts."""
     run_id: RunId = None

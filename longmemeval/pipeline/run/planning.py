@@ -24,7 +24,7 @@ def planning_note(dataset: Dataset, questions: Sequence[Question], selection: Se
 
 
 def power_note(haystacks: Sequence[str]) -> str:
-    """Return which difference these questions show with 80 % power, and the assumptions about runs not made yet.
+    """Return the difference that these questions show with 80 % power, and the assumptions about the runs to come.
 
     Args:
         haystacks: the haystack id of each question that will be answered.

@@ -1,6 +1,6 @@
 """Have a chat model analyse the questions of a run before the first recall.
 
-This cannot be done while recalling: that happens inside the run's event loop, question by question, and must not block.
+Recalling cannot do this: it happens inside the run's event loop, question by question, and must not block.
 """
 
 from collections.abc import Callable, Sequence
@@ -33,15 +33,14 @@ class QueryModel(Struct, frozen=True):
     spec: str
     options: ModelOptions = ModelOptions()
     concurrency: int = CONCURRENCY
-    """Questions analysed at one time."""
+    """Number of questions analysed at one time."""
 
 
 class QuestionAnalyses:
     """A chat model's analyses of the questions of a run.
 
     Args:
-        method: of analysis.
-        concurrency: questions analysed at one time.
+        concurrency: number of questions analysed at one time.
         settings: the manifest's record of the model.
         batches: the batches that the model sends; None: it is called directly.
     """
@@ -59,11 +58,11 @@ class QuestionAnalyses:
         self._method = method
         self._model = model
         self._concurrency = concurrency
-        self._found: dict[str, QuestionAnalysis] = {}
+        self._analyses: dict[str, QuestionAnalysis] = {}
 
     def __call__(self, question: Question) -> QuestionAnalysis:
         """Return the analysis of `question`, which `ask` must have made."""
-        return self._found[question.question_id]
+        return self._analyses[question.question_id]
 
     async def ask(self, questions: Sequence[Question]) -> None:
         """Analyse `questions`, several at a time.
@@ -78,7 +77,7 @@ class QuestionAnalyses:
         with progress("analyse questions", len(questions)) as bar:
 
             async def ask(question: Question) -> None:
-                self._found[question.question_id] = await analyse_by_model(self._model, question, self._method)
+                self._analyses[question.question_id] = await analyse_by_model(self._model, question, self._method)
                 bar.advance()
 
             if self._batches:
@@ -89,7 +88,7 @@ class QuestionAnalyses:
     @property
     def totals(self) -> AnalysisTotals:
         """The totals so far."""
-        found = self._found.values()
+        found = self._analyses.values()
         return AnalysisTotals(
             len(found),
             sum(analysis.fell_back for analysis in found),

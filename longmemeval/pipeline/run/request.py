@@ -1,4 +1,4 @@
-"""What is asked of `run`: a run made from options."""
+"""Make the arguments of `run` from names and options."""
 
 from collections.abc import Sequence
 
@@ -36,17 +36,14 @@ def run_request(
     options: RunOptions,
     folders: Folders,
 ) -> RunRequest:
-    """Return the run that these names and options ask for; the official protocol asks in its own way.
+    """Return the run that these names and options describe; the official protocol has a reading of its own.
 
     Args:
         dataset: a name of the catalogue, or a file.
-        memory: a preset or whatever else names a memory.
-        model: the answering model.
-        parameters: of the memory, as `key=value`.
-        selection: the questions.
-        reading: how the model is asked.
-        options: all others.
-        folders: the folders.
+        memory: a preset, or another name of a memory.
+        parameters: parameters of the memory, as `key=value`.
+        reading: options of the reading.
+        options: all other options.
     """
     configuration = resolve_configuration(memory, parameters)
     data = load_dataset(dataset, folders.data_dir)
@@ -54,13 +51,13 @@ def run_request(
     if answering and answering.load_texts and template and template.suffix in answering.text_endings:
         texts, template = answering.load_texts(template), None
     official = answering if options.protocol == "official" else None
-    given = structs.asdict(reading) | {
+    fields = structs.asdict(reading) | {
         "method": reading.method
         or (official.reading if official else definition_of(configuration).reading or "direct"),
         "max_tokens": reading.max_tokens or (official.max_tokens if official else None),
         "template": template,
     }
     options = structs.replace(
-        options, reading=reading_configuration(**given), protocol_texts=texts, seed=selection.seed
+        options, reading=reading_configuration(**fields), protocol_texts=texts, seed=selection.seed
     )
     return RunRequest(data, configuration, model, selection, options)

@@ -62,13 +62,13 @@ class RunOptions(AnsweringOptions, frozen=True):
     """Options of `run`, apart from the data, the memory and the model."""
 
     reading: ReadingConfiguration | None = None
-    """None: method `direct`, or an official protocol's own; history format `nl`, the shipped template."""
+    """The reading; None: method `direct`, or an official protocol's own, history format `nl`, shipped template."""
     protocol_texts: Any = None
     """The texts of the official protocol and its prompts, as its `load_texts` reads them; None: our own."""
     seed: int = 0
     repeat: int = 1
     sweep: str | None = None
-    """The number of this repeat, and the name of the sweep: recorded only, without effect."""
+    """The name of the sweep; like `repeat`, it is recorded only and has no effect."""
     question_concurrency: int | None = None
     """Calls in flight that analyse questions."""
     memory_concurrency: int | None = None
@@ -82,7 +82,7 @@ class RunOptions(AnsweringOptions, frozen=True):
     check: Callable[[RunManifest], None] | None = None
     """Receives the planned manifest before anything is written, and raises if it must not be used."""
     tell: Callable[[str], None] | None = None
-    """Receives notes before the first call, such as the smallest difference that so many questions can show."""
+    """Receives notes before the first call, such as the smallest difference that these questions can show."""
 
 
 def run(
@@ -102,7 +102,7 @@ def run(
         memory: a configuration, or the name of a preset.
         model_spec: the answering model.
         selection: the questions to answer.
-        options: reading, preparation, run id and the like.
+        options: reading, preparation, run id and more.
         folders: the folders; None: from the environment.
 
     Raises:
@@ -123,9 +123,9 @@ def run(
     if options.check:
         options.check(manifest)
     memory_system, reader = planned.memory, planned.reader
-    with open_run(StoredJournal(folder / ANSWERS, Answer), manifest, extend=options.extend) as begun:
+    with open_run(StoredJournal(folder / ANSWERS, Answer), manifest, extend=options.extend) as opened:
         answering = Answering(
-            run=begun,
+            run=opened,
             fixtures=planned.fixtures,
             memory=memory_system,
             analyses=planned.analyses,
@@ -147,12 +147,9 @@ class _PlannedRun:
     """Everything that answers the questions of one run, checked before the first is asked.
 
     Args:
-        questions: to be answered, as they are asked.
+        questions: the questions as they are put.
         protocol: the official protocol's record, if it is followed.
-        configuration: the memory.
-        model_spec: the answering model.
-        options: of the run.
-        folder: the run's.
+        folder: folder of the run.
 
     Raises:
         HarnessError: bad input, missing or damaged fixtures.
@@ -311,19 +308,17 @@ def reading_of(
     """Return the reading configuration, with defaults filled in.
 
     Args:
-        configuration: the memory, which may be made for one method.
-        options: of the run.
-        model_spec: the answering model.
+        configuration: the memory, which may require one method.
         protocol: the official protocol's record, if it is followed.
 
     Raises:
         HarnessError: the official protocol or the memory reads differently, or texts are missing.
     """
     official = _official(dataset, options)
-    usual = reading_configuration(official.reading, max_tokens=official.max_tokens) if official else None
-    made_for = definition_of(configuration).reading
-    reading = options.reading or usual or reading_configuration(made_for or "direct")
-    check_fitting(reading, configuration.name, made_for, by_batch=options.batch is not None)
+    official_reading = reading_configuration(official.reading, max_tokens=official.max_tokens) if official else None
+    required_method = definition_of(configuration).reading
+    reading = options.reading or official_reading or reading_configuration(required_method or "direct")
+    check_fitting(reading, configuration.name, required_method, by_batch=options.batch is not None)
     if texts := options.protocol_texts:
         if not official or not official.prompts or reading.method not in ("direct", "short"):
             what = "are for --protocol official" if not official else "have no place for notes"
@@ -333,8 +328,8 @@ def reading_of(
             )
         template, with_options = map(template_of, official.prompts(texts))
         reading = structs.replace(reading, template=template, options_template=with_options)
-    if official and official.compose and protocol is not None and usual:
-        if any(getattr(reading, name) != getattr(usual, name) for name in _SET_BY_COMPOSE):
+    if official and official.compose and protocol is not None and official_reading:
+        if any(getattr(reading, name) != getattr(official_reading, name) for name in _SET_BY_COMPOSE):
             raise HarnessError(
                 "The authors' protocol has its own prompt",
                 where=f"data set '{dataset.name}'",
@@ -358,10 +353,7 @@ def run_settings(
     """Return the settings that decide an answer and are known before preparing. Templates are given by their hash.
 
     Args:
-        configuration: the memory.
-        model_spec: the answering model.
-        reading: the reading configuration.
-        options: of the run; their `reading` is ignored.
+        options: options of the run; their `reading` is ignored.
         protocol: the official protocol's record, if it is followed.
     """
     base = endpoint(model_spec, options.model_options)

@@ -1,4 +1,4 @@
-"""Compute how many questions tell a difference of two runs from noise, and what they take."""
+"""Compute how many questions tell a difference of two runs from noise, and their cost."""
 
 from bisect import bisect_left
 from collections.abc import Sequence
@@ -24,13 +24,13 @@ _MOST_QUESTIONS = 10_000_000
 
 
 class Amount(Struct, frozen=True):
-    """A number of questions, and what one run over them takes; None: not known."""
+    """A number of questions, and the cost of one run over them; None means unknown."""
 
     questions: int
     points: float
-    """The smallest difference they show with 80 % power."""
+    """The smallest difference that they show with 80 % power."""
     dollars: tuple[float, float] | None = None
-    """Dollars from replies as expected to all as long as they may be, grading included."""
+    """Dollars from expected replies to replies of maximum length, including grading."""
     seconds: float | None = None
 
 
@@ -40,7 +40,7 @@ class SampleSize(Struct, frozen=True):
     points: float
     """The difference to be told from noise, in points of accuracy."""
     needed: Amount | None
-    """None: more than ten million questions."""
+    """The needed questions; None: more than ten million."""
     available: Amount
     """All questions of the data."""
     affordable: Amount | None
@@ -56,8 +56,8 @@ def sample_size(
     Args:
         dataset: the data; the questions are those that `--sample N` draws.
         points: the difference, in points of accuracy (0 to 100, both excluded).
-        estimate: of a run over any part of the data; its calls, dollars and time are scaled by the questions left.
-        seed: of the sample.
+        estimate: a run over any part of the data; its calls, dollars and time are scaled by the questions left.
+        seed: seed of the sample.
         max_cost: dollars for both runs together.
     """
     haystacks = units_of(dataset, dataset.questions())
@@ -92,7 +92,7 @@ class _Sample:
         self._units = independent_units(haystacks)
 
     def points(self, n: int) -> float:
-        """Return the smallest difference that `n` questions show, in points; 100 where they show none."""
+        """Return the smallest difference that `n` questions show, in points; 100 if they show none."""
         if n <= len(self.haystacks):
             chosen = self.haystacks[:n]
             if n == 0 or can_show_nothing(chosen):
@@ -105,7 +105,7 @@ class _Sample:
         return 100 * minimum_detectable_difference(n, design_effect=self._effect, haystacks=units)
 
     def least(self, points: float) -> int | None:
-        """Return the fewest questions that show a difference of `points`; None where ten million do not."""
+        """Return the fewest questions that show a difference of `points`; None if ten million do not."""
         most = _MOST_QUESTIONS
         if self.points(most) > points:
             return None

@@ -16,10 +16,10 @@ class PreparationState(Struct, frozen=True):
     """The state of a preparation at one moment."""
 
     preparation: str
-    """Data set and name."""
+    """Data set and name of the preparation."""
     state: Literal["running", "died", "ended"]
     work: Work
-    """Done and to be done in this stage of the running command; of one that has ended, fixtures in all."""
+    """Finished and total work in this stage of the running command; after its end, all fixtures."""
     spent_usd: float | None = None
     limit_usd: float | None = None
 
@@ -33,7 +33,7 @@ class PreparationWatch:
     """A preparation observed repeatedly.
 
     Args:
-        folder: of its fixtures.
+        folder: folder of its fixtures.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -30,7 +30,7 @@ class ScoreSoFar(Struct, frozen=True):
     judge: str
     metric: str
     value: float | None
-    """None: nothing is labelled."""
+    """The score; None if nothing is labelled."""
     interval: tuple[float, float] | None
     judged: int
     of: int
@@ -50,9 +50,9 @@ class RunState(Struct, frozen=True):
     model: str = ""
     questions: int = 0
     work: tuple[Work, ...] = ()
-    """Answering or ranking first, then the judges."""
+    """Work of answering or ranking first, then of the judges."""
     spent_usd: float | None = None
-    """None: nothing that costs money was called."""
+    """US dollars spent; None if nothing that costs money was called."""
     limit_usd: float | None = None
     scores: tuple[ScoreSoFar, ...] = ()
     started_at: str = ""
@@ -116,7 +116,7 @@ class RunWatch:
     """A run observed repeatedly; each line of its journals is read once.
 
     Args:
-        folder: the run's.
+        folder: folder of the run.
     """
 
     def __init__(self, folder: Path) -> None:

@@ -50,13 +50,13 @@ class Tail(Generic[R]):
 
 
 class Counted:
-    """The number of things settled by each line of a journal, so that its state when its writer began is known."""
+    """The number of items settled by each line of a journal, which gives its state when its writer began."""
 
     def __init__(self) -> None:
         self._done: list[int] = []
 
     def add(self, done: int) -> None:
-        """Add one line; `done` things are settled with it."""
+        """Add one line; `done` items are settled with it."""
         self._done.append(done)
 
     def at(self, lines: int) -> int:
@@ -71,7 +71,7 @@ class Counted:
 
     @property
     def now(self) -> int:
-        """The number of things settled by now."""
+        """The number of items settled so far."""
         return self.at(self.lines)
 
 
@@ -80,11 +80,11 @@ class Work(msgspec.Struct, frozen=True):
 
     name: str
     done: int
-    """The number settled for good."""
+    """Number of items settled for good."""
     total: int | None
-    """None: not known."""
+    """Number of items in total; None if unknown."""
     failed: int = 0
-    """The number tried without success, and not done since."""
+    """Number of items tried without success, and not done since."""
     alive: bool = False
     """True if a process is working on it."""
     died: bool = False
@@ -105,9 +105,9 @@ def work_on(name: str, tail: "Tail[R]", counted: Counted, total: int | None, now
     Args:
         name: the name in tables.
         tail: the journal, read to its end.
-        total: how many things are to be settled; None: only the writer knows.
+        total: number of items to settle; None: only the writer knows it.
         now: seconds since the epoch.
-        failed: how many failed and are not settled.
+        failed: number of items that failed and are not settled.
     """
     alive, writer = writer_of(tail.path)
     changed = tail.changed_at

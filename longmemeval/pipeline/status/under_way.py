@@ -1,4 +1,4 @@
-"""Runs and preparations looked at together: those that are named, or what is unfinished and what ended lately."""
+"""Observe runs and preparations together: named ones, or unfinished and recently ended ones."""
 
 import time
 from collections.abc import Sequence
@@ -24,13 +24,13 @@ class UnderWay(Struct, frozen=True):
 
     @property
     def every(self) -> tuple[RunState | PreparationState, ...]:
-        """All of them, runs first."""
+        """All states, runs first."""
         return (*self.runs, *self.preparations)
 
     @property
     def is_over(self) -> bool:
         """True if no process is working on any of them."""
-        return all(one.is_over for one in self.every)
+        return all(state.is_over for state in self.every)
 
 
 class Watching:
@@ -39,8 +39,8 @@ class Watching:
     Args:
         runs: each keeps its place in the lists of states.
         preparations: likewise.
-        joining: the folders where what is begun meanwhile is observed too, runs to the last, preparations
-            as long as they are unfinished; None: only what is named.
+        joining: folders in which work that begins meanwhile is observed too: runs to the end, preparations
+            as long as they are unfinished; None: only named work.
     """
 
     def __init__(
@@ -50,8 +50,8 @@ class Watching:
         *,
         joining: Folders | None = None,
     ) -> None:
-        self._runs = {one.folder: one for one in runs}
-        self._preparations = {one.folder: one for one in preparations}
+        self._runs = {watch.folder: watch for watch in runs}
+        self._preparations = {watch.folder: watch for watch in preparations}
         self._joining = joining
 
     def look(self) -> UnderWay:
@@ -59,14 +59,14 @@ class Watching:
         if self._joining:
             self._join(self._joining)
         runs, preparations = self._runs.values(), self._preparations.values()
-        return UnderWay(tuple(one.look() for one in runs), tuple(one.look() for one in preparations))
+        return UnderWay(tuple(watch.look() for watch in runs), tuple(watch.look() for watch in preparations))
 
     def _join(self, folders: Folders) -> None:
         for folder in (folders.results_dir / run for run in run_ids(folders.results_dir)):
             if folder not in self._runs and is_unfinished(folder):
                 self._runs[folder] = RunWatch(folder)
         unfinished = unfinished_preparations(folders.prepared_dir)
-        self._preparations = {one.folder: self._preparations.get(one.folder, one) for one in unfinished}
+        self._preparations = {watch.folder: self._preparations.get(watch.folder, watch) for watch in unfinished}
 
 
 def watch_named(run_ids: Sequence[str], folders: Folders) -> Watching:
@@ -79,12 +79,11 @@ def watch_named(run_ids: Sequence[str], folders: Folders) -> Watching:
 
 
 def watch_recent(folders: Folders, now: float | None = None) -> Watching:
-    """Return a watch of what is unfinished, and of the ten runs at most that ended last, within a day.
+    """Return a watch of unfinished work, and of at most ten runs that ended within the last day.
 
-    What goes on comes first, then what ended last.
+    Unfinished runs come first, then those that ended last.
 
     Args:
-        folders: the folders.
         now: seconds since the epoch; None: this moment.
     """
     since = (time.time() if now is None else now) - _RECENT_S
@@ -95,7 +94,7 @@ def watch_recent(folders: Folders, now: float | None = None) -> Watching:
     return Watching(watched, unfinished_preparations(folders.prepared_dir))
 
 
-def state_of_unfinished(one: ListedRun, folders: Folders) -> RunState | None:
-    """Return how far a listed run is that has not ended; None of every other."""
-    folder = folders.results_dir / one.run
-    return RunWatch(folder).look() if one.status not in (DAMAGED, PLANNED) and is_unfinished(folder) else None
+def state_of_unfinished(listed: ListedRun, folders: Folders) -> RunState | None:
+    """Return the state of a listed run that has not ended; None for any other."""
+    folder = folders.results_dir / listed.run
+    return RunWatch(folder).look() if listed.status not in (DAMAGED, PLANNED) and is_unfinished(folder) else None

@@ -1,4 +1,4 @@
-"""Add the controls of `controls: true` to a sweep: baselines that are no memory systems, shown beside every one."""
+"""Add the controls of `controls: true` to a sweep: baselines that are not memory systems, shown next to every one."""
 
 from collections.abc import Iterator, Sequence
 
@@ -13,8 +13,8 @@ def control_pairs(
     """Yield memories and answering models of the controls that a sweep does not have yet.
 
     Args:
-        memories: of the sweep; `offline/parrot` repeats the recall of the first that is no control.
-        models: specs of the sweep's answering models, each of which answers under every memory that is a control.
+        memories: the sweep's memories; `offline/parrot` repeats the recall of the first that is not a control.
+        models: specs of the sweep's answering models, each of which answers with every memory that is a control.
     """
     controls = [name for name in MEMORIES.built_in if MEMORIES.get(name).control]
     present = {configuration.name for configuration in memories}

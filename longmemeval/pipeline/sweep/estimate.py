@@ -25,7 +25,7 @@ class PlannedRunEstimate(Struct, frozen=True):
     questions_left: int
     answering: StageEstimate
     judging: tuple[StageEstimate, ...]
-    """One stage per judge."""
+    """The stage of each judge."""
     replies: str
     """The source of the expected length and time of answers."""
     questions: StageEstimate | None = None
@@ -33,10 +33,10 @@ class PlannedRunEstimate(Struct, frozen=True):
 
 
 class SweepEstimate(Total, frozen=True, kw_only=True):
-    """The estimate of a sweep's rest: the sum of its runs, preparing left out."""
+    """The estimate of a sweep's remaining work: the sum of its runs, without preparing."""
 
     preparation: PrepareReport
-    """A dry run's report, all memories together; the cost of preparing is in none of the totals."""
+    """The report of a dry run for all memories together; no total includes the cost of preparing."""
     runs: tuple[PlannedRunEstimate, ...]
     """The incomplete runs."""
     complete: int
@@ -48,10 +48,7 @@ class SweepEstimate(Total, frozen=True, kw_only=True):
 
 
 def estimate_sweep(state: SweepState) -> SweepEstimate:
-    """Estimate what is left of a sweep; call no model and write nothing.
-
-    Args:
-        state: of the sweep.
+    """Estimate the remaining work of a sweep; call no model and write nothing.
 
     Raises:
         HarnessError: anything that `prepare` would refuse, no such model provider, or a judge that cannot grade these
@@ -66,12 +63,12 @@ def estimate_sweep(state: SweepState) -> SweepEstimate:
         folders=state.folders,
     )
     incomplete = [run for run in plan.runs if not state.is_complete(run)]
-    asked_about = set[tuple[AnalysisMethod, str]]()
-    stages = [_stages(state, run, asked_about) for run in incomplete]
+    analysed = set[tuple[AnalysisMethod, str]]()
+    stages = [_stages(state, run, analysed) for run in incomplete]
     return SweepEstimate(
-        **structs.asdict(total_of([one for of_run in stages for one in of_run])),
+        **structs.asdict(total_of([stage for of_run in stages for stage in of_run])),
         preparation=preparation,
-        runs=tuple(_of_run(state, run, of_run) for run, of_run in zip(incomplete, stages, strict=True)),
+        runs=tuple(_run_estimate(state, run, of_run) for run, of_run in zip(incomplete, stages, strict=True)),
         complete=len(plan.runs) - len(incomplete),
         spent=state.spent(),
         notes=_notes(state, incomplete),
@@ -79,13 +76,13 @@ def estimate_sweep(state: SweepState) -> SweepEstimate:
 
 
 def totals_line(estimate: SweepEstimate) -> str:
-    """Return what is left in all, in one sentence or two."""
-    lacking = f" Not in these sums, because not known: {'; '.join(estimate.unknown)}." if estimate.unknown else ""
+    """Return the remaining work in total, in one or two sentences."""
+    lacking = f" Not included, because unknown: {'; '.join(estimate.unknown)}." if estimate.unknown else ""
     return f"Left to do: {estimate.phrase()}; {in_dollars(estimate.spent)} are spent already.{lacking}"
 
 
-def _stages(state: SweepState, run: PlannedRun, asked_about: set[tuple[AnalysisMethod, str]]) -> list[StageEstimate]:
-    """Estimate a run; replies about questions are cached, so that runs that ask the same pay once."""
+def _stages(state: SweepState, run: PlannedRun, analysed: set[tuple[AnalysisMethod, str]]) -> list[StageEstimate]:
+    """Estimate a run; analyses of questions are cached, so that runs with the same questions pay once."""
     reading, model = run.reading.configuration, run.model.spec
     setup = RunSetup(state.dataset, run.configuration, model, reading, state.options(run), state.folders)
     judges = [
@@ -93,14 +90,14 @@ def _stages(state: SweepState, run: PlannedRun, asked_about: set[tuple[AnalysisM
         for spec, identity in state.judges.items()
     ]
     same = (analysis_of(run.configuration), model)
-    stages = run_stages(setup, state.asked, state.answers(run), judges, analyse=same not in asked_about)
+    stages = run_stages(setup, state.asked, state.answers(run), judges, analyse=same not in analysed)
     if stages[0].name == ANALYSIS:
-        asked_about.add(same)
+        analysed.add(same)
     return stages
 
 
-def _of_run(state: SweepState, run: PlannedRun, stages: Sequence[StageEstimate]) -> PlannedRunEstimate:
-    by_name = {one.name: one for one in stages}
+def _run_estimate(state: SweepState, run: PlannedRun, stages: Sequence[StageEstimate]) -> PlannedRunEstimate:
+    by_name = {stage.name: stage for stage in stages}
     answering = by_name[ANSWERS]
     return PlannedRunEstimate(
         run.run_id,

@@ -32,9 +32,9 @@ from longmemeval.reading.options import ReadingMethod, ReadingOptions
 from longmemeval.results.selection import Selection
 
 EQUAL_TOKENS = 2000
-"""The budget of memories that are compared and name none, in tokens as rendered."""
+"""The budget of compared memories that name none, in tokens as rendered."""
 _ANNOTATED: Any = typing.__dict__["Annotated"]
-"""For types that are known only when the module runs."""
+"""`Annotated` for types that are known only at run time."""
 Location = tuple[int | str, ...]
 """Keys and list indices that lead to a value of the file."""
 
@@ -51,7 +51,7 @@ class _Section(BaseModel):
 
 
 class _Entry(_Section):
-    """An entry of a list; one that needs nothing but its first field may be written as that field's text alone."""
+    """An entry of a list; if it needs only its first field, that field's text alone may be written."""
 
     @model_validator(mode="before")
     @classmethod
@@ -63,11 +63,11 @@ M = TypeVar("M", bound=BaseModel)
 
 
 def _with_options(group: type, *only: str) -> Callable[[type[M]], type[M]]:
-    """Return a decorator that adds the options of a class of settings to a section; those it has stay."""
+    """Return a decorator that adds the options of a class of settings to a section; existing ones stay."""
 
     def add(section: type[M]) -> type[M]:
         fields: dict[str, Any] = {
-            option.yaml_name: (_as_written(option), option.default)
+            option.yaml_name: (_type_in_file(option), option.default)
             for option in options_of(group, only)
             if option.yaml_name not in section.model_fields
         }
@@ -76,7 +76,7 @@ def _with_options(group: type, *only: str) -> Callable[[type[M]], type[M]]:
     return add
 
 
-def _as_written(option: Option) -> object:
+def _type_in_file(option: Option) -> object:
     """Return the type of an option in a file."""
     is_converted = option.is_list or Path in (option.type, *get_args(option.type))
     least = option.flag.minimum
@@ -85,10 +85,10 @@ def _as_written(option: Option) -> object:
 
 
 def given_options(section: BaseModel, group: type, *only: str) -> dict[str, Any]:
-    """Return what a section of the file gives of a class of settings, or of some of its fields."""
+    """Return the values in a section of the file for a class of settings, or for some of its fields."""
     by_name = {option.yaml_name: option.field for option in options_of(group, only)}
-    given = section.model_dump(include=set(by_name), exclude_unset=True)
-    return {by_name[name]: value for name, value in given.items()}
+    values = section.model_dump(include=set(by_name), exclude_unset=True)
+    return {by_name[name]: value for name, value in values.items()}
 
 
 @_with_options(Selection, "limit", "sample", "seed", "question_ids")
@@ -137,8 +137,8 @@ class SweepFile(_Section):
     memories: list[MemoryEntry] = Field(min_length=1)
     models: list[ModelEntry] = Field(min_length=1)
     budget: list[PositiveInt] | PositiveInt | Literal[False] | None = Field(None, union_mode="left_to_right")
-    """Most tokens that each memory recalls, or several such limits; None: `EQUAL_TOKENS` where there are memories to
-    compare, False (`off`): no limit."""
+    """Most tokens that each memory recalls, or several such limits; None: `EQUAL_TOKENS` if there are memories to
+    compare; False (`off`): no limit."""
     selection: SelectionSection = SelectionSection()
     prepare: PrepareSection = PrepareSection()
     readings: list[ReadingEntry] = Field([ReadingEntry(method="direct")], min_length=1)
@@ -146,7 +146,7 @@ class SweepFile(_Section):
     """True if the controls are run too, once each and with the first reading."""
     judges: list[str] = []
     holdout: Annotated[float, Field(gt=0, lt=1)] | None = None
-    """Share of the haystacks that the best configuration is not chosen by, but reported on; None: none is chosen."""
+    """Share of haystacks held out: the best configuration is chosen without them and reported on them; None: none."""
     repeat: PositiveInt = 1
     max_cost: NonNegativeFloat | None = None
 

@@ -1,7 +1,7 @@
-"""Choose the best configuration on one part of the haystacks, and see what it is worth on the others.
+"""Choose the best configuration on one part of the haystacks, and score it on the others.
 
 The best of many looks better than it is on the questions that it was chosen by. Cawley and Talbot (2010,
-https://jmlr.org/papers/v11/cawley10a.html) call what it loses elsewhere selection bias.
+https://jmlr.org/papers/v11/cawley10a.html) call its loss elsewhere selection bias.
 """
 
 import random
@@ -18,31 +18,31 @@ from longmemeval.statistics.intervals import score_interval
 
 
 class Holdout(Struct, frozen=True):
-    """The best run on the haystacks to choose by, and its score on those that were held out; fractions."""
+    """The best run on the haystacks to choose by, and its score on the held-out ones; fractions."""
 
     winner: str
     """The id of the run, of its first repeat."""
     tied: tuple[str, ...]
-    """Runs that do exactly as well where it was chosen; the first in the file's order is taken."""
+    """Runs with the same score where it was chosen; the first in the file's order is taken."""
     chosen_by: int
-    """Questions to choose by."""
+    """Number of questions to choose by."""
     held_out: int
     haystacks: tuple[int, int]
-    """Haystacks to choose by, and held out."""
+    """Number of haystacks to choose by, and of held-out ones."""
     score: float
-    """Of the winner where it was chosen."""
+    """Score of the winner where it was chosen."""
     held_out_score: float
     interval: tuple[float, float]
     """95 % interval of `held_out_score`."""
     others: float
-    """What the mean of all configurations changes by from the one part to the other: how much harder that is."""
+    """Change of the mean of all configurations from one part to the other: how much harder the held-out part is."""
     best: str
-    """The run that would have been best on what was held out."""
+    """The run that would have been best on the held-out part."""
     best_score: float
 
     @property
     def lost(self) -> float:
-        """What the winner loses beyond what all configurations lose; negative: it gains."""
+        """Loss of the winner beyond the loss of all configurations; negative: it gains."""
         return self.score - self.held_out_score + self.others
 
 
@@ -50,12 +50,12 @@ def split(units: Mapping[str, str], share: float, seed: int) -> frozenset[str]:
     """Return the ids of the questions that are held out, by whole haystacks.
 
     Args:
-        units: question id to haystack, or to another group that is resampled whole.
-        share: of the haystacks to hold out, between 0 and 1.
-        seed: of the choice.
+        units: haystack, or another group that is resampled whole, by question id.
+        share: share of the haystacks to hold out, between 0 and 1.
+        seed: seed of the choice.
 
     Raises:
-        HarnessError: there is one haystack only.
+        HarnessError: there is only one haystack.
     """
     names = sorted(set(units.values()))
     if len(names) < 2:
@@ -69,41 +69,51 @@ def split(units: Mapping[str, str], share: float, seed: int) -> frozenset[str]:
 
 
 def held_out(graded: Sequence[Evaluation], held: Collection[str]) -> Holdout | None:
-    """Return what the run that is best elsewhere does on the questions held out; None: there is nothing to choose from.
+    """Return the score on held-out questions of the run that is best elsewhere; None if there is no choice.
 
     Controls and runs that read the gold evidence are not chosen; repeats of one configuration count as one, by their
     mean.
 
     Args:
         graded: runs over the same questions, graded by one judge.
-        held: ids of the questions that are held out.
+        held: ids of the held-out questions.
     """
     runs = [run for run in graded if run.summary.control is None and not run.summary.reads_gold]
-    found = {pool[0].id: _mean_credits(pool) for pool in pool_repeats(runs)}
-    return chosen(found, runs[0].haystacks, held) if len(found) > 1 else None
+    credits_by_run = {pool[0].id: _mean_credits(pool) for pool in pool_repeats(runs)}
+    return chosen(credits_by_run, runs[0].haystacks, held) if len(credits_by_run) > 1 else None
 
 
-def chosen(found: Mapping[str, Mapping[str, float]], units: Mapping[str, str], held: Collection[str]) -> Holdout:
+def chosen(
+    credits_by_run: Mapping[str, Mapping[str, float]], units: Mapping[str, str], held: Collection[str]
+) -> Holdout:
     """Return the best of several runs by the questions that are not held out.
 
     Args:
-        found: run id to the credit of every question, between 0 and 1.
-        units: question id to haystack.
-        held: ids of the questions that are held out.
+        credits_by_run: credit of every question, between 0 and 1, by run id.
+        units: haystack by question id.
+        held: ids of the held-out questions.
     """
     rest = sorted(units.keys() - set(held))
-    here = {name: fmean(credits[one] for one in rest) for name, credits in found.items()}
-    there = {name: fmean(credits[one] for one in sorted(held)) for name, credits in found.items()}
+    here = {name: fmean(credits[question_id] for question_id in rest) for name, credits in credits_by_run.items()}
+    there = {
+        name: fmean(credits[question_id] for question_id in sorted(held)) for name, credits in credits_by_run.items()
+    }
     winner, best = (max(scores, key=scores.__getitem__) for scores in (here, there))
     return Holdout(
         winner=winner,
         tied=tuple(name for name, score in here.items() if score == here[winner] and name != winner),
         chosen_by=len(rest),
         held_out=len(held),
-        haystacks=(len({units[one] for one in rest}), len({units[one] for one in held})),
+        haystacks=(
+            len({units[question_id] for question_id in rest}),
+            len({units[question_id] for question_id in held}),
+        ),
         score=here[winner],
         held_out_score=there[winner],
-        interval=score_interval([found[winner][one] for one in sorted(held)], [units[one] for one in sorted(held)]),
+        interval=score_interval(
+            [credits_by_run[winner][question_id] for question_id in sorted(held)],
+            [units[question_id] for question_id in sorted(held)],
+        ),
         others=fmean(there.values()) - fmean(here.values()),
         best=best,
         best_score=there[best],
@@ -113,11 +123,13 @@ def chosen(found: Mapping[str, Mapping[str, float]], units: Mapping[str, str], h
 def _mean_credits(pool: Sequence[Evaluation]) -> dict[str, float]:
     """Return the mean credit of each question over repeats; what is not evaluated counts as 0."""
     credits = [run.credits for run in pool]
-    return {question_id: fmean(one[question_id] or 0.0 for one in credits) for question_id in credits[0]}
+    return {
+        question_id: fmean(run_credits[question_id] or 0.0 for run_credits in credits) for question_id in credits[0]
+    }
 
 
 def holdout_line(found: Holdout) -> str:
-    """Return what was chosen and what it is worth, in two or three sentences."""
+    """Return the choice and its score in two or three sentences."""
     tied = f", as high as {', '.join(found.tied)}" if found.tied else ""
     here, there = (count_of(n, "question") for n in (found.chosen_by, found.held_out))
     on = f"{there} held out ({count_of(found.haystacks[1], 'haystack')})"

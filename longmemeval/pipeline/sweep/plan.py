@@ -91,11 +91,11 @@ class SweepPlan:
     judges: tuple[str, ...]
     """Specs of judges; empty: the benchmark's own."""
     grading: EvaluateOptions
-    """Options of grading, and by them the calls in flight."""
+    """Options of grading, including the number of calls in flight."""
     max_cost: float | None
     """US dollars for all calls of answering and grading."""
     holdout: float | None = None
-    """Share of the haystacks to hold out; None: none."""
+    """Share of the haystacks to hold out; None: nothing is held out."""
 
     def under(self, rates: RateLimits) -> "SweepPlan":
         """Return the plan with limits for the calls of all stages."""
@@ -103,12 +103,12 @@ class SweepPlan:
         def limited(run: PlannedRun) -> PlannedRun:
             return replace(run, model=replace(run.model, options=structs.replace(run.model.options, rates=rates)))
 
-        reached = structs.replace(self.grading.model_options, rates=rates)
+        model_options = structs.replace(self.grading.model_options, rates=rates)
         return replace(
             self,
             prepare=self.prepare.replaced(rates=rates),
             runs=tuple(map(limited, self.runs)),
-            grading=structs.replace(self.grading, model_options=reached),
+            grading=structs.replace(self.grading, model_options=model_options),
         )
 
 
@@ -137,7 +137,7 @@ def plan(file: str | Path) -> SweepPlan:
         offline = [PlannedModel(spec, spec, ModelOptions()) for spec in CONTROL_MODELS]
         by_spec = {model.spec: model for model in (*offline, *models)}
         controls = list(control_pairs(configurations, [model.spec for model in models]))
-        shown = next((one for one in readings if not one.configuration.tools), None)
+        shown = next((reading for reading in readings if not reading.configuration.tools), None)
         first = shown or PlannedReading("direct", reading_configuration())  # Controls ask for no files.
         everything += [(1, by_spec[spec], memory, first) for memory, spec in controls]
         named = {memory.name: memory for memory in (*configurations, *(memory for memory, _ in controls))}
@@ -193,14 +193,14 @@ def _expanded(entry: MemoryEntry, file: Path) -> Iterator[MemoryConfiguration]:
 
 def _checked(base: MemoryConfiguration, parameters: Mapping[str, Any]) -> MemoryConfiguration:
     """Return `base` with other values for some parameters."""
-    given = base.model_copy(update={"parameters": {**base.parameters, **parameters}})
-    parts_of(given)
+    candidate = base.model_copy(update={"parameters": {**base.parameters, **parameters}})
+    parts_of(candidate)
     return configuration_of(base.preset, chosen_parameters(base) | dict(parameters), name=base.name)
 
 
 def _model(entry: ModelEntry, content: SweepFile) -> PlannedModel:
-    given = given_options(content, ModelOptions) | given_options(entry, ModelOptions)
-    return PlannedModel(entry.name or entry.spec, entry.spec, ModelOptions(**given))
+    options = given_options(content, ModelOptions) | given_options(entry, ModelOptions)
+    return PlannedModel(entry.name or entry.spec, entry.spec, ModelOptions(**options))
 
 
 def _readings(content: SweepFile, text: SweepText) -> list[PlannedReading]:
@@ -212,31 +212,31 @@ def _readings(content: SweepFile, text: SweepText) -> list[PlannedReading]:
 
 
 def _readings_of(memory: MemoryConfiguration, readings: Sequence[PlannedReading]) -> Sequence[PlannedReading]:
-    """Return the readings of a memory: of one that is made for a single method, those by this method alone."""
-    made_for = definition_of(memory).reading
-    if made_for is None:
+    """Return the readings of a memory; if it requires one method, only those with that method."""
+    required_method = definition_of(memory).reading
+    if required_method is None:
         return readings
-    fitting = [reading for reading in readings if reading.configuration.method == made_for]
-    return fitting or [PlannedReading(made_for, reading_configuration(made_for))]
+    fitting = [reading for reading in readings if reading.configuration.method == required_method]
+    return fitting or [PlannedReading(required_method, reading_configuration(required_method))]
 
 
 def _reading(entry: ReadingEntry, folder: Path) -> PlannedReading:
-    given = given_options(entry, ReadingOptions)
+    options = given_options(entry, ReadingOptions)
     shown = {
-        name: value.stem if isinstance(value, Path) else value for name, value in given.items() if name != "method"
+        name: value.stem if isinstance(value, Path) else value for name, value in options.items() if name != "method"
     }
     label = entry.name or _labelled(entry.method, shown)
-    return PlannedReading(label, reading_configuration(**_from(folder, given)))
+    return PlannedReading(label, reading_configuration(**_resolve_paths(folder, options)))
 
 
 def _prepare(content: SweepFile, file: Path) -> PrepareOptions:
-    given = given_options(content, ModelOptions) | given_options(content.prepare, PrepareOptions)
-    return PrepareOptions(**_from(file.parent, given))
+    options = given_options(content, ModelOptions) | given_options(content.prepare, PrepareOptions)
+    return PrepareOptions(**_resolve_paths(file.parent, options))
 
 
-def _from(folder: Path, given: dict[str, Any]) -> dict[str, Any]:
+def _resolve_paths(folder: Path, options: dict[str, Any]) -> dict[str, Any]:
     """Return the options with paths relative to a folder."""
-    return {name: folder / value if isinstance(value, Path) else value for name, value in given.items()}
+    return {name: folder / value if isinstance(value, Path) else value for name, value in options.items()}
 
 
 def _dataset(name: str, file: Path) -> str | Path:

@@ -33,9 +33,6 @@ from longmemeval.settings import Folders
 class SweepState:
     """The state of a sweep: its plan and the files on disk, which are read once, and again after `changed`.
 
-    Args:
-        plan: of the sweep.
-
     Raises:
         HarnessError: the data set, its selection or a judge is missing.
     """
@@ -73,8 +70,8 @@ class SweepState:
 
     @property
     def record(self) -> SweepRecord:
-        """What the sweep is going to run, for those who look at its runs."""
-        runs = tuple(RecordedRun(one.run_id, one.configuration.name, one.model.spec) for one in self.plan.runs)
+        """The planned runs of the sweep, for lists of runs."""
+        runs = tuple(RecordedRun(run.run_id, run.configuration.name, run.model.spec) for run in self.plan.runs)
         return SweepRecord(sweep=self.plan.name, dataset=self.dataset.name, questions=len(self.questions), runs=runs)
 
     def folder(self, run: PlannedRun) -> Path:
@@ -117,7 +114,7 @@ class SweepState:
         return self.is_intact(run)
 
     def is_intact(self, run: PlannedRun) -> bool:
-        """Return whether the answers are as the run left them."""
+        """Return whether the answers are unchanged since the run wrote them."""
         manifest, files = self._manifest(run), self.files(run)
         return manifest is not None and manifest.files.get(ANSWERS, "") == files.sha256(ANSWERS) != ""
 
@@ -152,10 +149,10 @@ class SweepState:
         """Return the sweep's limit for one piece of its work.
 
         Args:
-            dollars: for the whole sweep; None: no limit.
-            account: that piece's own.
+            dollars: limit of the whole sweep; None: no limit.
+            account: account of that piece of work.
         """
-        others = (one for one in self._accounts if one != account)
+        others = (other for other in self._accounts if other != account)
         return limit_beside(None if dollars is None else SpendingLimit(dollars), others)
 
     @property
@@ -175,7 +172,7 @@ class SweepState:
                 continue
             expected = self._expected_settings(run)
             found = {"repeat": 1, **manifest.settings.plain} | _subject(manifest)
-            if changed := differences(_as_far(found, expected), expected):
+            if changed := differences(_restricted(found, expected), expected):
                 raise HarnessError(
                     f"Run '{run.run_id}' was started with other settings: {'; '.join(changed[:5])}",
                     where=str(self.plan.file),
@@ -222,9 +219,9 @@ def _subject(manifest: RunManifest) -> dict[str, Any]:
     }
 
 
-def _as_far(found: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
+def _restricted(found: dict[str, Any], wanted: dict[str, Any]) -> dict[str, Any]:
     """Return the entries of `found` whose keys `wanted` has."""
     return {
-        key: _as_far(found.get(key) or {}, value) if isinstance(value, dict) and value else found.get(key)
+        key: _restricted(found.get(key) or {}, value) if isinstance(value, dict) and value else found.get(key)
         for key, value in wanted.items()
     }

@@ -47,8 +47,8 @@ class SweepComparison(Struct, frozen=True):
     front: tuple[str, ...]
     """The ids of the runs that no other dominates."""
     holdout: Holdout | None = None
-    """What the best configuration is worth on haystacks that it was not chosen by; None: not asked for, or one
-    configuration is all there is."""
+    """Score of the best configuration on haystacks that it was not chosen by; None: not requested, or there is only
+    one configuration."""
 
 
 class SweepReport(Struct, frozen=True):
@@ -62,7 +62,7 @@ class SweepReport(Struct, frozen=True):
     estimate: SweepEstimate
     """The estimate before anything was paid for."""
     preparation: PrepareReport | None = None
-    """None: a dry run."""
+    """The report of `prepare`; None for a dry run."""
     newly_answered: int = 0
     newly_judged: int = 0
     failures: tuple[SweepFailure, ...] = ()
@@ -84,10 +84,10 @@ def sweep(
     """Prepare once, then run, grade and compare every combination of a sweep's file.
 
     Existing runs and labels are kept; only the rest of interrupted work is done. A run that fails is listed in
-    `failures`, and the others go on.
+    `failures`, and the others continue.
 
     Args:
-        file: the YAML file (`docs/sweep.md`), or the plan made of it.
+        file: the YAML file (`docs/sweep.md`), or the plan made from it.
         max_cost: the most that preparing, answers and judgements may cost, US dollars, earlier sessions included;
             None: the file's.
         rates: requests and tokens per minute that models accept; None: the plan's.
@@ -124,16 +124,16 @@ def sweep(
         # With the fixtures prepared, more of it is known.
         estimate = estimate_sweep(state)
         _check_estimate(estimate, dollars)
-    done = _Session(state, dollars, tell)
+    session = _Session(state, dollars, tell)
     for number, planned_run in enumerate(planned.runs, start=1):
-        done.finish(planned_run, f"[{number}/{len(planned.runs)}] {planned_run.run_id}")
+        session.finish(planned_run, f"[{number}/{len(planned.runs)}] {planned_run.run_id}")
     return structs.replace(
         report,
         estimate=estimate,
         preparation=preparation,
-        newly_answered=done.newly_answered,
-        newly_judged=done.newly_judged,
-        failures=tuple(done.failures),
+        newly_answered=session.newly_answered,
+        newly_judged=session.newly_judged,
+        failures=tuple(session.failures),
         comparisons=tuple(_comparisons(state, held)),
         seconds=time.perf_counter() - started,
     )
@@ -158,8 +158,7 @@ class _Session:
     """A session that finishes the runs of one sweep, one after another.
 
     Args:
-        state: of the sweep.
-        dollars: the most that all of it may cost; None: no limit.
+        dollars: the most that the whole sweep may cost; None: no limit.
         tell: receives progress messages.
     """
 
@@ -171,13 +170,13 @@ class _Session:
         self._dollars = dollars
         self._tell = tell
         self._dead: set[tuple[str, str | None]] = set()
-        """Models that were given up, and their addresses; trying again would take as long for every run."""
+        """Models that were given up, with their addresses; trying again would take as long for every run."""
 
     def finish(self, planned_run: PlannedRun, title: str) -> None:
         """Finish a run; a failure is recorded for the report.
 
         Raises:
-            SpendingLimitError: what is left may not be enough for the next call, of any run.
+            SpendingLimitError: the rest of the limit may not be enough for the next call of any run.
         """
         try:
             self._answer(planned_run, title)

@@ -1,4 +1,4 @@
-"""Check the judge checks that a run's corrected scores rest on, for `verify`."""
+"""Check the judge checks that a run's corrected scores are based on, for `verify`."""
 
 from collections.abc import Iterator, Sequence
 from functools import cached_property
@@ -16,12 +16,11 @@ from longmemeval.results.scores.warnings import check_command
 from longmemeval.settings import Folders
 
 
-class RestingOn:
+class ScoreChecks:
     """The judge checks that the scores of one run are corrected by.
 
     Args:
-        judges: those that graded the run.
-        run_questions: the questions of the run.
+        judges: the judges that graded the run.
     """
 
     def __init__(self, judges: Sequence[JudgeIdentity], run_questions: RunQuestions, folders: Folders) -> None:

@@ -19,8 +19,8 @@ class PreparationCheck:
     """The checks of one preparation.
 
     Args:
-        folder: the preparation's.
-        known: the parts whose content can be checked, by name; for all others only the hashes are.
+        folder: folder of the preparation.
+        known: the parts whose content can be checked, by name; for all others only hashes are checked.
     """
 
     def __init__(self, folder: Path, known: Mapping[str, Part[Any]]) -> None:
@@ -29,7 +29,7 @@ class PreparationCheck:
         self._known = known
         self._metas: dict[Path, FixtureMeta] = {}
         self.unknown: set[str] = set()
-        """The names of the parts of which only the hashes were checked."""
+        """Names of the parts of which only the hashes were checked."""
 
     def outcomes(self) -> Iterator[str | None]:
         """Yield one outcome per check of every fixture: None, or the problem."""
@@ -43,7 +43,7 @@ class PreparationCheck:
                 yield f"{self._place}/{path.name}: {error}"
                 continue
             self._metas[path] = fixture.meta
-            yield from self._of_fixture(fixture, f"{self._place}/{path.name}")
+            yield from self._check_fixture(fixture, f"{self._place}/{path.name}")
         if self._metas:
             first, *_ = self._metas.values()
             shared = _fullest(self._metas.values(), self._known)
@@ -51,7 +51,7 @@ class PreparationCheck:
             for stale in stale_parts(self._metas.values()):
                 yield f"{self._place}: {stale}" if stale else None
 
-    def _of_fixture(self, fixture: Fixture, place: str) -> Iterator[str | None]:
+    def _check_fixture(self, fixture: Fixture, place: str) -> Iterator[str | None]:
         held = [part for part in self._known.values() if part.info(fixture.meta)]
         opened = {part.name for part in held if not part.directory}
         for name, info in fixture.meta.parts.items():

@@ -25,9 +25,7 @@ def check_retrieval(files: RunFiles, settings: RetrievalSettings, dataset: Datas
     """Yield one outcome per check: None, or the problem.
 
     Args:
-        files: of the run.
-        settings: its manifest's.
-        dataset: the data it was made from.
+        dataset: the data that the run ranked.
     """
     rankings = dict[str, Ranking]()
     question_ids = files.manifest.question_ids
@@ -36,9 +34,9 @@ def check_retrieval(files: RunFiles, settings: RetrievalSettings, dataset: Datas
         yield None if known else f"{RANKINGS}: question '{question_id}' was not selected"
         yield f"{RANKINGS}: question '{question_id}' is ranked twice" if question_id in rankings else None
         rankings[question_id] = ranking
-    found, stored = repeatability(rankings.values()), files.manifest.totals.get(ASKED_TWICE)
-    if stored or found:
-        same = found is not None and stored == msgspec.to_builtins(found)
+    second_recalls, stored = repeatability(rankings.values()), files.manifest.totals.get(ASKED_TWICE)
+    if stored or second_recalls:
+        same = second_recalls is not None and stored == msgspec.to_builtins(second_recalls)
         yield None if same else f"run.json: {RANKINGS} gives other figures of what was {ASKED_TWICE.replace('_', ' ')}"
     for file in sorted((files.folder / "metrics").glob("retrieval-*.json")):
         yield _check_results(file, question_ids, settings, dataset, rankings)
@@ -72,8 +70,7 @@ def scored_again(stored: Path, files: RunFiles, dataset: Dataset) -> tuple[Retri
 
     Args:
         stored: the file of results.
-        files: of the run.
-        dataset: the data it was made from.
+        dataset: the data that the run ranked.
     """
     rankings = {ranking.question_id: ranking for ranking in files.rankings}
     settings = files.manifest.settings

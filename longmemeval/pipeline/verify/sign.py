@@ -1,4 +1,4 @@
-"""Sign a run: every file of it, and the judge checks that its corrected scores rest on."""
+"""Sign a run: every file of it, and the judge checks that its corrected scores are based on."""
 
 import base64
 from pathlib import Path
@@ -44,14 +44,14 @@ def sign(run: str, key_file: Path, *, folders: Folders | None = None) -> Signatu
     key = private_key(key_file)
     if read_manifest(folder).status == "running":
         raise HarnessError(f"Run '{run}' has not ended", fix=f"Finish it first: longmemeval run --resume {run}")
-    found = verify(run, folders=folders)
-    if problems := found.problems:
+    verification = verify(run, folders=folders)
+    if problems := verification.problems:
         raise IntegrityError(
             f"Run '{run}' is not signed: {len(problems)} of its checks do not hold",
             where=problems[0],
             fix=f"longmemeval verify {run} lists them",
         )
-    files, checks = file_hashes(folder), check_hashes(folders.results_dir, found.judge_checks)
+    files, checks = file_hashes(folder), check_hashes(folders.results_dir, verification.judge_checks)
     signed = base64.b64encode(key.sign(signed_bytes(run, files, checks))).decode()
     signature = Signature(FORMAT, run, files, fingerprint(key.public_key()), signed, checks)
     write_atomic(folder / SIGNATURE, msgspec.json.format(msgspec.json.encode(signature), indent=2) + b"\n")

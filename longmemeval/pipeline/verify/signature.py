@@ -1,6 +1,6 @@
-"""Signatures of runs: all files of a run and of the checks its corrected scores rest on, by Ed25519 (RFC 8032).
+"""Ed25519 signatures (RFC 8032) of all files of a run and of the checks that its corrected scores are based on.
 
-Hashes inside a folder show damage; whoever edits an answer can compute them again. A signature shows who vouches for
+Hashes inside a folder show damage; anyone who edits an answer can recompute them. A signature shows who vouches for
 the files, provided that the key it is checked with comes from the reader and not from the folder.
 """
 
@@ -65,7 +65,6 @@ def check_signature(folder: Path, key_file: Path, checks: Sequence[str] | None =
     """Check that a run's files are those that the owner of a key signed; yield the problem or None for each check.
 
     Args:
-        folder: of the run.
         key_file: the reader's own copy of the public key, as PEM or OpenSSH.
         checks: paths of the judge checks that its corrected scores rest on now; None: no corrected score is shown, so
             that neither these nor the signed ones matter.

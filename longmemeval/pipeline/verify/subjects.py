@@ -19,20 +19,18 @@ def verify_all(
     folders: Folders,
     tell: Callable[[str], None] = lambda line: None,
 ) -> list[Verification]:
-    """Check runs and preparations, those that lie in folders last.
+    """Check runs and preparations; those given as folders come last.
 
     Args:
         subjects: run ids, patterns such as `demo-*`, preparations or folders.
         sweep: name of a sweep whose runs are checked too.
-        dataset: as of `verify`, like the others.
-        memories: likewise.
-        public_key: likewise.
-        folders: the folders of what is not named by its own.
+        dataset: as for `verify`, like `memories` and `public_key`.
+        folders: the folders of subjects that are not folders themselves.
         tell: called with each note on runs of a sweep that are left out.
 
     Raises:
-        HarnessError: there is nothing of a name.
-        IntegrityError: what a name means cannot be read at all.
+        HarnessError: nothing has a given name.
+        IntegrityError: a subject cannot be read at all.
     """
     places = {name: place for name in subjects if (place := place_of(Path(name), folders))}
     names = [name for name in subjects if name not in places]

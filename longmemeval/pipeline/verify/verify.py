@@ -13,7 +13,7 @@ from longmemeval.errors import HarnessError, IntegrityError, nearest
 from longmemeval.measures.metrics import METRICS_FORMAT, Metrics
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, definition_of, parts_of
 from longmemeval.memory.definition import known_parts
-from longmemeval.pipeline.verify.judge_checks import RestingOn
+from longmemeval.pipeline.verify.judge_checks import ScoreChecks
 from longmemeval.pipeline.verify.preparation import PreparationCheck
 from longmemeval.pipeline.verify.retrieval import check_retrieval
 from longmemeval.pipeline.verify.signature import SIGNATURE, check_signature, covers_no_checks
@@ -53,7 +53,7 @@ class Verification(Struct, frozen=True):
     notes: tuple[str, ...] = ()
     """Notes on what else was checked, or checked only in part."""
     judge_checks: tuple[str, ...] = ()
-    """The judge checks that corrected scores rest on, by their path in the results folder."""
+    """The judge checks that corrected scores are based on, by their path in the results folder."""
 
 
 def verify(
@@ -92,7 +92,7 @@ def verify(
     checked = [PreparationCheck(folder, known) for folder in preparations]
     found = _collect(subject, (outcome for check in checked for outcome in check.outcomes()))
     unknown = sorted(set[str]().union(*(check.unknown for check in checked)))
-    return structs.replace(found, notes=tuple(map(_of_unknown, unknown)))
+    return structs.replace(found, notes=tuple(map(_unknown_part_note, unknown)))
 
 
 def place_of(folder: Path, folders: Folders) -> tuple[str, Folders] | None:
@@ -135,28 +135,28 @@ class _Run:
         return RunQuestions(self.files.manifest, self.data)
 
     @cached_property
-    def resting_on(self) -> RestingOn | None:
+    def score_checks(self) -> ScoreChecks | None:
         """The checks of its judges; None if it has no scores that could be corrected."""
         if self.files.manifest.kind == "retrieval":
             return None
         judges = [metrics.judge for metrics in self.metrics.values() if not isinstance(metrics, IntegrityError)]
-        return RestingOn(judges, self.asked, self.folders) if judges else None
+        return ScoreChecks(judges, self.asked, self.folders) if judges else None
 
 
 def _verified(run: _Run, public_key: Path | None) -> Verification:
     known = run.files.manifest.run_id == run.folder.name
-    resting = run.resting_on if known else None
-    checks = tuple(resting.used) if resting else ()
+    score_checks = run.score_checks if known else None
+    checks = tuple(score_checks.used) if score_checks else ()
     signed = check_signature(run.folder, public_key, checks) if public_key else ()
-    found = _collect(run.folder.name, chain(signed, _check_run(run), resting.outcomes() if resting else ()))
-    notes = [*(resting.notes() if resting else ())]
+    found = _collect(run.folder.name, chain(signed, _check_run(run), score_checks.outcomes() if score_checks else ()))
+    notes = [*(score_checks.notes() if score_checks else ())]
     if (run.folder / SIGNATURE).exists():
         notes += [] if public_key else [_UNREAD]
         notes += [_UNCOVERED] if checks and covers_no_checks(run.folder) else []
     return structs.replace(found, notes=(*notes, *code_since(run.files.manifest)), judge_checks=checks)
 
 
-def _of_unknown(part: str) -> str:
+def _unknown_part_note(part: str) -> str:
     return f"Only the hash of part '{part}' is checked; give --memory the memory that reads it to check its content"
 
 
@@ -206,9 +206,9 @@ def _check_run(run: _Run) -> Iterator[str | None]:
     yield from check_files(files)
     yield from read_other_code(manifest, run.folders)
     if manifest.merged_from:
-        merged, asked_for = sum(shard.questions for shard in manifest.merged_from), len(manifest.question_ids)
-        lost = f"run.json: its shards have {merged} questions, the run has {asked_for}"
-        yield lost if merged != asked_for else None
+        merged, in_run = sum(shard.questions for shard in manifest.merged_from), len(manifest.question_ids)
+        lost = f"run.json: its shards have {merged} questions, the run has {in_run}"
+        yield lost if merged != in_run else None
     if isinstance(manifest.settings, RetrievalSettings):
         check_selection(manifest, run.data, list(run.data.questions()))
         yield from check_retrieval(files, manifest.settings, run.data)
@@ -242,10 +242,10 @@ def _check_prompts(files: RunFiles) -> Iterator[str | None]:
 
 
 def _check_scored(files: RunFiles, index: Sequence[IndexEntry]) -> Iterator[str]:
-    """Yield the scores of these very answers that the index has and the folder has not."""
+    """Yield the scores of the present answers that are in the index but not in the folder."""
     for entry in index:
-        mine = (entry.run, entry.ended_at) == (files.folder.name, files.manifest.ended_at)
-        if mine and not (files.folder / "metrics" / f"{entry.judge}.json").exists():
+        is_own = (entry.run, entry.ended_at) == (files.folder.name, files.manifest.ended_at)
+        if is_own and not (files.folder / "metrics" / f"{entry.judge}.json").exists():
             yield f"metrics/{entry.judge}.json: is missing, {INDEX} has its {entry.metric}"
 
 
@@ -286,7 +286,7 @@ def _check_metrics(
 def _check_index(indexed: IndexEntry | None, again: IndexEntry) -> str | None:
     """Compare the index with the run's files; return the problem or None.
 
-    The end of answering may be later by now, and the sentence about the protocol another version's.
+    Answering may have ended later since, and the sentence about the protocol may be another version's.
     """
     if indexed is None:
         return None

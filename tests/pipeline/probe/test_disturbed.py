@@ -18,7 +18,7 @@ from longmemeval.memory.external.serve import MemoryServer
 from longmemeval.memory.external.transports.service import MemoryService
 from longmemeval.memory.external.transports.transport import InProcess
 from longmemeval.pipeline.probe.controls import Forgets
-from longmemeval.pipeline.probe.lifecycle import Door, lifecycle
+from longmemeval.pipeline.probe.lifecycle import WritableMemory, lifecycle
 from tests.memory.external.transported import SERVE, http_served
 from tests.pipeline.helpers import start, stop_when
 from tests.server import Fault, ModelServer
@@ -55,11 +55,11 @@ class OneAtATime(Forgets):
 def test_sixty_four_lives_at_a_time_give_the_figures_of_one(tmp_path: Path) -> None:
     lives = LivesDataset(write_lives(tmp_path / "lives.json", 7, 64, (10,))).lives_of(10)
     one = MemoryService(lambda on_progress: InProcess(MemoryServer(OneAtATime, "one")))
-    expected = structs.replace(lifecycle(Door(one), lives), found_after_ms=None)
+    expected = structs.replace(lifecycle(WritableMemory(one), lives), found_after_ms=None)
     (tmp_path / "together.py").write_text(TOGETHER.replace("AT_ONCE", "64"))
     with http_served("together:Together", tmp_path) as address:
         service = connect(address)
-        found = structs.replace(lifecycle(Door(service), lives), found_after_ms=None)
+        found = structs.replace(lifecycle(WritableMemory(service), lives), found_after_ms=None)
         complete(service.close())
     assert found == expected
     assert found.notes == ()

@@ -14,7 +14,7 @@ from longmemeval.memory.external.serve import MemoryServer, Session
 from longmemeval.memory.external.transports.service import MemoryService
 from longmemeval.memory.external.transports.transport import InProcess
 from longmemeval.pipeline.probe.controls import Forgets, Keeps, lifecycle_of_control
-from longmemeval.pipeline.probe.lifecycle import Door, Lifecycle, lifecycle
+from longmemeval.pipeline.probe.lifecycle import Lifecycle, WritableMemory, lifecycle
 from longmemeval.report.tables.probe import until_found
 
 
@@ -131,7 +131,7 @@ def lives(tmp_path_factory: pytest.TempPathFactory) -> LivesDataset:
 def tried(lives: LivesDataset) -> Callable[[type], Lifecycle]:
     def trial(memory: type) -> Lifecycle:
         service = MemoryService(lambda on_progress: InProcess(MemoryServer(memory, memory.__name__)))
-        return lifecycle(Door(service), lives.lives_of(12))
+        return lifecycle(WritableMemory(service), lives.lives_of(12))
 
     return trial
 

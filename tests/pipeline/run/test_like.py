@@ -70,7 +70,7 @@ def refused(file: Path, folders: Folders) -> list[str]:
     """The names of what differs by a strict run, which has written nothing."""
     before = tree(folders.results_dir)
     *told, error = made_again(file, folders, run_id="refused")
-    assert error.startswith("Error: The run does not begin")
+    assert error.startswith("Error: The run does not start")
     assert tree(folders.results_dir) == before
     return [line.removeprefix(f"Differs from {file}: ").partition(":")[0] for line in told]
 
