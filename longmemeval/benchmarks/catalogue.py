@@ -1,4 +1,4 @@
-"""The data sets with a name. Their addresses and hashes are data: `catalogue.json`."""
+"""The named data sets. Their addresses and hashes are data: `catalogue.json`."""
 
 from functools import cache
 from pathlib import Path
@@ -29,7 +29,7 @@ class Companion(Struct, frozen=True, forbid_unknown_fields=True):
     """A further file of a data set: a second part of its data, or its authors' prompts."""
 
     file: str
-    """Its name, in the folder of the data set's own file."""
+    """Name of the file, in the folder of the data set's own file."""
     source: Source
 
 
@@ -39,29 +39,29 @@ class CatalogueEntry(Struct, frozen=True, forbid_unknown_fields=True):
     name: str
     description: str
     file: str
-    """The name of the file, or of the folder of files, in the data folder."""
+    """Name of the file, or of the folder of files, in the data folder."""
     licence: str = ""
     """Licence, if it is not the benchmark's."""
     source: Source | None = None
-    """None for a file that is shipped with the package, and for a folder."""
+    """Source of the file; None for a file that is shipped with the package, and for a folder."""
     instructions: str | None = None
     """One sentence on how to get a folder of files that is not downloaded; `{folder}` stands for its path."""
     citation: str | None = None
     """BibTeX of the paper to cite, if it is not the benchmark's; empty for none."""
     superseded_by: str | None = None
-    """The name of the entry to use instead, for a deprecated one."""
+    """Name of the entry to use instead, for a deprecated entry."""
     repository: Repository | None = None
-    """Repository that a folder of files is fetched from."""
+    """Repository from which a folder of files is fetched."""
     beside: tuple[Companion, ...] = ()
-    """Files that are downloaded and verified with the first."""
+    """Files that are downloaded and verified together with the data set's own."""
 
     @property
     def is_folder(self) -> bool:
-        """True for a folder of files, which is loaded whatever it contains."""
+        """True for a folder of files; it is loaded whatever it contains."""
         return self.repository is not None or self.instructions is not None
 
     def sources(self, path: Path) -> list[tuple[Path, Source]]:
-        """Return every file that is downloaded, with its source; the data set's own, at `path`, comes first."""
+        """Return every file to download, with its source; the data set's own, at `path`, comes first."""
         own = [(path, self.source)] if self.source else []
         return own + [(path.with_name(companion.file), companion.source) for companion in self.beside]
 
@@ -99,7 +99,7 @@ def catalogue_entry(name: str) -> CatalogueEntry:
     """Return the entry called `name`.
 
     Raises:
-        DataError: there is none; names the nearest. Or it is in the catalogues of several benchmarks.
+        DataError: there is no such entry (names the nearest), or it is in the catalogues of several benchmarks.
     """
     entries = catalogue()
     if name not in entries:
@@ -118,7 +118,7 @@ def _owners(name: str) -> list[Benchmark]:
 
 
 def data_file(entry: CatalogueEntry, data_dir: Path) -> Path:
-    """Return the path of the entry's file or folder, existing or not: in `data_dir`, or that of the shipped file."""
+    """Return the path of the entry's file or folder in `data_dir`, or of the shipped file; it need not exist."""
     if entry.source is not None or entry.is_folder:
         return data_dir / entry.file
     folders = [owner.catalogue.parent for owner in _owners(entry.name) if owner.catalogue]
@@ -127,32 +127,32 @@ def data_file(entry: CatalogueEntry, data_dir: Path) -> Path:
 
 
 def unfinished(folder: Path) -> Path:
-    """Return the path of the marker next to a folder that exists as long as not all of its files are fetched."""
+    """Return the path of the marker next to a folder; it exists until all files of the folder are fetched."""
     return folder.with_name(folder.name + ".part")
 
 
 def folder_state(folder: Path) -> Literal["yes", "in part", "no"]:
-    """Return whether the folder of an entry has data; "in part" while it is fetched, and after that was interrupted."""
+    """Return whether the folder of an entry has data; "in part" during a download, and after an interrupted one."""
     if unfinished(folder).exists():
         return "in part"
     return "yes" if any(folder.rglob("*.json")) else "no"
 
 
 def folder_missing(entry: CatalogueEntry, folder: Path) -> DataError:
-    """Return the error for an entry whose files were not fetched, with how to get them."""
+    """Return the error for an entry whose files were not fetched; it says how to get them."""
     if entry.repository:
         there = "is here only in part" if unfinished(folder).exists() else "is not downloaded"
         fix = f"Run `longmemeval datasets download {entry.name}`"
         return DataError(f"The data set {entry.name!r} {there}", where=str(folder), fix=fix)
     return DataError(
-        f"The data set {entry.name!r} is not here, and it is not downloaded: it is a folder of many files",
+        f"The data set {entry.name!r} is not here, and it cannot be downloaded: it is a folder of many files",
         where=str(folder),
         fix=(entry.instructions or "").format(folder=folder),
     )
 
 
 def by_hand(source: Source, path: Path) -> str:
-    """Return how to get a file without the downloader, as the remedy of an error."""
+    """Return the remedy of an error: how to get a file without the downloader."""
     return (
         f"fetch {source.url} by other means and put it at {path}; "
         f"it must have {source.bytes:,} bytes and the sha256 {source.sha256}"

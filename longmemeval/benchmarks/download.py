@@ -29,7 +29,7 @@ _PIECE = 1 << 20
 _LONGEST_PAUSE = 30.0
 
 Progress = Callable[[int, int], None]
-"""Called with the bytes received and the size of the file; for a repository, with numbers of files."""
+"""Function called with the bytes received and the size of the file; for a repository, with numbers of files."""
 
 
 class _Interrupted(Exception):
@@ -41,7 +41,7 @@ class _Refused(Exception):
 
 
 class _Unusable(Exception):
-    """The server offers another file than the catalogue means."""
+    """The server offers another file than that of the catalogue."""
 
 
 def download(
@@ -55,24 +55,24 @@ def download(
 ) -> Path:
     """Fetch the entry's file and its companions, or its folder, into `data_dir`, unless they are there and intact.
 
-    A file with the catalogue's hash that lies in the Hugging Face cache is copied from there. Bytes received are stored
+    A file with the catalogue's hash is copied from the Hugging Face cache, if it is there. Bytes received are stored
     in `<file>.part` until it is complete, and a later call resumes there. An existing file with other bytes is replaced
     once the new one is complete.
 
     Args:
-        entry: entry to fetch; a shipped entry needs no fetching, a folder without a repository cannot be fetched.
+        entry: entry to fetch; a shipped entry need not be fetched, a folder without a repository cannot be.
         data_dir: folder of the file; created if needed.
         client: the HTTP client to use; None: a new one that follows redirects.
         on_progress: called after every chunk.
-        on_cached: called with the path of each file of the Hugging Face cache that was copied.
+        on_cached: called with the path of each file copied from the Hugging Face cache.
         pause: seconds before the second attempt; doubles with each further one.
 
     Returns:
         The path of the file.
 
     Raises:
-        DataError: no network, no such file at the server, too little disk space, other bytes than those of the
-            catalogue, or it is a folder that is missing; says how to get the file by other means.
+        DataError: there is no network, no such file at the server or too little disk space, the bytes are not those of
+            the catalogue, or a folder is missing; says how to get the file by other means.
     """
     path = data_file(entry, data_dir)
     if is_here(entry, data_dir):
@@ -136,7 +136,7 @@ def _download(
 
 
 def is_here(entry: CatalogueEntry, data_dir: Path) -> bool:
-    """Return whether nothing has to be fetched: shipped, files intact, or folder complete (or filled by hand)."""
+    """Return whether nothing need be fetched: shipped, files intact, or folder complete (or filled by hand)."""
     path = data_file(entry, data_dir)
     if entry.repository:
         whole = is_complete(entry.repository, data_dir / entry.repository.folder)
@@ -152,7 +152,7 @@ def is_intact(path: Path, source: Source) -> bool:
 
 
 def _patiently(attempt: Callable[[], None], pause: float) -> None:
-    """Call `attempt` until it succeeds, at most `_ATTEMPTS` times; only transient failures are repeated."""
+    """Call `attempt` until it succeeds, at most `_ATTEMPTS` times; retry only after transient failures."""
     tenacity.Retrying(
         retry=tenacity.retry_if_exception_type((httpx.TransportError, _Interrupted)),
         stop=tenacity.stop_after_attempt(_ATTEMPTS),
@@ -200,7 +200,7 @@ class _Part:
 
 
 def _fetch(source: Source, path: Path, client: httpx.Client, on_progress: Progress | None) -> None:
-    """Fetch the rest of the part at `path` and verify the whole; a part that cannot become the file is removed."""
+    """Fetch the rest of the part at `path` and verify the whole; remove a part that cannot become the file."""
     part = _Part(path)
     try:
         if part.size < source.bytes:
@@ -215,7 +215,7 @@ def _fetch(source: Source, path: Path, client: httpx.Client, on_progress: Progre
 
 
 def _fetch_rest(source: Source, part: _Part, client: httpx.Client, on_progress: Progress | None) -> None:
-    """Stream the rest of `part`; raises `_Interrupted` when the body ends early."""
+    """Stream the rest of `part`; raise `_Interrupted` if the body ends early."""
     # No compression: ranges of a compressed body would not be ranges of the file.
     headers = {"Accept-Encoding": "identity"} | ({"Range": f"bytes={part.size}-"} if part.size else {})
     with client.stream("GET", source.url, headers=headers) as response:
@@ -231,7 +231,7 @@ def _fetch_rest(source: Source, part: _Part, client: httpx.Client, on_progress: 
 
 
 def _check_status(response: httpx.Response, part: _Part) -> None:
-    """Return if the status is OK, else raise `_Interrupted` for a transient and `_Refused` for a final failure."""
+    """Check the status: raise `_Interrupted` for a transient and `_Refused` for a final failure."""
     status = response.status_code
     if status == httpx.codes.OK:
         return
@@ -245,7 +245,7 @@ def _check_status(response: httpx.Response, part: _Part) -> None:
 
 
 def _whole_size(response: httpx.Response) -> int | None:
-    """Return the size of the whole file as the server states it; None when it does not."""
+    """Return the size of the whole file that the server states; None if it does not."""
     if response.status_code == httpx.codes.PARTIAL_CONTENT:
         total = re.search(r"/(\d+)$", response.headers.get("Content-Range", ""))
         return int(total[1]) if total else None
@@ -260,5 +260,5 @@ def _check_space(source: Source, part: Path) -> None:
     missing = source.bytes - (part.stat().st_size if part.exists() else 0)
     free = shutil.disk_usage(part.parent).free
     if free < missing:
-        what = f"The disk has {free:,} bytes free, the download needs {missing:,}"
+        what = f"The disk has {free:,} bytes free, but the download needs {missing:,}"
         raise DataError(what, where=str(part.parent), fix="Free some space, or choose another folder with --data-dir")

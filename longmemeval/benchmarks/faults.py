@@ -17,7 +17,7 @@ _T = TypeVar("_T")
 
 
 class Place(NamedTuple):
-    """A record of a file; makes the errors about its fields."""
+    """A record of a file, which makes the errors about its fields."""
 
     path: Path
     number: int
@@ -32,7 +32,7 @@ class Place(NamedTuple):
         return DataError(what, where=f"{self.path}, record {self.number} (counted from 1){label}{place}", fix=fix)
 
     def decode(self, field: str, decoder: "msgspec.json.Decoder[_T]", raw: Raw) -> _T:
-        """Decode the JSON of `field` (empty: the whole record); raises `DataError` that names the innermost field."""
+        """Decode the JSON of `field` (empty: the whole record); raise a `DataError` that names the innermost field."""
         try:
             return decoder.decode(raw)
         except msgspec.ValidationError as error:
@@ -47,16 +47,16 @@ class Place(NamedTuple):
         if missing := re.fullmatch(r"Object missing required field `(\w+)`", problem):
             return self.fault(f"{field}.{missing[1]}".lstrip("."), f"The field {missing[1]!r} is missing")
         if role := re.fullmatch(r"Invalid enum value (.*)", problem, re.DOTALL):
-            return self.fault(field, f"{role[1]} is not a role", "A turn is said by 'user' or 'assistant'")
+            return self.fault(field, f"{role[1]} is not a role", "The role of a turn is 'user' or 'assistant'")
         if "matching regex" in problem or "length >= 1" in problem:
             return self.fault(field, "The text is empty or blank")
         return self.fault(field, problem.replace("`", ""))
 
 
 def problem_of_id(identifier: str) -> str:
-    """Return why an id cannot be a name on disk or in a terminal; empty when it can."""
+    """Return the reason why an id cannot be a name on disk or in a terminal; empty if it can."""
     if len(identifier) > _LONGEST_ID:
-        return f"has {len(identifier)} characters, {_LONGEST_ID} are the most"
+        return f"has {len(identifier)} characters, but at most {_LONGEST_ID} are allowed"
     if identifier.startswith("."):
         return "begins with a dot"
     if "/" in identifier or "\\" in identifier:
@@ -109,5 +109,5 @@ def malformed(path: Path, size: int, error: Exception) -> DataError:
 
 
 def unknown_id(path: Path, kind: str, identifier: str, known: Iterable[str]) -> DataError:
-    """Return the error for the id of a haystack or question that the data does not have; names the nearest."""
+    """Return the error for the id of a haystack or question that the data does not have; it names the nearest id."""
     return DataError(f"There is no {kind} {identifier!r}", where=str(path), fix=nearest(identifier, known))

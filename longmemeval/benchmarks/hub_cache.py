@@ -1,7 +1,7 @@
-"""Files of data sets that lie in the Hugging Face cache already, found by their hash.
+"""Files of data sets that are already in the Hugging Face cache, found by their hash.
 
-The layout is the documented one (huggingface.co/docs/hub/local-cache): `datasets--OWNER--NAME/blobs/` holds each file
-once, a large one under its sha256; `snapshots/REVISION/` holds links to them, or on some systems the files themselves.
+The layout is documented (huggingface.co/docs/hub/local-cache): `datasets--OWNER--NAME/blobs/` holds each file once, a
+large file under its sha256; `snapshots/REVISION/` holds links to them, or on some systems the files themselves.
 """
 
 import os
@@ -23,8 +23,8 @@ def cache_folder() -> Path:
 
 
 def cached_copy(source: Source) -> Path | None:
-    """Return a file of the cache with the size and hash of the source, from whichever data set; None without one."""
-    # A file that cannot be read is none: the download says what is wrong, if anything is.
+    """Return a file of the cache, from any data set, with the size and hash of the source; None if there is none."""
+    # A file that cannot be read is skipped: the download reports what is wrong, if anything is.
     for candidate in _files_of_source_size(cache_folder(), source):
         try:
             if sha256_file(candidate) == source.sha256:
@@ -45,10 +45,10 @@ def _files_of_source_size(cache: Path, source: Source) -> Iterator[Path]:
 
 
 def copy_cached(found: Path, path: Path, source: Source, on_progress: Callable[[int, int], None] | None = None) -> None:
-    """Copy a file of the cache, which `cached_copy` found, to `path`, complete or not at all.
+    """Copy a file of the cache that `cached_copy` found to `path`, completely or not at all.
 
     Raises:
-        OSError: it cannot be read, or `path` cannot be written.
+        OSError: the file cannot be read, or `path` cannot be written.
     """
     copied = 0
     with found.open("rb") as old, replacing(path) as new:

@@ -1,4 +1,4 @@
-"""A data set held in memory as a whole: all that a benchmark of one's own needs besides its records."""
+"""A data set held in memory: all that a new benchmark needs besides its records."""
 
 import hashlib
 from collections.abc import Iterable, Iterator
@@ -21,8 +21,8 @@ def read_records(path: Path) -> list[dict[str, Any]]:
     """Return the records of a JSON file that is an array of objects, or the rows of a Parquet file.
 
     Raises:
-        DataError: it cannot be read, or is something else.
-        HarnessError: it is a Parquet file, and pyarrow is not installed.
+        DataError: the file cannot be read, or is something else.
+        HarnessError: the file is a Parquet file, and pyarrow is not installed.
     """
     with reading("The data set file", path, "is not a JSON array of records", kind=DataError):
         data = path.read_bytes()
@@ -33,15 +33,15 @@ class InMemoryDataset:
     """A `Dataset` over the records of one file.
 
     Args:
-        benchmark: the name that the benchmark is registered under.
+        benchmark: the name under which the benchmark is registered.
         path: the file.
         name: the catalogue name; empty: the stem of the file.
-        haystacks: the histories, each with its sessions in time order.
+        haystacks: the histories, each with its sessions in order of time.
         questions: questions with their gold; evidence turns are message ids, `session_id:index` with the index from 0.
 
     Raises:
-        DataError: there is no question, an id is repeated or cannot be a file name, or a question names a haystack, or
-            its gold sessions or turns, that do not exist.
+        DataError: there is no question, an id is repeated or cannot be a file name, or the haystack of a question, or a
+            session or turn of its gold, does not exist.
     """
 
     def __init__(
@@ -69,7 +69,7 @@ class InMemoryDataset:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The file, alone."""
+        """The file as the only element."""
         return (self.path,)
 
     @cached_property
@@ -109,7 +109,7 @@ class InMemoryDataset:
         return self._questions[question_id][1]
 
     def _check_id(self, kind: str, identifier: str, known: Iterable[str]) -> None:
-        problem = problem_of_id(identifier) or ("comes twice" if identifier in known else "")
+        problem = problem_of_id(identifier) or ("occurs twice" if identifier in known else "")
         # A question id such as `haystack/q1` is never a file name.
         if problem and not (kind == "question" and problem == "holds a path separator"):
             raise self._fault(f"The {kind} id {identifier!r} {problem}", "Make the ids unique, short and plain")
@@ -126,7 +126,9 @@ class InMemoryDataset:
         for turn in gold.evidence_turns:
             self._check_known("turn", turn, turns)
         if gold.question_id != question.question_id:
-            raise self._fault(f"The gold of question {question.question_id!r} says it is of {gold.question_id!r}", "")
+            raise self._fault(
+                f"The gold of question {question.question_id!r} says that it belongs to {gold.question_id!r}", ""
+            )
 
     def _fault(self, what: str, fix: str) -> DataError:
         return DataError(what, where=str(self.path), fix=fix)

@@ -1,10 +1,10 @@
-"""The judge for a spec, as the user writes it.
+"""Loading the judge for a spec that the user writes.
 
 | spec | judge |
 |---|---|
 | a name of rules, such as `offline/lexical` | these rules, no model |
 | `MODEL` | the benchmark's own prompts on this chat model |
-| `SET@MODEL` | other prompts: those registered under `longmemeval.judges`, or a template set of the user's |
+| `SET@MODEL` | other prompts: registered under `longmemeval.judges`, or a template set of the user's own |
 """
 
 from collections.abc import Callable
@@ -44,7 +44,7 @@ def load_judge(
         benchmark: the benchmark whose prompts a model without a set gets.
         votes: number of votes of the model on each answer, 1 or an odd number.
         repeat: number of this grading of the same answers; from 2 on the judge has its own id.
-        options: how the model is reached: the address it is served at is part of the judge.
+        options: connection options of the model; its address is part of the judge.
         data_dir: the data folder, with the authors' texts; None: from the environment.
 
     Raises:
@@ -52,12 +52,14 @@ def load_judge(
             more than one vote or grading for rules, or the factory knows no such model.
     """
     if votes < 1 or repeat < 1:
-        raise HarnessError(f"A judge cannot grade {min(votes, repeat)} times", fix="Give votes and repeats from 1 on")
+        raise HarnessError(
+            f"A judge cannot grade {min(votes, repeat)} times", fix="Use votes and repeats of at least 1"
+        )
     make = JUDGE_DEFINITIONS.get(spec).rules if spec in JUDGE_DEFINITIONS else None
     if make:
         if votes > 1 or repeat > 1:
             what = f"'{spec}' gives the same labels every time"
-            raise HarnessError(what, fix="Ask it once; votes and --rejudge are for chat models")
+            raise HarnessError(what, fix="Grade once; votes and --rejudge are for chat models")
         return make()
     judge = _model_judge(spec, model_factory, benchmark, options, data_dir or Folders().data_dir)
     if votes > 1:
@@ -79,13 +81,13 @@ def _model_judge(
 
 
 def _split(spec: str, own_set: str) -> tuple[str, str]:
-    """Return prompts and model of a spec. Names of models can contain an `@` too (`claude-3-5-sonnet@20240620`)."""
+    """Return prompts and model of a spec. A model's name can contain an `@` too (`claude-3-5-sonnet@20240620`)."""
     left, at, right = spec.partition("@")
     if at and (left.endswith(FILE_ENDINGS) or (left in JUDGE_DEFINITIONS and not rules_of(left))):
         if not right:
             raise HarnessError(f"The judge '{spec}' has no model", fix=f"Write {left}@MODEL")
         return left, right
-    # No provider's name contains an `@`, so the part before it was meant as a set.
+    # No provider's name contains an `@`, so the part before it was meant to be a set.
     if "/" in right and "/" not in left:
         raise HarnessError(
             f"There is no template set '{left}'",

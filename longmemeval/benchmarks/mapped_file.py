@@ -1,4 +1,4 @@
-"""A data file mapped into memory, with a bounded part resident at a time, however large the file is."""
+"""A data file mapped into memory; only a bounded part is resident at a time, however large the file is."""
 
 import hashlib
 import mmap
@@ -28,21 +28,21 @@ _T = TypeVar("_T")
 
 
 def note_read(size: int) -> None:
-    """Count `size` bytes as read of the file that this thread decodes.
+    """Count `size` more bytes of the file that this thread decodes as read.
 
-    A record type calls it as it is made (`__post_init__`), so that memory is released in the middle of one pass.
+    A record type calls it when a record is made (`__post_init__`), so that memory is released in the middle of a pass.
     """
     file: MappedFile | None = getattr(_decoding, "file", None)
     if file is not None:
-        file.looked_at(size)
+        file.count_read(size)
 
 
 def end_of_value(data: memoryview) -> int | None:
-    """Return the index of what follows the first JSON value of `data`; None without a value, or if nothing follows."""
+    """Return the index after the first JSON value of `data`; None without a value, or if nothing follows it."""
     try:
         _ONE.decode(data)
     except msgspec.DecodeError as error:
-        # Decoding ends after the first value; the error has the position, counted from 1.
+        # Decoding stops after the first value; the error states the position, counted from 1.
         if behind := _BEHIND.search(str(error)):
             return int(behind[1]) - 1
     return None
@@ -55,12 +55,12 @@ class MappedFile:
         path: the file.
 
     Raises:
-        DataError: it is empty, cannot be read, or its mark says that it is not UTF-8.
+        DataError: the file is empty or cannot be read, or its byte-order mark says that it is not UTF-8.
     """
 
     def __init__(self, path: Path) -> None:
         self._bytes = map_file(path)
-        self._looked_at = 0
+        self._bytes_read = 0
         self.json = json_in(path, self._bytes)
         """The whole file, without a byte-order mark."""
 
@@ -71,33 +71,33 @@ class MappedFile:
         with memoryview(self._bytes) as view:
             for start in range(0, len(view), _RESIDENT_BYTES):
                 digest.update(view[start : start + _RESIDENT_BYTES])
-                self.looked_at(_RESIDENT_BYTES)
+                self.count_read(_RESIDENT_BYTES)
         return digest.hexdigest()
 
-    def looked_at(self, size: int) -> None:
-        """Count `size` bytes as read, and release the memory of many. Later reads see the same bytes."""
-        self._looked_at += size
-        if self._looked_at >= _RESIDENT_BYTES:
-            self._looked_at = 0
-            if hasattr(mmap, "MADV_DONTNEED"):  # Not on Windows, which trims by itself.
+    def count_read(self, size: int) -> None:
+        """Count `size` bytes as read, and release memory once they are many. Later reads see the same bytes."""
+        self._bytes_read += size
+        if self._bytes_read >= _RESIDENT_BYTES:
+            self._bytes_read = 0
+            if hasattr(mmap, "MADV_DONTNEED"):  # Missing on Windows, which trims by itself.
                 self._bytes.madvise(mmap.MADV_DONTNEED)
 
     def records(self) -> Iterator[memoryview | Raw]:
-        """Yield the JSON of each record in turn: a view of the mapping.
+        """Yield the JSON of each record in order, as a view of the mapping.
 
         Raises:
-            msgspec.DecodeError, RecursionError: the file is not a JSON array; perhaps after some of its records.
+            msgspec.DecodeError, RecursionError: the file is not a JSON array; possibly raised after some records.
         """
         place, count = self._begin(), 0
         while place is not None:
             size = end_of_value(self.json[place:])
             end = None if size is None else place + size
             if end is None or not (_NEXT.match(self.json, end) or _END.match(self.json, end)):
-                # Unexpected: the decoder of the whole reports the error, or can read the file.
+                # Unexpected: the decoder of the whole file reports the error, or can read it.
                 yield from islice(_ALL.decode(self.json), count, None)
                 return
             yield self.json[place:end]
-            self.looked_at(end - place)
+            self.count_read(end - place)
             count += 1
             following = _NEXT.match(self.json, end)
             place = following.end() if following else None

@@ -40,7 +40,7 @@ def load_dataset(name_or_path: str | Path, data_dir: Path | None = None, **optio
 
     Args:
         name_or_path: a catalogue name (a `str`), else the path of a file, or folder, in the format of some benchmark.
-        data_dir: folder of downloaded files; None: the folder in force.
+        data_dir: folder of downloaded files; None: the current default.
         options: options of the benchmark's loader; LoCoMo's takes `captions` (False: without the captions of shared
             pictures) and `allow_tainted` (True: also the copy in which a caption was edited to contain a gold answer).
 
@@ -56,10 +56,10 @@ def load_dataset(name_or_path: str | Path, data_dir: Path | None = None, **optio
         name, path = entry.name, _present(entry, data_dir or Folders().data_dir)
     else:
         name, path = "", anchored(Path(name_or_path))
-    benchmark = _whose(path)
+    benchmark = _claimant(path)
     for option in options:
         if option not in benchmark.options:
-            what = f"Data of {benchmark.title} is loaded without an option '{option}'"
+            what = f"Data of {benchmark.title} has no option '{option}'"
             raise DataError(what, fix=nearest(option, benchmark.options) if benchmark.options else "Leave it out")
     try:
         return benchmark.load(path, name, **options)
@@ -68,20 +68,20 @@ def load_dataset(name_or_path: str | Path, data_dir: Path | None = None, **optio
     except Exception as error:
         if benchmark.name in BENCHMARK_SPECS.built_in:
             raise
-        what = f"The loader of {benchmark.title} fails with {type(error).__name__}: {error}"
+        what = f"The loader of {benchmark.title} failed with {type(error).__name__}: {error}"
         raise DataError(what, where=str(path), fix="Correct the data, or that benchmark's code") from error
 
 
 def is_path(text: str) -> bool:
-    """Return whether `text` means a path: it is no catalogue name, and exists, has a separator, or ends in `.json`."""
+    """Return whether `text` is a path: not a catalogue name, and it exists, has a separator or ends in `.json`."""
     if text in catalogue():
         return False
     return "/" in text or "\\" in text or text.endswith(".json") or os.path.exists(text)
 
 
-def _whose(path: Path) -> Benchmark:
-    """Return the benchmark that claims the data; without records the first, whose loader reports the error."""
-    # Not `path.is_dir()`: it raises for a name too long.
+def _claimant(path: Path) -> Benchmark:
+    """Return the benchmark that claims the data; without records the first one, whose loader reports the error."""
+    # Not `path.is_dir()`, which raises an error for a name that is too long.
     sniffed = Sniffed(path, is_folder=True) if os.path.isdir(path) else Sniffed(path, keys=_keys_of_first_record(path))
     claimants = [benchmark for benchmark in benchmarks() if _claims(benchmark, sniffed)]
     if len(claimants) > 1:
@@ -91,26 +91,26 @@ def _whose(path: Path) -> Benchmark:
             fix="Uninstall the package of one of them, or make it claim less",
         )
     if not claimants and (sniffed.is_folder or sniffed.keys):
-        raise _of_no_shape(sniffed)
+        raise _unknown_shape(sniffed)
     return claimants[0] if claimants else benchmarks()[0]
 
 
-def _of_no_shape(sniffed: Sniffed) -> DataError:
+def _unknown_shape(sniffed: Sniffed) -> DataError:
     kind = "The folder" if sniffed.is_folder else "The file"
     keys = f": the keys of its first record are {sorted(sniffed.keys)[:12]}" if sniffed.keys else ""
     known = "; ".join(f"{spec.title}: {spec.shape}" for spec in benchmarks() if spec.shape)
     return DataError(
-        f"{kind} has the shape of no known benchmark{keys}",
+        f"{kind} is not in the format of any known benchmark{keys}",
         where=str(sniffed.path),
-        fix=". ".join([f"Known are {known}", *broken_benchmarks()]),
+        fix=". ".join([f"Known formats: {known}", *broken_benchmarks()]),
     )
 
 
 def _keys_of_first_record(path: Path) -> frozenset[str]:
     """Return the keys of the first record of an array, or of an object, without reading the whole file.
 
-    Of a record that is cut off, or longer than `_LONGEST_RECORD`, only the first key: a whole file can be one record.
-    Empty without a record. Of a Parquet file they are its columns.
+    If the record is cut off, or longer than `_LONGEST_RECORD`, return only its first key, since a whole file can be one
+    record. Return none without a record, and the columns for a Parquet file.
     """
     data, size = b"", _FIRST_PIECE
     # The loader explains why a file cannot be read.
@@ -139,7 +139,7 @@ def _claims(benchmark: Benchmark, sniffed: Sniffed) -> bool:
 
 
 def _first_record(data: bytes) -> Mapping[str, object] | None:
-    """Return the first object of a text, or array, beginning with `data`; None if its end is not in `data`."""
+    """Return the first object of a text or array that begins with `data`; None if its end is not in `data`."""
     before = _BEFORE_RECORD.match(data)
     view = memoryview(data)[before.end() if before else 0 :]
     with suppress(msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
@@ -153,7 +153,7 @@ def _first_record(data: bytes) -> Mapping[str, object] | None:
 
 
 def _present(entry: CatalogueEntry, data_dir: Path) -> Path:
-    """Return the entry's file if it has the right size; its hash is left to `datasets verify`, which is slower."""
+    """Return the entry's file if it has the right size; the slow check of its hash is left to `datasets verify`."""
     path = data_file(entry, data_dir)
     if entry.is_folder and folder_state(path) != "yes":
         raise folder_missing(entry, path)

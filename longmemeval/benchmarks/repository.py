@@ -1,7 +1,7 @@
-"""Files of a data set that are published individually in a git repository: fetched from one commit, by git.
+"""Files of a data set that are published individually in a git repository, fetched by git from one commit.
 
-The commit's id is a hash over the ids of all its files, so that git verifies every byte it receives against the one id
-in the catalogue. Only the wanted files are fetched (`--filter=blob:none`), one at a time; files that are already there
+The commit's id is a hash over the ids of all its files, so that git verifies every byte it receives against the id in
+the catalogue. Only the wanted files are fetched (`--filter=blob:none`), one at a time; files that are already there
 with the right bytes are not requested again.
 """
 
@@ -21,7 +21,7 @@ _ATTEMPTS = 5
 _LONGEST_PAUSE = 30.0
 _PIECE = 1 << 20
 _FINAL = ("not found", "not our ref", "no such remote ref")
-"""Git's messages for failures where trying again does not help."""
+"""Git's messages for failures that trying again does not help."""
 _NOT_INHERITED = ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY", "GIT_NAMESPACE")
 
 
@@ -38,11 +38,11 @@ class Repository(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class _Refused(Exception):
-    """Failure where calling git again does not help."""
+    """Failure for which calling git again does not help."""
 
 
 class _Interrupted(Exception):
-    """Failure where calling git again may help."""
+    """Failure for which calling git again may help."""
 
 
 def is_complete(repository: Repository, clone: Path) -> bool:
@@ -75,18 +75,18 @@ def fetch(
     Args:
         name: name of the data set, for errors.
         clone: folder of the clone.
-        on_progress: called with the numbers of present and of wanted files.
+        on_progress: called with the numbers of files present and wanted.
         pause: seconds before the second attempt of a request; doubles with each further one.
 
     Raises:
-        DataError: there is no git, no network, no such commit at the server, or no disk space; fetched files stay.
+        DataError: there is no git, network, such commit at the server, or disk space; files already fetched stay.
     """
     remedy = (
-        f"Try again, which goes on from here, or put the files {', '.join(repository.files)} of commit "
+        f"Try again, which continues from here, or put the files {', '.join(repository.files)} of commit "
         f"{repository.commit} into {clone} by other means"
     )
     if not shutil.which("git"):
-        raise DataError(f"{name!r} is fetched by git, which is not installed", where=repository.url, fix=remedy)
+        raise DataError(f"{name!r} is fetched with git, which is not installed", where=repository.url, fix=remedy)
     try:
         clone.mkdir(parents=True, exist_ok=True)
         _begin(repository, clone, pause)
@@ -97,7 +97,7 @@ def fetch(
                 on_progress(len(wanted) - len(missing) + number, len(wanted))
             _patiently(pause, clone, "restore", f"--source={repository.commit}", "--worktree", "--", path)
             if _blob_id(clone / path) != wanted[path]:
-                raise _Refused(f"{path} does not have the bytes that the commit says")
+                raise _Refused(f"{path} does not have the bytes of the commit")
         if on_progress:
             on_progress(len(wanted), len(wanted))
     except (_Refused, _Interrupted) as error:
@@ -112,7 +112,7 @@ def _begin(repository: Repository, clone: Path, pause: float) -> None:
     if not (clone / ".git").exists():
         _git(clone, "init", "--quiet")
         _git(clone, "remote", "add", "origin", repository.url)
-    # The settings of a clone with a filter: missing files are requested when they are needed.
+    # Settings of a clone with a filter: git requests missing files when they are needed.
     _git(clone, "config", "remote.origin.promisor", "true")
     _git(clone, "config", "remote.origin.partialclonefilter", "blob:none")
     try:
@@ -122,7 +122,7 @@ def _begin(repository: Repository, clone: Path, pause: float) -> None:
 
 
 def _wanted(repository: Repository, clone: Path) -> dict[str, str]:
-    """Return the paths of all wanted files -> git's ids of their bytes."""
+    """Return git's ids of the bytes of all wanted files, by path."""
     if not (clone / ".git").exists():
         raise _Refused("there is no clone")
     lines = _git(clone, "ls-tree", "-r", "-z", repository.commit).split("\0")
@@ -159,7 +159,7 @@ def _pieces(path: Path) -> Iterator[bytes]:
 
 
 def _patiently(pause: float, clone: Path, *arguments: str) -> None:
-    """Run a git command that needs the network, again where that may help."""
+    """Run a git command that needs the network, and repeat it if that may help."""
     tenacity.Retrying(
         retry=tenacity.retry_if_exception_type(_Interrupted),
         stop=tenacity.stop_after_attempt(_ATTEMPTS),
@@ -174,7 +174,7 @@ def _git(clone: Path, *arguments: str) -> str:
         [
             *("git", f"--git-dir={clone.resolve() / '.git'}", f"--work-tree={clone.resolve()}", "--literal-pathspecs"),
             *("-c", "core.autocrlf=false", "-c", "gc.auto=0"),
-            # A connection without traffic for a minute is closed.
+            # Git closes a connection without traffic for a minute.
             *("-c", "http.lowSpeedLimit=1000", "-c", "http.lowSpeedTime=60"),
             *arguments,
         ],

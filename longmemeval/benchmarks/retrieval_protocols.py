@@ -18,7 +18,7 @@ from longmemeval.measures.notation import Measure, MeasureKind, mrr, ndcg, recal
 from longmemeval.records import Gold
 
 if TYPE_CHECKING:
-    # A specification must not load numpy and pydantic where only a catalogue is listed.
+    # A specification must not load numpy and pydantic just to list a catalogue.
     from pathlib import Path
 
     from longmemeval.dataset import Dataset
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from longmemeval.storage.fixture import Fixture
 
 ScoreOf = Callable[[Measure, Sequence[str], Gold, Sequence[str]], float | None]
-"""Maps a measure, the ranked ids, the gold and the ids of the whole history to a value; None without one."""
+"""Function from a measure, the ranked ids, the gold and the ids of the whole history to a value, or None."""
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ def evidence_rule(
     sessions: str = "evidence sessions",
     denominator: str = "abstention included",
 ) -> GoldRule:
-    """Return the rule that the labelled evidence should be found; a question without any has no value."""
+    """Return the rule that the labelled evidence should be found; a question without evidence has no value."""
 
     def score(measure: Measure, ranked: Sequence[str], gold: Gold, history: Sequence[str]) -> float | None:
         return compute(measure, ranked, evidence(gold, level), history)
@@ -120,7 +120,7 @@ class Fixtures(Protocol):
         ...
 
     def hashes(self, questions: Sequence[Question]) -> dict[str, dict[str, str]]:
-        """Return haystack id -> part -> sha256, for the parts read for these questions."""
+        """Return the sha256 of the parts read for these questions, by haystack id and part."""
         ...
 
 
@@ -133,13 +133,13 @@ class RankingRequest(Struct, frozen=True):
     configuration: MemoryConfiguration
     """Configuration with the retriever."""
     embedder: Callable[[], Embedder]
-    """Loads the selected embedder."""
+    """Function that loads the selected embedder."""
     fixtures: Callable[[MemoryConfiguration], Fixtures]
-    """Opens the preparation as a memory reads it."""
+    """Function that opens the preparation as a memory reads it."""
     prepared: str
     """Name of the preparation."""
     expansion_cache: Path | None = None
-    """The expansions, as the authors' own scripts write them."""
+    """File of expansions, as the authors' own scripts write it."""
 
 
 class RankedQuestion(Protocol):
@@ -155,7 +155,7 @@ class RankedQuestion(Protocol):
         ...
 
     def log_line(self) -> str:
-        """Return the line that the authors' code writes for it."""
+        """Return the line that the authors' code writes for the question."""
         ...
 
 
@@ -164,12 +164,12 @@ class OfficialRanker(Protocol):
 
     @property
     def settings(self) -> dict[str, Any]:
-        """Its settings for the run's manifest."""
+        """Settings for the run's manifest."""
         ...
 
     @property
     def fixtures(self) -> dict[str, dict[str, str]]:
-        """Haystack id -> part -> sha256, for the parts it reads."""
+        """Hashes (sha256) of the parts that it reads, by haystack id and part."""
         ...
 
     def questions(self) -> Iterator[RankedQuestion]:
@@ -186,7 +186,7 @@ class OfficialRanker(Protocol):
 
 
 class RankedRun(Struct, frozen=True):
-    """The facts about a run under an official protocol that footnotes need."""
+    """Facts about a run under an official protocol that footnotes need."""
 
     settings: Mapping[str, Any]
     questions: int

@@ -22,7 +22,7 @@ def benchmark_of(dataset: Dataset) -> Benchmark:
 
 
 def units_of(dataset: Dataset, questions: Iterable[Question]) -> dict[str, str]:
-    """Return question id -> name of the group it is resampled with: its haystack, unless the benchmark has others."""
+    """Return the group with which each question is resampled: its haystack, unless the benchmark has other groups."""
     unit = benchmark_of(dataset).unit
     return {question.question_id: unit(dataset, question) if unit else question.haystack_id for question in questions}
 
@@ -34,16 +34,16 @@ def benchmarks() -> tuple[Benchmark, ...]:
 
 @lru_cache(maxsize=8)
 def _loaded(names: tuple[str, ...]) -> tuple[Benchmark, ...]:
-    found = []
+    loaded = []
     for name in names:
         try:
-            found.append(BENCHMARK_SPECS.get(name))
+            loaded.append(BENCHMARK_SPECS.get(name))
         except HarnessError:
             if name in BENCHMARK_SPECS.built_in:
                 raise
-    return tuple(found)
+    return tuple(loaded)
 
 
 def broken_benchmarks() -> list[str]:
-    """Return why the benchmarks of plugins cannot be used, a sentence each; empty if all can."""
+    """Return a sentence for each benchmark of a plugin that cannot be used, with the reason; empty if all can."""
     return [plugin.problem for plugin in BENCHMARK_SPECS.plugins() if plugin.problem]

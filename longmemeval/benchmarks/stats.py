@@ -40,7 +40,7 @@ class DatasetStats(Struct):
     integer_answers: int = 0
     evidence_sessions: int = 0
     evidence_turns: int = 0
-    """Number distinct per question, summed over the questions."""
+    """Number of distinct evidence turns per question, summed over the questions; likewise for `evidence_sessions`."""
     haystacks: int = 0
     """Number of haystacks with at least one session."""
     sessions: int = 0
@@ -58,16 +58,16 @@ class DatasetStats(Struct):
     first_session: datetime | None = None
     last_session: datetime | None = None
     stand_in_dates: bool = False
-    """True if the data has no dates: those above only define the order of sessions."""
+    """True if the data has no dates: the dates above only define the order of sessions."""
     quirks: Struct | None = None
-    """Oddities by the data's benchmark; None for one whose oddities are not counted."""
+    """Oddities that the data's benchmark counts; None if it counts none."""
 
 
 def dataset_stats(dataset: Dataset) -> DatasetStats:
-    """Count everything in the data set, a record at a time.
+    """Count everything in the data set, one record at a time.
 
     Raises:
-        DataError: a record is not as the format demands.
+        DataError: a record violates the format.
     """
     stats = DatasetStats(dataset.name, str(dataset.path), dataset.sha256, dataset.content_sha256)
     groups: dict[tuple[str, tuple[tuple[str, int], ...]], GroupCount] = {}
@@ -81,7 +81,7 @@ def dataset_stats(dataset: Dataset) -> DatasetStats:
     for haystack in dataset.haystacks():
         if haystack.sessions:
             _count_haystack(stats, haystack)
-        # The next one is read before the name is bound to it: this avoids two large ones in memory.
+        # Otherwise the next haystack would be read while the name still holds this one: two large ones in memory.
         del haystack
     if stats.haystacks:
         stats.mean_sessions = stats.sessions / stats.haystacks

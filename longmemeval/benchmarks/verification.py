@@ -1,4 +1,4 @@
-"""Check that data is here and as it was published, for `datasets list` and `datasets verify`."""
+"""Check that data is here and unchanged since its publication, for `datasets list` and `datasets verify`."""
 
 from pathlib import Path
 from typing import Literal
@@ -13,22 +13,22 @@ from longmemeval.errors import DataError, IntegrityError
 
 
 class VerifiedData(Struct, frozen=True):
-    """Data that is as it should be: as the catalogue pins it, or with every record in its format."""
+    """Data that has passed the check: it matches the catalogue, or every record is in its format."""
 
     path: str
     bytes: int
-    """Size of all its files."""
+    """Total size of the files in bytes."""
     sha256: str
     content_sha256: str | None
-    """Hash of the content, whatever its form; None where only the catalogue's hash was compared."""
+    """Hash of the content, independent of its form; None if only the catalogue's hash was compared."""
     pinned: bool
-    """True if size and hash are those of the catalogue; the records were not read then."""
+    """True if size and hash match the catalogue; the records were not read in that case."""
     questions: int | None
-    """The number of questions read; None where `pinned`."""
+    """Number of questions read; None if `pinned`."""
 
 
 def verify_data(name_or_path: str, data_dir: Path) -> VerifiedData:
-    """Check the hash of a data set against the catalogue or, where none is pinned, every record against the format.
+    """Check the hash of a data set against the catalogue or, if none is pinned, every record against the format.
 
     Args:
         name_or_path: a catalogue name, else the path of a file or folder.
@@ -36,7 +36,7 @@ def verify_data(name_or_path: str, data_dir: Path) -> VerifiedData:
 
     Raises:
         DataError: the name is unknown, the data is absent, or a record does not match the format.
-        IntegrityError: a file is not the one that the catalogue means.
+        IntegrityError: a file is not that of the catalogue.
     """
     entry = None if is_path(name_or_path) else catalogue_entry(name_or_path)
     if entry and entry.source:
@@ -55,7 +55,7 @@ def verify_data(name_or_path: str, data_dir: Path) -> VerifiedData:
 
 
 def presence(entry: CatalogueEntry, data_dir: Path) -> Literal["yes", "in part", "no", "damaged", "shipped", "missing"]:
-    """Return whether an entry's data is here; by its size alone, hashing is left to `verify_data`."""
+    """Return whether an entry's data is here, judged by size alone; hashing is left to `verify_data`."""
     path = data_file(entry, data_dir)
     if entry.is_folder:
         return folder_state(path)
@@ -68,10 +68,10 @@ def presence(entry: CatalogueEntry, data_dir: Path) -> Literal["yes", "in part",
 
 
 def _check_repository(entry: CatalogueEntry, data_dir: Path) -> None:
-    """Compare every file with the commit of the catalogue, where it was fetched from there."""
+    """Compare every file with the commit of the catalogue, if it was fetched from there."""
     changed = changed_files(entry.repository, data_dir / entry.repository.folder) if entry.repository else None
     if changed:
-        what = f"{len(changed)} files of {entry.name!r} are missing or not those of the pinned commit"
+        what = f"{len(changed)} files of {entry.name!r} are missing or differ from the pinned commit"
         fix = f"Run `longmemeval datasets download {entry.name}` to get them"
         raise IntegrityError(what, where=str(changed[0]), fix=fix)
 
@@ -83,8 +83,8 @@ def _check_pinned(name: str, source: Source, path: Path) -> None:
         raise DataError(f"The data set {name!r} is not downloaded", where=str(path), fix=fix)
     size = path.stat().st_size
     if size != source.bytes:
-        what = f"The file of {name!r} has {size:,} bytes, the catalogue says {source.bytes:,}"
+        what = f"The file of {name!r} has {size:,} bytes, but the catalogue says {source.bytes:,}"
         raise IntegrityError(what, where=str(path), fix=fix)
     if (found := sha256_file(path)) != source.sha256:
-        what = f"The file of {name!r} has the sha256 {found}, the catalogue says {source.sha256}"
+        what = f"The file of {name!r} has the sha256 {found}, but the catalogue says {source.sha256}"
         raise IntegrityError(what, where=str(path), fix=fix)

@@ -106,10 +106,10 @@ BAD = "prepare --dataset bad.json --memory last-k"
 DATA: dict[str, tuple[Callable[[], object], list[str]]] = {
     "truncated": (bytes_of_bad(lambda data: data[: len(data) // 2]), ["bad.json", "truncated"]),
     "not JSON": (bytes_of_bad(lambda data: b"<html>" + data), ["bad.json", "not JSON"]),
-    "no list": (bytes_of_bad(lambda data: b'{"data": 1}'), ["bad.json", "has the shape of no known benchmark"]),
+    "no list": (bytes_of_bad(lambda data: b'{"data": 1}'), ["bad.json", "is not in the format of any known benchmark"]),
     "empty file": (bytes_of_bad(lambda data: b""), ["bad.json", "is empty"]),
     "empty list": (bytes_of_bad(lambda data: b"[]"), ["bad.json", "empty array"]),
-    "folder": (folder("bad.json"), ["bad.json", "The folder has the shape of no known benchmark"]),
+    "folder": (folder("bad.json"), ["bad.json", "The folder is not in the format of any known benchmark"]),
     "absent": (lambda: None, ["bad.json", "cannot be read: No such file"]),
     "lists of unequal length": (
         records(lambda four: four[1]["haystack_dates"].pop()),

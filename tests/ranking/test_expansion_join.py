@@ -150,5 +150,5 @@ def test_official_cache_keeps_what_the_faults_rest_on() -> None:
     assert official_cache("fact", made) == {"x_3": ["a", "b"], "y_1": []}
     assert official_cache("keyphrase", made) == {"x_3": "a; b", "y_1": None}
     assert official_cache("summary", made) == {"x_3": "a b", "y_1": None}
-    with pytest.raises(DataError, match="joins no events"):
+    with pytest.raises(DataError, match="does not join events"):
         official_cache("event", made)

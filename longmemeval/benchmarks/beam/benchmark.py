@@ -33,7 +33,7 @@ ABILITIES = {
     "summarization": OTHER,
     "temporal_reasoning": "temporal",
 }
-"""BEAM's ten abilities, in the order of its files -> those that all benchmarks share."""
+"""BEAM's ten abilities, in the order of its files, mapped to those that all benchmarks share."""
 
 
 MAX_TOKENS = 2048

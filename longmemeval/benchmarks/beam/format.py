@@ -1,8 +1,8 @@
-"""Files of BEAM as they are published: one folder for each conversation, which has ten plans at 10M.
+"""The published files of BEAM: one folder for each conversation, with ten plans at 10M.
 
 Field names and their meaning are those of the official code (mohammadtavakoli78/BEAM at b2a3ee8). The `time_anchor` of
-a batch is always null there: the date is on the batch's first message. A combined file of ten plans is
-`[{"plan-1": [batches]}, …]`; the folders of the plans count from 0 and their message ids start again in each plan.
+a batch is always null there: the first message of the batch has the date. A combined file of ten plans is
+`[{"plan-1": [batches]}, …]`; the folders of the plans count from 0, and message ids restart in each plan.
 """
 
 import re
@@ -34,7 +34,7 @@ GOLD_TEXTS = {
     "summarization": "ideal_summary",
     "temporal_reasoning": "answer",
 }
-"""Ability, in the order of the files -> the field of its gold text."""
+"""The field of the gold text by ability, in the order of the files."""
 
 _DATE = re.compile(r"([A-Za-z]+)-(\d{1,2})-(\d{4})", re.ASCII)
 
@@ -150,11 +150,11 @@ class Probe(Struct, frozen=True):
     number: int
     """Number within its ability, from 0."""
     fields: dict[str, Any]
-    """Fields as in the file."""
+    """The fields as in the file."""
 
     @property
     def rubric(self) -> tuple[str, ...]:
-        """The nuggets, by which answers are graded."""
+        """The nuggets that grade an answer."""
         return tuple(self.fields["rubric"])
 
     @property

@@ -7,8 +7,9 @@
 | `beam-own`, `beam-own-paper` | ours, which show the question | 0; a half |
 
 Judges with the same prompts send the same requests: the second reuses the replies that the first got. Deviations from
-the official code: an unreadable reply leaves the question not evaluated, there it ends the evaluation; the facts that
-it has a model extract from an answer about order, and never uses, are not extracted; replies have at most 2,048 tokens.
+the official code: an unreadable reply leaves the question not evaluated, whereas there it ends the evaluation; facts of
+an answer about order, which a model extracts there but which are never used, are not extracted; replies have at most
+2,048 tokens.
 """
 
 import math
@@ -52,7 +53,7 @@ ORDERING = "event_ordering"
 
 
 class Replies(Struct, frozen=True):
-    """The content of `Judgement.raw`: all replies about one answer, and the result of those about its order."""
+    """The content of `Judgement.raw`: all replies about one answer, and the result of the replies about its order."""
 
     nuggets: list[str]
     """Replies in the order of the rubric."""
@@ -91,7 +92,7 @@ def _replayed(replies: Replies, gold: BeamGold, hypothesis: str) -> Ordering | N
     for reply in replies.alignment:
         if alignment.pair() is None:
             return None
-        alignment.tell(same_event(reply))
+        alignment.record(same_event(reply))
     return alignment.ordering() if alignment.pair() is None else None
 
 
@@ -106,7 +107,7 @@ class BeamJudge:
         official: True to use the authors' prompts, if they are in the data folder.
 
     Raises:
-        IntegrityError: the prompts there are not the authors'.
+        IntegrityError: the prompts in the data folder are not the authors'.
     """
 
     def __init__(
@@ -123,7 +124,7 @@ class BeamJudge:
         """Grade `hypothesis`; a failed call and an unreadable reply give no label.
 
         Raises:
-            HarnessError: the question is not BEAM's.
+            HarnessError: the question is not from BEAM.
             FatalModelError: no call can succeed.
         """
         graded = _beam(gold)
@@ -158,14 +159,14 @@ class BeamJudge:
     async def _ordered(
         self, question: Question, gold: BeamGold, hypothesis: str, replies: list[ChatReply]
     ) -> Ordering | None:
-        """Compare until the order is known; every reply is added to `replies`, also when a later call fails."""
+        """Compare until the order is known; add every reply to `replies`, even if a later call fails."""
         if gold.question_type != ORDERING:
             return None
         alignment = Alignment(gold.rubric, hypothesis)
         while pair := alignment.pair():
             system = ChatMessage("system", self._wording.same_system)
             replies.append(await self._ask(question, system, ChatMessage("user", self._wording.about_pair(*pair))))
-            alignment.tell(same_event(replies[-1].text))
+            alignment.record(same_event(replies[-1].text))
         return alignment.ordering()
 
     async def _ask(self, question: Question, *messages: ChatMessage) -> ChatReply:

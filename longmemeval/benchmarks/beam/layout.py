@@ -12,7 +12,7 @@ from longmemeval.errors import DataError
 Text = Literal["official", "full"]
 
 SIZES = {"100K": 100, "500K": 500, "1M": 1_000, "10M": 10_000}
-"""Folder -> thousands of tokens in its name. Never inferred from the texts."""
+"""Thousands of tokens in the name of each folder; never inferred from the texts."""
 CUT_NAME, FULL_NAME = "chat_trunecated.json", "chat.json"
 QUESTIONS = Path("probing_questions") / "probing_questions.json"
 
@@ -27,17 +27,17 @@ class Files(Struct, frozen=True):
     size: str
     questions: Path
     full: tuple[Path, ...]
-    """`chat.json`, or those of its plans; empty if there are none."""
+    """`chat.json`, or those of the plans; empty if there are none."""
     cut: Path | None
-    """The text that the official run reads, if the authors cut it."""
+    """The cut text that the official run reads, if the authors cut it."""
 
     def chats(self, text: Text) -> tuple[Path, ...]:
-        """Return the files that are read."""
+        """Return the files to read."""
         return (self.cut,) if self.cut and (text == "official" or not self.full) else self.full
 
 
 def claims_folder(folder: Path) -> bool:
-    """Return whether the folder is one of conversations, or a single conversation."""
+    """Return whether the folder contains conversations, or is a single conversation."""
     return (folder / QUESTIONS).is_file() or any(folder.glob(f"*/{QUESTIONS}"))
 
 
@@ -45,9 +45,9 @@ def list_conversations(folder: Path) -> list[Files]:
     """Return the conversations of a folder `chats/<size>`, by number; of a folder `chats/<size>/<n>` only that one.
 
     Raises:
-        DataError: there is none, or one lacks its text.
+        DataError: there is no conversation, or one lacks its text.
     """
-    # Not `resolve()`: files of a download cache are links to files with other names.
+    # Links are not resolved: files of a download cache are links to files with other names.
     folder = Path(os.path.abspath(folder))
     single = (folder / QUESTIONS).is_file()
     conversations = (
@@ -68,7 +68,7 @@ def _files(conversation: Path) -> Files:
     if numbers != list(range(len(numbers))):
         what = f"Plans are missing: there are {', '.join(path.parent.name for path in plans)}"
         raise DataError(
-            what, where=str(conversation), fix="Evidence ids count all plans from plan-0 on: download the rest"
+            what, where=str(conversation), fix="Download the rest: evidence ids count all plans from plan-0 on"
         )
     full = tuple(plans) or tuple(path for path in (conversation / FULL_NAME,) if path.is_file())
     cut = conversation / CUT_NAME

@@ -29,7 +29,7 @@ from longmemeval.errors import DataError
 from longmemeval.records import Gold, Haystack, Question, Session, Turn
 
 FULL = "-full"
-"""Suffix of data sets whose conversations are whole although the official run reads them cut."""
+"""Suffix of data sets with whole conversations, which the official run reads cut."""
 UNMARKED = "-unmarked"
 
 
@@ -37,11 +37,11 @@ class BeamGold(Gold, frozen=True):
     """The right answer to a question of BEAM. `answer` is for people; answers are graded by the rubric."""
 
     rubric: tuple[str, ...] = ()
-    """The nuggets; for event ordering in the right order."""
+    """The nuggets, for event ordering in the right order."""
 
 
 class Dated(Struct, frozen=True):
-    """The date of a session: its own, or a repaired one."""
+    """The date of a session, as in the data or repaired."""
 
     date: datetime
     text: str
@@ -58,19 +58,19 @@ class Conversation(Struct, frozen=True):
     dates: tuple[Dated, ...]
     """The same dates, repaired."""
     order: tuple[int, ...]
-    """Indexes of the batches by date, ties in file order."""
+    """Indexes of the batches in order of date, ties in file order."""
     message_ids: dict[int, str]
-    """Global id -> id of the message; of a repeated id the first message."""
+    """Message id by global id; a repeated global id means its first message."""
 
 
 class BeamDataset:
     """A `Dataset` over a folder `chats/<size>`, or over one conversation of it.
 
-    A batch is a session, dated by its first message; a question is put on the day of the last session, since the data
-    has no date for it. A missing date, and that of a first batch dated after the second, are replaced by the next
-    batch's; sessions are then sorted by date.
+    A batch is a session, dated by its first message; a question is asked on the day of the last session, since the data
+    has no date for it. The date of the next batch replaces a missing date, and that of a first batch dated after the
+    second; sessions are then sorted by date.
 
-    Opening reads the questions; conversations are read on demand, those of 10M a plan at a time.
+    Opening reads the questions; conversations are read on demand, those of 10M one plan at a time.
 
     Args:
         path: the folder.
@@ -99,7 +99,7 @@ class BeamDataset:
             if problem := problem_of_id(files.haystack_id):
                 raise DataError(f"The haystack id {files.haystack_id!r} {problem}", where=str(files.questions))
             if self.text == "full" and not files.full:
-                what = f"The conversation {files.haystack_id!r} is here only as cut, not whole"
+                what = f"The conversation {files.haystack_id!r} is here only cut, not whole"
                 raise DataError(what, where=str(files.cut), fix="Download it again, or load it without `-full`")
             self._files[files.haystack_id] = files
             self._probes[files.haystack_id] = read_probes(files.questions)
@@ -222,7 +222,7 @@ class BeamDataset:
 
 
 def _repaired(anchors: list[str | None], files: Files) -> tuple[Dated, ...]:
-    """Return the dates of the batches. A missing one, and a first one after the second, become the next batch's."""
+    """Return the dates of the batches. A missing date, and a first one after the second, become the next batch's."""
     own = [date_of(anchor) for anchor in anchors]
     if not any(own):
         what = "No batch has a date such as March-15-2024 on its first message"
@@ -232,7 +232,7 @@ def _repaired(anchors: list[str | None], files: Files) -> tuple[Dated, ...]:
         own[0] = None
     known = [Dated(date, text) if date and text else None for date, text in zip(own, anchors, strict=True)]
     dated: list[Dated] = []
-    # After the last date there is no next one: the last one replaces it.
+    # After the last date there is no next date, so the last one replaces it.
     following = next(date for date in reversed(known) if date)
     for date in reversed(known):
         dated.append(date or replace(following, repaired=True))

@@ -1,8 +1,8 @@
 """Answers to BEAM's questions known to be right or wrong: nuggets stated and left out, events in order and reversed.
 
 A nugget is a statement after a phrase such as `LLM response should mention: …`. An answer that makes the statement
-complies with it. That does not hold if a nugget describes the reply (`step-by-step breakdown`): questions with such a
-nugget, and all of the two abilities that ask for compliance, get wrong answers only.
+complies with it. That is not so if a nugget describes the reply (`step-by-step breakdown`): questions with such a
+nugget, and all questions of the two abilities that ask for compliance, get only wrong answers.
 """
 
 import re
@@ -23,9 +23,9 @@ from longmemeval.records import Gold, Question
 
 COMPLIANCE = frozenset({"instruction_following", "preference_following"})
 _ANSWERS = "information_extraction"
-"""The ability whose answers are used as made-up ones."""
+"""The ability whose answers serve as made-up answers."""
 _SHORT = 5
-"""Maximum words of a nugget that is hardly more than its value: with another value nothing of it is complied with."""
+"""Maximum words of a nugget that is little more than its value: with another value, no part of it is complied with."""
 
 _WHO = r"(?:the )?(?:(?:llm|model|assistant)(?:'s)? )?(?:response|answer|reply|assistant|model|llm)"
 _FRAME = re.compile(
@@ -41,7 +41,7 @@ _VERB = re.compile(r"(?!as |always |its |this |us |was |has |is )[a-z]+[^s\W]s\b
 
 
 def statement(nugget: str) -> str | None:
-    """Return the statement a nugget requires, without its opening phrase; None if it describes the reply instead."""
+    """Return the statement that a nugget requires, without its opening phrase; None if it describes the reply."""
     text = _FRAME.sub("", nugget).strip()
     return None if not text or _OF_THE_REPLY.search(text) or _VERB.match(text) else text
 
@@ -101,9 +101,10 @@ def _statements(gold: BeamGold) -> list[str]:
 
 
 def _ordered(statements: Sequence[str]) -> Iterator[Made]:
-    """Yield answers about an order, scored 1 and 0 if the lines are compared correctly, between these otherwise.
+    """Yield answers about an order, which score 1 and 0 if the lines are compared correctly, and between otherwise.
 
-    Lines are numbered: the authors' code counts a line equal to a nugget byte for byte, whatever the judge says of it.
+    Lines are numbered, since the authors' code counts a line that equals a nugget byte for byte, whatever the judge
+    says about it.
     """
     if (
         len(statements) > 1
@@ -119,9 +120,9 @@ def _numbered(lines: Sequence[str]) -> str:
 
 
 def _in_part(statements: Sequence[str]) -> Iterator[Made]:
-    """Yield one answer that leaves out nuggets, graded by those it states and by those it leaves out.
+    """Yield one answer that leaves out nuggets, graded once by those it states and once by those it leaves out.
 
-    Nuggets after the first are left out if they share no word with any other, so that the rest contains nothing of
+    Nuggets after the first are left out if they share no word with any other, so that the rest contains no part of
     them.
     """
     words = [set(content_words(text)) for text in statements]
@@ -147,7 +148,7 @@ def _changed(statements: Sequence[str], random: Random) -> Iterator[Made]:
 
 
 def graded_by(gold: Gold, plant: Plant) -> Gold:
-    """Return the gold with the nuggets that the plant is graded by."""
+    """Return the gold with the nuggets that grade the plant."""
     if not isinstance(gold, BeamGold) or not plant.parts:
         return gold
     return msgspec.structs.replace(gold, rubric=tuple(gold.rubric[place] for place in plant.parts))

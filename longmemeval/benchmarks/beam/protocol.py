@@ -1,12 +1,12 @@
-"""The way BEAM's authors put questions: two forms of `src/answer_probing_questions/` in their repository at b2a3ee8.
+"""The way BEAM's authors ask questions: two forms of `src/answer_probing_questions/` in their repository at b2a3ee8.
 
 | form | messages sent |
 |---|---|
 | long-context | the chat as messages with their roles, then the question as one more message of the user |
 | rag | one message with the recalled text and the question |
 
-The first is for a memory that recalls everything, the second for any other. Neither shows a date. The words are read
-from the user's copy of the authors' code; what that code does by mistake is not done here.
+The first form is for a memory that recalls everything, the second for any other. Neither shows a date. The words are
+read from the user's copy of the authors' code; the mistakes of that code are not repeated here.
 """
 
 from collections.abc import Mapping
@@ -88,7 +88,7 @@ def _long_context(text: str, question: Question, recall: Recall) -> tuple[ChatMe
 
 
 def _rag(text: str, question: Question, recall: Recall) -> tuple[ChatMessage, ...]:
-    # In one pass: the recalled text may contain the second placeholder.
+    # Filled in one pass, since the recalled text may contain the second placeholder.
     before, _, rest = text.partition("<context>")
     between, _, after = rest.partition("<question>")
     context = "".join(map(_laid_out, recall.items))
@@ -96,5 +96,5 @@ def _rag(text: str, question: Question, recall: Recall) -> tuple[ChatMessage, ..
 
 
 def _laid_out(item: RecalledItem) -> str:
-    """Return an item in the form of the authors' chunks of whole turns; other items than messages have no role."""
+    """Return an item in the form of the authors' chunks of whole turns; only messages have a role."""
     return f"{item.speaker.upper()}: {item.text} \n\n" if item.kind == "message" else f"{item.text} \n\n"

@@ -13,21 +13,21 @@ from longmemeval.core.files import sha256_text
 _WORDS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten")
 _REGULAR_MARKER = re.compile(r"->-> \d+,\d+\s*$")
 _LONG = 32_000
-"""Characters: about 8,000 tokens, the window of many embedding models."""
+"""Number of characters of about 8,000 tokens, the window of many embedding models."""
 
 
 class BeamQuirks(Struct):
     """Counts of each oddity."""
 
     conversations_with_a_cut_text: int = 0
-    """Conversations that the official run reads cut; the copy at Hugging Face has only the whole ones."""
+    """Conversations that the official run reads cut; the copy at Hugging Face has only whole ones."""
     messages_cut_away: int = 0
     """Messages missing from the cut files, whichever of the two texts is read."""
     messages_edited_in_the_cut_text: int = 0
     message_ids_that_come_twice: int = 0
     """Ids repeated within a conversation. Evidence means the first."""
     conversations_of_several_plans: int = 0
-    """Their evidence ids count the messages of all plans."""
+    """Conversations of several plans, whose evidence ids count the messages of all plans."""
     sessions_without_a_date: int = 0
     sessions_dated_before_the_one_before: int = 0
     """Sessions dated before the previous one in the file."""
@@ -35,7 +35,7 @@ class BeamQuirks(Struct):
     session_dates_repaired: int = 0
     """Dates replaced by the next session's."""
     user_messages_that_end_in_a_marker: int = 0
-    """The generator's suffix: ` ->-> 1,5`."""
+    """Messages with the generator's suffix ` ->-> 1,5`."""
     markers_of_another_form: int = 0
     """Markers in users' messages such as ` ->-> 2,N/A`."""
     assistant_messages_with_a_marker: int = 0
@@ -53,7 +53,7 @@ class BeamQuirks(Struct):
     evidence_labels_that_are_no_id: int = 0
     evidence_ids_repeated: int = 0
     evidence_ids_beyond_the_text: int = 0
-    """Ids of messages that are missing from the text that is read."""
+    """Evidence ids of messages that are missing from the text in use."""
     questions_of_order_with_another_number: int = 0
     """Questions whose `total_mentions` is not the number of nuggets."""
     questions_of_order_with_other_ids_than_nuggets: int = 0
@@ -94,7 +94,7 @@ def _count_cut(quirks: BeamQuirks, conversation: Conversation) -> None:
 
 
 def _by_id(batches: Iterator[Batch[Message]]) -> dict[tuple[str, int], str]:
-    """Return session and index -> hash of the text."""
+    """Return the hash of the text by session and index."""
     return {
         (batch.name, index): sha256_text(message.content)
         for batch in batches

@@ -4,7 +4,7 @@ Nine abilities: the mean of the nuggets' scores. The code converts each to an in
 0.5, counts 0 (`official-code`); the prompt and the paper mean it to count (`paper`). Event ordering: the lines of the
 answer, including blank ones and headings, are aligned with the nuggets, and Kendall's tau-b of the two orders, scaled
 to 0 … 1, is the score. So an empty answer does not get 0 (.146 with three nuggets, .233 with six), and the first of
-three items alone gets .908 (of six .789).
+three items alone gets .908 (the first of six .789).
 """
 
 import ast
@@ -27,9 +27,9 @@ _SCORES = (re.compile(rf"[{{,]\s*[\"'“]?score[\"'”]?{_NUMBER}"), re.compile(
 def nugget_score(reply: str, credit: Credit) -> float | None:
     """Return the score in a judge's reply, 0 to 1; None without one, where the official code ends in an error.
 
-    The reply is a JSON object, alone, fenced or among other text. A Python literal is read as such, and of a broken
-    object the number after its first key `score` is used: the official code repairs both with a library, json_repair,
-    to the same effect.
+    The reply is a JSON object, alone, fenced or among other text. A Python literal is read as such, and a broken object
+    counts by the number after its first key `score`: the official code repairs both with a library, json_repair, to the
+    same effect.
     """
     found = _score_in(_FENCE.sub("", reply.strip()))
     if not isinstance(found, int | float | str):
@@ -61,7 +61,7 @@ def _score_in(text: str) -> object:
 
 
 def _in_python(text: str) -> object:
-    """Return the object that `text` is a Python literal of; None if it is not one."""
+    """Return the object if `text` is a Python literal; otherwise None."""
     try:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):
@@ -74,7 +74,7 @@ def question_score(scores: Sequence[float]) -> float:
 
 
 def same_event(reply: str) -> bool:
-    """Return the official reading of a reply on whether two texts tell the same event: "yes" anywhere, in any case."""
+    """Return the official reading of a reply on whether two texts describe one event: "yes" anywhere, in any case."""
     return "yes" in reply.lower()
 
 
@@ -91,9 +91,9 @@ class Ordering(Struct, frozen=True):
 
 
 class Alignment:
-    """The alignment of an answer's lines with the nuggets, a comparison at a time.
+    """The alignment of an answer's lines with the nuggets, one comparison at a time.
 
-    Each line is compared with each unused nugget, both in order; the first that is the same is used.
+    Each line is compared with each unused nugget, both in order; the first match is used.
     """
 
     def __init__(self, rubric: Sequence[str], hypothesis: str) -> None:
@@ -115,8 +115,8 @@ class Alignment:
             self._nugget = 0
         return None
 
-    def tell(self, same: bool) -> None:
-        """Record whether the last pair is the same."""
+    def record(self, same: bool) -> None:
+        """Record whether the last pair describes the same event."""
         if not same:
             self._nugget += 1
             return
@@ -125,12 +125,12 @@ class Alignment:
         self._nugget = 0
 
     def ordering(self) -> Ordering:
-        """Return the figures, once all lines are aligned."""
+        """Return the figures; all lines must be aligned."""
         return event_ordering(self._rubric, self._aligned)
 
 
 def event_ordering(reference: Sequence[str], system: Sequence[str]) -> Ordering:
-    """Return the official figures of two lists, the second with the words of the first where both mean the same."""
+    """Return the official figures of two lists; where both mean the same, the second has the words of the first."""
     # Imported here because scipy takes most of a second to load.
     from scipy.stats import kendalltau
 
@@ -148,6 +148,6 @@ def event_ordering(reference: Sequence[str], system: Sequence[str]) -> Ordering:
 
 
 def _ranks(items: Sequence[str], union: Sequence[str]) -> list[int]:
-    """Return the last place of each item, from 1; absent items get one more than the number of all items."""
+    """Return the last position of each item, from 1; absent items get one more than the number of all items."""
     places = {item: place for place, item in enumerate(items, start=1)}
     return [places.get(item, len(union) + 1) for item in union]

@@ -1,6 +1,6 @@
 """The prompts of BEAM's judges and answering protocol: the authors', from the user's copy, or ours.
 
-The authors' code has no licence, so its texts are not shipped. They are searched for among the string literals of three
+The authors' code has no licence, so its texts are not shipped. They are looked up among the string literals of three
 files of a clone, `beam` in the data folder, and recognised by their hashes; nothing in the files is executed.
 """
 
@@ -26,15 +26,15 @@ OFFICIAL = {
     "same_system": "0863c78c1b27d36c97bb7bfd2d4d6b88ef69b093e92bb4719e665527722413e2",
     "same_user": "8686f5ce5009350f1d04fccc06fc23a234cfcd956603c5d54bb2161c2d2c6045",
 }
-"""sha256 of each text of the judges at b2a3ee8."""
+"""The sha256 of each text of the judges at b2a3ee8."""
 ANSWERING = {
     "long-context": "4283812ce472c57c6a31fcc428bcc6af70fb0b7da998934c4b672999b8bc7bc4",
     "rag": "ed89b98d1024432a46bd297345961cf89d2429746daec37befb50db46e0c914a",
 }
-"""Hashes of the texts with which questions are put: the last message with `{query}`, and a prompt with `<context>` and
+"""Hashes of the texts that ask questions: the last message with `{query}`, and a prompt with `<context>` and
 `<question>`."""
 LATER_NUGGET = "593373c642a288a7b590577d8a8fc92c3f9a2b70e2f64ad6e59a040a6c56b7f5"
-"""Hash of the text at the later commit b2da22e, whose prompt no longer has a place for the question."""
+"""Hash of the text at the later commit b2da22e, whose prompt no longer has a placeholder for the question."""
 
 _AGAIN = "Run `longmemeval datasets download beam-100k`, which fetches them too"
 
@@ -45,12 +45,12 @@ class Wording(Struct, frozen=True, forbid_unknown_fields=True):
     nugget: str
     """Prompt with `<rubric_item>` and `<llm_response>`."""
     same_system: str
-    """The system message on whether two texts tell the same event."""
+    """The system message on whether two texts describe the same event."""
     same_user: str
     """The user message for it, with `{first}` and `{second}`."""
 
     def about_nugget(self, nugget: str, hypothesis: str, question: str | None = None) -> str:
-        """Return the prompt about one nugget. Official prompts never get the question: its place stays as it is."""
+        """Return the prompt about one nugget. Official prompts never get the question: its placeholder stays."""
         prompt = self.nugget if question is None else self.nugget.replace("<question>", question)
         return prompt.replace("<rubric_item>", nugget).replace("<llm_response>", hypothesis)
 
@@ -76,7 +76,7 @@ def official_wording(clone: Path) -> Wording | None:
     """Return the authors' prompts in a clone of their repository; None if neither file exists.
 
     Raises:
-        IntegrityError: a text is not there byte for byte.
+        IntegrityError: a text is missing, or differs in a byte.
     """
     if not any((clone / file).is_file() for file in (PROMPTS_FILE, METRICS_FILE)):
         return None
@@ -85,7 +85,7 @@ def official_wording(clone: Path) -> Wording | None:
     if missing:
         later = " (the prompt is that of the later commit b2da22e)" if LATER_NUGGET in found else ""
         raise IntegrityError(
-            f"The judge's texts of BEAM are not the official ones: {', '.join(missing)}{later}",
+            f"The texts of BEAM's judge are not the official ones: {', '.join(missing)}{later}",
             where=str(clone),
             fix=f"{_AGAIN}, or grade in our words with --judge beam-own@MODEL",
         )
@@ -93,15 +93,15 @@ def official_wording(clone: Path) -> Wording | None:
 
 
 def answering_text(form: str, clone: Path) -> str:
-    """Return the authors' text with which questions are put, from a clone of their repository.
+    """Return the authors' text that asks questions, from a clone of their repository.
 
     Raises:
-        IntegrityError: it is not there byte for byte.
+        IntegrityError: the text is missing, or differs in a byte.
     """
     file = PROMPTS_FILE if form == "rag" else ANSWERING_FILE
     text = _texts(clone, (file,)).get(ANSWERING[form])
     if text is None:
-        what = "The text that BEAM's questions are put in is not the official one"
+        what = "The prompt for BEAM's questions is not the official one"
         raise IntegrityError(what, where=str(clone / file), fix=_AGAIN)
     return text
 
@@ -109,14 +109,14 @@ def answering_text(form: str, clone: Path) -> str:
 @lru_cache(maxsize=8)
 def _texts(clone: Path, files: tuple[Path, ...]) -> dict[str, str]:
     """Return every string literal of the files by its sha256."""
-    found = dict[str, str]()
+    texts = dict[str, str]()
     for path in (clone / file for file in files):
         try:
             tree = ast.parse(decode_text(path.read_bytes()))
         except (OSError, UnreadableError, SyntaxError, ValueError) as error:
             raise IntegrityError(f"The authors' texts cannot be read: {error}", where=str(path), fix=_AGAIN) from error
-        found |= {sha256_text(text): text for text in _literals(tree)}
-    return found
+        texts |= {sha256_text(text): text for text in _literals(tree)}
+    return texts
 
 
 def _literals(tree: ast.AST) -> Iterator[str]:
@@ -124,7 +124,7 @@ def _literals(tree: ast.AST) -> Iterator[str]:
         if isinstance(node, ast.Constant) and isinstance(node.value, str):
             yield node.value
         elif isinstance(node, ast.JoinedStr):
-            # Places by number, as in the judge's texts here, and by the names that they have there.
+            # Placeholders by number, as in the judge's texts here, and by their names in the authors' files.
             places = iter(("{first}", "{second}"))
             yield "".join(
                 str(part.value) if isinstance(part, ast.Constant) else next(places, "{}") for part in node.values

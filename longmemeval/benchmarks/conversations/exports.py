@@ -1,4 +1,4 @@
-"""Read what chat programs export: ChatGPT, Claude, message lists in the OpenAI form, CSV of date, speaker and text."""
+"""Read exports of chat programs: ChatGPT, Claude, message lists in the OpenAI form, CSV of date, speaker and text."""
 
 import csv
 import io
@@ -23,7 +23,7 @@ _ASSISTANTS = ("assistant", "ai", "bot", "chatgpt", "claude", "gemini", "model")
 _KNOWN = "ChatGPT's or Claude's conversations.json (or the .zip), {role, content} messages as JSON or JSONL, or a CSV"
 
 
-class Said(Struct, frozen=True):
+class ExportedMessage(Struct, frozen=True):
     """One message of an export."""
 
     role: Role
@@ -33,9 +33,9 @@ class Said(Struct, frozen=True):
 
 
 class Export(Struct):
-    """The conversations of one file, and what was left out, by reason."""
+    """The conversations of one file, and the numbers of items left out, by reason."""
 
-    conversations: list[list[Said]] = []
+    conversations: list[list[ExportedMessage]] = []
     left_out: Counter[str] = msgspec.field(default_factory=Counter)
 
 
@@ -87,29 +87,29 @@ def read_export(path: Path) -> Export:
     """Return the conversations of an export.
 
     Raises:
-        DataError: it cannot be read, or is of no known form; names file, record and field.
+        DataError: it cannot be read or has no known form; names file, record and field.
     """
     try:
         data = _bytes(path)
         if path.suffix == ".csv":
             return _csv(path, decode_text(data))
         lines = [line for line in data.splitlines() if line.strip()] if path.suffix == ".jsonl" else []
-        found: object = [decode_json(line, object) for line in lines] if lines else decode_json(data, object)
+        content: object = [decode_json(line, object) for line in lines] if lines else decode_json(data, object)
     except (OSError, KeyError, zipfile.BadZipFile, UnreadableError) as error:
         raise DataError(f"The export cannot be read: {error}", where=str(path), fix=f"Give {_KNOWN}") from error
-    records: list[object] = found if isinstance(found, list) else [found]
-    if records and all(isinstance(one, Mapping) and "role" in one for one in records):
+    records: list[object] = content if isinstance(content, list) else [content]
+    if records and all(isinstance(record, Mapping) and "role" in record for record in records):
         records = [{"messages": records}]
     export, readers = Export(), {"mapping": _chatgpt, "chat_messages": _claude, "messages": _openai}
     for number, record in enumerate(records, start=1):
         key = next((key for key in readers if isinstance(record, Mapping) and key in record), None)
         if key is None:
             raise DataError(
-                "This is no known form of conversation", where=f"{path}, conversation {number}", fix=f"Give {_KNOWN}"
+                "The conversation has no known form", where=f"{path}, conversation {number}", fix=f"Give {_KNOWN}"
             )
-        said = list(readers[key](record, path, f"conversation {number}", export.left_out))
-        if said:
-            export.conversations.append(said)
+        messages = list(readers[key](record, path, f"conversation {number}", export.left_out))
+        if messages:
+            export.conversations.append(messages)
         else:
             export.left_out["conversations without text"] += 1
     return export
@@ -122,21 +122,21 @@ def _bytes(path: Path) -> bytes:
     return path.read_bytes()
 
 
-def _chatgpt(record: object, path: Path, place: str, left_out: Counter[str]) -> Iterator[Said]:
-    """Yield the branch that was shown last: a message that was edited has others beside it."""
-    found = converted(record, _GptConversation, path, place)
-    name = found.current_node or next(reversed(found.mapping), None)
+def _chatgpt(record: object, path: Path, place: str, left_out: Counter[str]) -> Iterator[ExportedMessage]:
+    """Yield the branch that was shown last: editing a message starts another branch."""
+    conversation = converted(record, _GptConversation, path, place)
+    name = conversation.current_node or next(reversed(conversation.mapping), None)
     branch: list[_GptMessage] = []
     seen = set[str]()
-    while name in found.mapping and name not in seen:
+    while name in conversation.mapping and name not in seen:
         seen.add(name)
-        node = found.mapping[name]
+        node = conversation.mapping[name]
         branch += [node.message] if node.message else []
         name = node.parent or ""
-    others = [one.message for key, one in found.mapping.items() if key not in seen and one.message]
+    others = [node.message for key, node in conversation.mapping.items() if key not in seen and node.message]
     left_out["messages of earlier versions of a conversation"] += sum(map(bool, map(_text_of, others)))
     for message in reversed(branch):
-        when = moment(message.create_time or found.create_time, f"{path}, {place}")
+        when = moment(message.create_time or conversation.create_time, f"{path}, {place}")
         yield from _with_text(message.author.role, _text_of(message), when, left_out)
 
 
@@ -147,7 +147,7 @@ def _text_of(message: _GptMessage) -> str:
     return "\n".join(part for part in parts if isinstance(part, str)).strip()
 
 
-def _claude(record: object, path: Path, place: str, left_out: Counter[str]) -> Iterator[Said]:
+def _claude(record: object, path: Path, place: str, left_out: Counter[str]) -> Iterator[ExportedMessage]:
     for number, message in enumerate(converted(record, _ClaudeConversation, path, place).chat_messages):
         text = message.text or _joined(message.content)
         role = "user" if message.sender == "human" else message.sender
@@ -155,12 +155,12 @@ def _claude(record: object, path: Path, place: str, left_out: Counter[str]) -> I
         yield from _with_text(role, text, when, left_out)
 
 
-def _openai(record: object, path: Path, place: str, left_out: Counter[str]) -> Iterator[Said]:
+def _openai(record: object, path: Path, place: str, left_out: Counter[str]) -> Iterator[ExportedMessage]:
     whole = converted(record, dict[str, Any], path, place)
     start = whole.get("date") or whole.get("created_at")
-    for number, one in enumerate(converted(whole["messages"], list[Any], path, f"{place}, messages"), start=1):
+    for number, item in enumerate(converted(whole["messages"], list[Any], path, f"{place}, messages"), start=1):
         sent = converted(
-            {"date": start, **one} if isinstance(one, dict) else one, _Sent, path, f"{place}, message {number}"
+            {"date": start, **item} if isinstance(item, dict) else item, _Sent, path, f"{place}, message {number}"
         )
         text = sent.content if isinstance(sent.content, str) else _joined(sent.content or [])
         when = moment(sent.created_at or sent.date, f"{path}, {place}, message {number}, date")
@@ -170,32 +170,32 @@ def _openai(record: object, path: Path, place: str, left_out: Counter[str]) -> I
 def _csv(path: Path, text: str) -> Export:
     rows = list(csv.DictReader(io.StringIO(text)))
     export = Export()
-    said: list[Said] = []
+    messages: list[ExportedMessage] = []
     for number, row in enumerate(rows, start=2):
         for column in ("date", "speaker", "text"):
             if row.get(column) is None:
                 raise DataError(
-                    f"There is no '{column}'", where=f"{path}, line {number}", fix="Give columns date, speaker and text"
+                    f"There is no '{column}'", where=f"{path}, line {number}", fix="Use columns date, speaker and text"
                 )
         when = moment(row["date"], f"{path}, line {number}, date")
         speaker = row["speaker"].strip()
         role = "assistant" if speaker.lower() in _ASSISTANTS else "user"
         named = "" if speaker.lower() in (*_ASSISTANTS, "user") else speaker
-        said += _with_text(role, row["text"], when, export.left_out, named)
-    export.conversations = [said] if said else []
+        messages += _with_text(role, row["text"], when, export.left_out, named)
+    export.conversations = [messages] if messages else []
     return export
 
 
 def _with_text(
     role: str, text: str, when: datetime | None, left_out: Counter[str], speaker: str = ""
-) -> Iterator[Said]:
+) -> Iterator[ExportedMessage]:
     """Yield a message of a user or an assistant that has text."""
     if role not in ("user", "assistant"):
         left_out[f"messages of {role}"] += bool(text.strip())
     elif not text.strip():
         left_out["messages without text, such as pictures and calls of tools"] += 1
     else:
-        yield Said("user" if role == "user" else "assistant", text.strip(), when, speaker)
+        yield ExportedMessage("user" if role == "user" else "assistant", text.strip(), when, speaker)
 
 
 def _joined(parts: list[dict[str, Any]]) -> str:

@@ -1,4 +1,4 @@
-"""Make a data set of exports, check it, and count what can mislead."""
+"""Make a data set from exports, check it, and count the properties that can mislead."""
 
 import shutil
 from collections import Counter
@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.benchmarks.conversations.benchmark import SESSIONS
-from longmemeval.benchmarks.conversations.exports import Said, read_export
+from longmemeval.benchmarks.conversations.exports import ExportedMessage, read_export
 from longmemeval.benchmarks.conversations.loader import (
     FORMAT,
     QUESTIONS,
@@ -25,11 +25,11 @@ from longmemeval.core.files import write_atomic
 from longmemeval.errors import DataError
 
 _LONG = 20_000
-"""Characters: a longer message is mostly a pasted document."""
+"""Number of characters above which a message is usually a pasted document."""
 
 
 class ImportedChats(Struct, frozen=True):
-    """What was imported, and what can mislead."""
+    """The result of an import, with the properties that can mislead."""
 
     folder: str
     sessions: int
@@ -38,21 +38,21 @@ class ImportedChats(Struct, frozen=True):
     first: datetime
     last: datetime
     left_out: dict[str, int]
-    """Numbers of what is not in the data set, by reason."""
+    """Numbers of items that are not in the data set, by reason."""
     misleading: dict[str, int]
-    """Numbers of what is, and can mislead, by reason."""
+    """Numbers of items that are in the data set and can mislead, by reason."""
 
 
 def import_chats(
     exports: Sequence[Path], folder: Path, *, questions: Path | None = None, date: datetime | None = None
 ) -> ImportedChats:
-    """Write the sessions of exports into a folder; what was said on one day in one conversation is a session.
+    """Write the sessions of exports into a folder; the messages of one day in one conversation are a session.
 
     Args:
-        exports: files as `read_export` takes them, of one person: together they are one history.
-        folder: the data set; its questions and evidence are kept where it exists.
+        exports: files for `read_export`, all of one person: together they are one history.
+        folder: folder of the data set; if it exists, its questions and evidence are kept.
         questions: a YAML or JSON file with the questions; copied into the folder.
-        date: the time of messages without one; None: these are an error.
+        date: the time of messages without a date; None: such messages are an error.
 
     Raises:
         DataError: an export or a question cannot be read, or a message has no date; names file, record and field.
@@ -60,18 +60,22 @@ def import_chats(
     if questions:
         read_questions(questions)
     left_out, misleading = Counter[str](), Counter[str]()
-    dated: list[tuple[datetime, list[Said]]] = []
+    dated: list[tuple[datetime, list[ExportedMessage]]] = []
     for path in exports:
         export = read_export(path)
         left_out += export.left_out
-        for number, said in enumerate(export.conversations, start=1):
-            dated += _days(said, f"{path}, conversation {number}", date, misleading)
+        for number, conversation in enumerate(export.conversations, start=1):
+            dated += _days(conversation, f"{path}, conversation {number}", date, misleading)
     if not dated:
         raise DataError("There is no message with text", where=", ".join(map(str, exports)))
-    dated.sort(key=lambda one: one[0])
+    dated.sort(key=lambda session: session[0])
     sessions = [
-        StoredSession(f"s{number:04}", day, tuple(StoredMessage(one.role, one.text, one.speaker) for one in said))
-        for number, (day, said) in enumerate(_once(dated, left_out), start=1)
+        StoredSession(
+            f"s{number:04}",
+            day,
+            tuple(StoredMessage(message.role, message.text, message.speaker) for message in exported),
+        )
+        for number, (day, exported) in enumerate(_once(dated, left_out), start=1)
     ]
     folder.mkdir(parents=True, exist_ok=True)
     write_atomic(folder / SESSIONS, msgspec.json.format(msgspec.json.encode(StoredSessions(FORMAT, tuple(sessions)))))
@@ -84,12 +88,12 @@ def import_chats(
     misleading["sessions in which the user says nothing"] = sum(
         all(message.role != "user" for message in session.messages) for session in sessions
     )
-    asked = _check_questions(folder, sessions, misleading)
+    question_count = _check_questions(folder, sessions, misleading)
     return ImportedChats(
         str(folder),
         len(sessions),
         len(messages),
-        asked,
+        question_count,
         sessions[0].date,
         sessions[-1].date,
         {what: count for what, count in left_out.items() if count},
@@ -98,34 +102,36 @@ def import_chats(
 
 
 def _days(
-    said: Sequence[Said], place: str, date: datetime | None, misleading: Counter[str]
-) -> list[tuple[datetime, list[Said]]]:
-    """Return what was said on each day, with the time of the first message."""
+    conversation: Sequence[ExportedMessage], place: str, date: datetime | None, misleading: Counter[str]
+) -> list[tuple[datetime, list[ExportedMessage]]]:
+    """Return the messages of each day, with the time of the first message."""
     latest = date
-    moments: list[tuple[datetime, Said]] = []
-    for number, one in enumerate(said, start=1):
-        if one.when is None and latest is None:
+    moments: list[tuple[datetime, ExportedMessage]] = []
+    for number, message in enumerate(conversation, start=1):
+        if message.when is None and latest is None:
             raise DataError(
                 "The message has no date",
                 where=f"{place}, message {number}",
-                fix="Add `date` to the conversation or its messages, or give --date for all that have none",
+                fix="Add `date` to the conversation or its messages, or use --date for all messages without one",
             )
-        misleading["messages without a date of their own"] += one.when is None
-        latest = one.when or latest or datetime.min
-        moments.append((latest, one))
+        misleading["messages without a date of their own"] += message.when is None
+        latest = message.when or latest or datetime.min
+        moments.append((latest, message))
     grouped = groupby(moments, key=lambda pair: pair[0].date())
-    days = [list(of_day) for _, of_day in grouped]
-    return [(of_day[0][0], [one for _, one in of_day]) for of_day in days]
+    days = [list(group) for _, group in grouped]
+    return [(day[0][0], [message for _, message in day]) for day in days]
 
 
-def _once(dated: Sequence[tuple[datetime, list[Said]]], left_out: Counter[str]) -> list[tuple[datetime, list[Said]]]:
-    """Return each session once: two exports of one account hold the same conversations."""
-    found: dict[tuple[datetime, tuple[str, ...]], list[Said]] = {}
-    for day, said in dated:
-        key = (day, tuple(one.text for one in said))
-        left_out["sessions that come twice"] += key in found
-        found.setdefault(key, said)
-    return [(day, said) for (day, _), said in found.items()]
+def _once(
+    dated: Sequence[tuple[datetime, list[ExportedMessage]]], left_out: Counter[str]
+) -> list[tuple[datetime, list[ExportedMessage]]]:
+    """Return each session once: two exports of one account contain the same conversations."""
+    sessions: dict[tuple[datetime, tuple[str, ...]], list[ExportedMessage]] = {}
+    for day, messages in dated:
+        key = (day, tuple(message.text for message in messages))
+        left_out["sessions that come twice"] += key in sessions
+        sessions.setdefault(key, messages)
+    return [(day, messages) for (day, _), messages in sessions.items()]
 
 
 def _check_questions(folder: Path, sessions: Sequence[StoredSession], misleading: Counter[str]) -> int:

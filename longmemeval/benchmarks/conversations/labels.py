@@ -1,4 +1,4 @@
-"""Propose evidence for questions by recall, and keep what was accepted."""
+"""Propose evidence for questions by recall, and store the accepted evidence."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,7 +15,7 @@ from longmemeval.storage.messages import haystack_messages
 
 
 class Proposal(Struct, frozen=True):
-    """Messages that may be the evidence of one question, the best first."""
+    """Messages that may be the evidence of one question, best first."""
 
     asked: AskedQuestion
     messages: tuple[Message, ...]
@@ -40,6 +40,6 @@ def proposals(folder: Path, top: int) -> Iterator[Proposal]:
 
 
 def accept(folder: Path, question_id: str, message_ids: list[str]) -> None:
-    """Keep the evidence of a question in `evidence.json`; an empty list says that it was looked for."""
-    found = {**read_evidence(folder), question_id: tuple(message_ids)}
-    write_atomic(folder / EVIDENCE, msgspec.json.format(msgspec.json.encode(found, order="sorted")))
+    """Store the evidence of a question in `evidence.json`; an empty list records that there is none."""
+    evidence = {**read_evidence(folder), question_id: tuple(message_ids)}
+    write_atomic(folder / EVIDENCE, msgspec.json.format(msgspec.json.encode(evidence, order="sorted")))

@@ -49,13 +49,13 @@ class AskedQuestion(Struct, frozen=True, forbid_unknown_fields=True):
 
     question: str
     answer: str | int | None = None
-    """None: nothing in the sessions answers it."""
+    """The right answer; None: nothing in the sessions answers the question."""
     id: str = ""
     type: str = ""
     date: Any = None
-    """None: that of the last session; else a date, or a date and a time."""
+    """A date, or a date and a time; None: that of the last session."""
     evidence: tuple[str, ...] = ()
-    """Message ids (`s001:3`); those of `evidence.json` count too."""
+    """Message ids such as `s001:3`; those of `evidence.json` count too."""
 
 
 class OwnConversations(InMemoryDataset):
@@ -77,10 +77,10 @@ def load(path: Path, name: str) -> OwnConversations:
     sessions = read_sessions(path)
     if not sessions:
         raise DataError("There is no session", where=str(path / SESSIONS))
-    asked, labelled = read_questions(path / QUESTIONS), read_evidence(path)
-    history = Haystack(path.name, tuple(_session(one) for one in sessions))
+    questions, labelled = read_questions(path / QUESTIONS), read_evidence(path)
+    history = Haystack(path.name, tuple(_session(session) for session in sessions))
     last = sessions[-1].date
-    pairs = [_pair(one, path.name, last, labelled.get(one.id, ())) for one in asked]
+    pairs = [_pair(question, path.name, last, labelled.get(question.id, ())) for question in questions]
     return OwnConversations("conversations", path, name, [history], pairs)
 
 
@@ -107,16 +107,22 @@ def read_questions(path: Path) -> list[AskedQuestion]:
     try:
         records = load_yaml(read_text(path))
     except (OSError, UnreadableError) as error:
-        fix = "Write a list of `question:` and `answer:` there"
+        fix = "Write a list of entries with `question:` and `answer:` there"
         raise DataError(f"The questions cannot be read: {error}", where=str(path), fix=fix) from error
     if not isinstance(records, list) or not records:
-        raise DataError("This is no list of questions", where=str(path), fix="Begin each with `- question:`")
-    found = [converted(one, AskedQuestion, path, f"question {number}") for number, one in enumerate(records, start=1)]
+        raise DataError(
+            "The file is not a list of questions", where=str(path), fix="Begin each entry with `- question:`"
+        )
+    questions = [
+        converted(record, AskedQuestion, path, f"question {number}") for number, record in enumerate(records, start=1)
+    ]
     return [
         msgspec.structs.replace(
-            one, id=one.id or f"q{number:02}", date=moment(one.date, f"{path}, question {number}, date")
+            question,
+            id=question.id or f"q{number:02}",
+            date=moment(question.date, f"{path}, question {number}, date"),
         )
-        for number, one in enumerate(found, start=1)
+        for number, question in enumerate(questions, start=1)
     ]
 
 
@@ -130,7 +136,7 @@ def converted(record: object, kind: type[T], path: Path, place: str) -> T:
     """Return a record of a file as a `kind`.
 
     Raises:
-        DataError: it is none; names file, record and field.
+        DataError: the record does not fit; names file, record and field.
     """
     try:
         return msgspec.convert(record, kind, strict=False)
@@ -140,10 +146,10 @@ def converted(record: object, kind: type[T], path: Path, place: str) -> T:
 
 
 def moment(value: object, where: str) -> datetime | None:
-    """Return a time without zone and seconds: as written, or for seconds since 1970 that of UTC; None of None.
+    """Return a time without zone and seconds: as written, or in UTC for seconds since 1970; None for None.
 
     Raises:
-        DataError: it is no date.
+        DataError: it is not a date.
     """
     try:
         if isinstance(value, int | float):
@@ -156,11 +162,11 @@ def moment(value: object, where: str) -> datetime | None:
         pass
     if value is None or isinstance(value, datetime):
         return value and value.replace(tzinfo=None, second=0, microsecond=0)
-    raise DataError(f"{value!r} is no date", where=where, fix="Write dates as 2026-11-22 or 2026-11-22T09:30")
+    raise DataError(f"{value!r} is not a date", where=where, fix="Write dates as 2026-11-22 or 2026-11-22T09:30")
 
 
 def _session(stored: StoredSession) -> Session:
-    turns = tuple(Turn(one.role, one.text, one.speaker) for one in stored.messages)
+    turns = tuple(Turn(message.role, message.text, message.speaker) for message in stored.messages)
     return Session(stored.id, stored.date, f"{stored.date:%Y-%m-%d %H:%M}", turns)
 
 

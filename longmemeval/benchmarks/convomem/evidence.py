@@ -1,4 +1,4 @@
-"""Search for the evidence of ConvoMem's questions: the data only names conversations and repeats texts."""
+"""Search for the evidence of ConvoMem's questions: the data only lists conversations and repeats texts."""
 
 import unicodedata
 from typing import NamedTuple
@@ -17,9 +17,9 @@ class Evidence(NamedTuple):
     turns: tuple[tuple[int, int], ...]
     """Indexes of the conversation and of the turn in it, for every turn that contains an evidence text."""
     exact: int
-    """Evidence texts that are word for word in a turn."""
+    """Number of evidence texts that a turn contains word for word."""
     normalised: int
-    """Evidence texts that are in a turn except for white space, Unicode forms, quotation marks and dashes."""
+    """Number of evidence texts that a turn contains except for white space, Unicode forms, quotes and dashes."""
 
 
 def find_evidence(case: Case, number: int) -> Evidence:
@@ -30,7 +30,7 @@ def find_evidence(case: Case, number: int) -> Evidence:
     several turns, is in neither count.
 
     Raises:
-        DataError: a conversation is invalid, or is the item's but not in the haystack.
+        DataError: a conversation is invalid, or belongs to the item but is not in the haystack.
     """
     where, item = case.items[number]
     sessions = _own_sessions(case, where, item)

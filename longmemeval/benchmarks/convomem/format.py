@@ -1,8 +1,8 @@
-"""Files of ConvoMem as they are published, split into haystacks whose conversations are decoded on demand.
+"""The published files of ConvoMem, split into haystacks whose conversations are decoded on demand.
 
 Two kinds exist. An evidence file is an object `{"evidence_items": [...]}`: every item has a question and its own
 conversations. A test-case file is an array of objects (or one object) `{"evidenceItems": [...], "conversations": [...],
-"contextSize": n}`: the conversations are those of all its items and others. Either kind may use either spelling of its
+"contextSize": n}`: its conversations are those of all its items, and others. Either kind may use either spelling of its
 names. Field names and their meaning are those of the official code (SalesforceAIResearch/ConvoMem:
 `EvidenceSchema.scala`, `TestCase.scala`). A file may have 850 MB: it is mapped into memory, and conversations stay
 undecoded views of the mapping.
@@ -80,13 +80,13 @@ class Case(Struct, frozen=True, dict=True):
     """Path of `conversations` in the record."""
     conversations: tuple[Raw, ...]
     items: tuple[tuple[str, Item], ...]
-    """Items with their path in the record, such as `evidenceItems[3]`."""
+    """Items with their paths in the record, such as `evidenceItems[3]`."""
     context_size: int
     """Intended number of conversations in the haystack; evidence is never cut, so there may be more."""
 
     @property
     def shared(self) -> bool:
-        """True for a test case, whose conversations are not those of a single item."""
+        """True for a test case, whose conversations belong to several items."""
         return self.field == "conversations"
 
     @cached_property
@@ -96,7 +96,7 @@ class Case(Struct, frozen=True, dict=True):
 
     @cached_property
     def session_ids(self) -> tuple[str, ...]:
-        """The conversations' ids where they are unique, else `conversation_<index>`."""
+        """Ids of the conversations if they are unique, else `conversation_<index>`."""
         times = Counter(self.conversation_ids)
         stand_ins = {f"conversation_{index}": index for index in range(len(self.conversations))}
         return tuple(

@@ -1,7 +1,7 @@
-"""Paths of ConvoMem's files: the folders name what the files do not, category and evidence count.
+"""Paths of ConvoMem's files: the folders state what the files do not, the category and the evidence count.
 
 The layout is that of the published data set, `<category>/<n>_evidence/<file>.json`. The field `category` inside an item
-is the theme of its scenario, such as "Professional Life", and irrelevant for grading.
+is the theme of its scenario, such as "Professional Life", and does not matter for grading.
 """
 
 import os
@@ -19,19 +19,19 @@ CATEGORIES = {
     "preference_evidence": "preferences",
     "implicit_connection_evidence": "implicit-connections",
 }
-"""Folder name -> question type."""
+"""Question type by name of the folder."""
 
 _LAYOUT = "Lay the files out as <category>/<n>_evidence/*.json"
 _EVIDENCE_FOLDER = re.compile(r"([1-9]\d{0,3})_evidence", re.ASCII)
 
 
 class Origin(NamedTuple):
-    """The facts about a file in the names of its folders."""
+    """Facts about a file that the names of its folders state."""
 
     category: str
-    """The category's folder."""
+    """Folder of the category."""
     evidence: int | None
-    """Evidence messages per question; None if no folder gives their number."""
+    """Number of evidence messages per question; None if no folder states it."""
     prefix: str
     """Prefix of the ids of the file's haystacks: `<category>-<n>e-<folders below and file stem>`."""
 
@@ -60,7 +60,7 @@ def list_files(folder: Path) -> Listing:
     """Return the files of ConvoMem below `folder`, except hidden ones.
 
     Raises:
-        DataError: there is none, or one is in a folder `<n>_evidence` of no known category.
+        DataError: there is no file, or one is in a folder `<n>_evidence` of no known category.
     """
     files, passed_over = [], []
     for path in sorted(folder.rglob("*.json")):
@@ -102,9 +102,9 @@ def _origin(path: Path) -> Origin | None:
 
 
 def _without_category(path: Path) -> DataError:
-    """Return the error for a path without category.
+    """Return the error for a path without a category.
 
-    It suggests one for the folder above `<n>_evidence`, else the innermost, which was probably meant to be it.
+    It suggests a name for the folder above `<n>_evidence`, else for the innermost folder, as the likeliest category.
     """
     meant = next((name for name in reversed(_folders(path)) if not _EVIDENCE_FOLDER.fullmatch(name)), "")
     what = "No folder of the path names the category of the file's questions"

@@ -19,7 +19,7 @@ from longmemeval.errors import DataError
 from longmemeval.records import Gold, Haystack, Question, Session
 
 _OPEN_FILES = 8
-"""Number of files that stay mapped and split: the folder has more of them than a process may hold open."""
+"""Number of files that stay mapped and split: the folder has more files than a process may hold open."""
 
 
 class _Entry(NamedTuple):
@@ -36,13 +36,13 @@ class _Entry(NamedTuple):
 class ConvoMemDataset:
     """A `Dataset` over one file of ConvoMem, or over a folder of them.
 
-    A test case is a haystack of many questions, an item of an evidence file is one of its own. A haystack's id is
-    `<category>-<n>e-<file stem>-<index>`, a question's `<haystack id>/q<index>`, indexes counted from 0. Category and
-    evidence count come from the folders `<category>/<n>_evidence/`, at any depth; without the second, a question's
-    count is that of its evidence messages.
+    A test case is a haystack with many questions; each item of an evidence file has its own haystack. The id of a
+    haystack is `<category>-<n>e-<file stem>-<index>`, that of a question `<haystack id>/q<index>`, with indexes from 0.
+    Category and evidence count come from the folders `<category>/<n>_evidence/`, at any depth; without the second, a
+    question's count is the number of its evidence messages.
 
     **The data has no dates.** Conversation i of a haystack gets the stand-in day 2000-01-01 + i days, at midnight; the
-    question is put on the day after the last. Only their order is meaningful.
+    question is asked on the day after the last. Only their order is meaningful.
 
     Opening splits every file once and stores the questions; conversations are decoded and validated on demand, one
     haystack at a time.
@@ -59,7 +59,7 @@ class ConvoMemDataset:
 
     def __init__(self, path: Path, name: str = "") -> None:
         self.path = path
-        # Not `path.is_dir()`: it raises for a name too long.
+        # Not `path.is_dir()`, which raises an error for a name that is too long.
         is_folder = isdir(path)
         self.name = name or (Path(abspath(path)).name if is_folder else path.stem)
         self._listing = list_files(path) if is_folder else Listing(((path, origin_of(path)),), ())
@@ -95,7 +95,7 @@ class ConvoMemDataset:
 
     @cached_property
     def sha256(self) -> str:
-        """Hash of the file's bytes; of a folder: of its files' relative names and hashes; 64 hexadecimal digits."""
+        """Hash of a file's bytes, or of the relative names and hashes of a folder's files; 64 hexadecimal digits."""
         if not self.path.is_dir():
             return sha256_file(self.path)
         lines = (f"{sha256_file(file)}  {file.relative_to(self.path).as_posix()}\n" for file in self.files)
@@ -140,7 +140,7 @@ class ConvoMemDataset:
         return CATEGORIES[self._find(question_id)[0].origin.category]
 
     def gold(self, question_id: str) -> Gold:
-        """Return the gold of `question_id`: the right answer, or the rubric it is graded by, and its evidence."""
+        """Return the gold of `question_id`: the right answer, or the rubric that grades it, and the evidence."""
         entry, index = self._find(question_id)
         case = self._case(entry)
         _, item = case.items[index]

@@ -14,14 +14,14 @@ class ConvoMemQuirks(Struct):
     json_files_in_no_category: int = 0
     """Files of the folder that are not read."""
     haystacks_of_evidence_alone: int = 0
-    """Items of evidence files, whose haystack has no other conversations to search among."""
+    """Items of evidence files, whose haystack has no other conversations."""
     haystacks_of_another_size: int = 0
     """Test cases with more or fewer conversations than their context size says."""
     conversations_without_id_of_their_own: int = 0
-    """Conversations without an id, or with one that another of the same haystack has; they are numbered."""
+    """Conversations without an id, or with the id of another one of the same haystack; they are numbered."""
     evidence_texts: int = 0
     evidence_texts_found_after_normalising: int = 0
-    """Texts that are a turn's except for white space, Unicode forms, quotation marks and dashes."""
+    """Texts that match a turn except for white space, Unicode forms, quotation marks and dashes."""
     unmatched_evidence_texts: int = 0
     """Texts that no turn of the item's conversations contains: `evidence_turns` lacks them."""
     questions_without_evidence_turn: int = 0

@@ -12,7 +12,7 @@ from longmemeval.core.files import sha256_text
 from longmemeval.errors import DataError
 
 KINDS = {"sh": "single-hop", "mh": "multi-hop"}
-"""Part of a row's source -> type of its questions."""
+"""Type of a row's questions by part of its source."""
 HEADER = "Here is a list of facts:"
 
 _SOURCE = re.compile(r"factconsolidation_(sh|mh)_(\w+)", re.ASCII)
@@ -48,7 +48,7 @@ def read_rows(path: Path) -> list[Row]:
     """Return the rows of a file.
 
     Raises:
-        DataError: the file is no JSON array of such rows, or a row is of another task of MemoryAgentBench.
+        DataError: the file is not a JSON array of such rows, or a row belongs to another task of MemoryAgentBench.
     """
     return [_row(path, number, record) for number, record in enumerate(read_records(path), start=1)]
 
@@ -61,7 +61,7 @@ def _row(path: Path, number: int, record: dict[str, Any]) -> Row:
         raise DataError(f"The record is not a row of FactConsolidation: {error}", where=where) from None
     match = _SOURCE.fullmatch(row.metadata.source)
     if match is None:
-        what = f"The row is of another task of MemoryAgentBench, '{row.metadata.source}'"
+        what = f"The row belongs to another task of MemoryAgentBench, '{row.metadata.source}'"
         raise DataError(what, where=where, fix="Leave only rows whose metadata.source begins with factconsolidation_")
     counts = {len(row.questions), len(row.answers), len(row.metadata.qa_pair_ids)}
     if len(counts) != 1:
@@ -69,7 +69,7 @@ def _row(path: Path, number: int, record: dict[str, Any]) -> Row:
         raise DataError(what, where=where, fix="Convert the published file again")
     for index, answers in enumerate(row.answers):
         if len(answers) != 1:
-            what = f"A question has one official answer, here are {len(answers)}"
+            what = f"A question must have one official answer, but this one has {len(answers)}"
             raise DataError(what, where=f"{where}, field answers[{index}]", fix="Convert the published file again")
     golds = (answer for answer, *_ in row.answers)
     return Row(

@@ -1,11 +1,11 @@
 """FactConsolidation's own metrics: `utils/eval_other_utils.py` of MemoryAgentBench at 455306d. No model grades.
 
-Gold and answer are compared in lower case, without ASCII punctuation and articles. The answer counts as it is and as it
-is parsed, the text after its first "Answer:" or its first line, whichever scores higher.
+Gold and answer are compared in lower case, without ASCII punctuation and articles. The answer counts both as it is and
+as parsed (the text after its first "Answer:", or its first line), whichever scores higher.
 
-The official metric is a substring without borders of words: an answer that names the old and the new value is right,
-and so is one that repeats the whole list. `offline/factconsolidation-current` also wants that no overruled answer is
-named.
+The official metric is a substring match that ignores word borders: an answer that names the old and the new value is
+right, and so is one that repeats the whole list. `offline/factconsolidation-current` also requires that the answer
+names no overruled one.
 """
 
 import re
@@ -25,11 +25,11 @@ _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 Score = Callable[[str, str], float]
-"""Maps a normalised answer and a normalised gold to a score."""
+"""Function from a normalised answer and a normalised gold to a score."""
 
 
 def normalise(text: str) -> str:
-    """Return the text in lower case without ASCII punctuation and articles, its words one space apart."""
+    """Return the text in lower case without ASCII punctuation and articles, with single spaces between words."""
     return " ".join(_ARTICLES.sub(" ", text.lower().translate(_NO_PUNCTUATION)).split())
 
 
@@ -40,7 +40,7 @@ def parsed(answer: str) -> str:
 
 
 def substring(answer: str, gold: str) -> float:
-    """Return 1 if the gold is in the answer, at any place, else 0."""
+    """Return 1 if the gold is anywhere in the answer, else 0."""
     return float(gold in answer)
 
 
@@ -51,13 +51,13 @@ def exact(answer: str, gold: str) -> float:
 
 def f1(answer: str, gold: str) -> float:
     """Return the harmonic mean of precision and recall of the shared words, counted with repeats; 0 without any."""
-    said, sought = answer.split(), gold.split()
-    shared = (Counter(said) & Counter(sought)).total()
-    return 2 * shared / (len(said) + len(sought)) if shared else 0.0
+    answered, sought = answer.split(), gold.split()
+    shared = (Counter(answered) & Counter(sought)).total()
+    return 2 * shared / (len(answered) + len(sought)) if shared else 0.0
 
 
 def official_score(score: Score, hypothesis: str, gold: str) -> float:
-    """Return the better score of the answer as it is and as it is parsed."""
+    """Return the better score of the answer as it is and as parsed."""
     return max(score(normalise(text), normalise(gold)) for text in (hypothesis, parsed(hypothesis)))
 
 
@@ -99,7 +99,7 @@ def substring_judge() -> RuleJudge:
 
 @cache
 def exact_judge() -> RuleJudge:
-    """Return the judge by the authors' exact match, a metric beside their main one."""
+    """Return the judge of the authors' exact match, a metric next to their main one."""
     return rule_judge(
         "offline/factconsolidation-exact",
         _labels(exact),
@@ -110,7 +110,7 @@ def exact_judge() -> RuleJudge:
 
 @cache
 def f1_judge() -> RuleJudge:
-    """Return the judge by the authors' F1, a metric beside their main one."""
+    """Return the judge of the authors' F1, a metric next to their main one."""
     return rule_judge(
         "offline/factconsolidation-f1",
         _grade_f1,
@@ -122,7 +122,7 @@ def f1_judge() -> RuleJudge:
 
 @cache
 def current_only_judge() -> RuleJudge:
-    """Return the judge of ours that wants the official answer and no overruled one."""
+    """Return our own judge, which requires the official answer and no overruled one."""
     return rule_judge(
         "offline/factconsolidation-current",
         _grade_current,

@@ -19,22 +19,22 @@ class FactGold(ChangingGold, frozen=True):
     """The official answer, and the facts that were overruled."""
 
     stale_answers: tuple[str, ...] = ()
-    """Other answers that the same relations give by way of an overruled fact."""
+    """Other answers that the same relations give through an overruled fact."""
 
 
 class FactConsolidationDataset(InMemoryDataset):
     """A `Dataset` over rows of FactConsolidation.
 
-    A haystack is a list of facts, its id the size (`6k`). A turn is one fact with its serial number as printed, and a
-    session 50 of them in the order of the list. **The data has no dates:** session i gets the stand-in day
+    A haystack is a list of facts; its id is the size (`6k`). A turn is one fact with its serial number as printed, and
+    a session has 50 of them in the order of the list. **The data has no dates:** session i gets the stand-in day
     2000-01-01 + i days, at midnight, and every question the day after the last.
 
     Args:
-        path: the published Parquet file, or a JSON file, the list of its rows.
+        path: the published Parquet file, or a JSON file with the list of its rows.
         name: the catalogue name; empty: the stem of the file.
-        chunk_tokens: size of the authors' chunks, 512 or 4096: a session is then one turn with as many facts as fit.
-            They are cut between facts, where the authors' cut often parts a fact from its serial number. 0: a turn is
-            a fact. The name then ends in `-chunks-<size>`.
+        chunk_tokens: size of the authors' chunks, 512 or 4096: a session is then one turn with as many facts as fit,
+            and the name ends in `-chunks-<size>`. Chunks are cut between facts, whereas the authors' cut often parts a
+            fact from its serial number. 0: a turn is a fact.
 
     Raises:
         DataError: the file cannot be read, is invalid, or two rows of a size have different lists.
@@ -60,7 +60,7 @@ class FactConsolidationDataset(InMemoryDataset):
             [pair for row in rows for pair in _questions(row, layouts[row.size])],
         )
         self.units = connected((name, _facts(row, name)) for row in rows for name, _, _ in row.questions)
-        """Question id -> name of the group it is resampled with."""
+        """Name of the group with which a question is resampled, by question id."""
 
     def fact_gold(self, question_id: str) -> FactGold:
         """Return the gold of `question_id` with the overruled facts; raises `DataError` if there is none."""
@@ -70,7 +70,7 @@ class FactConsolidationDataset(InMemoryDataset):
 
 
 def _facts(row: Row, question_id: str) -> list[str]:
-    """Return names of the facts a question needs; where they are not known, of the whole list."""
+    """Return the names of the facts that a question needs; if they are not known, the name of the whole list."""
     evidence = _evidence(row, question_id)
     return [f"{row.size} {serial}" for hop in evidence.hops for serial in hop] if evidence else [row.size]
 
@@ -91,7 +91,7 @@ def _questions(row: Row, layout: Layout) -> Iterator[tuple[Question, FactGold]]:
 
 
 def _evidence(row: Row, question_id: str) -> Evidence | None:
-    """Return what is known of a question; None for another list than the published one."""
+    """Return the evidence of a question; None for another list than the published one."""
     if CONTEXT_SHA256.get(row.size) != row.context_sha256:
         return None
     return all_evidence().get(question_id.removeprefix(_PREFIX))
@@ -123,11 +123,11 @@ def _gold(question_id: str, question_type: str, answer: str, evidence: Evidence 
 
 
 def connected(facts_of: Iterable[tuple[str, Iterable[str]]]) -> dict[str, str]:
-    """Return question id -> id of the first question it is connected with, directly or by way of others.
+    """Map each question id to that of the first question it is connected with, directly or through others.
 
-    Connected questions are resampled together. Several need the same fact, such as the founder of a religion: a memory
-    that finds it helps them all. Single lists as units would leave four, single questions would count such a fact
-    several times.
+    Connected questions are resampled together. Several may need the same fact, such as the founder of a religion: a
+    memory that finds it helps them all. With lists as units there would be only four; with questions as units such a
+    fact would count several times.
 
     Args:
         facts_of: question id and the names of its facts, unique across lists.

@@ -1,11 +1,11 @@
-"""The way MemoryAgentBench puts FactConsolidation to a model: `utils/templates.py` at 455306d, in its own words (MIT).
+"""The way MemoryAgentBench asks FactConsolidation's questions: `utils/templates.py` at 455306d, verbatim (MIT).
 
-| form | messages sent after the system's |
+| form | messages sent after the system message |
 |---|---|
 | long-context | the whole list in wrapped chunks of 4,096 tokens, then the question |
 | rag | `Memory 1:` and the best item, and so on, then the question |
 
-The first is for a memory that recalls everything, the second for any other. The answer has 10 tokens at most.
+The first form is for a memory that recalls everything, the second for any other. The answer has at most 10 tokens.
 """
 
 from collections.abc import Iterator, Mapping
@@ -86,14 +86,14 @@ def _long_context(texts: Mapping[str, str], question: Question, recall: Recall) 
 
 
 def _rag(texts: Mapping[str, str], question: Question, recall: Recall) -> tuple[ChatMessage, ...]:
-    # Items are in order of time, or of whatever the memory chose; theirs are in order of rank.
+    # Items are in order of time, or in the memory's own order; theirs are in order of rank.
     ranked = sorted(recall.items, key=lambda item: (item.rank is None, item.rank or 0))
     lines = (f"Memory {place}:\n{item.text}\n" for place, item in enumerate(ranked, start=1))
     return _messages(texts, "\n".join(lines), question)
 
 
 def _messages(texts: Mapping[str, str], context: str, question: Question) -> tuple[ChatMessage, ...]:
-    # The recalled text may contain a placeholder, the question is no format string.
+    # The recalled text may contain a placeholder, and the question is not a format string.
     query = texts["query_long_context_agent"].replace("{question}", question.text)
     return ChatMessage("system", texts["system"]), ChatMessage("user", f"{context}\n{query}")
 

@@ -13,12 +13,12 @@ class FactConsolidationQuirks(Struct):
     """Counts of each oddity."""
 
     questions_without_known_facts: int = 0
-    """Questions about another list than the published one: the measures of changes have no value for them."""
+    """Questions about another list than the published one, for which the measures of changes have no value."""
     answers_that_need_an_overruled_fact: int = 0
-    """Official answers that contradict the rule of the benchmark, that the newest fact wins."""
+    """Official answers that contradict the rule of the benchmark that the newest fact wins."""
     of_those_multi_hop: int = 0
     questions_without_a_change: int = 0
-    """Questions none of whose facts is overruled: world knowledge or chance may answer them."""
+    """Questions without an overruled fact, which world knowledge or chance may answer."""
     answers_beyond_the_limit: int = 0
     """Official answers of more than the official limit of 10 tokens."""
 

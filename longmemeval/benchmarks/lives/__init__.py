@@ -1,1 +1,1 @@
-"""Made-up lives with truth by construction: what `probe` asks memories about."""
+"""Made-up lives whose truth is known by construction, for the questions of `probe`."""

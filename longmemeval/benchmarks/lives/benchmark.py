@@ -1,4 +1,4 @@
-"""The specification of made-up lives, ours: probes of what a memory does over time."""
+"""The specification of our made-up lives, which probe the behaviour of a memory over time."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING

@@ -1,4 +1,4 @@
-"""Made-up lives as a data set: the file says which, the lives are made when it is opened."""
+"""Made-up lives as a data set: the file specifies the lives, which are made when it is opened."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +21,7 @@ class LivesFile(Struct, frozen=True, forbid_unknown_fields=True):
     """The content of a file of lives."""
 
     lives_seed: int
-    """Another seed makes other lives."""
+    """Seed of the lives; another seed makes other lives."""
     lives: int
     """Number of lives of each length."""
     sessions: tuple[int, ...]
@@ -30,7 +30,7 @@ class LivesFile(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def write_lives(path: Path, seed: int, lives: int, sessions: tuple[int, ...]) -> Path:
-    """Write the file of these lives, and return its path."""
+    """Write the file that specifies the lives, and return its path."""
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomic(path, msgspec.json.encode(LivesFile(seed, lives, sessions)) + b"\n")
     return path
@@ -39,7 +39,7 @@ def write_lives(path: Path, seed: int, lives: int, sessions: tuple[int, ...]) ->
 class LivesDataset(InMemoryDataset):
     """A `Dataset` over made-up lives.
 
-    A life is a haystack of its own, `<sessions>-<number>`; a question's id is `<haystack id>/q<index>`.
+    Each life is a haystack, `<sessions>-<number>`; the id of a question is `<haystack id>/q<index>`.
 
     Raises:
         DataError: the file cannot be read, or its numbers are out of range.
@@ -62,7 +62,7 @@ class LivesDataset(InMemoryDataset):
         )
 
     def lives_of(self, sessions: int) -> dict[str, tuple[Haystack, Life]]:
-        """Return the lives of one length, each as a history and with its truth, by haystack id."""
+        """Return the lives of one length by haystack id, each with its history."""
         long = {name: life for name, life in self.lives.items() if len(life.sessions) == sessions}
         return {name: (self.haystack(name), life) for name, life in long.items()}
 
@@ -73,7 +73,7 @@ def _read(path: Path) -> LivesFile:
     except (OSError, msgspec.DecodeError) as error:
         raise DataError(f"The file of lives cannot be read: {error}", where=str(path)) from error
     if wanted.version != VERSION:
-        what = f"The lives are of version {wanted.version}, which made other ones; here is {VERSION}"
+        what = f"The lives are of version {wanted.version}, but this version {VERSION} would make other lives"
         raise DataError(what, where=str(path), fix="Run `longmemeval probe` with the same seed again")
     if wanted.lives < 1 or not wanted.sessions:
         raise DataError("There is no life to make", where=str(path), fix="Give 1 or more lives")

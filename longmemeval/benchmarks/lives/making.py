@@ -1,6 +1,6 @@
-"""Make a life: dated sessions of small talk with statements among them, and questions whose truth is known.
+"""Make a life: dated sessions of small talk with statements among them, and questions whose answers are known.
 
-The same seed makes the same lives, whatever the machine. No two lives of a seed share their values.
+The same seed makes the same lives on every machine. No two lives of a seed share their values.
 """
 
 from collections.abc import Iterator, Sequence
@@ -16,13 +16,13 @@ from msgspec import Struct
 from longmemeval.core.text.calendar_names import MONTHS
 
 VERSION = 2
-"""Increased when the same seed would make other lives."""
+"""Version, increased when the same seed would make other lives."""
 UPDATE, AS_OF, PEOPLE, HOSTILE, PLAIN = "update", "as of a day", "two people", "hostile text", "in the noise"
 PROBES = (UPDATE, AS_OF, PEOPLE, HOSTILE, PLAIN)
 LEAST_SESSIONS = 10
 
 _MOST_TURNS = 10
-"""Most turns of a session that statements were added to: whoever recalls it whole has each of them near the top."""
+"""Maximum turns of a session with added statements: a memory that recalls the whole session has each near the top."""
 _FIRST_DAY = datetime(2021, 1, 4)
 
 
@@ -35,11 +35,11 @@ class Asked(Struct, frozen=True):
     current: tuple[int, int]
     """Session and turn of the statement that answers it."""
     wrong: tuple[tuple[int, int], ...] = ()
-    """Session and turn of each statement that must not be above it."""
+    """Session and turn of each statement that must not rank above the right one."""
     subject: str = ""
-    """What it is about, as somebody would name it who wants it forgotten; empty: nobody does."""
+    """The subject, as a user who wants it forgotten would name it; empty: none does."""
     again: str = ""
-    """A later message about that subject, which repeats nothing of the statement."""
+    """A later message about that subject, which repeats no part of the statement."""
 
 
 class Life(Struct, frozen=True):
@@ -63,7 +63,7 @@ class _Writer:
 
     def __init__(self, random: Random, sessions: int) -> None:
         self.random = random
-        # A session every few days: a change of a month apart needs room.
+        # A session every few days, so that changes can be a month apart.
         step = max(1, 720 // sessions)
         self.dates = tuple(_FIRST_DAY + timedelta(days=place * step, hours=18) for place in range(sessions))
         self.turns: list[list[tuple[str, str]]] = [list(self._chat()) for _ in range(sessions)]
@@ -75,12 +75,12 @@ class _Writer:
         yield "assistant", pick(chat["reply"])
 
     def say(self, session: int, text: str) -> tuple[int, int]:
-        """Add what the user says to a session, and a reply; return the place of the turn."""
+        """Add a statement of the user and a reply to a session; return the position of the statement."""
         self.turns[session] += [("user", text), ("assistant", self.random.choice(_words()["chat"]["reply"]))]
         return session, len(self.turns[session]) - 2
 
     def places(self, number: int) -> list[int]:
-        """Return different sessions in time order, none of them full."""
+        """Return `number` different sessions in order of time, none of them full."""
         free = [place for place, turns in enumerate(self.turns) if len(turns) + 2 <= _MOST_TURNS]
         return sorted(self.random.sample(free, number))
 
@@ -108,7 +108,7 @@ def make_life(seed: str, sessions: int) -> Life:
 
 
 def _changes(writer: _Writer, topics: Sequence[Any]) -> None:
-    """Add topics whose value changes once, and what others say of the same; ask for now and for then."""
+    """Add topics whose value changes once, and the values of other people; ask for the new and the old value."""
     pick = writer.random.choice
     for topic in topics:
         before, after, other = writer.random.sample(topic["values"], 3)
@@ -132,22 +132,22 @@ def _people(writer: _Writer) -> None:
     words = _words()
     sample = writer.random.sample
     relations, names, jobs = sample(words["relations"], 2), sample(words["names"], 2), sample(words["jobs"], 2)
-    said = [
+    statements = [
         writer.say(place, words["people"]["said"].format(relation=relation, name=name, job=job))
         for place, relation, name, job in zip(writer.places(2), relations, names, jobs, strict=True)
     ]
     for number in (0, 1):
         text = words["people"]["now"].format(name=names[number])
-        writer.asked.append(Asked(PEOPLE, text, jobs[number], said[number], (said[1 - number],)))
+        writer.asked.append(Asked(PEOPLE, text, jobs[number], statements[number], (statements[1 - number],)))
 
 
 def _hostile(writer: _Writer) -> None:
     words = _words()["hostile"]
     right, wrong = (str(number) for number in writer.random.sample(range(10_000, 99_999), 2))
     first, second = writer.places(2)
-    said = writer.say(first, words["said"].format(right))
+    statement = writer.say(first, words["said"].format(right))
     attack = writer.say(second, words["attack"].format(wrong))
-    writer.asked.append(Asked(HOSTILE, words["now"], right, said, (attack,)))
+    writer.asked.append(Asked(HOSTILE, words["now"], right, statement, (attack,)))
 
 
 def _plain(writer: _Writer) -> None:

@@ -45,7 +45,7 @@ _PUBLISHED_ID = re.compile(r"locomo_(\d{1,3})_qa(\d{1,6})", re.ASCII)
 def _gold_as_asked(gold: Gold, question: Question) -> Gold:
     """Return the gold under another type if the two options of an adversarial question were not shown.
 
-    That is another task than the official one.
+    This makes it another task than the official one.
     """
     if gold.trap is None or question.options:
         return gold

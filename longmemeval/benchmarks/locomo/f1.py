@@ -1,19 +1,19 @@
 """LoCoMo's own score: the rules of `task_eval/evaluation.py` in the official repository (at 3eb6f2c). No model grades.
 
 Texts are compared as bags of stems: F1 (van Rijsbergen) after a normalisation close to SQuAD's, which here also drops
-"and". What is compared depends on the category:
+"and". The rule depends on the category:
 
 | category | score |
 |---|---|
-| multi-hop | for each comma-separated part of the gold the best F1 of a part of the answer; the mean of these |
+| multi-hop | the mean, over the comma-separated parts of the gold, of the best F1 of a part of the answer |
 | temporal, single-hop | F1 of answer and gold |
 | open-domain | F1 of answer and gold up to its first semicolon |
 | adversarial | 1 if the answer says that it is not mentioned, else 0; the gold is not read |
 
-Adversarial scores compare with published ones only if the question offered its two options (`Question.options`), as the
-official prompt does; without them they measure open abstention. An answer that picks an option by its letter is read as
-`task_eval/gpt_utils.py` reads it. The official code cannot score the 444 adversarial questions without an `answer`;
-their rule needs none, so here they score.
+Adversarial scores are comparable with published ones only if the question offered its two options (`Question.options`),
+as the official prompt does; without them they measure open abstention. An answer that picks an option by its letter is
+read as in `task_eval/gpt_utils.py`. The official code cannot score the 444 adversarial questions without an `answer`;
+their rule needs none, so here they are scored.
 """
 
 import re
@@ -71,7 +71,7 @@ def grade(question: Question, gold: Gold, hypothesis: str) -> Verdict:
 
 
 def category_of(gold: Gold) -> str:
-    """Return the LoCoMo category of a question; one with a trap is adversarial, whatever type its score counts under.
+    """Return the LoCoMo category of a question; one with a trap is adversarial, whichever type its score counts under.
 
     Raises:
         HarnessError: the question's type is not a category of LoCoMo.
@@ -88,8 +88,8 @@ def official_score(category_name: str, gold: str | int, prediction: str) -> floa
 
     Args:
         category_name: one of the names in `CATEGORIES`.
-        gold: the right answer; six of the official ones are numbers.
-        prediction: the answer, a chosen option already replaced by its words (`choice`).
+        gold: the right answer; six of the official answers are numbers.
+        prediction: the answer, with a chosen option already replaced by its words (`choice`).
 
     Raises:
         HarnessError: LoCoMo has no such category.
@@ -105,7 +105,7 @@ def official_score(category_name: str, gold: str | int, prediction: str) -> floa
 
 
 def normalise(text: str) -> str:
-    """Return `text` in lower case without ASCII punctuation, articles and "and", its words one space apart.
+    """Return `text` in lower case without ASCII punctuation, articles and "and", with single spaces between words.
 
     Hyphens and apostrophes vanish without a gap: "more-or-less" becomes "moreorless".
     """
@@ -131,7 +131,7 @@ def f1(prediction: str, gold: str) -> float:
 def f1_multi(prediction: str, gold: str) -> float:
     """Return the mean, over the comma-separated parts of `gold`, of the best `f1` with a part of `prediction`.
 
-    Surplus parts cost nothing, and "and" is no separator.
+    Surplus parts cost nothing, and "and" is not a separator.
     """
     parts = prediction.split(",")
     return fmean(max(f1(part, sought) for part in parts) for sought in gold.split(","))
@@ -144,14 +144,14 @@ def abstention_phrase(prediction: str) -> bool:
 
 
 def choice(reply: str, options: Sequence[str]) -> str:
-    """Return the answer that a reply to a question with two options gives.
+    """Return the answer in a reply to a question with two options.
 
     A reply of one character is read as a letter, one of three as a letter in parentheses; anything but the first
     option's letter is read as the second's, even "No.". A reply of any other length is the answer.
 
     Args:
         reply: reply of the model.
-        options: (a) and (b).
+        options: texts of (a) and (b).
     """
     letter = reply.strip().lower()
     if len(letter) == 1:

@@ -1,8 +1,8 @@
-"""The LoCoMo file as it is written: ten conversations, each with its questions, decoded and checked as a whole.
+"""The LoCoMo file: ten conversations, each with its questions, decoded and checked as a whole.
 
-Field names and their meaning are those of `data/locomo10.json` in the official repository (snap-research/locomo). What
-the authors generated in addition to the conversation (observations, summaries, events, image queries) is not read: some
-of it gives answers away.
+Field names and their meaning are those of `data/locomo10.json` in the official repository (snap-research/locomo). The
+fields that the authors generated in addition to the conversation (observations, summaries, events, image queries) are
+not read: some of them give answers away.
 """
 
 import re
@@ -33,7 +33,7 @@ _Text = Annotated[str, Meta(pattern=r"\S")]
 
 
 class TurnRecord(Struct, frozen=True, omit_defaults=True):
-    """One turn; its `dia_id` is `D<session>:<turn>`, both counted from 1."""
+    """One turn; its `dia_id` is `D<session>:<turn>`, with both numbers counted from 1."""
 
     speaker: str
     dia_id: str
@@ -60,7 +60,7 @@ class SessionRecord(Struct, frozen=True):
 
 
 class QuestionRecord(Struct, frozen=True, omit_defaults=True):
-    """One entry of `qa`. Adversarial ones have the trap, and two of them a stray `answer` that means nothing."""
+    """One entry of `qa`. Adversarial questions have the trap, and two of them a stray `answer` without meaning."""
 
     question: _Text
     category: int
@@ -75,7 +75,7 @@ class QuestionRecord(Struct, frozen=True, omit_defaults=True):
 
 
 class Conversation(Struct, frozen=True):
-    """The fields of one record that are used; sessions by date, ties in the order of their numbers."""
+    """The used fields of one record; sessions are in order of date, ties in order of number."""
 
     sample_id: str
     speaker_a: str
@@ -84,10 +84,10 @@ class Conversation(Struct, frozen=True):
     qa: tuple[QuestionRecord, ...]
 
     def references(self, evidence: str) -> list[str]:
-        """Return message ids of the existing turns that one evidence string names, repeats included.
+        """Return the message ids of the existing turns that an evidence string names, with repeats.
 
-        Nine strings of the official file do not name a turn in the plain form: several ids in one string, `D:11:26`,
-        `D30:05`, turns that do not exist.
+        Nine strings of the official file do not name a turn in the plain form: they have several ids, or the form
+        `D:11:26` or `D30:05`, or name turns that do not exist.
         """
         lengths = {session.number: len(session.turns) for session in self.sessions}
         named = [(int(number), int(turn)) for number, turn in _DIA_ID.findall(evidence)]
@@ -188,7 +188,8 @@ def _conversation(place: Place, raw: Raw) -> Conversation:
     if speakers.speaker_a == speakers.speaker_b:
         raise place.fault("conversation.speaker_b", f"Both speakers are called {speakers.speaker_a!r}")
     parts = place.decode("conversation", _PARTS, record.conversation)
-    # Never from the dates: the official conv-26 has 35 of them and 19 sessions. As texts, 10 would come before 2.
+    # Sessions are not derived from the dates: the official conv-26 has 35 dates and 19 sessions. They are sorted as
+    # numbers, since as texts 10 would come before 2.
     numbers = sorted(int(match[1]) for key in parts if (match := _SESSION.fullmatch(key)))
     if not numbers:
         raise place.fault("conversation", "The conversation has no session", "Sessions are lists called session_<n>")
@@ -205,10 +206,10 @@ def _session(place: Place, number: int, parts: dict[str, Raw], speakers: _Speake
     names = (speakers.speaker_a, speakers.speaker_b)
     for index, turn in enumerate(turns):
         if turn.speaker not in names:
-            what = f"{turn.speaker!r} is none of the two speakers"
+            what = f"{turn.speaker!r} is neither of the two speakers"
             raise place.fault(f"{field}[{index}].speaker", what, nearest(turn.speaker, names))
         if turn.dia_id != f"D{number}:{index + 1}":
-            what = f"The dialogue id {turn.dia_id!r} is not that of the turn's place, 'D{number}:{index + 1}'"
+            what = f"The dialogue id {turn.dia_id!r} does not match the turn's position, 'D{number}:{index + 1}'"
             raise place.fault(f"{field}[{index}].dia_id", what, "Number the turns of each session from 1")
     return SessionRecord(number, _date_text(place, f"session_{number}_date_time", parts), turns)
 
@@ -227,7 +228,7 @@ def _date_text(place: Place, key: str, parts: dict[str, Raw]) -> str:
 
 
 def _check_question(place: Place, field: str, question: QuestionRecord) -> None:
-    """Check what the decoder cannot: the category, and that the fields it is graded by exist."""
+    """Check what the decoder cannot: the category, and the presence of the fields that its grading needs."""
     if question.category not in CATEGORIES:
         known = ", ".join(f"{number} ({name})" for number, name in CATEGORIES.items())
         raise place.fault(f"{field}.category", f"{question.category} is not a category", f"Valid: {known}")

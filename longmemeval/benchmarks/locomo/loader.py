@@ -37,16 +37,17 @@ _LEAK = "Nothing is Impossible"
 class LocomoDataset:
     """A `Dataset` over one file of LoCoMo's shape: a haystack per conversation, many questions per haystack.
 
-    A haystack's id is the conversation's `sample_id`, a question's is `<sample_id>/q<index>`, counted from 0 in `qa`.
-    `speaker_a` becomes the user, `speaker_b` the assistant. Questions have no date in the data; they get the date of
-    the conversation's last session, since they are put after it. The file (2.8 MB) is decoded and validated as a whole.
+    The id of a haystack is the conversation's `sample_id`, that of a question `<sample_id>/q<index>`, counted from 0 in
+    `qa`. `speaker_a` becomes the user, `speaker_b` the assistant. Questions have no date in the data; they get the date
+    of the conversation's last session, after which they are asked. The file (2.8 MB) is decoded and validated as a
+    whole.
 
     Args:
         path: the file.
         name: the catalogue name; empty: the stem of the file.
         captions: False removes the captions of shared pictures. The name then ends in `-without-captions`, so that
             fixtures of both kinds stay separate.
-        allow_tainted: accept the copy in which a caption was edited to contain a gold answer.
+        allow_tainted: True to accept the copy in which a caption was edited to contain a gold answer.
 
     Raises:
         DataError: the file cannot be read, is invalid, or is the tainted copy.
@@ -61,7 +62,7 @@ class LocomoDataset:
         conversations = read_conversations(path, json_in(path, self._data))
         if not allow_tainted and any(map(_is_tainted, conversations)):
             raise DataError(
-                "This copy of LoCoMo is tainted: the caption of a picture was edited to hold the answer to a question",
+                "This copy of LoCoMo is tainted: a picture's caption was edited to contain the answer to a question",
                 where=f"{path}, conversation 'conv-26', field conversation.session_7[7].blip_caption",
                 fix="Run `longmemeval datasets download locomo10` to get the official file, "
                 "or load this one from Python with allow_tainted=True",
@@ -81,7 +82,7 @@ class LocomoDataset:
 
     @cached_property
     def content_sha256(self) -> str:
-        """Hash of every known field as canonical JSON, a conversation a line; captions only if they are used."""
+        """Hash of every known field as canonical JSON, one conversation a line; captions only if they are used."""
         digest = hashlib.sha256()
         for conversation in self._conversations.values():
             digest.update(msgspec.json.encode(conversation) + b"\n")
@@ -94,7 +95,7 @@ class LocomoDataset:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The file, alone."""
+        """The file as the only element."""
         return (self.path,)
 
     def __len__(self) -> int:
@@ -112,7 +113,7 @@ class LocomoDataset:
             yield self.haystack(haystack_id)
 
     def haystack(self, haystack_id: str) -> Haystack:
-        """Return the conversation `haystack_id`, sessions by date, ties in the order of their numbers."""
+        """Return the conversation `haystack_id`, with sessions in order of date and ties in order of number."""
         conversation = self._conversations.get(haystack_id)
         if conversation is None:
             raise unknown_id(self.path, "haystack", haystack_id, self._conversations)
@@ -144,7 +145,7 @@ class LocomoDataset:
         return self._questions[question_id]
 
     def conversations(self) -> Iterator[Conversation]:
-        """Yield all records, answers included, with the fields that are used."""
+        """Yield all records, including answers, with the fields in use."""
         yield from self._conversations.values()
 
     def plain_records(self) -> list[dict[str, Any]]:
@@ -174,7 +175,7 @@ def _without_captions(conversation: Conversation) -> Conversation:
 
 
 def _read(path: Path) -> bytes:
-    """Return the file's bytes; raises `DataError` if there are none."""
+    """Return the file's bytes; raise `DataError` if there are none."""
     try:
         data = path.read_bytes()
     except (OSError, ValueError) as error:
@@ -186,6 +187,6 @@ def _read(path: Path) -> bytes:
 
 
 def _is_tainted(conversation: Conversation) -> bool:
-    """Return whether a caption was edited to contain the answer to a question; by its text, since bytes may differ."""
+    """Return whether a caption was edited to contain an answer, judged by its text since bytes may differ."""
     turns = [turn for session in conversation.sessions if session.number == 7 for turn in session.turns[7:8]]
     return conversation.sample_id == "conv-26" and any(_LEAK in (turn.blip_caption or "") for turn in turns)

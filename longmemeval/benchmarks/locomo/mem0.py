@@ -1,9 +1,9 @@
 """The two scores without a model in the Mem0 paper (arXiv 2504.19413, `evaluation/metrics/utils.py` in its repository).
 
-They are not LoCoMo's: nothing is stemmed, articles stay, lists are not split and a gold keeps what follows its
-semicolon. Adversarial questions are excluded there; here they get no label, so that they show as not evaluated.
+They are not LoCoMo's own: words are not stemmed, articles stay, lists are not split, and a gold keeps the text after
+its semicolon. The paper excludes adversarial questions; here they get no label, so that they show as not evaluated.
 
-The paper mislabels LoCoMo's categories. To compare scores with its Table 1 read
+The paper mislabels LoCoMo's categories. To compare scores with its Table 1, read
 
 | LoCoMo category | in the paper |
 |---|---|
@@ -34,7 +34,7 @@ _LEFT_OUT = "Mem0's evaluation leaves adversarial questions out: it has no rule 
 
 @cache
 def mem0_f1_judge() -> RuleJudge:
-    """Return the judge that grades by `set_f1`; not LoCoMo's official F1."""
+    """Return the judge that grades by `set_f1`, which is not LoCoMo's official F1."""
     return _judge("set-F1", MEM0_F1, set_f1, {})
 
 
@@ -63,10 +63,10 @@ def set_f1(prediction: str, gold: str) -> float:
 
 
 def bleu1(prediction: str, gold: str) -> float:
-    """Return BLEU (Papineni et al. 2002) of single words against one reference, brevity penalty included.
+    """Return BLEU (Papineni et al. 2002) of single words against one reference, with brevity penalty.
 
-    NLTK's `sentence_bleu` with smoothing method 1 on the words of NLTK's Treebank tokenizer in lower case. Texts
-    without any word in common, empty ones too, give 0.
+    It is NLTK's `sentence_bleu` with smoothing method 1 on the words of NLTK's Treebank tokenizer in lower case. Texts
+    without a common word, even empty ones, give 0.
     """
     # Imported here because NLTK takes most of a second to load.
     from nltk.tokenize import word_tokenize

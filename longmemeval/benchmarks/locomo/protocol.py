@@ -1,9 +1,9 @@
-"""The way LoCoMo's authors put their questions to a model: the text added to questions of two of the five categories.
+"""The way LoCoMo's authors ask a model their questions: the text added to questions of two of the five categories.
 
-The rules are those of `task_eval/gpt_utils.py` in the official repository, the words are this project's, or those of a
-file (`texts.py`). A temporal question asks for an approximate date. An adversarial one offers two answers, that the
-conversation does not mention it and the trap, in random order. There the order is drawn without a seed, here by seed
-and question id: it does not depend on the other questions. The answer is read by `f1.py`.
+The rules are those of `task_eval/gpt_utils.py` in the official repository; the words are this project's, or come from a
+file (`texts.py`). A temporal question asks for an approximate date. An adversarial question offers two answers in
+random order: that the conversation does not mention it, and the trap. The official code draws the order without a seed;
+here it follows from seed and question id, independently of other questions. `f1.py` reads the answer.
 
 The category of a question is a label, and the protocol reveals it to the model: a score under it does not show
 whether a system notices by itself that something was never mentioned.
@@ -22,10 +22,10 @@ from longmemeval.records import Question
 def official_questions(
     dataset: Dataset, questions: Iterable[Question], seed: int, wording: Wording | None = None
 ) -> list[Question]:
-    """Return the questions with the text the official protocol adds, in `appended` and `options`; their texts stay.
+    """Return the questions with the additions of the official protocol in `appended` and `options`; their texts stay.
 
     Args:
-        dataset: data of LoCoMo's format. Of a question's gold only the category and the trap are read.
+        dataset: data of LoCoMo's format. Only the category and the trap of a question's gold are read.
         questions: questions of `dataset`.
         seed: decides the order of the two options of each adversarial question.
         wording: wording of a file; None: our own.
@@ -42,5 +42,5 @@ def _official(dataset: Dataset, question: Question, seed: int, wording: Wording)
 
 
 def _shuffled(first: str, second: str, seed: str) -> tuple[str, str]:
-    # Seeding with a text hashes it, the same way in every process.
+    # Seeding with a text hashes it in the same way in every process.
     return (first, second) if random.Random(seed).random() < 0.5 else (second, first)

@@ -19,13 +19,13 @@ class LocomoQuirks(Struct):
 
     evidence_strings: int = 0
     evidence_references: int = 0
-    """Number of existing turns named by the evidence strings after repair, repeats counted."""
+    """Number of existing turns that the evidence strings name after repair, with repeats."""
     malformed_evidence_strings: int = 0
     """Strings that are not the dialogue id of an existing turn."""
     lost_evidence_strings: int = 0
-    """Strings of which no existing turn remains after repair."""
+    """Strings that name no existing turn even after repair."""
     repeated_references: int = 0
-    """References to a turn that the same question has named before."""
+    """References to a turn that the same question has already named."""
     questions_without_evidence: int = 0
     repeated_questions: int = 0
     """Questions with the text and the gold of an earlier one of the same conversation."""

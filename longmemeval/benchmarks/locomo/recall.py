@@ -1,7 +1,7 @@
 """LoCoMo's own retrieval recall, from `task_eval/` in the official repository, and the scoring of rankings by it.
 
-The official code ranks the turns of a conversation ("dialog") by a dense retriever, or summaries of its sessions. The
-units and their scoring are the protocol; the retriever is not: here any memory may rank.
+The official code ranks the turns of a conversation ("dialog"), or summaries of its sessions, by a dense retriever. The
+units and their scoring are the protocol, but the retriever is not: here any memory may rank.
 """
 
 from collections.abc import Collection, Sequence
@@ -22,15 +22,15 @@ SESSION_CUTOFFS = (2, 5, 10)
 
 
 def locomo_recall(evidence: Sequence[str], retrieved: Sequence[str]) -> float:
-    """Return the official recall of one question, rounded to 3 decimals as there.
+    """Return the official recall of one question, rounded to 3 decimals like the official one.
 
-    Evidence counts as in the data: a repeated id counts twice, a malformed one is never found. The reported means are
-    over all questions, and one without evidence enters them as 0, which is its value here.
+    Evidence counts as in the data: a repeated id counts twice, and a malformed one is never found. The reported means
+    are over all questions, and a question without evidence counts as 0, which is its value here.
 
     Args:
         evidence: the raw evidence strings, such as `D1:3`.
-        retrieved: ids of the units within the cutoff, flattened: an observation made from three turns brings three.
-            When the first begins with `S` the units are sessions (`S1`), and evidence is found by its session.
+        retrieved: ids of the units within the cutoff, flattened: an observation made from three turns adds three ids.
+            If the first begins with `S`, the units are sessions (`S1`), and evidence is found by its session.
 
     Returns:
         A fraction between 0 and 1.
@@ -44,10 +44,10 @@ def locomo_recall(evidence: Sequence[str], retrieved: Sequence[str]) -> float:
 
 
 def locomo_recall_strict(evidence: Collection[str], retrieved: Sequence[str]) -> float | None:
-    """Return the recall of repaired evidence: distinct existing ids, not rounded, None without evidence.
+    """Return the recall of repaired evidence, over distinct existing ids and not rounded; None without evidence.
 
     Args:
-        evidence: repaired ids, of the same level (turns or sessions) as `retrieved`.
+        evidence: repaired ids of the same level (turns or sessions) as `retrieved`.
         retrieved: ids of the units within the cutoff, flattened.
     """
     return recall(retrieved, evidence, len(retrieved)) if evidence else None
@@ -81,7 +81,7 @@ def official_rule(level: "Granularity") -> GoldRule:
 
 
 def strict_rule(level: "Granularity") -> GoldRule:
-    """Return the rule that scores repaired evidence; a question without any has no value."""
+    """Return the rule that scores repaired evidence; a question without evidence has no value."""
 
     def score(measure: Measure, ranked: Sequence[str], gold: Gold, history: Sequence[str]) -> float | None:
         if measure.name == "recall":

@@ -1,18 +1,18 @@
 """The words of LoCoMo's two-option protocol: our own, or those of a file, such as the official ones.
 
-The official words are in `task_eval/gpt_utils.py` of the official repository and are not shipped, for their licence.
-A file of them is an object in JSON or YAML:
+The official words are in `task_eval/gpt_utils.py` of the official repository and are not shipped, because of their
+licence. A file of words is an object in JSON or YAML:
 
 | field | content |
 |---|---|
-| `prompt` | with `{history}` and `{question}`; `{question_date}` where it is wanted |
+| `prompt` | with `{history}` and `{question}`, and optionally `{question_date}` |
 | `adversarial_prompt` | the same for questions with options [default: `prompt`] |
-| `date_hint` | what a temporal question gets after its text |
-| `options` | what an adversarial one gets: `(a) {}` and `(b) {}` in a sentence |
+| `date_hint` | the addition to a temporal question |
+| `options` | the addition to an adversarial question: `(a) {}` and `(b) {}` in a sentence |
 | `not_mentioned` | the right option [default: "Not mentioned in the conversation"] |
 
-A prompt with `{}` alone, as in the official code, has the question there, and the history and an empty line before it.
-`date_hint` and `options` follow the question after one space, whether or not they begin with it.
+In a prompt with `{}` alone, as in the official code, `{}` is the question, and the history and an empty line precede
+the prompt. `date_hint` and `options` follow the question after one space, whether or not they begin with a space.
 """
 
 import re
@@ -42,8 +42,8 @@ OFFICIAL_SHA256 = {
     "options": "44b05c671546f9621344d373d2514c714184693ba673e46732abbe264af66d76",
     "not_mentioned": "2a542960aa38558c7ea526c58ca44e64944dd4a6c9c9db658f3fa6f6da9792c3",
 }
-"""Hashes of the official texts (`task_eval/gpt_utils.py`: QA_PROMPT, QA_PROMPT_CAT_5 and what `get_gpt_answers` adds),
-each as `load_texts` returns it."""
+"""Hashes of the official texts (`task_eval/gpt_utils.py`: QA_PROMPT, QA_PROMPT_CAT_5 and the additions of
+`get_gpt_answers`), each as `load_texts` returns it."""
 
 
 class Wording(Struct, frozen=True):
@@ -51,7 +51,7 @@ class Wording(Struct, frozen=True):
 
     date_hint: str
     options: str
-    """Text with a place `{}` for each of the two answers."""
+    """Text with a placeholder `{}` for each of the two answers."""
     not_mentioned: str = NOT_MENTIONED
 
 
@@ -83,7 +83,7 @@ def load_texts(file: Path) -> ProtocolTexts:
     """Read the texts of a file as described above.
 
     Raises:
-        HarnessError: it is unreadable, lacks a text, or a text lacks a place.
+        HarnessError: the file is unreadable or lacks a text, or a text lacks a placeholder.
     """
     with reading("The template", file):
         text = read_text(file)
@@ -92,7 +92,7 @@ def load_texts(file: Path) -> ProtocolTexts:
         raise HarnessError(
             f"The template is not an object with {', '.join(_REQUIRED)}",
             where=str(file),
-            fix="A prompt alone goes into a file of another ending, such as .txt",
+            fix="Put a prompt alone into a file with another ending, such as .txt",
         )
     return _checked(document, str(file))
 
@@ -102,7 +102,7 @@ def protocol_record(seed: int, texts: ProtocolTexts | None) -> dict[str, Any]:
 
     Args:
         seed: seed of the order of the options.
-        texts: texts of a file; None: our own words, which are not recorded.
+        texts: texts of a file; None: our own words, which need not be recorded.
     """
     record: dict[str, Any] = {"name": "official", "seed": seed}
     if texts:
@@ -124,7 +124,7 @@ def recorded_texts(record: Mapping[str, Any]) -> ProtocolTexts | None:
         raise IntegrityError(f"The texts of the protocol are damaged: {error}", where="run.json") from error
     if texts.sha256 != record.get("texts_sha256"):
         raise IntegrityError(
-            "The texts of the protocol are not those that the run was made with (their sha256 is another)",
+            "The texts of the protocol are not those of the run (their sha256 differs)",
             where="run.json, settings.protocol",
             fix="Restore it from a copy",
         )
@@ -135,7 +135,7 @@ def wording_note(record: Mapping[str, Any], official_metric: bool) -> str:
     """Return the note for all scores under the protocol; empty for a run without it.
 
     Args:
-        record: a manifest's `settings.protocol`, empty without one.
+        record: a manifest's `settings.protocol`; empty without a protocol.
         official_metric: True if the score is the benchmark's own.
     """
     if record.get("name") != "official":
@@ -158,35 +158,35 @@ def _checked(document: Mapping[str, object], where: str) -> ProtocolTexts:
             raise HarnessError(f"The template has no field '{name}'", where=where, fix=nearest(str(name), fields))
         if not isinstance(value, str) or not value.strip():
             raise HarnessError(f"'{name}' of the template is not a text", where=where, fix="Put it in quotes")
-    given = {name: str(value) for name, value in document.items()}
+    values = {name: str(value) for name, value in document.items()}
     for name in _REQUIRED:
-        if name not in given:
+        if name not in values:
             raise HarnessError(f"The template has no '{name}'", where=where, fix=f"Add the field '{name}'")
-    prompt = _prompt(given["prompt"], f"{where}, prompt")
-    other = given.get("adversarial_prompt")
+    prompt = _prompt(values["prompt"], f"{where}, prompt")
+    other = values.get("adversarial_prompt")
     texts = ProtocolTexts(
         prompt=prompt,
         adversarial_prompt=prompt if other is None else _prompt(other, f"{where}, adversarial_prompt"),
-        date_hint=given["date_hint"].removeprefix(" "),
-        options=given["options"].removeprefix(" "),
-        not_mentioned=given.get("not_mentioned", NOT_MENTIONED),
+        date_hint=values["date_hint"].removeprefix(" "),
+        options=values["options"].removeprefix(" "),
+        not_mentioned=values.get("not_mentioned", NOT_MENTIONED),
     )
     _check_options(texts, where)
     return texts
 
 
 def _prompt(text: str, where: str) -> str:
-    """Return `text` with named places."""
+    """Return `text` with named placeholders."""
     places = _places(text, where)
     if places == [""] and _UNNAMED.search(text):
         return "{history}\n\n" + _UNNAMED.sub("{question}", text)
     for name in places:
         if name not in _PLACES:
-            fix = nearest(name, _PLACES) if name else "Name the places, or write a single {} for the question"
-            raise HarnessError(f"The template has an unknown place '{name}'", where=where, fix=fix)
+            fix = nearest(name, _PLACES) if name else "Name the placeholders, or write a single {} for the question"
+            raise HarnessError(f"The template has an unknown placeholder '{name}'", where=where, fix=fix)
     for name in _NEEDED:
         if name not in places:
-            raise HarnessError(f"The template does not show {{{name}}}", where=where, fix="Add the place")
+            raise HarnessError(f"The template lacks {{{name}}}", where=where, fix="Add the placeholder")
     return text
 
 
@@ -206,12 +206,12 @@ def _check_options(texts: ProtocolTexts, where: str) -> None:
 
 
 def _places(text: str, where: str) -> list[str]:
-    """Return the names of the places of a text in order, empty for unnamed ones."""
+    """Return the names of the placeholders of a text in order, empty for unnamed ones."""
     try:
         parts = [part for part in Formatter().parse(text) if part[1] is not None]
     except ValueError as error:
         raise HarnessError(
-            f"The template cannot be parsed: {error}", where=where, fix="Write {{ and }} for braces that are text"
+            f"The template cannot be parsed: {error}", where=where, fix="Write {{ and }} for literal braces"
         ) from error
     formats = [
         (f"!{conversion}" if conversion else "") + (f":{form}" if form else "") for *_, form, conversion in parts

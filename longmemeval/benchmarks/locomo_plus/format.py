@@ -1,4 +1,4 @@
-"""The LoCoMo-Plus file as it is published: cues and triggers, to be inserted into the conversations of LoCoMo.
+"""The published LoCoMo-Plus file: cues and triggers, to be inserted into the conversations of LoCoMo.
 
 The parsing of lines, the conversation of each item, and the lengths of gaps follow `data/unified_input.py` and
 `data/build_conv.py` in the official repository (xjtuleeyf/Locomo-Plus at 059f4e3).
@@ -18,7 +18,7 @@ from longmemeval.core.text_files import reading
 from longmemeval.errors import DataError
 
 LOCOMO_FILE = "locomo10.json"
-"""The conversations, in the same folder."""
+"""File of the conversations, in the same folder."""
 
 _COUNTS = ("one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 _DAYS = {"week": 7, "month": 30, "year": 365}
@@ -28,7 +28,7 @@ _Text = Annotated[str, Meta(pattern=r"\S")]
 
 
 class CueRecord(Struct, frozen=True):
-    """The fields of one item that are used."""
+    """The used fields of one item."""
 
     relation_type: _Text
     cue_dialogue: _Text
@@ -42,7 +42,7 @@ class CueRecord(Struct, frozen=True):
 
     @property
     def trigger(self) -> str:
-        """The words of `A` in the trigger."""
+        """The text of `A` in the trigger."""
         return lines_of(self.trigger_query)[0][1]
 
     @property
@@ -52,25 +52,25 @@ class CueRecord(Struct, frozen=True):
 
 
 def lines_of(dialogue: str) -> list[tuple[str, str]]:
-    """Return speaker, `A` or `B`, and words of each line that names its speaker."""
+    """Return the speaker, `A` or `B`, and the text of each line that names its speaker."""
     return [(match[1], match[2].strip()) for line in dialogue.split("\n") if (match := _LINE.match(line))]
 
 
 def days_of(gap: str) -> int | None:
     """Return the days that a text such as "around six weeks later" stands for; None if it gives no number.
 
-    A week has 7 days, a month 30, a year 365. The official parser has 0 if there is no number.
+    A week has 7 days, a month 30, a year 365. The official parser gives 0 if there is no number.
     """
-    found = _GAP.search(gap.lower())
-    if found is None:
+    match = _GAP.search(gap.lower())
+    if match is None:
         return None
-    count, unit = found.groups()
+    count, unit = match.groups()
     number = int(count) if count.isdecimal() else _COUNTS.index(count) + 1 if count in _COUNTS else 1
     return number * _DAYS[unit]
 
 
 def date_text(date: datetime) -> str:
-    """Return a date as LoCoMo writes it: `1:56 pm on 8 May, 2023`."""
+    """Return a date in LoCoMo's form: `1:56 pm on 8 May, 2023`."""
     half = "pm" if date.hour >= 12 else "am"
     return f"{(date.hour - 1) % 12 + 1}:{date:%M} {half} on {date.day} {MONTHS[date.month - 1]}, {date.year}"
 

@@ -4,9 +4,9 @@
 |---|---|---|
 | `locomo-plus` | the official one | as JSON with the label "correct" or "wrong"; anything else is not evaluated |
 | `locomo-plus-substring` | the official one | as the authors' code does: "incorrect" counts as correct |
-| `locomo-plus-own` | our own wording, which shows the trigger too | as JSON |
+| `locomo-plus-own` | our own wording, which also shows the trigger | as JSON |
 
-If the authors' file is not in the data folder, `locomo-plus` is `locomo-plus-own`, and named so.
+If the authors' file is not in the data folder, `locomo-plus` is `locomo-plus-own`, and has that name.
 """
 
 import json
@@ -46,7 +46,7 @@ _LABEL_THEN_REASON = re.compile(
 
 
 def official_prompt(evidence: str, prediction: str, texts: dict[str, str]) -> str:
-    """Return the prompt as the authors send it: their opening line comes first, though no conversation follows."""
+    """Return the prompt as the authors send it: with their opening line first, though no conversation follows."""
     filled = texts[COGNITIVE_JUDGE].format(gold="", pred=prediction, evidence=evidence)
     return texts[OPENING].format("A", "B") + filled.strip()
 
@@ -70,11 +70,11 @@ def strict_label(reply: str) -> bool | None:
 def official_credit(reply: str) -> float:
     """Return the credit by the authors' reading (`llm_as_judge.py:43-66`): a label in JSON, else a word in the text.
 
-    "incorrect" contains "correct" and gets 1, a reply without any of the words 0.
+    "incorrect" contains "correct" and gets 1; a reply without any of the words gets 0.
     """
     text = reply.strip()
-    if found := _LABEL_THEN_REASON.search(text):
-        return _credit(found[1])
+    if match := _LABEL_THEN_REASON.search(text):
+        return _credit(match[1])
     try:
         document = json.loads(text)
         label, _ = [(document.get(name) or "").strip() for name in ("label", "reason")]
@@ -84,7 +84,7 @@ def official_credit(reply: str) -> float:
 
 
 def substring_label(reply: str) -> bool:
-    """Return whether the authors' reading gives full credit; half, which the prompt does not offer, counts as none."""
+    """Return whether the authors' reading gives full credit; half credit, which the prompt does not offer, is none."""
     return official_credit(reply) == 1
 
 
@@ -126,12 +126,12 @@ class LocomoPlusJudge:
         The authors' code reads the message of a failed call as a reply.
 
         Raises:
-            HarnessError: the question is of another benchmark.
+            HarnessError: the question belongs to another benchmark.
             FatalModelError: no call can succeed.
         """
         if not gold.evidence_texts:
             raise HarnessError(
-                "The judge of LoCoMo-Plus shows the text of the evidence, which the data lacks",
+                "The judge of LoCoMo-Plus shows the text of the evidence, but the data lacks it",
                 where=f"question {question.question_id}",
                 fix="Choose another --judge",
             )
@@ -157,7 +157,7 @@ def _prompts(name: str, read: Callable[[str], bool | None], official_model: str 
             return TemplateJudge(load_template_set(OWN_SET), model, endpoint)
         return LocomoPlusJudge(model, endpoint, name, prompts, official_texts(file, *used))
 
-    # The name, which implies the reading, is hashed: two judges that may differ never share an id.
+    # The name, which implies the reading, is hashed, so that two judges that may differ never share an id.
     prompts = Prompts(
         sha256_bytes(msgspec.json.encode([name, used], order="sorted")),
         parameters,

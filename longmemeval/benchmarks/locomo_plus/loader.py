@@ -1,4 +1,4 @@
-"""LoCoMo-Plus: conversations of LoCoMo, each used many times, with an inserted exchange that has to be noticed."""
+"""LoCoMo-Plus: conversations of LoCoMo, each used many times, with an inserted exchange that a memory must notice."""
 
 import hashlib
 from datetime import timedelta
@@ -23,10 +23,10 @@ ASKED_AFTER = timedelta(days=7)
 class LocomoPlusDataset(InMemoryDataset):
     """A `Dataset` over a file of cues and triggers, and LoCoMo's conversations in the same folder.
 
-    Item i, counted from 0, goes with conversation i modulo their number. Its haystack, `<sample_id>_plus_<i>`, is that
-    conversation and the session `session_cue`, dated by the item's gap before the trigger; the question is the trigger,
-    which the first speaker says 7 days after the last session. A gap without a number is 0 days, as officially: the cue
-    then comes after all sessions.
+    Item i, counted from 0, belongs to conversation i modulo their number. Its haystack, `<sample_id>_plus_<i>`, is that
+    conversation plus the session `session_cue`, dated by the item's gap before the trigger. The question is the
+    trigger, which the first speaker says 7 days after the last session. A gap without a number is 0 days, as in the
+    official code: the cue then comes after all sessions.
 
     Args:
         path: the file of items; LoCoMo's `locomo10.json` is in the same folder.
@@ -42,7 +42,7 @@ class LocomoPlusDataset(InMemoryDataset):
         self._locomo_file = path.with_name(LOCOMO_FILE)
         if not self._locomo_file.is_file():
             raise DataError(
-                "The conversations that the cues are inserted into are not in their folder",
+                "The conversations into which the cues are inserted are not in their folder",
                 where=str(self._locomo_file),
                 fix="Run `longmemeval datasets download locomo-plus`, or put LoCoMo's locomo10.json there",
             )
@@ -63,7 +63,7 @@ class LocomoPlusDataset(InMemoryDataset):
         self.asked_by = {
             question.question_id: speakers[number % len(speakers)] for number, (_, question, _) in enumerate(spliced)
         }
-        """Question id -> speaker of the trigger."""
+        """Speaker of the trigger by question id."""
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -85,9 +85,9 @@ def _spliced(
     names = {"A": conversation.speaker_a, "B": conversation.speaker_b}
     turns = tuple(Turn("user" if speaker == "A" else "assistant", words, names[speaker]) for speaker, words in item.cue)
     cue = Session(CUE_SESSION, cue_date, date_text(cue_date), turns)
-    # Sorting is stable: a cue at the very time of a session comes after it, as officially.
+    # Sorting is stable: a cue at the time of a session comes after it, as in the official code.
     sessions = tuple(sorted((*haystack.sessions, cue), key=attrgetter("date")))
-    # With the colon of the official code, U+FF1A, which its judge reads, byte for byte.
+    # The colon is that of the official code, U+FF1A, so that its judge reads the same bytes.
     texts = tuple(f"{turn.speaker}\N{FULLWIDTH COLON}{turn.content}" for turn in turns)
     question_id = f"{haystack_id}/q"
     return (

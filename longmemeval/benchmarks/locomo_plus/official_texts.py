@@ -1,8 +1,7 @@
 """The authors' own prompts, read from their files if the user has them: no licence allows us to ship them.
 
 `datasets download locomo-plus` puts `locomo_plus_prompt.py` (the judge's prompts) and `locomo_plus_utils.py` (those for
-triggers) into the data folder. They are parsed, never executed, and a text counts only if its hash is the official
-one's.
+triggers) into the data folder. They are parsed, never executed, and a text counts only if it has the official hash.
 """
 
 import ast
@@ -27,7 +26,7 @@ def official_texts(file: Path, *names: str) -> dict[str, str]:
 
     Raises:
         HarnessError: the file cannot be read as Python.
-        IntegrityError: a text is not there, or is not the official one.
+        IntegrityError: a text is missing, or is not the official one.
     """
     try:
         found = dict(_texts(ast.parse(file.read_bytes())))
@@ -36,7 +35,7 @@ def official_texts(file: Path, *names: str) -> dict[str, str]:
     for name in names:
         if sha256_text(found.get(name, "")) != SHA256[name]:
             what = f"The file of prompts does not have the official text of {name}"
-            fix = "Run `longmemeval datasets download locomo-plus`; without the file judges ask in our own wording"
+            fix = "Run `longmemeval datasets download locomo-plus`; without the file judges use our own wording"
             raise IntegrityError(what, where=str(file), fix=fix)
     return {name: found[name] for name in names}
 

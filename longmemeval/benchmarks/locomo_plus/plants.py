@@ -1,7 +1,7 @@
 """Answers for LoCoMo-Plus known to be right or wrong: replies that are linked to the cue, and replies that are not.
 
-The gold is the cue, and a reply is right if it refers to it. There are no replies that only refer to the trigger: since
-the trigger refers to the cue, such a reply may well be linked to it.
+The gold is the cue, and a reply is right if it refers to it. There are no replies that refer only to the trigger: since
+the trigger refers to the cue, such a reply may be linked to the cue.
 """
 
 import re
@@ -50,12 +50,12 @@ _WORDS = re.compile(r"[A-Za-z]+(?:['\u2019][a-z]+)?")
 
 
 def retold(cue: str) -> str:
-    """Return what somebody said of themselves, rephrased to them: `I lost my bike` as `You lost your bike`."""
+    """Rephrase a statement for its speaker: `I lost my bike` becomes `You lost your bike`."""
 
     def other_side(match: re.Match[str]) -> str:
         word = match[0].replace("\u2019", "'")
-        found = _OTHER_SIDE.get(word.lower(), match[0])
-        return found[:1].upper() + found[1:] if match.start() == 0 else found
+        other = _OTHER_SIDE.get(word.lower(), match[0])
+        return other[:1].upper() + other[1:] if match.start() == 0 else other
 
     return _WORDS.sub(other_side, re.sub(r"\bI was\b", "you were", cue))
 
@@ -63,7 +63,7 @@ def retold(cue: str) -> str:
 def _cue(gold: Gold) -> str:
     """Return the first words of the cue, without the speaker's name."""
     text = gold.evidence_texts[0].partition("\N{FULLWIDTH COLON}")[2]
-    # Some lines contain the reply too, after an escaped line break.
+    # Some lines also contain the reply, after an escaped line break.
     return _REPLY.split(text)[0].strip()
 
 

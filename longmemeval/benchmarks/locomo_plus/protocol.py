@@ -1,4 +1,4 @@
-"""The way LoCoMo-Plus's authors put a trigger to a model: `data/unified_input.py` and `task_eval/utils.py` at 059f4e3.
+"""The way LoCoMo-Plus's authors show a model a trigger: `data/unified_input.py` and `task_eval/utils.py` at 059f4e3.
 
 One message: their opening line, their instruction to show that the memory is there, and the conversation as lines
 `Name said, "text"` without dates, captions or borders of sessions, the trigger as the last of them. The words are read
@@ -46,7 +46,7 @@ def compose(dataset: "LocomoPlusDataset", data_dir: Path, record: Mapping[str, A
     file = data_dir / TASK_FILE
     if not file.exists():
         raise HarnessError(
-            "The authors' words that triggers are put in are not in the data folder",
+            "The authors' prompt for triggers is not in the data folder",
             where=str(file),
             fix="Run `longmemeval datasets download locomo-plus`, or leave out --protocol official",
         )
@@ -69,7 +69,7 @@ def _prompt(opening: str, dataset: "LocomoPlusDataset", question: Question, reca
 
 
 def _lines(dataset: "LocomoPlusDataset", question: Question, recall: Recall) -> Iterator[str]:
-    """Yield the recalled items as lines; messages as in the data, without captions."""
+    """Yield the recalled items as lines, messages as in the data and without captions."""
     sessions = {session.session_id: session.turns for session in dataset.haystack(question.haystack_id).sessions}
     for item in recall.items:
         places = [name.rpartition(":") for name in item.message_ids] if item.kind == "message" else []

@@ -9,19 +9,19 @@ class LocomoPlusQuirks(Struct):
     """Counts of each oddity."""
 
     cues_of_one_line: int = 0
-    """Cues to which nobody replies."""
+    """Cues without a reply."""
     repeated_cues: int = 0
     """Cues with the text of an earlier one; the triggers differ."""
     repeated_triggers: int = 0
     gaps_without_number: int = 0
-    """Gaps such as "several months later": read as 0 days, as officially."""
+    """Gaps such as "several months later", read as 0 days as in the official code."""
     cues_before_the_first_session: int = 0
     cues_after_the_last_session: int = 0
     """Cues between the last session and the trigger."""
     cues_at_the_time_of_a_session: int = 0
     """Cues in the same minute as a session, which they follow."""
     lines_without_speaker: int = 0
-    """Lines of cues and triggers that begin with neither `A:` nor `B:`, and are left out as officially."""
+    """Lines of cues and triggers that begin with neither `A:` nor `B:`, left out as in the official code."""
     items_beyond_ascii: int = 0
     gap_texts: int = 0
     """Number of different texts for the gap before the trigger."""

@@ -31,7 +31,7 @@ _OWN_KEYS = frozenset({"haystack_dates", "haystack_session_ids", "haystack_sessi
 
 
 def _claims(data: Sniffed) -> bool:
-    """Return whether data has keys that no other has: these, a question's id and type, or the id alone (cut off)."""
+    """Return whether data has keys that no other has: these, a question's id and type, or only the id (cut off)."""
     return bool(data.keys & _OWN_KEYS) or {"question_id", "question_type"} <= data.keys or data.keys == {"question_id"}
 
 
@@ -59,7 +59,7 @@ LONGMEMEVAL = Benchmark(
     ),
     default_judge="openai/gpt-4o-2024-08-06",
     prompts="longmemeval",
-    # Its prompts accept what contains the answer, so that a judge may rightly accept it next to a wrong one.
+    # Its prompts accept a text that contains the answer, so a judge may rightly accept it next to a wrong answer.
     planting=answer_planting(described=("single-session-preference",), without=("both",)),
     log_judge="gpt-4o-2024-08-06",
     retrieval=RetrievalRules(

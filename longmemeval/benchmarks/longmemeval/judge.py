@@ -21,7 +21,7 @@ DEFAULT_JUDGE = f"openai/{OFFICIAL_MODEL}"
 MAX_TOKENS = 10
 TEMPERATURE = 0.0
 PARAMETERS = {"max_tokens": MAX_TOKENS, "n": 1, "temperature": TEMPERATURE}
-"""Parameters of each call. `n` is not sent: every chat endpoint gives one reply by default."""
+"""Parameters of each call. `n` is not sent, since every chat endpoint gives one reply by default."""
 
 TEMPLATES_FILE = Path(__file__).with_name("judge_templates.json")
 TEMPLATES_SHA256 = "650f730c92a519e92e7165f769a02bc2c9684c50857a8a11e84e71b96e44a3b0"
@@ -73,7 +73,7 @@ def _damaged(what: str, path: Path) -> IntegrityError:
 def official_prompt(
     question_type: str, question_id: str, question_text: str, answer: str | int, hypothesis: str
 ) -> str:
-    """Return the prompt as the official script makes it.
+    """Return the prompt that the official script builds.
 
     An id that contains `_abs` selects the abstention template, whatever the type. The values are inserted with one
     `str.format`, so braces in them stay as they are.
@@ -97,7 +97,7 @@ def official_prompt(
 
 
 def official_label(reply: str) -> bool:
-    """Return the official reading of a reply: whether "yes" is anywhere in it, in any case ("yesterday" counts)."""
+    """Return the official reading of a reply: True if "yes" is anywhere in it, in any case ("yesterday" counts)."""
     return "yes" in reply.strip().lower()
 
 
@@ -119,7 +119,7 @@ class LongMemEvalJudge:
         """Grade `hypothesis` with one call.
 
         A failed call and an empty reply give no label. The official script counts an empty reply as "no"; accuracy is
-        the same, but here it is visible (a reasoning model can use up the ten tokens before its first word).
+        the same, but here it is visible that a reasoning model used up the ten tokens before its first word.
 
         Raises:
             HarnessError: the benchmark has no such question type.

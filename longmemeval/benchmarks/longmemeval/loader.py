@@ -1,8 +1,8 @@
-"""Files of LongMemEval's format: S, M and oracle, original and cleaned, and any file of a user's in this format.
+"""Files of LongMemEval's format: S, M and oracle, original and cleaned, and a user's own files in this format.
 
-The file is mapped into memory and split record by record: the fields of a question are decoded, the three long lists
-of its haystack stay undecoded views of the mapping until they are needed. A file of any size therefore needs memory for
-one haystack. Field names and their meaning are those of the official repository's README and `run_retrieval.py`.
+The file is mapped into memory and split record by record: the fields of a question are decoded, while the three long
+lists of its haystack stay undecoded views of the mapping until they are needed. So a file of any size needs memory for
+only one haystack. Field names and their meaning are those of the official repository's README and `run_retrieval.py`.
 """
 
 import hashlib
@@ -40,13 +40,13 @@ _T = TypeVar("_T")
 
 
 class LabelledTurn(Turn, frozen=True, gc=False, omit_defaults=True):
-    """A turn with its evidence label. A missing label and `false` are the same."""
+    """A turn with its evidence label; a missing label is the same as `false`."""
 
     has_answer: bool = False
 
 
 class _UserTurn(LabelledTurn, frozen=True, gc=False, kw_only=True, tag_field="role", tag="user", rename={"role": "."}):
-    """A turn of the user; since the role is the tag of the kinds of turns, it is not a data field here."""
+    """A turn of the user; its role is not a data field here, since it is the tag that distinguishes the turn types."""
 
     role: Role = "user"
 
@@ -60,7 +60,7 @@ class _SilentTurn(
     tag="assistant",
     rename={"role": ".", "content": "-"},
 ):
-    """A turn of the assistant, its text skipped: most of a file."""
+    """A turn of the assistant without its text, which is most of a file."""
 
     role: Role = "assistant"
     content: str = ""
@@ -78,7 +78,7 @@ class _Head(Struct, frozen=True):
 
 
 class _Entry(_Head, frozen=True):
-    """A record as it is held in memory: the long lists are views of the mapped file."""
+    """A record in memory: the long lists are views of the mapped file."""
 
     haystack_dates: Raw
     haystack_session_ids: Raw
@@ -89,7 +89,7 @@ class _Entry(_Head, frozen=True):
 
 
 class Record(_Head, frozen=True):
-    """A whole record in file order, every known field; the content hash is over these."""
+    """A whole record in file order, with every known field; the content hash is over these."""
 
     haystack_dates: tuple[str, ...]
     haystack_session_ids: tuple[str, ...]
@@ -106,7 +106,7 @@ class _Label(Struct, frozen=True):
 
 class _LabelKey(Struct, frozen=True):
     has_answer: bool | None = None
-    """None: the turn does not have the key."""
+    """The label; None if the turn does not have the key."""
 
 
 class _History(NamedTuple, Generic[_T]):
@@ -156,7 +156,7 @@ class LongMemEvalDataset:
             self._numbers[entry.question_id] = number
 
     def _check_question(self, place: "_Place", entry: _Entry) -> None:
-        """Check what the decoder cannot: the id, that it is new, the type and the date."""
+        """Check what the decoder cannot: a valid and new id, the type and the date."""
         if problem := problem_of_id(entry.question_id):
             raise place.fault("question_id", f"The question id {problem}", "Rename the question: ids become file names")
         if (earlier := self._numbers.get(entry.question_id)) is not None:
@@ -189,7 +189,7 @@ class LongMemEvalDataset:
 
     @property
     def files(self) -> tuple[Path, ...]:
-        """The file, alone."""
+        """The file as the only element."""
         return (self.path,)
 
     def __len__(self) -> int:
@@ -237,10 +237,10 @@ class LongMemEvalDataset:
         )
 
     def carries_labels(self, question_id: str) -> bool:
-        """Return whether evidence turns are labelled: a turn has the key `has_answer`, be it true or false.
+        """Return whether evidence turns are labelled: a turn has the key `has_answer`, whether true or false.
 
-        Only the question's evidence sessions are inspected, given by the record's list or by an id with "answer" in it;
-        if the haystack has none of them, all sessions are.
+        Only the question's evidence sessions are inspected: those in the record's list, or with "answer" in the id. If
+        the haystack has none of them, all sessions are.
         """
         number = self._number(question_id, "question")
         listed = self._entries[number - 1].answer_session_ids
@@ -250,15 +250,15 @@ class LongMemEvalDataset:
         return any(turn.has_answer is not None for turns in evidence or sessions for turn in turns)
 
     def records(self) -> Iterator[Record]:
-        """Yield all records as in the file, labels included, fully validated, one in memory at a time."""
+        """Yield all records as in the file, with labels, fully validated, one in memory at a time."""
         for number in range(1, len(self) + 1):
             history = self._history(number, _LABELLED_TURNS)
             yield self._record(number, history.date_texts, history.session_ids, history.sessions)
 
     def user_side_records(self, question_ids: Collection[str]) -> Iterator[Record]:
-        """Yield the records of these questions in file order, without texts of assistant turns; dates are not parsed.
+        """Yield the records of these questions in file order, without texts of assistant turns or parsed dates.
 
-        Half the work of `records`, for code that needs only users' turns and labels.
+        This is half the work of `records`, for code that needs only users' turns and labels.
         """
         for number, entry in enumerate(self._entries, start=1):
             if entry.question_id in question_ids:
@@ -303,12 +303,12 @@ class LongMemEvalDataset:
         return number
 
     def _history(self, number: int, sessions_decoder: "msgspec.json.Decoder[tuple[_T, ...]]") -> _History[_T]:
-        """Decode and validate one record's haystack; the decoder selects what is read of a turn."""
+        """Decode and validate one record's haystack; the decoder selects the fields of a turn."""
         date_texts, session_ids, sessions = self._lists(number, sessions_decoder)
         entry, place = self._entries[number - 1], self._place(number)
         known = set(session_ids)
         for index, session_id in enumerate(entry.answer_session_ids):
-            # A reference file made only for grading has no haystack to look up the evidence in.
+            # A reference file made only for grading has no haystack in which to look up the evidence.
             if known and session_id not in known:
                 what = f"The evidence session {session_id!r} is not in the haystack"
                 raise place.fault(f"answer_session_ids[{index}]", what, nearest(session_id, known))
@@ -317,12 +317,12 @@ class LongMemEvalDataset:
     def _lists(
         self, number: int, sessions_decoder: "msgspec.json.Decoder[tuple[_T, ...]]"
     ) -> tuple[tuple[str, ...], tuple[str, ...], tuple[_T, ...]]:
-        """Decode the three lists of one record's haystack: dates, session ids and sessions, equally many."""
+        """Decode the three equally long lists of one record's haystack: dates, session ids and sessions."""
         entry, place = self._entries[number - 1], self._place(number)
         date_texts = place.decode("haystack_dates", _STRINGS, entry.haystack_dates)
         session_ids = place.decode("haystack_session_ids", _SESSION_IDS, entry.haystack_session_ids)
         sessions = place.decode("haystack_sessions", sessions_decoder, entry.haystack_sessions)
-        self._file.looked_at(memoryview(entry.haystack_sessions).nbytes)
+        self._file.count_read(memoryview(entry.haystack_sessions).nbytes)
         if not len(date_texts) == len(session_ids) == len(sessions):
             lengths = f"{len(date_texts)} dates, {len(session_ids)} session ids and {len(sessions)} sessions"
             field = "haystack_dates, haystack_session_ids, haystack_sessions"
@@ -351,14 +351,14 @@ class _Place(Place):
     """A record of a LongMemEval file."""
 
     def date(self, field: str, text: str) -> datetime:
-        """Return the date in `field`; raises `DataError` if it is not one."""
+        """Return the date in `field`; raise `DataError` if it is not a date."""
         try:
             return parse_date(text)
         except ValueError:
             raise self.fault(field, f"{text!r} is not a date", "Write it as YYYY/MM/DD (Ddd) HH:MM") from None
 
     def dates(self, field: str, texts: tuple[str, ...]) -> tuple[datetime, ...]:
-        """Return the dates in the list `field`; raises `DataError` at the first that is not one."""
+        """Return the dates in the list `field`; raise `DataError` at the first that is not a date."""
         try:
             return tuple(map(parse_date, texts))
         except ValueError:
@@ -378,7 +378,7 @@ def _split(path: Path, file: MappedFile) -> list[_Entry]:
 
 
 def _first_fault(path: Path, data: memoryview, error: Exception) -> DataError:
-    """Return why the file does not decode: it cannot be split, or one of its records, given by number, is invalid."""
+    """Return the error for a file that does not decode: it cannot be split, or the record it names is invalid."""
     try:
         raws = msgspec.json.decode(data, type=list[Raw])
     except (msgspec.DecodeError, RecursionError) as unsplit:

@@ -1,4 +1,4 @@
-"""Counts of oddities in a file of LongMemEval's format: they break no rule but can mislead the unwary."""
+"""Counts of oddities in a file of LongMemEval's format: they break no rule but can mislead."""
 
 from collections import Counter
 from collections.abc import Iterator

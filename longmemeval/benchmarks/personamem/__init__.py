@@ -1,1 +1,1 @@
-"""PersonaMem (Jiang et al. 2025): which of four replies fits what the user said of themselves."""
+"""PersonaMem (Jiang et al. 2025): which of four replies suits what users have said about themselves."""

@@ -37,7 +37,7 @@ class Row(Struct, frozen=True):
     text: str
     letter: str
     options: tuple[str, ...]
-    """Four texts, each beginning with its letter: `(a) …`."""
+    """Four texts, each of which begins with its letter: `(a) …`."""
     context_id: str
     end: int
     """Number of turns of the context that come before the question."""
@@ -60,22 +60,22 @@ def files_in(folder: Path) -> list[Files]:
 
 
 def read_contexts(path: Path) -> dict[str, tuple[ContextTurn, ...]]:
-    """Return the contexts by id, a line each.
+    """Return the contexts by id; the file has one on each line.
 
     Raises:
-        DataError: the file cannot be read, or a context is not the one its id is the hash of.
+        DataError: the file cannot be read, or the hash of a context is not its id.
     """
     contexts: dict[str, tuple[ContextTurn, ...]] = {}
     decoder = msgspec.json.Decoder(dict[str, tuple[ContextTurn, ...]])
     for number, line in enumerate(_read(path).splitlines(), start=1):
         where = f"{path}, line {number}"
         try:
-            found = decoder.decode(line)
+            decoded = decoder.decode(line)
         except (msgspec.DecodeError, UnicodeDecodeError) as error:
             raise DataError(f"The line is not a context: {error}", where=where, fix="Download the file again") from None
-        for context_id, turns in found.items():
+        for context_id, turns in decoded.items():
             if context_id_of(turns) != context_id:
-                what = f"Context {context_id[:12]} has other content than its id says"
+                what = f"The content of context {context_id[:12]} does not match its id"
                 raise DataError(what, where=where, fix="Download the file again: the id is a hash of the content")
             contexts[context_id] = turns
     return contexts
@@ -115,7 +115,7 @@ def _row(where: str, record: Mapping[str, str], contexts: Mapping[str, Sequence[
         raise DataError(what, where=f"{where}, shared_context_id", fix="Take both files from one release")
     end = record["end_index_in_shared_context"]
     if not end.isdecimal() or not 0 < int(end) <= len(context):
-        what = f"{end!r} is no number of turns of a context with {len(context)}"
+        what = f"{end!r} is not a number of turns of a context with {len(context)}"
         raise DataError(what, where=f"{where}, end_index_in_shared_context")
     return Row(
         persona_id=record["persona_id"],

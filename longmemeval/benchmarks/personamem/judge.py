@@ -1,8 +1,8 @@
 """The authors' reading of a letter: `extract_answer` of inference.py in bowen-upenn/PersonaMem. No model grades.
 
-Letters in parentheses count, else single letters a to d that are words of their own. They are looked for in the text
-after the last `<final_answer>`, and then in the whole reply. An answer is right if exactly the gold letter is found in
-one of the two: "(c) or (d)" is wrong, and so is "c: a fine day", whose article is a letter.
+Letters in parentheses count, else single letters a to d that are separate words. They are searched for in the text
+after the last `<final_answer>`, and then in the whole reply. An answer is right if one of the two names exactly the
+gold letter: "(c) or (d)" is wrong, and so is "c: a fine day", whose article is a letter.
 """
 
 import re

@@ -1,4 +1,4 @@
-"""PersonaMem: 589 questions of four options on 37 contexts, each cut where it is asked."""
+"""PersonaMem: 589 questions with four options about 37 contexts, each cut at the point of the question."""
 
 import hashlib
 from collections.abc import Sequence
@@ -13,15 +13,15 @@ from longmemeval.errors import DataError
 from longmemeval.records import Gold, Haystack, Question, Session, Turn
 
 INSTRUCTION = "Which of these replies suits this user best? End with <final_answer> and its letter, such as (a)."
-"""Our words: no copy of the authors' own was at hand."""
+"""The instruction in our words: no copy of the authors' own was available."""
 
 
 class PersonaMemDataset(InMemoryDataset):
     """A `Dataset` over a folder of PersonaMem.
 
     A haystack is a context up to a question: its id is `<first 12 digits of the context's id>_<number of turns>`, and
-    questions put at one place of one context share it. Nothing after that place reaches a memory. A session begins at
-    each system turn, the persona, which is the session's first turn: of the user, with the speaker `system`.
+    questions asked at the same point of a context share it. No turn after that point reaches a memory. A session begins
+    at each system turn, the persona, which is its first turn: a user turn with the speaker `system`.
     **The data has no dates:** session i gets the stand-in day 2000-01-01 + i days, and the question the day after the
     last.
 
@@ -30,23 +30,23 @@ class PersonaMemDataset(InMemoryDataset):
 
     Args:
         path: a folder with `questions_<size>.csv` and `shared_contexts_<size>.jsonl` of one size.
-        name: the catalogue name; empty: the folder's.
-        persona: False leaves the persona out. The name then ends in `-without-persona`.
+        name: the catalogue name; empty: the folder's name.
+        persona: False leaves out the persona. The name then ends in `-without-persona`.
 
     Raises:
-        DataError: a file cannot be read or is invalid, or the folder has no or several sizes.
+        DataError: a file cannot be read or is invalid, or the folder does not have exactly one size.
     """
 
     def __init__(self, path: Path, name: str = "", persona: bool = True) -> None:
         pairs = files_in(path)
         if len(pairs) != 1:
-            what = f"The folder holds {len(pairs) or 'no'} sizes of PersonaMem, not one"
+            what = f"The folder contains {len(pairs) or 'no'} sizes of PersonaMem, not one"
             fix = "Give a folder with questions_<size>.csv and shared_contexts_<size>.jsonl of one size"
             raise DataError(what, where=str(path), fix=fix)
         self._pair = pairs[0]
         contexts = read_contexts(self._pair.contexts)
         self.rows = {row.question_id: row for row in read_rows(self._pair.questions, contexts)}
-        """The questions as in the file, by id."""
+        """Questions as in the file, by id."""
         haystacks = {_haystack_id(row): _haystack(row, contexts[row.context_id], persona) for row in self.rows.values()}
         super().__init__(
             "personamem",
@@ -56,7 +56,7 @@ class PersonaMemDataset(InMemoryDataset):
             [(_question(row, haystacks[_haystack_id(row)]), _gold(row)) for row in self.rows.values()],
         )
         self.units = {question_id: f"persona {row.persona_id}" for question_id, row in self.rows.items()}
-        """Question id -> its persona: contexts of one persona are orders of mostly the same sessions."""
+        """Persona by question id: contexts of one persona have mostly the same sessions in different orders."""
 
     @property
     def files(self) -> tuple[Path, ...]:
@@ -83,7 +83,7 @@ def _haystack(row: Row, context: Sequence[ContextTurn], persona: bool) -> Haysta
             if not sessions:
                 sessions.append([])
             sessions[-1].append(Turn(turn.role, turn.content))
-    # A session that has only begun says nothing but the persona, once more.
+    # A session that has only just begun contains only the persona, again.
     spoken = [turns for turns in sessions if any(turn.speaker != "system" for turn in turns)]
     dated = (Session(f"s{index}", *stand_in_date(index), tuple(turns)) for index, turns in enumerate(spoken))
     return Haystack(_haystack_id(row), tuple(dated))

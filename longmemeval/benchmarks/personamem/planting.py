@@ -1,4 +1,4 @@
-"""Answers to questions with options that are known to be right or wrong."""
+"""Answers, known to be right or wrong, to questions with options."""
 
 from collections.abc import Iterator
 from random import Random

@@ -12,15 +12,15 @@ class PersonaMemQuirks(Struct):
 
     personas: int = 0
     longest_option_is_right: int = 0
-    """Questions that are right by the longest option, without any history."""
+    """Questions that the longest option answers correctly, without any history."""
     longest_but_for_ideas_shortest: int = 0
-    """The same with the shortest option for `suggest_new_ideas`."""
+    """Questions answered correctly in this way, with the shortest option for `suggest_new_ideas`."""
     right_text_under_two_letters: int = 0
-    """Questions with the text of the right option under another letter too; only one letter counts."""
+    """Questions that repeat the text of the right option under another letter; only one letter counts."""
     repeated_rows: int = 0
-    """Questions with the context, the text and, in any order, the options of an earlier one."""
+    """Questions with the context, the text and, in any order, the options of an earlier question."""
     asked_in_the_history: int = 0
-    """Questions whose text is a message of the history they are asked about."""
+    """Questions whose text is a message of their own history."""
 
 
 def personamem_quirks(dataset: PersonaMemDataset) -> PersonaMemQuirks:
@@ -38,6 +38,6 @@ def personamem_quirks(dataset: PersonaMemDataset) -> PersonaMemQuirks:
     quirks.repeated_rows = len(rows) - len(seen)
     for question in dataset.questions():
         sessions = dataset.haystack(question.haystack_id).sessions
-        said = {turn.content.removeprefix("User: ") for session in sessions for turn in session.turns}
-        quirks.asked_in_the_history += question.text.removeprefix("User: ") in said
+        texts = {turn.content.removeprefix("User: ") for session in sessions for turn in session.turns}
+        quirks.asked_in_the_history += question.text.removeprefix("User: ") in texts
     return quirks

@@ -92,7 +92,7 @@ def test_a_download_that_was_cut_goes_on_where_it_was(entry: CatalogueEntry, ser
     server.refuse_after = 4
     with pytest.raises(DataError, match=r"cannot be downloaded: .*503") as cut:
         download(entry, tmp_path, pause=0)
-    assert "Try again, which goes on from here" in cut.value.fix
+    assert "Try again, which continues from here" in cut.value.fix
     kept = [path for path in (tmp_path / "beam").rglob("*") if path.is_file() and ".git" not in path.parts]
     # git leaves an empty file where it got no bytes, and there is the mark of the download.
     there = len([path for path in kept if path.stat().st_size])
@@ -147,6 +147,6 @@ def test_without_git_it_says_what_to_put_where(
     entry: CatalogueEntry, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(DataError, match="fetched by git, which is not installed") as refused:
+    with pytest.raises(DataError, match="fetched with git, which is not installed") as refused:
         download(entry, tmp_path)
     assert "chats/100K/*/chat.json" in refused.value.fix

@@ -75,7 +75,7 @@ def test_event_ordering_as_the_official_code_scores_it(
 
     alignment = Alignment(list(reference), "\n".join(lines))
     while pair := alignment.pair():
-        alignment.tell(same(*pair))
+        alignment.record(same(*pair))
     found = alignment.ordering()
     made = (found.precision, found.recall, found.f1, found.tau_norm, found.final_score)
     assert made == pytest.approx(figures, abs=1e-6, nan_ok=True)

@@ -141,7 +141,7 @@ def test_a_cut_text_is_not_taken_for_the_whole(tmp_path: Path) -> None:
     home = conversation(tmp_path / "1M" / "1", BATCHES, PROBES, cut=BATCHES[:2])
     (home / "chat.json").unlink()
     assert len(next(BeamDataset(tmp_path / "1M").haystacks()).sessions) == 2
-    with pytest.raises(DataError, match="only as cut"):
+    with pytest.raises(DataError, match="only cut, not whole"):
         BeamDataset(tmp_path / "1M", "beam-1m-full")
 
 

@@ -69,12 +69,12 @@ def test_braces_that_are_text_stay(tmp_path: Path) -> None:
     [
         ({"prompt": None}, "has no 'prompt'"),
         ({"options": None}, "has no 'options'"),
-        ({"prompt": "Answer."}, "does not show {history}"),
-        ({"prompt": "{history} Answer."}, "does not show {question}"),
-        ({"prompt": "{history} {qestion}"}, r"unknown place 'qestion'.*question"),
-        ({"prompt": "{} {}"}, "unknown place ''"),
-        ({"prompt": "{question!r} {history}"}, "unknown place 'question!r'"),
-        ({"prompt": "{history {question}"}, "cannot be parsed|unknown place"),
+        ({"prompt": "Answer."}, "lacks {history}"),
+        ({"prompt": "{history} Answer."}, "lacks {question}"),
+        ({"prompt": "{history} {qestion}"}, r"unknown placeholder 'qestion'.*question"),
+        ({"prompt": "{} {}"}, "unknown placeholder ''"),
+        ({"prompt": "{question!r} {history}"}, "unknown placeholder 'question!r'"),
+        ({"prompt": "{history {question}"}, "cannot be parsed|unknown placeholder"),
         ({"adversarial_prompt": "no place"}, "adversarial_prompt"),
         ({"date_hint": 7}, "'date_hint' of the template is not a text"),
         ({"options": "{} or {}"}, r"not offered as \(a\) and \(b\)"),
@@ -103,7 +103,7 @@ def test_a_manifest_keeps_the_texts_and_notices_a_change(given: ProtocolTexts) -
     record = protocol_record(7, given)
     assert (record["name"], record["seed"]) == ("official", 7)
     assert recorded_texts(json.loads(json.dumps(record))) == given
-    with pytest.raises(IntegrityError, match="not those that the run was made with") as caught:
+    with pytest.raises(IntegrityError, match="not those of the run") as caught:
         recorded_texts(record | {"texts": record["texts"] | {"date_hint": "Name a year."}})
     assert caught.value.exit_code == 3
     with pytest.raises(IntegrityError, match="damaged"):

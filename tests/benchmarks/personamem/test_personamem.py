@@ -124,7 +124,7 @@ def test_a_session_that_has_only_begun_is_dropped(tmp_path: Path) -> None:
         ({"all_options": "__import__('os')"}, "four texts"),
         ({"correct_answer": "(e)"}, "'(e)' is not one of"),
         ({"shared_context_id": "f" * 64}, "no context ffffffffffff"),
-        ({"end_index_in_shared_context": "7"}, "no number of turns"),
+        ({"end_index_in_shared_context": "7"}, "not a number of turns"),
     ],
 )
 def test_faults_name_row_and_field(tmp_path: Path, changed: dict[str, str], said: str) -> None:
@@ -138,7 +138,7 @@ def test_a_context_that_was_changed_is_refused(tmp_path: Path) -> None:
     folder = made(tmp_path / "data")
     contexts = folder / "shared_contexts_1k.jsonl"
     contexts.write_text(contexts.read_text().replace("tea", "gin"))
-    with pytest.raises(DataError, match="other content than its id says"):
+    with pytest.raises(DataError, match="does not match its id"):
         load_dataset(folder)
 
 

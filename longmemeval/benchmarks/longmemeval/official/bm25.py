@@ -1,8 +1,8 @@
 """The BM25 of LongMemEval's `flat-bm25`: `BM25Okapi` of the library rank-bm25 with its defaults, equal to the last bit.
 
-rank-bm25 counts words in dictionaries and weights every one of them. Here words become numbers that numpy counts, and
-only the query's are weighted. Of the rest of the vocabulary only the average weight is needed, a share of which is
-given to words in more than half of the documents. `equals_library` compares both; runs do so on their first questions.
+rank-bm25 counts words in dictionaries and weights all of them. Here words become numbers that numpy counts, and only
+the words of the query are weighted. From the rest of the vocabulary only the average weight is needed, since words in
+more than half of the documents get a share of it. `equals_library` compares both; runs do so on their first questions.
 """
 
 from collections.abc import Sequence
@@ -30,14 +30,14 @@ class _Corpus(NamedTuple):
     """The words of a corpus as numbers; equal words have equal numbers, which rise in order of first appearance."""
 
     words: Integers
-    """Words of all documents, one after the other."""
+    """Words of all documents in sequence."""
     query: list[int]
     lengths: Integers
     """Number of words in each document."""
     owners: Integers
     """The document of each word."""
     holders: Integers
-    """Number of documents with a word, by number of the word; 0 where no word has the number."""
+    """Number of documents with a word, by number of the word; 0 if no word has the number."""
 
 
 def scores(documents: Sequence[str], query: str) -> NDArray[np.float64]:
@@ -47,7 +47,7 @@ def scores(documents: Sequence[str], query: str) -> NDArray[np.float64]:
     an empty word, an empty text is one empty word.
 
     Args:
-        documents: the texts; without any there are no scores, while rank-bm25 divides by zero.
+        documents: the texts; without any there are no scores, whereas rank-bm25 divides by zero.
         query: the question; a repeated word counts repeatedly.
 
     Returns:
@@ -78,9 +78,9 @@ def equals_library(documents: Sequence[str], query: str) -> bool:
 
 
 def _weights(corpus: _Corpus) -> dict[int, float]:
-    """Return the inverse document frequencies of the query's words, 0 for one in no document.
+    """Return the inverse document frequencies of the query's words, 0 for a word in no document.
 
-    A negative one is replaced by a share of the average.
+    A share of the average replaces a negative value.
     """
     table = _idf_table(len(corpus.lengths))
     weights = {word: float(table[count]) if (count := corpus.holders[word]) else 0.0 for word in corpus.query}
@@ -94,7 +94,7 @@ def _weights(corpus: _Corpus) -> dict[int, float]:
 
 @cache
 def _keep_freed_memory() -> None:
-    """Make glibc keep freed memory: it does so for blocks smaller than a freed one, which is never touched.
+    """Make glibc keep freed memory, by freeing an untouched block: it keeps memory of blocks smaller than that.
 
     Otherwise freed memory is returned and mapped again page by page, which takes as long as the counting.
     """
@@ -112,7 +112,7 @@ def _idf_table(documents: int) -> NDArray[np.float64]:
 
 def _corpus(documents: Sequence[str], query: str) -> _Corpus:
     texts = [text.encode("utf-8", "surrogatepass") for text in (*documents, query)]
-    # Spaces become zeros, which no word then contains. The zeros after the last word allow reading beyond it.
+    # Spaces become zeros, which no word contains. The zeros after the last word allow reading beyond it.
     data = np.frombuffer(b" ".join(texts) + b" " * 16, np.uint8) ^ np.uint8(ord(" "))
     ends = np.flatnonzero(data[:-15] == 0)
     numbers = _first_equals(*_keys(data, ends), _MIXERS)
@@ -125,7 +125,7 @@ def _corpus(documents: Sequence[str], query: str) -> _Corpus:
     held = np.sort(words << bits | owners)
     distinct = held[1:][np.flatnonzero(held[1:] != held[:-1])]
     holders = np.bincount(distinct >> bits, minlength=len(numbers))
-    # The first pair, which no difference covers: word 0 in document 0.
+    # The first pair, word 0 in document 0, is not covered by any difference.
     holders[0] += 1
     return _Corpus(words, query_words.tolist(), lengths, owners, holders)
 
@@ -147,17 +147,17 @@ def _keys(data: NDArray[np.uint8], ends: Integers) -> tuple[Keys, Keys]:
     numbers: dict[bytes, int] = {}
     for place in long[lengths[long] > 16].tolist():
         word = data[starts[place] : ends[place]].tobytes()
-        # Its first byte is zero, as in no other word's key but the empty one's, which is zero.
+        # The first byte is zero, unlike in the key of any other word except the empty one, whose key is zero.
         head[place] = numbers.setdefault(word, len(numbers) + 1) << 8
         tail[place] = 0
     return head, tail
 
 
 def _first_equals(head: Keys, tail: Keys, mixers: Keys) -> Integers:
-    """Return, for each pair of keys, the index at which the same pair comes first.
+    """Return, for each pair of keys, the index at which the same pair first occurs.
 
-    A hash table without lists: a slot has the first index that falls into it; pairs that find a different pair there
-    are processed again among themselves, with other multipliers.
+    It uses a hash table without lists: a slot holds the first index that falls into it; pairs that find a different
+    pair there are processed again among themselves, with other multipliers.
     """
     bits = len(head).bit_length() + 1
     slots = ((head * mixers[0] + tail * mixers[1]) >> np.uint64(64 - bits)).view(np.int64)

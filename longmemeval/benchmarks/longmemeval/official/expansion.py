@@ -36,14 +36,14 @@ class OfficialExpansions:
     level: ExpansionLevel
     mode: JoinMode
     cache_of: Callable[[str], _Cache]
-    """Maps a haystack id to the expansions, as in an official cache file."""
+    """Function from a haystack id to the expansions, as in an official cache file."""
     settings: dict[str, Any]
-    """Their settings for the run's manifest."""
+    """Settings of the expansions for the run's manifest."""
     fixtures: dict[str, dict[str, str]] = field(default_factory=dict)
-    """Haystack id -> part -> sha256 of the parts they are read from."""
+    """Hashes (sha256) of the parts that hold them, by haystack id and part."""
 
     def join(self, record: Record, corpus: list[OfficialDocument]) -> list[OfficialDocument]:
-        """Return the corpus of one question with the expansions, as the official code makes it."""
+        """Return the corpus of one question with the expansions, as the official code builds it."""
         items = [CorpusItem(document.corpus_id, document.text, document.timestamp) for document in corpus]
         units = list(_units(record, self.level))
         joined = official_join(items, units, self.cache_of(record.question_id), self.mode)
@@ -58,14 +58,14 @@ def official_expansions(request: RankingRequest) -> OfficialExpansions | None:
             its preparation or its file in the official format.
 
     Raises:
-        HarnessError: the official code does not join them, or they are missing or damaged.
+        HarnessError: the official code does not join such expansions, or they are missing or damaged.
     """
     parameters, cache_file = request.configuration.parameters, request.expansion_cache
     kind: ExpansionKind | None = parameters.get("expansion")
     if kind is None:
         if cache_file:
             raise HarnessError(
-                "--expansion-cache holds expansions and none are asked for",
+                "--expansion-cache names expansions, but the memory does not use any",
                 fix=f"Add --set expansion=KIND ({', '.join(get_args(ExpansionKind)[:3])})",
             )
         return None
@@ -76,7 +76,7 @@ def official_expansions(request: RankingRequest) -> OfficialExpansions | None:
         cache = read_official_cache(cache_file, method)
         settings = {"method": method, "join": mode, "cache_sha256": sha256_file(cache_file)}
         return OfficialExpansions(level, mode, lambda _: cache, settings)
-    # Only the expansions are read, whatever the memory.
+    # Only the expansions are read, for any memory.
     reader = resolve_configuration("bm25", [f"expansion={kind}", f"expansion_level={level}"])
     fixtures = request.fixtures(reader)
     part = keys_part(kind, level)

@@ -12,9 +12,9 @@ from longmemeval.records import Gold
 def official_figures(found: Labels) -> OfficialFigures | None:
     """Return the script's figures, for comparison with published ones; None for a judge whose log it refuses.
 
-    It asserts the name of the judge's model. Its figures differ from `compute_metrics` where labels are missing: the
-    script knows only the questions that were answered and judged, so each missing one leaves the denominator. It counts
-    a question as often as it is in the log.
+    The script asserts the name of the judge's model. Its figures differ from `compute_metrics` if labels are missing:
+    it knows only the questions that were answered and judged, so each missing question leaves the denominator. It
+    counts a question as often as it occurs in the log.
     """
     names_the_official = is_imported(found.judge) and found.judge.model == OFFICIAL_MODEL
     if not found.official and not names_the_official:

@@ -4,9 +4,9 @@ Facts: `src/retrieval/index_expansion_utils.py` and `run_retrieval.py` of github
 join modes without `split-`. Differences from `joined_words` that change scores:
 
 - An empty list of facts takes the document out of the corpus (`merge`, `replace`).
-- A document relabelled `noans` never matches the id it is looked up by and stays as it is; under `separate` its
+- A document relabelled `noans` never matches the id by which it is looked up, and stays as it is; under `separate` its
   expansion is added under the id that counts as gold.
-- A session that is twice in a haystack is expanded twice, and each pass affects both documents.
+- A session that occurs twice in a haystack is expanded twice, and each pass affects both documents.
 - Keys of sessions match no document of turns, nor vice versa; under `separate` they are added anyway.
 """
 
@@ -21,7 +21,7 @@ from longmemeval.ranking.expansion.join import JoinMode
 from longmemeval.ranking.expansion.keys import ExpansionKind, ExpansionLevel
 
 OfficialExpansion = str | Sequence[object] | None
-"""A value of an official cache file: one text, a list of facts, or null for an extraction that failed."""
+"""A value of an official cache file: a text, a list of facts, or null for a failed extraction."""
 
 _KINDS: Mapping[ExpansionKind, str] = {"summary": "summ", "keyphrase": "keyphrase", "fact": "userfact"}
 _METHODS = ("session-summ", "session-keyphrase", "session-userfact", "turn-keyphrase", "turn-userfact")
@@ -39,11 +39,11 @@ def official_method(kind: ExpansionKind, level: ExpansionLevel, granularity: Exp
     """Return the official name of an expansion, such as `turn-userfact`.
 
     Args:
-        level: level it was made at.
+        level: level of the expansion.
         granularity: level of the documents in the corpus.
 
     Raises:
-        HarnessError: the official code does not join it, or not with such a corpus.
+        HarnessError: the official code does not join such an expansion, or not with such a corpus.
     """
     method = f"{level}-{_KINDS.get(kind, kind)}"
     if method not in _METHODS:
@@ -51,39 +51,42 @@ def official_method(kind: ExpansionKind, level: ExpansionLevel, granularity: Exp
             f"The official protocol has no expansion of kind '{kind}' at level '{level}'",
             fix="Set expansion to keyphrase or fact, or to summary with expansion_level=session",
         )
-    # Facts of sessions escape the check there by a misspelt name.
+    # In the official code, facts of sessions escape this check because of a misspelt name.
     if granularity == "turn" and method in ("session-summ", "session-keyphrase"):
         raise HarnessError(
             f"The official protocol joins '{method}' with sessions only",
-            fix="Give --granularity session, or another expansion",
+            fix="Use --granularity session, or another expansion",
         )
     return method
 
 
 def read_official_cache(path: Path, method: str) -> dict[str, OfficialExpansion]:
-    """Read expansions from a file as the official scripts write it: a JSON object, id to text, list of facts or null.
+    """Read expansions from a file of the official scripts: a JSON object from id to text, list of facts or null.
 
     Args:
         path: the file; the official code requires the method in its path.
-        method: the method it must contain.
+        method: the method that the path must contain.
 
     Raises:
-        HarnessError: the path does not have the method in it.
+        HarnessError: the path does not contain the method.
         DataError: the file cannot be read, or is not such an object.
     """
     if method not in str(path):
         raise HarnessError(
-            f"The expansion cache is not one of '{method}' by its name",
+            f"By its name, the expansion cache is not for '{method}'",
             where=str(path),
             fix="Name the file of that expansion; the official code looks for its name in the path too",
         )
     fix = "It must be one JSON object: session or turn id to a text, a list of facts, or null"
-    with reading("The expansion cache", path, "does not hold what the official scripts write", kind=DataError, fix=fix):
+    with reading(
+        "The expansion cache", path, "does not have the form that the official scripts write", kind=DataError, fix=fix
+    ):
         cache = decode_json(path.read_bytes(), dict[str, OfficialExpansion])
     for name, value in cache.items():
         if isinstance(value, list) and len(value) != 1 and not method.endswith("userfact"):
             raise DataError(
-                f"The entry '{name}' is a list of {len(value)}, an expansion '{method}' is one text", where=str(path)
+                f"The entry '{name}' is a list of {len(value)}, but an expansion '{method}' is one text",
+                where=str(path),
             )
     return cache
 
@@ -100,7 +103,7 @@ def official_cache(kind: ExpansionKind, texts: Mapping[str, Sequence[str]]) -> d
         DataError: events, which the official code does not join.
     """
     if kind == "event":
-        raise DataError("The official protocol joins no events", fix="Choose summary, keyphrase or fact")
+        raise DataError("The official protocol does not join events", fix="Choose summary, keyphrase or fact")
     if kind == "fact":
         return {_cache_key(name): list(items) for name, items in texts.items()}
     separator = " " if kind == "summary" else "; "
@@ -108,7 +111,7 @@ def official_cache(kind: ExpansionKind, texts: Mapping[str, Sequence[str]]) -> d
 
 
 def official_unit_id(unit_id: str, level: ExpansionLevel) -> str:
-    """Return the official id of a stored unit: of a session its thread's, of a turn `session:0` becomes `session_1`."""
+    """Return the official id of a stored unit: the thread id of a session; `session_1` for the turn `session:0`."""
     if level == "session":
         return unit_id
     session_id, _, index = unit_id.rpartition(":")

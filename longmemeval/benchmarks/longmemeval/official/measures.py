@@ -23,8 +23,8 @@ DENOMINATORS: Mapping[Denominator, str] = {
     "answerable": "no abstention",
     "all": "abstention included",
 }
-"""Description of the questions a mean is over. Of LongMemEval's 500: 419 (`run_retrieval.py`, since April 2025), 470
-(`print_retrieval_metrics.py`, and the paper), 500 (many third parties)."""
+"""Description of the questions that a mean covers. Of LongMemEval's 500, these are 419 (`run_retrieval.py`, since April
+2025), 470 (`print_retrieval_metrics.py`, and the paper) or 500 (many third parties)."""
 
 
 class OfficialDocument(Struct, frozen=True):
@@ -42,15 +42,15 @@ class OfficialScores(NamedTuple):
     recall_any: float
     recall_all: float
     ndcg: float
-    """Printed as `ndcg_any` by the official code; `ndcg_official` here."""
+    """The measure that the official code prints as `ndcg_any`; here it is `ndcg_official`."""
 
 
 def official_corpus(record: Record, granularity: Granularity) -> list[OfficialDocument]:
     """Return the documents that the official retrieval ranks, in file order; ids may repeat, texts may be blank.
 
-    Only user turns are indexed. `session`: one document per session, its user turns joined with a space; the id is the
-    session's. `turn`: one document per user turn, the id is `session_i`, i the turn's number from 1 with the
-    assistant's turns counted. In the id of a document without labelled user turn, "answer" becomes "noans".
+    Only user turns are indexed. `session`: one document per session, its user turns joined with a space, under the id
+    of the session. `turn`: one document per user turn, under the id `session_i`, where i is the turn's number from 1,
+    counting the assistant's turns. In the id of a document without a labelled user turn, "answer" becomes "noans".
     """
     sessions = zip(record.haystack_session_ids, record.haystack_sessions, record.haystack_dates, strict=True)
     units = _session_units if granularity == "session" else _turn_units
@@ -91,7 +91,7 @@ def evaluate_retrieval(
     Args:
         rankings: indices into `corpus_ids`, best first.
         correct: gold ids. Without any the scores are (0, 1, 0).
-        corpus_ids: one per document, repeats included.
+        corpus_ids: one id per document, with repeats.
         k: cutoff, from 1.
     """
     ranked = [corpus_ids[index] for index in rankings[:k]]
@@ -116,7 +116,7 @@ def evaluate_turn_to_session(
         k: number of sessions to look at, from 1.
     """
     sessions = [_session_of(turn_id) for turn_id in corpus_ids]
-    # With fewer than k distinct sessions the official cutoff grows past the corpus.
+    # If there are fewer than k distinct sessions, the official cutoff grows past the corpus.
     cutoff = _rank_of_distinct((sessions[index] for index in rankings), k) or max(k, len(corpus_ids))
     return evaluate_retrieval(rankings, {_session_of(turn_id) for turn_id in correct}, sessions, cutoff)
 

@@ -54,7 +54,7 @@ def _bm25_note(runs: Sequence[RankedRun]) -> list[str]:
 
 
 def _expansion_notes(settings: Sequence[Mapping[str, object]]) -> list[str]:
-    """Return notes on treatments of expansions by the official code that readers of the figures would not expect."""
+    """Return notes on the official code's treatment of expansions that readers of the figures would not expect."""
     found = [record["expansion"] for record in settings if record.get("expansion")]
     joined = {expansion["join"]: expansion["method"] for expansion in found if isinstance(expansion, dict)}
     return [

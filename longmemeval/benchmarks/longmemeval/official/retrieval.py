@@ -31,26 +31,26 @@ from longmemeval.measures.rankings import Granularity, Ranked, RetrievalResult
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
 
 RETRIEVERS = {"bm25": "flat-bm25", "semantic-recall": "dense"}
-"""Memories that rank as the official retrievers do, with the names in the manifest."""
+"""Memories that rank like the official retrievers, with their names in the manifest."""
 
 CROSS_CHECKED = 3
-"""Number of questions in a run whose BM25 scores are compared with those of rank-bm25."""
+"""Number of questions of a run whose BM25 scores are compared with those of rank-bm25."""
 
 Scores = NDArray[np.float64] | NDArray[np.float32]
 Scorer = Callable[[Sequence[str], str], Scores]
-"""Maps the texts of the documents and the question to scores, shape (documents,)."""
+"""Function from the texts of the documents and the question to scores, shape (documents,)."""
 
 
 def official_ranker(request: RankingRequest) -> "Ranker":
     """Return the protocol, ready to rank by one memory.
 
     Args:
-        request: its configuration is `bm25` or `semantic-recall`, with expansions or without; no other parameter may be
+        request: its configuration is `bm25` or `semantic-recall`, with or without expansions; no other parameter may be
             set.
 
     Raises:
-        HarnessError: the data is not in LongMemEval's format, the memory is not an official retriever, or the
-            expansions it asks for are missing. Ranking raises `IntegrityError` if rank-bm25 gives other scores.
+        HarnessError: the data is not in LongMemEval's format, the memory is not an official retriever, or its
+            expansions are missing. Ranking raises `IntegrityError` if rank-bm25 gives other scores.
     """
     configuration = request.configuration
     _check_retriever(configuration)
@@ -60,7 +60,7 @@ def official_ranker(request: RankingRequest) -> "Ranker":
 
 
 class Ranker:
-    """The official protocol, which ranks and scores.
+    """The ranker and scorer of the official protocol.
 
     Args:
         request: the task.
@@ -107,7 +107,7 @@ class Ranker:
         return next(self._dataset.user_side_records({question_id}))
 
     def results(self, memory: str) -> tuple[RetrievalResult, ...]:
-        """Return the means by both denominators."""
+        """Return the means over both denominators."""
         return self._scoring.results(memory)
 
 
@@ -115,13 +115,13 @@ def _check_retriever(configuration: MemoryConfiguration) -> None:
     preset = configuration.preset
     if preset not in RETRIEVERS:
         raise HarnessError(f"The official protocol does not rank by '{preset}'", fix=nearest(preset, RETRIEVERS))
-    # If a preset ranks in several ways, the dense one is meant.
+    # If a preset ranks in several ways, its dense ranking counts.
     known = {name: configuration.parameters[name] for name in PARAMETERS}
     official = [resolve_configuration(preset).parameters | known]
     official += [{**parameters, "retriever": "dense"} for parameters in official if "retriever" in parameters]
     if configuration.parameters not in official:
         raise HarnessError(
-            f"Under the official protocol '{preset}' has no parameters but {', '.join(PARAMETERS)}",
+            f"Under the official protocol '{preset}' only has the parameters {', '.join(PARAMETERS)}",
             fix="Leave out the other --set, or use --protocol standard",
         )
 
@@ -130,9 +130,9 @@ def _check_against_library(ranking: "OfficialRanking", record: Record) -> None:
     documents = [document.text for document in ranking.corpus]
     if documents and not official_bm25.equals_library(documents, record.question):
         raise IntegrityError(
-            f"The BM25 scores are not those of the installed rank-bm25 {version('rank-bm25')}",
+            f"The BM25 scores differ from those of the installed rank-bm25 {version('rank-bm25')}",
             where=f"question '{record.question_id}'",
-            fix="Install rank-bm25 0.2.2, against which the scores are tested; if it is that, please report this",
+            fix="Install rank-bm25 0.2.2, with which the scores are tested; if that is installed, please report this",
         )
 
 
@@ -168,7 +168,7 @@ class OfficialRanking:
 
     @cached_property
     def corpus(self) -> list[OfficialDocument]:
-        """The documents in file order, those that expansions add at the end."""
+        """Documents in file order, with those that expansions add at the end."""
         corpus = official_corpus(self.record, self._level)
         return self._expansions.join(self.record, corpus) if self._expansions else corpus
 
@@ -179,13 +179,13 @@ class OfficialRanking:
 
     @cached_property
     def order(self) -> list[int]:
-        """Indices of the documents, best first; of equal ones the later first."""
+        """Indices of the documents, best first; among equal scores, the later document first."""
         order: list[int] = np.argsort(self.scores, kind="stable")[::-1].tolist()
         return order
 
     @property
     def corpus_ids(self) -> list[str]:
-        """The ids of the documents, best first."""
+        """Ids of the documents, best first."""
         return [self.corpus[index].corpus_id for index in self.order]
 
     def items(self) -> Iterator[Ranked]:
@@ -194,7 +194,7 @@ class OfficialRanking:
         return (Ranked(self.corpus[index].corpus_id, values[index]) for index in self.order)
 
     def log_line(self) -> str:
-        """Return its line of the log; without labels, where the official code would stop, it has no metrics."""
+        """Return the line of the log; without labels, where the official code would stop, it has no metrics."""
         labelled = is_labelled(self._dataset, self.record)
         metrics = official_metrics(self.corpus_ids, self._level) if labelled else {}
         return log_line(self._dataset.plain_record(self.question_id), self, metrics)
@@ -214,7 +214,7 @@ def dense_scorer(embedder: Embedder) -> Scorer:
 
 
 def log_line(plain: dict[str, Any], ranking: OfficialRanking, metrics: Mapping[str, Mapping[str, float]]) -> str:
-    """Return one line of the log as `run_retrieval.py` writes it: the record, everything ranked, the metrics.
+    """Return one line of the log as `run_retrieval.py` writes it: the record, the whole ranking and the metrics.
 
     Args:
         plain: the record as in the file.

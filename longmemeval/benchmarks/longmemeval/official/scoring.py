@@ -50,7 +50,7 @@ def ranking_scores(ranked: Sequence[str]) -> _Scores:
     places = [place for place, identifier in enumerate(ranked) if identifier in gold]
     gains = np.zeros(len(ranked))
     gains[places] = 1.0
-    # Of a repeated id the best rank counts.
+    # If an id is repeated, its best rank counts.
     ranks = {ranked[place]: place + 1 for place in reversed(places)}.values()
     first, last = min(ranks, default=len(ranked) + 1), max(ranks, default=0)
     return {
@@ -62,7 +62,7 @@ def ranking_scores(ranked: Sequence[str]) -> _Scores:
 
 
 def _dcg(gains: NDArray[np.float64]) -> list[float]:
-    """Return `dcg_official` at every cutoff."""
+    """Return the value of `dcg_official` at every cutoff."""
     if not gains.size:
         return [0.0] * len(OFFICIAL_CUTOFFS)
     top = gains[: OFFICIAL_CUTOFFS[-1]]
@@ -88,7 +88,7 @@ _VIEWS: Mapping[Granularity, Mapping[str, Callable[[Sequence[str]], _Scores]]] =
 
 
 def is_labelled(dataset: LongMemEvalDataset, record: Record) -> bool:
-    """Return whether the data labels the evidence turns of a question, or says that there are none."""
+    """Return whether the data labels the evidence turns of a question, or states that there are none."""
     labelled = any(turn.has_answer for session in record.haystack_sessions for turn in session)
     return labelled or dataset.carries_labels(record.question_id)
 
@@ -110,7 +110,7 @@ class OfficialScoring:
         }
 
     def add(self, record: Record, ranked: Sequence[str]) -> None:
-        """Score one question by all of its ranked corpus ids."""
+        """Score one question by all ids of its corpus in ranked order."""
         counted = {denominator: is_counted(record, denominator) for denominator in _DENOMINATORS}
         labelled = is_labelled(self._dataset, record)
         if not labelled:
@@ -145,11 +145,11 @@ def longmemeval_data(dataset: Dataset) -> LongMemEvalDataset:
     """Return the data set, whose records the protocol reads.
 
     Raises:
-        HarnessError: it is in another format.
+        HarnessError: the data set is in another format.
     """
     if not isinstance(dataset, LongMemEvalDataset):
         raise HarnessError(
-            f"The official retrieval protocol reads LongMemEval's files; '{dataset.name}' is of another shape",
+            f"The official retrieval protocol reads LongMemEval's files; '{dataset.name}' has another format",
             where=str(dataset.path),
             fix="Use --protocol standard",
         )
@@ -164,7 +164,7 @@ def scored_again(
     Args:
         dataset: the data set that it ranked.
         level: level of the rankings.
-        rankings: question id to all corpus ids, best first.
+        rankings: all corpus ids, best first, by question id.
         memory: the memory's name.
     """
     data = longmemeval_data(dataset)
@@ -176,11 +176,11 @@ def scored_again(
 
 
 def official_metrics(ranked: Sequence[str], level: Granularity) -> dict[str, dict[str, float]]:
-    """Return the `metrics` of a line of the official log, under their names there.
+    """Return the `metrics` of a line of the official log, under their official names.
 
     Args:
         ranked: all corpus ids, best first.
-        level: level of the ranking; one of sessions has no metrics of turns.
+        level: level of the ranking; a ranking of sessions has no metrics of turns.
     """
     scores = _scores(ranked, level)
     by_level = {"session": scores.get("turn2session") or scores["session"], "turn": scores.get("turn", {})}
@@ -195,5 +195,5 @@ def official_metrics(ranked: Sequence[str], level: Granularity) -> dict[str, dic
 
 
 def _scores(ranked: Sequence[str], level: Granularity) -> dict[str, _Scores]:
-    """Return view -> cutoff -> scores. The ranking is the corpus: only how often an id is in it counts, not where."""
+    """Return the scores by view and cutoff. The ranking serves as the corpus: only how often it has an id counts."""
     return {view: evaluate(ranked) for view, evaluate in _VIEWS[level].items()}

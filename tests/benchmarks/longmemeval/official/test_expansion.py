@@ -209,7 +209,7 @@ def test_without_expansion_no_word_of_it(tmp_path: Path, dataset: LongMemEvalDat
         (("expansion=summary",), r"kind 'summary' at level 'turn'.*expansion_level=session"),
         (("expansion=summary", "expansion_level=session"), r"'session-summ' with sessions only.*--granularity session"),
         (FACTS, r"not prepared.*prepare .*--set expansion=fact --expansion-model MODEL"),
-        ((*FACTS, "top_k=3"), "has no parameters but expansion, expansion_level, expansion_join"),
+        ((*FACTS, "top_k=3"), "only has the parameters expansion, expansion_level, expansion_join"),
     ],
 )
 def test_what_cannot_be_joined_is_refused(
@@ -223,13 +223,13 @@ def test_what_cannot_be_joined_is_refused(
 @pytest.mark.parametrize(
     ("content", "method", "told"),
     [
-        ({}, "session-userfact", "not one of 'turn-keyphrase' by its name"),
-        ([], "turn-keyphrase", "does not hold what the official scripts write"),
-        ({"a_1": 3}, "turn-keyphrase", r"does not hold .*\$\[\.\.\.\]"),
+        ({}, "session-userfact", "By its name, the expansion cache is not for 'turn-keyphrase'"),
+        ([], "turn-keyphrase", "does not have the form that the official scripts write"),
+        ({"a_1": 3}, "turn-keyphrase", r"does not have the form .*\$\[\.\.\.\]"),
         (
             {"a_1": ["x", "y"]},
             "turn-keyphrase",
-            r"entry 'a_1' is a list of 2, an expansion 'turn-keyphrase' is one text",
+            r"entry 'a_1' is a list of 2, but an expansion 'turn-keyphrase' is one text",
         ),
     ],
 )
@@ -244,7 +244,7 @@ def test_a_cache_that_nothing_reads_is_refused(tmp_path: Path, dataset: LongMemE
     cache = tmp_path / "turn-userfact.json"
     with pytest.raises(HarnessError, match="cannot be read"):
         official(tmp_path, dataset, *FACTS, cache=cache)
-    with pytest.raises(HarnessError, match=r"none are asked for.*--set expansion=KIND"):
+    with pytest.raises(HarnessError, match=r"does not use any.*--set expansion=KIND"):
         official(tmp_path, dataset, cache=cache)
     memory: MemoryConfiguration = resolve_configuration("bm25", FACTS)
     options = RetrievalOptions(expansion_cache=cache)
