@@ -152,7 +152,7 @@ def test_a_fixture_of_0_1_is_refused_and_never_replaced(
     write_fixture(folder, structs.replace(fixture.meta, format=1, parts=infos), content)
     before = tree(folders.prepared_dir)
     for options in (PrepareOptions(jobs=1), PrepareOptions(jobs=1, force=True)):
-        with pytest.raises(OlderFormatError, match=r"Version 0\.1 made this fixture, its .* is inside.*--name NEW"):
+        with pytest.raises(OlderFormatError, match=r"Version 0\.1 made this fixture \(its .* is inside.*--name NEW"):
             prepare(dataset, ["hybrid"], options=options, folders=folders)
     with pytest.raises(FixtureError, match=r"Version 0\.1 made this fixture"):
         answer_all(dataset, folders, memory="hybrid")
