@@ -99,13 +99,13 @@ def download(
     return path
 
 
-def _copy(name: str, found: Path, path: Path, source: Source, on_progress: Progress | None) -> None:
+def _copy(name: str, cached: Path, path: Path, source: Source, on_progress: Progress | None) -> None:
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         part = path.with_name(path.name + ".part")
         part.unlink(missing_ok=True)
         _check_space(source, part)
-        copy_cached(found, path, source, on_progress)
+        copy_cached(cached, path, source, on_progress)
     except OSError as error:
         raise _not_written(name, path, source, error) from error
 

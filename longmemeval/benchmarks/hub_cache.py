@@ -44,14 +44,16 @@ def _files_of_source_size(cache: Path, source: Source) -> Iterator[Path]:
                 yield path
 
 
-def copy_cached(found: Path, path: Path, source: Source, on_progress: Callable[[int, int], None] | None = None) -> None:
+def copy_cached(
+    cached: Path, path: Path, source: Source, on_progress: Callable[[int, int], None] | None = None
+) -> None:
     """Copy a file of the cache that `cached_copy` found to `path`, completely or not at all.
 
     Raises:
         OSError: the file cannot be read, or `path` cannot be written.
     """
     copied = 0
-    with found.open("rb") as old, replacing(path) as new:
+    with cached.open("rb") as old, replacing(path) as new:
         while piece := old.read(_PIECE):
             new.write(piece)
             copied += len(piece)

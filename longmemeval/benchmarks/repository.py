@@ -127,15 +127,15 @@ def _wanted(repository: Repository, clone: Path) -> dict[str, str]:
         raise _Refused("there is no clone")
     lines = _git(clone, "ls-tree", "-r", "-z", repository.commit).split("\0")
     identifiers = {path: entry.split()[2] for entry, _, path in (line.partition("\t") for line in lines if line)}
-    found = {
+    wanted = {
         path: identifier
         for path, identifier in identifiers.items()
         if any(_matches(path, pattern) for pattern in repository.files)
     }
     for pattern in repository.files:
-        if not any(_matches(path, pattern) for path in found):
+        if not any(_matches(path, pattern) for path in wanted):
             raise _Refused(f"commit {repository.commit} has no file {pattern}")
-    return found
+    return wanted
 
 
 def _matches(path: str, pattern: str) -> bool:

@@ -139,12 +139,12 @@ class BeamJudge:
         except ModelError as error:
             failure = str(error)
         raw = Replies([reply.text for reply in replies], [reply.text for reply in comparisons], ordering)
-        found = Verdict(None, failure) if failure else _verdict(self._credit, raw, graded, ordering)
+        result = Verdict(None, failure) if failure else _verdict(self._credit, raw, graded, ordering)
         received = [*replies, *comparisons]
         return Judgement(
             question_id=question.question_id,
-            label=found.label,
-            score=found.score,
+            label=result.label,
+            score=result.score,
             raw="" if failure else msgspec.json.encode(raw).decode(),
             judge_id=self.identity.id,
             prompt_sha256=sha256_bytes(msgspec.json.encode(prompts)),
@@ -153,7 +153,7 @@ class BeamJudge:
             usage=usage_of(received),
             attempts=sum(reply.attempts for reply in received),
             latency_ms=sum_latencies(reply.latency_ms for reply in received),
-            error=found.reason,
+            error=result.reason,
         )
 
     async def _ordered(

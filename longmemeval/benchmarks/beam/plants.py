@@ -96,8 +96,8 @@ def sentence_of(statements: Sequence[str]) -> str:
 
 def _statements(gold: BeamGold) -> list[str]:
     """Return the statements of all nuggets; none if one of them describes the reply."""
-    found = [] if gold.question_type in COMPLIANCE else [statement(nugget) for nugget in gold.rubric]
-    return [text for text in found if text] if all(found) else []
+    statements = [] if gold.question_type in COMPLIANCE else [statement(nugget) for nugget in gold.rubric]
+    return [text for text in statements if text] if all(statements) else []
 
 
 def _ordered(statements: Sequence[str]) -> Iterator[Made]:

@@ -141,20 +141,20 @@ def _count_evidence(quirks: BeamQuirks, conversation: Conversation) -> None:
         _count_wording(quirks, probe)
         if probe.ability == "abstention":
             continue
-        found = [label for label in flat(probe.labels) if isinstance(label, int)]
-        quirks.questions_with_evidence_elsewhere += "source_chat_ids" not in probe.fields and bool(found)
-        quirks.questions_without_evidence += not found
+        labelled = [label for label in flat(probe.labels) if isinstance(label, int)]
+        quirks.questions_with_evidence_elsewhere += "source_chat_ids" not in probe.fields and bool(labelled)
+        quirks.questions_without_evidence += not labelled
         halves = list(probe.labels.values()) if isinstance(probe.labels, dict) else []
-        quirks.questions_with_half_the_evidence += bool(found) and any(not half for half in halves)
-        quirks.evidence_labels_that_are_no_id += len(list(flat(probe.labels))) - len(found)
-        quirks.evidence_ids_repeated += len(found) - len(set(found))
-        quirks.evidence_ids_beyond_the_text += len(set(found) - conversation.message_ids.keys())
+        quirks.questions_with_half_the_evidence += bool(labelled) and any(not half for half in halves)
+        quirks.evidence_labels_that_are_no_id += len(list(flat(probe.labels))) - len(labelled)
+        quirks.evidence_ids_repeated += len(labelled) - len(set(labelled))
+        quirks.evidence_ids_beyond_the_text += len(set(labelled) - conversation.message_ids.keys())
         mentions = probe.fields.get("total_mentions")
         quirks.questions_of_order_with_another_number += mentions is not None and mentions != len(probe.rubric)
-        other_ids = probe.ability == "event_ordering" and len(set(found)) != len(probe.rubric)
+        other_ids = probe.ability == "event_ordering" and len(set(labelled)) != len(probe.rubric)
         quirks.questions_of_order_with_other_ids_than_nuggets += other_ids
         known = conversation.message_ids
-        sessions = {known[source_id].rpartition(":")[0] for source_id in found if source_id in known}
+        sessions = {known[source_id].rpartition(":")[0] for source_id in labelled if source_id in known}
         within_one = probe.ability == "multi_session_reasoning" and len(sessions) == 1
         quirks.multi_session_questions_within_one_session += within_one
 
@@ -171,5 +171,5 @@ def _count_wording(quirks: BeamQuirks, probe: Probe) -> None:
 
 def _numbers(text: str) -> list[str]:
     """Return the numbers of a text in digits, including words up to ten."""
-    found = re.findall(rf"\d+|\b(?:{'|'.join(_WORDS)})\b", text.lower())
-    return [str(_WORDS.index(number) + 1) if number in _WORDS else number for number in found]
+    numbers = re.findall(rf"\d+|\b(?:{'|'.join(_WORDS)})\b", text.lower())
+    return [str(_WORDS.index(number) + 1) if number in _WORDS else number for number in numbers]

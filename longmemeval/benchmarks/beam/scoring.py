@@ -31,11 +31,11 @@ def nugget_score(reply: str, credit: Credit) -> float | None:
     counts by the number after its first key `score`: the official code repairs both with a library, json_repair, to the
     same effect.
     """
-    found = _score_in(_FENCE.sub("", reply.strip()))
-    if not isinstance(found, int | float | str):
+    value = _score_in(_FENCE.sub("", reply.strip()))
+    if not isinstance(value, int | float | str):
         return None
     try:
-        score = float(int(found) if credit == "official-code" else float(found))
+        score = float(int(value) if credit == "official-code" else float(value))
     except (ValueError, OverflowError):
         return None
     return score if 0 <= score <= 1 else None
@@ -44,20 +44,20 @@ def nugget_score(reply: str, credit: Credit) -> float | None:
 def _score_in(text: str) -> object:
     """Return the value of `score`; None if there is none."""
     try:
-        found = json.loads(text)
+        document = json.loads(text)
     except ValueError:
         start = text.find("{")
         if start < 0:
             return None
         try:
-            found, _ = json.JSONDecoder().raw_decode(text, start)
+            document, _ = json.JSONDecoder().raw_decode(text, start)
         except ValueError:
-            found = _in_python(text[start : text.rfind("}") + 1])
-            if found is None and (
+            document = _in_python(text[start : text.rfind("}") + 1])
+            if document is None and (
                 number := next(filter(None, (pattern.search(text, start) for pattern in _SCORES)), None)
             ):
                 return number[2] if number[1] else float(number[2])
-    return found.get("score") if isinstance(found, dict) else None
+    return document.get("score") if isinstance(document, dict) else None
 
 
 def _in_python(text: str) -> object:
@@ -134,11 +134,11 @@ def event_ordering(reference: Sequence[str], system: Sequence[str]) -> Ordering:
     # Imported here because scipy takes most of a second to load.
     from scipy.stats import kendalltau
 
-    found = len(set(reference) & set(system))
+    matched = len(set(reference) & set(system))
     wrong = sum(item not in reference for item in system)
     missed = sum(item not in system for item in reference)
-    precision = found / (found + wrong) if found + wrong else 0.0
-    recall = found / (found + missed) if found + missed else 0.0
+    precision = matched / (matched + wrong) if matched + wrong else 0.0
+    recall = matched / (matched + missed) if matched + missed else 0.0
     f1 = 2 * precision * recall / (precision + recall) if precision + recall else 0.0
     union = list(dict.fromkeys([*reference, *system]))
     ranks = _ranks(reference, union), _ranks(system, union)

@@ -80,16 +80,16 @@ def official_wording(clone: Path) -> Wording | None:
     """
     if not any((clone / file).is_file() for file in (PROMPTS_FILE, METRICS_FILE)):
         return None
-    found = _texts(clone, (PROMPTS_FILE, METRICS_FILE))
-    missing = [name for name, sha256 in OFFICIAL.items() if sha256 not in found]
+    texts = _texts(clone, (PROMPTS_FILE, METRICS_FILE))
+    missing = [name for name, sha256 in OFFICIAL.items() if sha256 not in texts]
     if missing:
-        later = " (the prompt is that of the later commit b2da22e)" if LATER_NUGGET in found else ""
+        later = " (the prompt is that of the later commit b2da22e)" if LATER_NUGGET in texts else ""
         raise IntegrityError(
             f"The texts of BEAM's judge are not the official ones: {', '.join(missing)}{later}",
             where=str(clone),
             fix=f"{_AGAIN}, or grade in our words with --judge beam-own@MODEL",
         )
-    return Wording(**{name: found[sha256] for name, sha256 in OFFICIAL.items()})
+    return Wording(**{name: texts[sha256] for name, sha256 in OFFICIAL.items()})
 
 
 def answering_text(form: str, clone: Path) -> str:

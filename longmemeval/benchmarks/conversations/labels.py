@@ -31,12 +31,12 @@ def proposals(folder: Path, top: int) -> Iterator[Proposal]:
     messages = haystack_messages(next(load(folder, "").haystacks()))
     index = BM25Okapi([content_words(message.content) or [""] for message in messages])
     labelled = read_evidence(folder)
-    for asked in read_questions(folder / FILE):
-        if asked.answer is None or asked.evidence or asked.id in labelled:
+    for question in read_questions(folder / FILE):
+        if question.answer is None or question.evidence or question.id in labelled:
             continue
-        scores = index.get_scores(content_words(f"{asked.question} {asked.answer}"))
+        scores = index.get_scores(content_words(f"{question.question} {question.answer}"))
         best = sorted(range(len(messages)), key=lambda place: -scores[place])[:top]
-        yield Proposal(asked, tuple(messages[place] for place in best))
+        yield Proposal(question, tuple(messages[place] for place in best))
 
 
 def accept(folder: Path, question_id: str, message_ids: list[str]) -> None:

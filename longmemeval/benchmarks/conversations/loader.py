@@ -170,12 +170,12 @@ def _session(stored: StoredSession) -> Session:
     return Session(stored.id, stored.date, f"{stored.date:%Y-%m-%d %H:%M}", turns)
 
 
-def _pair(asked: AskedQuestion, haystack: str, last: datetime, labelled: tuple[str, ...]) -> tuple[Question, Gold]:
-    date: datetime = asked.date or last
-    evidence = tuple(dict.fromkeys((*asked.evidence, *labelled)))
+def _pair(stored: AskedQuestion, haystack: str, last: datetime, labelled: tuple[str, ...]) -> tuple[Question, Gold]:
+    date: datetime = stored.date or last
+    evidence = tuple(dict.fromkeys((*stored.evidence, *labelled)))
     sessions = tuple(dict.fromkeys(name.rpartition(":")[0] for name in evidence))
-    abstention = asked.answer is None
-    kind = asked.type or (UNANSWERABLE if abstention else "question")
-    answer = "Nothing in the conversations answers this." if asked.answer is None else asked.answer
-    gold = Gold(asked.id, kind, answer, sessions, evidence, abstention)
-    return Question(asked.id, asked.question, date, f"{date:%Y-%m-%d %H:%M}", haystack), gold
+    abstention = stored.answer is None
+    kind = stored.type or (UNANSWERABLE if abstention else "question")
+    answer = "Nothing in the conversations answers this." if stored.answer is None else stored.answer
+    gold = Gold(stored.id, kind, answer, sessions, evidence, abstention)
+    return Question(stored.id, stored.question, date, f"{date:%Y-%m-%d %H:%M}", haystack), gold

@@ -98,18 +98,18 @@ def _turn(role: str, text: str) -> Turn:
 
 def _questions(haystack_id: str, life: Life) -> Iterator[tuple[Question, ChangingGold]]:
     date = life.asked_on
-    for index, asked in enumerate(life.asked):
+    for index, asked_question in enumerate(life.asked):
         question_id = f"{haystack_id}/q{index}"
-        session, turn = asked.current
+        session, turn = asked_question.current
         current = f"s{session}:{turn}"
         gold = ChangingGold(
             question_id=question_id,
-            question_type=asked.probe,
-            answer=asked.answer,
+            question_type=asked_question.probe,
+            answer=asked_question.answer,
             evidence_sessions=(f"s{session}",),
             evidence_turns=(current,),
             abstention=False,
             facets={"sessions": len(life.sessions)},
-            superseded=tuple((f"s{place}:{index}", current) for place, index in asked.wrong),
+            superseded=tuple((f"s{place}:{index}", current) for place, index in asked_question.wrong),
         )
-        yield Question(question_id, asked.text, date, official_date(date), haystack_id), gold
+        yield Question(question_id, asked_question.text, date, official_date(date), haystack_id), gold

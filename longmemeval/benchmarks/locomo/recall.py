@@ -39,8 +39,8 @@ def locomo_recall(evidence: Sequence[str], retrieved: Sequence[str]) -> float:
         return 0.0
     if retrieved and retrieved[0].startswith("S"):
         evidence = [f"S{_session_number(turn_id)}" for turn_id in evidence]
-    found = frozenset(retrieved)
-    return round(sum(identifier in found for identifier in evidence) / len(evidence), 3)
+    ids = frozenset(retrieved)
+    return round(sum(identifier in ids for identifier in evidence) / len(evidence), 3)
 
 
 def locomo_recall_strict(evidence: Collection[str], retrieved: Sequence[str]) -> float | None:

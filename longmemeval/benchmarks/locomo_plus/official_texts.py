@@ -29,15 +29,15 @@ def official_texts(file: Path, *names: str) -> dict[str, str]:
         IntegrityError: a text is missing, or is not the official one.
     """
     try:
-        found = dict(_texts(ast.parse(file.read_bytes())))
+        texts = dict(_texts(ast.parse(file.read_bytes())))
     except (OSError, SyntaxError, ValueError, RecursionError) as error:
         raise HarnessError(f"The file of prompts cannot be read: {error}", where=str(file)) from error
     for name in names:
-        if sha256_text(found.get(name, "")) != SHA256[name]:
+        if sha256_text(texts.get(name, "")) != SHA256[name]:
             what = f"The file of prompts does not have the official text of {name}"
             fix = "Run `longmemeval datasets download locomo-plus`; without the file judges use our own wording"
             raise IntegrityError(what, where=str(file), fix=fix)
-    return {name: found[name] for name in names}
+    return {name: texts[name] for name in names}
 
 
 def _texts(module: ast.Module) -> Iterator[tuple[str, str]]:

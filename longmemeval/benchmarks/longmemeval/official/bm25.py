@@ -164,8 +164,8 @@ def _first_equals(head: Keys, tail: Keys, mixers: Keys) -> Integers:
     table = np.empty(1 << bits, np.int64)
     # For a repeated index, the last assignment stays.
     table[slots[::-1]] = np.arange(len(head) - 1, -1, -1)
-    found: Integers = table[slots]
-    others = np.flatnonzero((head[found] != head) | (tail[found] != tail))
+    firsts: Integers = table[slots]
+    others = np.flatnonzero((head[firsts] != head) | (tail[firsts] != tail))
     if others.size:
-        found[others] = others[_first_equals(head[others], tail[others], mixers * mixers)]
-    return found
+        firsts[others] = others[_first_equals(head[others], tail[others], mixers * mixers)]
+    return firsts

@@ -9,21 +9,23 @@ from longmemeval.judges.question_types import Labels, OfficialFigures
 from longmemeval.records import Gold
 
 
-def official_figures(found: Labels) -> OfficialFigures | None:
+def official_figures(judge_labels: Labels) -> OfficialFigures | None:
     """Return the script's figures, for comparison with published ones; None for a judge whose log it refuses.
 
     The script asserts the name of the judge's model. Its figures differ from `compute_metrics` if labels are missing:
     it knows only the questions that were answered and judged, so each missing question leaves the denominator. It
     counts a question as often as it occurs in the log.
     """
-    names_the_official = is_imported(found.judge) and found.judge.model == OFFICIAL_MODEL
-    if not found.official and not names_the_official:
+    names_the_official = is_imported(judge_labels.judge) and judge_labels.judge.model == OFFICIAL_MODEL
+    if not judge_labels.official and not names_the_official:
         return None
-    judged = [gold for gold in found.golds if gold.question_id in found.labels]
-    counted = found.times or {}
+    judged = [gold for gold in judge_labels.golds if gold.question_id in judge_labels.labels]
+    counted = judge_labels.times or {}
 
     def mean(group: Iterable[Gold]) -> float | None:
-        values = [found.labels[gold.question_id] for gold in group for _ in range(counted.get(gold.question_id, 1))]
+        values = [
+            judge_labels.labels[gold.question_id] for gold in group for _ in range(counted.get(gold.question_id, 1))
+        ]
         return sum(values) / len(values) if values else None
 
     by_type = {name: mean(gold for gold in judged if gold.question_type == name) for name in ORDER}

@@ -55,8 +55,8 @@ def _bm25_note(runs: Sequence[RankedRun]) -> list[str]:
 
 def _expansion_notes(settings: Sequence[Mapping[str, object]]) -> list[str]:
     """Return notes on the official code's treatment of expansions that readers of the figures would not expect."""
-    found = [record["expansion"] for record in settings if record.get("expansion")]
-    joined = {expansion["join"]: expansion["method"] for expansion in found if isinstance(expansion, dict)}
+    expansions = [record["expansion"] for record in settings if record.get("expansion")]
+    joined = {expansion["join"]: expansion["method"] for expansion in expansions if isinstance(expansion, dict)}
     return [
         f"Expansions ({method}, {mode}) are joined as by the official code, its faults included: "
         f"{_SEPARATE_FAULTS if mode == 'separate' else _MERGE_FAULTS}"
