@@ -34,8 +34,8 @@ def recomputed(
         return msgspec.structs.replace(judgement, label=verdict.label, score=verdict.score)
     prompts = prompts_of(identity)
     if prompts and prompts.verdict and judgement.raw and "votes" not in identity.parameters:
-        found = prompts.verdict(judgement.raw, gold, hypothesis)
-        return msgspec.structs.replace(judgement, label=found.label, score=found.score)
+        result = prompts.verdict(judgement.raw, gold, hypothesis)
+        return msgspec.structs.replace(judgement, label=result.label, score=result.score)
     read = _reading(identity, prompts)
     if read is None:
         return judgement

@@ -32,10 +32,10 @@ _SENTENCE = re.compile(r"(?<=[.!?])[*_\")]*\s+|\n+")
 
 def sentences(answer: str) -> list[str]:
     """Return the sentences of an answer without list marks, and without the offers and questions that end it."""
-    found = [part for part in _SENTENCE.split(_LIST_MARK.sub("", answer)) if re.search(r"\w", part)]
-    while len(found) > 1 and (found[-1].rstrip(" *_").endswith("?") or _CLOSING.match(found[-1])):
-        found.pop()
-    return found
+    parts = [part for part in _SENTENCE.split(_LIST_MARK.sub("", answer)) if re.search(r"\w", part)]
+    while len(parts) > 1 and (parts[-1].rstrip(" *_").endswith("?") or _CLOSING.match(parts[-1])):
+        parts.pop()
+    return parts
 
 
 def counted(answer: str) -> str:
@@ -49,8 +49,8 @@ def stated(answer: str) -> list[str]:
 
     Without either, all that counts; of a long conclusion, as much as of a long answer.
     """
-    found = sentences(conclusion(answer))
-    return sentences(counted(answer)) if sum(len(sentence.split()) for sentence in found) > LONGEST else found
+    result = sentences(conclusion(answer))
+    return sentences(counted(answer)) if sum(len(sentence.split()) for sentence in result) > LONGEST else result
 
 
 def advice(answer: str) -> str:

@@ -34,28 +34,28 @@ def forms_of(question: str, gold: str) -> list[str]:
     others.
     """
     plain = re.sub(r"\([^)]*\)", "", gold)
-    found = [gold, plain, *re.findall(r"\(or ([^)]*)\)", gold)]
-    found += [re.sub(r",.*", "", form) for form in found[2:]]
+    forms = [gold, plain, *re.findall(r"\(or ([^)]*)\)", gold)]
+    forms += [re.sub(r",.*", "", form) for form in forms[2:]]
     if "acceptable" in plain:
-        found += re.split(r"\.\s|\s+(?:is|are)\s+(?:also )?acceptable", plain)
+        forms += re.split(r"\.\s|\s+(?:is|are)\s+(?:also )?acceptable", plain)
     if "," in plain or ";" in plain or " after " in plain or _COUNTS.search(question):
         short = _EXPLANATION.sub("", plain)
         if _COUNTS.search(question) or not re.search(r":", plain):
-            found.append(short)
-    for form in tuple(found):
-        found += _in_other_units(form)
-    return [form for form in dict.fromkeys(found) if re.search(r"\w", form)] or [gold]
+            forms.append(short)
+    for form in tuple(forms):
+        forms += _in_other_units(form)
+    return [form for form in dict.fromkeys(forms) if re.search(r"\w", form)] or [gold]
 
 
 def _in_other_units(form: str) -> list[str]:
     text = plain_quantities(form)
-    found = []
+    forms = []
     for unit, factor, smaller in _SAME:
         if match := re.fullmatch(rf"\W*(\d+(?:\.\d+)?) {unit}\W*", text):
-            found.append(f"{float(match[1]) * factor:g} {smaller}")
+            forms.append(f"{float(match[1]) * factor:g} {smaller}")
         if (match := re.fullmatch(rf"\W*(\d+) {smaller[:-1]}s?\W*", text)) and int(match[1]) % factor == 0:
-            found.append(f"{int(match[1]) // factor} {unit[:-2]}s")
-    return found
+            forms.append(f"{int(match[1]) // factor} {unit[:-2]}s")
+    return forms
 
 
 def items_of(gold: str, longest: int = LONGEST_ITEM) -> list[str]:
@@ -79,8 +79,8 @@ def polarity_of(text: str) -> str:
 
 def options_of(question: str, gold: str) -> tuple[set[str], set[str]] | None:
     """Return the content words of the right option and of the other one; None unless two are offered."""
-    before, found, after = question.rpartition(" or ")
-    if not found:
+    before, separator, after = question.rpartition(" or ")
+    if not separator:
         return None
     second = re.split(r"[?,.;:]", after)[0]
     first = " ".join(re.split(r"[?,.;:]", before.rstrip(", "))[-1].split()[-len(second.split()) - 1 :])

@@ -295,19 +295,19 @@ def _clauses_of(sentence: str) -> Iterator[_Clause]:
 
 
 def _clause(text: str, *, against: bool, granted: bool) -> _Clause:
-    found = _patterns()
-    refusing = _NEGATIVE.search(text) and not found["reported"].search(text)
+    patterns = _patterns()
+    refusing = _NEGATIVE.search(text) and not patterns["reported"].search(text)
     kinds = _KINDS if refusing else _KINDS[len(_REFUSALS) :]
-    kind: Kind = next((name for name in kinds if found[name].search(text)), "other")
+    kind: Kind = next((name for name in kinds if patterns[name].search(text)), "other")
     refuses = kind in _REFUSALS
-    if text.endswith("?") or (refuses and found["beyond"].search(text)) or (granted and kind == "other"):
+    if text.endswith("?") or (refuses and patterns["beyond"].search(text)) or (granted and kind == "other"):
         kind = "aside"
     return _Clause(
         kind=kind,
         against=against,
         granted=granted,
-        inexact=refuses and bool(found["inexact"].search(text)),
-        hedged=refuses and bool(found["hedged"].search(text)),
+        inexact=refuses and bool(patterns["inexact"].search(text)),
+        hedged=refuses and bool(patterns["hedged"].search(text)),
         number=bool(_NUMBER.search(text)),
         detail=refuses and bool(_DETAIL.search(text)),
     )

@@ -193,12 +193,12 @@ def with_other_name(
     text: str, others: Collection[str], random: Random, not_names: Collection[str] = ()
 ) -> tuple[str, str] | None:
     """Return the text with one name changed to one of `others` that it does not contain; None without either."""
-    found = names_in(text, not_names)
+    names = names_in(text, not_names)
     free = [name for name in others if name.casefold() not in text.casefold()]
-    if not found or not free:
+    if not names or not free:
         return None
     new = random.choice(free)
-    return text.replace(found[0], new), f"{found[0]} -> {new}"
+    return text.replace(names[0], new), f"{names[0]} -> {new}"
 
 
 def with_other_polarity(text: str) -> tuple[str, str] | None:
