@@ -27,7 +27,7 @@ def list_in_reply(reply: str, key: str) -> list[Any]:
     Raises:
         UnreadableReply: there is no such object.
     """
-    decoder, found, problem = json.JSONDecoder(), None, ""
+    decoder, items, problem = json.JSONDecoder(), None, ""
     position = reply.find("{")
     while position >= 0:
         try:
@@ -38,13 +38,13 @@ def list_in_reply(reply: str, key: str) -> list[Any]:
             problem, end = problem or f"the JSON does not parse: {error}", position + 1
         else:
             if isinstance(value.get(key), list):
-                found = value[key]
+                items = value[key]
             else:
                 problem = problem or f'the JSON object has no list "{key}"'
         position = reply.find("{", end)
-    if found is None:
+    if items is None:
         raise UnreadableReply(problem or "there is no JSON object in it")
-    return list(found)
+    return list(items)
 
 
 class ListReply(Struct, frozen=True):

@@ -237,8 +237,8 @@ def _inner(text: str) -> tuple[int, int]:
 
 def _bundled_files() -> Path:
     """Return the folder of encodings inside LiteLLM, found without importing it."""
-    found = importlib.util.find_spec("litellm")
-    folder = found.submodule_search_locations[0] if found and found.submodule_search_locations else ""
+    spec = importlib.util.find_spec("litellm")
+    folder = spec.submodule_search_locations[0] if spec and spec.submodule_search_locations else ""
     return Path(folder) / "litellm_core_utils" / "tokenizers"
 
 

@@ -40,9 +40,9 @@ def stored_receipts(cache: SqliteCache, sessions: set[str]) -> dict[int, Usage]:
     Raises:
         HarnessError: the cache cannot be read.
     """
-    found = cache.receipts()
+    stored = cache.receipts()
     return {
         number: msgspec.json.decode(content, type=Usage)
-        for number, (session, content) in found.items()
+        for number, (session, content) in stored.items()
         if session in sessions
     }

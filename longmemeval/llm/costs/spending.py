@@ -247,12 +247,12 @@ def spent_and_limit(*files: Path) -> tuple[float | None, float | None]:
 
     None for dollars if there is no file, and for the limit if no newest session has one.
     """
-    found = list[Spent]()
+    accounts = list[Spent]()
     for path in filter(Path.exists, files):
-        found.append(Spent())
-        found[-1].read(path.read_bytes())
-    limits = [spent.limit for spent in found if spent.limit is not None]
-    return sum(spent.dollars for spent in found) if found else None, sum(limits) if limits else None
+        accounts.append(Spent())
+        accounts[-1].read(path.read_bytes())
+    limits = [spent.limit for spent in accounts if spent.limit is not None]
+    return sum(spent.dollars for spent in accounts) if accounts else None, sum(limits) if limits else None
 
 
 def spent_in(*files: Path) -> float:

@@ -162,12 +162,12 @@ class Matcher:
     @staticmethod
     def strengths(words: frozenset[str], forms: Mapping[str, Mapping[str, float]]) -> Strengths:
         """Return how certainly `words` contain each of the wanted ones."""
-        found: Strengths = {}
+        certainties: Strengths = {}
         for word, stands_for in forms.items():
             if word in words:
                 for wanted, strength in stands_for.items():
-                    found[wanted] = max(strength, found.get(wanted, 0.0))
-        return found
+                    certainties[wanted] = max(strength, certainties.get(wanted, 0.0))
+        return certainties
 
 
 def _factor(question: ParsedQuestion, sentence: Sentence, speaker: str, named: frozenset[str]) -> float:

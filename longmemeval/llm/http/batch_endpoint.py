@@ -168,8 +168,8 @@ class BatchEndpoint:
         def send(litellm: ModuleType, untried: bool) -> BatchStatus:
             # LiteLLM would fetch the replies for a log of its own.
             unlogged = {"litellm_metadata": {"batch_ignore_default_logging": True}}
-            found = litellm.retrieve_batch(batch_id, model=self.spec, **unlogged, **self._common_arguments())
-            return convert(found, BatchStatus, from_attributes=True)
+            batch = litellm.retrieve_batch(batch_id, model=self.spec, **unlogged, **self._common_arguments())
+            return convert(batch, BatchStatus, from_attributes=True)
 
         return await self._call(send)
 
@@ -177,8 +177,8 @@ class BatchEndpoint:
         """Return the bytes of a file."""
 
         def send(litellm: ModuleType, untried: bool) -> bytes:
-            found = litellm.file_content(file_id, **self._common_arguments(_FILE_TIMEOUT_S))
-            return bytes(found.content)
+            response = litellm.file_content(file_id, **self._common_arguments(_FILE_TIMEOUT_S))
+            return bytes(response.content)
 
         return await self._call(send)
 
@@ -367,8 +367,8 @@ async def _in_thread(work: Callable[[], T]) -> T:
 
 def _data(page: object) -> Iterable[object]:
     """Return the entries on a page of a list; the form of the page differs between providers."""
-    found: Iterable[object] | None = page.get("data") if isinstance(page, dict) else getattr(page, "data", None)
-    return found or ()
+    entries: Iterable[object] | None = page.get("data") if isinstance(page, dict) else getattr(page, "data", None)
+    return entries or ()
 
 
 def _cannot_be_listed(error: Exception) -> bool:

@@ -113,9 +113,9 @@ class RateState(Struct):
             self.reply_share += _SMOOTHING * (min(1.0, used[1] / size.longest_reply) - self.reply_share)
         self.tokens.correct(then, sum(used) - expected, self.allowance("tokens", rate) or _unlimited(rate))
 
-    def learn(self, now: float, then: float, found: Mapping[str, ReportedLimit], rate: Rate) -> None:
+    def learn(self, now: float, then: float, reported: Mapping[str, ReportedLimit], rate: Rate) -> None:
         """Update the limits from the headers of a reply to a call sent at `then`."""
-        for kind, header in found.items() if rate.headers else ():
+        for kind, header in reported.items() if rate.headers else ():
             if header.limit:
                 self.from_headers[kind] = header.limit * 60.0 / rate.window
             allowance, limit = (

@@ -26,15 +26,15 @@ class ReportedLimit(Struct, frozen=True):
 def reported_limits(headers: Mapping[str, object]) -> dict[str, ReportedLimit]:
     """Return the limits that headers report for `requests` and `tokens`; kinds they do not mention are absent."""
     plain = {str(name).lower().removeprefix(_FORWARDED): value for name, value in headers.items()}
-    found = {}
+    limits = {}
     for kind, names in _NAMES.items():
         limit, remaining = (
             next((number for name in names if (number := _number(plain.get(name.format(what)))) is not None), None)
             for what in ("limit", "remaining")
         )
         if limit is not None or remaining is not None:
-            found[kind] = ReportedLimit(limit, remaining)
-    return found
+            limits[kind] = ReportedLimit(limit, remaining)
+    return limits
 
 
 def _number(value: object) -> float | None:
