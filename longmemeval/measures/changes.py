@@ -34,8 +34,8 @@ def compute_change(measure: Measure, ranked: Sequence[str], gold: Gold) -> float
     if measure.name == "current_recall":
         return recall_all(ranked, gold.evidence_turns, measure.cutoff or len(ranked))
     if measure.name == "current_first":
-        found = recall_all(ranked, gold.evidence_turns, measure.cutoff or len(ranked))
-        return found * (1 - stale_first(ranked, gold.superseded))
+        recall = recall_all(ranked, gold.evidence_turns, measure.cutoff or len(ranked))
+        return recall * (1 - stale_first(ranked, gold.superseded))
     if not gold.superseded:
         return None
     if measure.name == "stale_shown":
