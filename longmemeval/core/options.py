@@ -117,13 +117,13 @@ def options_of(group: type, only: Collection[str] = ()) -> list[Option]:
 @cache
 def _options(group: type) -> list[Option]:
     defaults, texts = _defaults(group), _texts(group)
-    found = []
+    options = []
     for field, (hint, marks) in _annotations(group).items():
         flag = next((mark for mark in marks if isinstance(mark, Flag)), None)
         if flag:
             description = flag.help or " ".join(texts.get(field, "").partition("\n\n")[0].split())
-            found.append(Option(field, hint, defaults.get(field, NODEFAULT), flag, description))
-    return found
+            options.append(Option(field, hint, defaults.get(field, NODEFAULT), flag, description))
+    return options
 
 
 def groups_of(group: type) -> Iterator[tuple[str, type, tuple[str, ...]]]:

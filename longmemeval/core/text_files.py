@@ -117,12 +117,12 @@ def decode_format(data: bytes, kind: type[T], known: int, what: str, where: str)
         HarnessError: the format is newer.
         UnreadableError: see `decode_json`; or there is no such format.
     """
-    found = decode_json(data, _Format).format
-    if found > known:
-        problem = f"{what} has format {found}, but this version only understands up to {known}"
+    number = decode_json(data, _Format).format
+    if number > known:
+        problem = f"{what} has format {number}, but this version only understands up to {known}"
         raise HarnessError(problem, where=where, fix="Upgrade longmemeval")
-    if found < 1:
-        raise UnreadableError(f"there is no format {found}")
+    if number < 1:
+        raise UnreadableError(f"there is no format {number}")
     return decode_json(data, kind)
 
 

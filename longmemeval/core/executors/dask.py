@@ -114,17 +114,17 @@ async def _probe(address: str) -> None:
 @contextmanager
 def _silenced() -> Iterator[None]:
     """Silence Dask's own log, which would add tracebacks to errors that we report ourselves."""
-    found = [
+    loggers = [
         logger
         for name, logger in logging.root.manager.loggerDict.items()
         if isinstance(logger, logging.Logger) and name.startswith(("distributed", "tornado")) and not logger.disabled
     ]
-    for logger in found:
+    for logger in loggers:
         logger.disabled = True
     try:
         yield
     finally:
-        for logger in found:
+        for logger in loggers:
             logger.disabled = False
 
 

@@ -24,14 +24,14 @@ def identity() -> dict[str, str]:
     lines = sorted(f"{path.relative_to(package).as_posix()}:{sha256_file(path)}\n" for path in files)
     # In that case the loaded code differs from the hashed files.
     later = ", changed since the process began" if any(path.stat().st_mtime > _BEGAN for path in files) else ""
-    found = {"longmemeval": __version__, "its source": sha256_text("".join(lines)) + later}
-    found["Python"] = ".".join(platform.python_version_tuple()[:2])
+    versions = {"longmemeval": __version__, "its source": sha256_text("".join(lines)) + later}
+    versions["Python"] = ".".join(platform.python_version_tuple()[:2])
     for library in _LIBRARIES:
         try:
-            found[library] = metadata.version(library)
+            versions[library] = metadata.version(library)
         except metadata.PackageNotFoundError:
             continue  # The code that needs the library reports that it is missing.
-    return found
+    return versions
 
 
 def differing(theirs: Mapping[str, str], ours: Mapping[str, str]) -> str:

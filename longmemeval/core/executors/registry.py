@@ -46,8 +46,8 @@ def executor_named(name: str) -> Executor:
         raise HarnessError(
             f"The executor '{base}' takes no address", where=address, fix="Choose --executor dask or ray"
         )
-    found: Executor = at(address)
-    return found
+    named: Executor = at(address)
+    return named
 
 
 def embeds_in_tasks(name: str | None) -> bool:

@@ -51,8 +51,8 @@ def make_ready() -> None:
     """
     waiting: list[type[Struct]] = [Struct]
     while waiting:
-        found = waiting.pop()
-        waiting += found.__subclasses__()
+        record_class = waiting.pop()
+        waiting += record_class.__subclasses__()
         # Some classes are never decoded and have fields that cannot be: arrays, errors, names used only for types.
         with suppress(TypeError, NameError):
-            msgspec.json.Decoder(found)
+            msgspec.json.Decoder(record_class)

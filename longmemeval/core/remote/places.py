@@ -121,19 +121,19 @@ def anchored(path: Path) -> Path:
         absolute = Path.cwd() / path
     except OSError:  # The working folder was removed, and nothing in it can be found again.
         return path
-    whole, given = str(absolute), str(path)
+    whole, original = str(absolute), str(path)
     if whole not in _given:
-        _given[whole] = given
-        if whole != given:
-            insort(_shortened, (whole, given), key=lambda paths: -len(paths[0]))
+        _given[whole] = original
+        if whole != original:
+            insort(_shortened, (whole, original), key=lambda paths: -len(paths[0]))
     return absolute
 
 
 def as_given(text: str) -> str:
     """Return `text` with paths as they were given, in place of the absolute paths that `anchored` made of them."""
-    for absolute, given in _shortened:
+    for absolute, original in _shortened:
         if absolute in text:
-            replacement = given.replace("\\", r"\\")
+            replacement = original.replace("\\", r"\\")
             text = re.sub(rf"(?<![\w./-]){re.escape(absolute)}(?![\w-])", replacement, text)
     return text
 

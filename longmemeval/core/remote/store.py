@@ -151,8 +151,8 @@ class Store:
                 self._check_bucket()
                 return []
 
-        found = self._send(prefix, look)
-        return sorted(entry["name"].rstrip("/").rpartition("/")[2] for entry in found if entry["type"] == "directory")
+        entries = self._send(prefix, look)
+        return sorted(entry["name"].rstrip("/").rpartition("/")[2] for entry in entries if entry["type"] == "directory")
 
     def read(self, key: str) -> bytes | None:
         """Return an object's bytes; None if it does not exist."""
@@ -255,7 +255,7 @@ class Store:
             started = time.monotonic()
             try:
                 with self._translated_errors(key):
-                    found = work()
+                    result = work()
             except _PassingError as error:
                 self._failed(started, pause, error)
             except HarnessError:
@@ -263,7 +263,7 @@ class Store:
                 raise
             else:
                 self._answered()
-                return found
+                return result
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_S, self._give_up_after_s / _PARTS)
 

@@ -216,8 +216,8 @@ def _collected(environment: Iterable[tuple[str, str]], from_addresses: Iterable[
             values.update({value.strip(), *(line.strip() for line in value.splitlines())})
     values.discard("")
     strong = {value for value in values if not _is_weak(value)}
-    found = {spelling for value in strong for spelling in _spellings(value)}
-    spellings = sorted(found, key=lambda spelling: (-len(spelling.start), spelling))
+    distinct = {spelling for value in strong for spelling in _spellings(value)}
+    spellings = sorted(distinct, key=lambda spelling: (-len(spelling.start), spelling))
     words = sorted(filter(_PLAIN_WORD.fullmatch, strong))
     plain = {word.lower() for word in words}
     unusual = [spelling for spelling in spellings if spelling.start not in plain]

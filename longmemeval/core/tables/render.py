@@ -26,10 +26,10 @@ def fitted(table: Table, width: int) -> tuple[str, list["RichTable"], str]:
     """Return title, tables for rich, and a note on columns left out, for a table of at most `width` characters."""
     columns = tuple(replace(column, title=escaped(column.title)) for column in table.columns)
     safe = Table(escaped(table.title), columns, [list(map(escaped, row)) for row in table.rows], table.breaks)
-    found = fit(safe, width)
-    names = ", ".join(found.left_out)
+    layout = fit(safe, width)
+    names = ", ".join(layout.left_out)
     left_out = f"Left out at {width} columns: {names}. A wider terminal or --json shows them." if names else ""
-    return safe.title, list(map(_rich, found.blocks)), left_out
+    return safe.title, list(map(_rich, layout.blocks)), left_out
 
 
 def _rich(block: Block) -> "RichTable":

@@ -58,11 +58,11 @@ def dated_sentences(sentences: Sequence[str], said: datetime) -> DatedText:
         said: the date of the session, naive.
     """
     narrative: Days | None = None
-    found = []
+    dated = []
     for sentence in sentences:
         days, narrative = _dates_in(sentence, said, narrative)
-        found.append((sentence, days))
-    return DatedText(tuple(found))
+        dated.append((sentence, days))
+    return DatedText(tuple(dated))
 
 
 def resolved(phrase: str, context: str, said: datetime) -> MentionedDate | None:
@@ -93,19 +93,19 @@ def _dates_in(sentence: str, said: datetime, narrative: Days | None) -> tuple[tu
     """Return the days of a sentence, and the days that the narrative has reached after it."""
     if narrative and _RETURNS.search(sentence):
         narrative = None
-    found = [(sentence.find(mention.phrase), mention) for mention in mentioned_dates(sentence, said)]
+    dates = [(sentence.find(mention.phrase), mention) for mention in mentioned_dates(sentence, said)]
     if narrative:
-        found = _moved(found, sentence, said, narrative)
-    for at, mention in found:
+        dates = _moved(dates, sentence, said, narrative)
+    for at, mention in dates:
         if _MOVES.search(sentence[:at] + _leading_word(mention.phrase)) and mention.end < said.date():
             narrative = (mention.start, mention.end)
             break
     for begin, end, days in _depending(sentence, narrative) if narrative else ():
         # "The previous year" counts from the narrative, not from the session.
-        found = [(at, mention) for at, mention in found if at >= end or at + len(mention.phrase) <= begin]
-        found.append((begin, MentionedDate(sentence[begin:end], *days)))
-    found.sort(key=lambda located: located[0])
-    return tuple(mention for _, mention in found), narrative
+        dates = [(at, mention) for at, mention in dates if at >= end or at + len(mention.phrase) <= begin]
+        dates.append((begin, MentionedDate(sentence[begin:end], *days)))
+    dates.sort(key=lambda located: located[0])
+    return tuple(mention for _, mention in dates), narrative
 
 
 def _leading_word(phrase: str) -> str:
@@ -115,28 +115,28 @@ def _leading_word(phrase: str) -> str:
 
 
 def _moved(
-    found: list[tuple[int, MentionedDate]], sentence: str, said: datetime, narrative: Days
+    located: list[tuple[int, MentionedDate]], sentence: str, said: datetime, narrative: Days
 ) -> list[tuple[int, MentionedDate]]:
     """Move repeating dates ("in June") to those of the narrative, and keep all others."""
     repeating = {sentence[phrase.begin : phrase.end] for phrase in find_phrases(sentence, said) if phrase.repeats}
     there = datetime.combine(narrative[1], time())
     moved = {mention.phrase: mention for mention in mentioned_dates(sentence, there)}
     return [
-        (at, moved.get(mention.phrase, mention) if mention.phrase in repeating else mention) for at, mention in found
+        (at, moved.get(mention.phrase, mention) if mention.phrase in repeating else mention) for at, mention in located
     ]
 
 
 def _depending(sentence: str, narrative: Days) -> list[tuple[int, int, Days]]:
     """Return the phrases that name days only relative to others: "the next day", "two years later"."""
-    found = []
+    phrases = []
     for match in _NEXT.finditer(sentence):
         offset = {"same": 0, "previous": -1}.get(match["which"].lower(), 1)
-        found.append((match, _beside(match["what"].lower(), narrative, offset)))
-    found += [(match, _beside(match["what"].lower(), narrative, 0)) for match in _THAT.finditer(sentence)]
+        phrases.append((match, _beside(match["what"].lower(), narrative, offset)))
+    phrases += [(match, _beside(match["what"].lower(), narrative, 0)) for match in _THAT.finditer(sentence)]
     for match in _LATER.finditer(sentence):
         later = match["way"].lower() in ("later", "after that")
-        found.append((match, _shifted(match, narrative, 1 if later else -1)))
-    return [(match.start(), match.end(), days) for match, days in found if days]
+        phrases.append((match, _shifted(match, narrative, 1 if later else -1)))
+    return [(match.start(), match.end(), days) for match, days in phrases if days]
 
 
 def _beside(what: str, narrative: Days, offset: int) -> Days | None:

@@ -58,11 +58,11 @@ def find_phrases(text: str, moment: datetime, looks_ahead: Looks = lambda text, 
         looks_ahead: decides whether "in June" means the next June or the latest.
     """
     text = text.translate(_PLAIN)
-    found = [look_before(text, match) for match in find_matches(text)]
+    matches = [look_before(text, match) for match in find_matches(text)]
     phrases: list[Phrase] = []
     position = 0
-    while position < len(found):
-        first, *rest = found[position : position + 2]
+    while position < len(matches):
+        first, *rest = matches[position : position + 2]
         context = Context(moment, looks_ahead(text, first.begin, first.match.end))
         position += 1
         if rest and _joined(text, first, rest[0]):
