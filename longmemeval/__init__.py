@@ -95,12 +95,12 @@ _GONE = {
 """Names that version 0.2 exported, with their replacements."""
 
 
-if not TYPE_CHECKING:  # Else every misspelt name would have a type.
+if not TYPE_CHECKING:  # Otherwise every misspelt name would have a type.
 
     def __getattr__(name: str) -> object:
         if name in _HOMES:
             found = getattr(import_module(f"longmemeval.{_HOMES[name]}"), name)
-            # Next time it is found directly, without this function.
+            # The next access finds it directly, without this function.
             globals()[name] = found
             return found
         if name in _GONE:

@@ -67,8 +67,8 @@ class Registry(Generic[T]):
         what: noun for one of them in errors: "memory", "benchmark".
         kind: required type of a loaded object.
         built_in: `module:attribute` by name; None: the names that folders of this package register (`plugins.toml`).
-        adapt: converts other accepted forms (a class, say) to a `kind`; anything else stays as it is.
-        spelled: creates an object from a self-contained specification (an address, say); returns None for plain names.
+        adapt: converts other accepted forms (such as a class) to a `kind`; anything else stays as it is.
+        spelled: creates an object from a self-contained specification, such as an address; None for plain names.
         further: names of this package in addition to the built-in ones, and of another kind.
     """
 

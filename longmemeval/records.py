@@ -178,7 +178,7 @@ def usage_of(paid: Iterable[_Paid]) -> Usage:
     """Return the usage of several records, replies or models together."""
     nothing = Usage()
     counted = [astuple(usage) for record in paid if (usage := record.usage) != nothing]
-    # Not `sum`, which adds up floats otherwise from one Python to the next.
+    # Not `sum`: versions of Python differ in how it adds floats.
     return Usage(*(reduce(add, column) for column in zip(*counted, strict=True)))
 
 

@@ -41,7 +41,7 @@ def open_run(stored: StoredJournal[R], new: RunManifest, *, extend: bool = False
     Args:
         stored: its answers or rankings, in its folder.
         new: the manifest with which the present command would begin.
-            extend: True if the command may ask more questions than the run did, as long as it asks those too.
+        extend: True if the command may ask more questions than the run did, as long as it asks those too.
 
     Raises:
         HarnessError: the run was started with other settings, or another process writes to it.
@@ -209,12 +209,12 @@ def _resume_advice(before: RunManifest, new: RunManifest) -> str:
     """Return the remedy if a command other than the one that started a run tries to resume it."""
     more = set(before.question_ids) < set(new.question_ids)
     if more and before.settings.plain == new.settings.plain and before.kind == "run":
-        return f"Give --extend {before.run_id} to go on with more questions"
+        return f"Give --extend {before.run_id} to continue with more questions"
     return "Repeat the command that started it"
 
 
 def _other_parts(before: _Parts, new: _Parts) -> list[str]:
-    """Return which fixture parts differ; a part in only one of the two (such as its own word counts) is ignored."""
+    """Return the fixture parts that differ; ignore parts in only one of the two (such as its own word counts)."""
 
     def common(parts: _Parts, others: _Parts) -> dict[str, dict[str, str]]:
         return {
@@ -238,7 +238,7 @@ def _check_untouched(before: RunManifest, journal: Journal[R]) -> None:
 
 
 def _decisive(manifest: RunManifest) -> dict[str, Any]:
-    """Return what must not change between sessions, as plain JSON values."""
+    """Return the values that must not change between sessions, as plain JSON."""
     view = {
         "data set content": manifest.dataset.get("content_sha256"),
         "settings": manifest.settings.plain,

@@ -213,7 +213,7 @@ def _listed(results_dir: Path, run_id: str, scores: Mapping[str, tuple[ListedSco
 
 
 def _answers_cost(totals: Mapping[str, Any]) -> float | None:
-    """Return the dollars in the totals of a manifest; None where a call has no known price, or nothing is recorded."""
+    """Return the dollars in the totals of a manifest; None if a call has no known price, or nothing is recorded."""
     usage = totals.get("usage")
     if not isinstance(usage, dict) or usage.get("unpriced_calls"):
         return None

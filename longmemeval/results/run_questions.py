@@ -86,11 +86,11 @@ class RunQuestions:
 
         Args:
             name: name of the result; one name always has one type.
-                make: computes it; called on first use.
+            make: computes it; called on first use.
         """
         if name not in self._derived:
             self._derived[name] = make()
-        # Under this name is what the same function made.
+        # The same function made the value under this name.
         return cast("M", self._derived[name])
 
     def gold(self, question_id: str) -> Gold:

@@ -124,7 +124,7 @@ def footprint_totals(
 
     Args:
         stored: the bytes of the parts that are read, by history; None if unknown.
-            resident: the peak memory of its processes in this session; None if unknown.
+        resident: the peak memory of its processes in this session; None if unknown.
         before: totals whose peaks count too: of earlier sessions, or of shards.
     """
     peaks = [resident, *(_recorded(totals).resident_bytes for totals in before)]

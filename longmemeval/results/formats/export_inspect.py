@@ -205,7 +205,7 @@ def _samples(run: Evaluation, epoch: int) -> Iterator[log.LogSample]:
         notes[prompt.question_id] += prompt.purpose == "note"
         answer = run.answers.get(prompt.question_id)
         is_current = prompt.purpose == "answer" and answer is not None and answer.prompt_sha256 == prompt.sha256
-        # A prompt that was sent again after a failed call is there twice.
+        # A prompt that was sent again after a failed call is stored twice.
         if is_current and (result := left.pop(prompt.question_id, None)):
             yield _sample(run, epoch, result, prompt.messages, recalled, notes[prompt.question_id])
     for name, result in left.items():

@@ -91,7 +91,7 @@ def import_harness(
         memory=memory,
         model=ModelSettings(results.model) if results.model else None,
     )
-    # The cutoff decides what the run is, as the file does.
+    # The cutoff determines the run as much as the file does.
     adopted = adopt_lines(
         lines, file, f"{digest} {cutoff or ''}", settings, dataset, folders.results_dir, run_id=run_id
     )
@@ -134,7 +134,7 @@ def _match_questions(
     for answer in answers:
         fitting = by_text.get(_same(answer.question), [])
         if len(fitting) > 1:
-            # A text that is asked more than once: harnesses number alike, and join the parts of an id by other signs.
+            # The data set asks this text more than once: harnesses number alike, but join parts of an id differently.
             alike = [name for name in fitting if _letters(name) == _letters(answer.question_id)]
             fitting = [answer.question_id] if answer.question_id in fitting else alike or fitting
         if len(fitting) == 1:

@@ -174,7 +174,7 @@ def write_eval(file: Path, header: LogHeader, samples: Iterable[LogSample]) -> N
 
 
 def _add(archive: zipfile.ZipFile, name: str, content: object) -> None:
-    # Without a date of its own an entry is of 1980, whenever it is written.
+    # Without a date, an entry is dated 1980 whenever it is written.
     entry = zipfile.ZipInfo(name)
     entry.compress_type = zipfile.ZIP_DEFLATED
     archive.writestr(entry, msgspec.json.encode(content))

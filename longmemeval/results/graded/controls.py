@@ -26,12 +26,12 @@ def is_full_history(settings: RunSettings) -> bool:
 
 
 def _memory_of(settings: RunSettings) -> MemoryDefinition[Any] | None:
-    # What an import calls the memory is not a name of ours.
+    # The name of an imported memory is not one of ours.
     if settings.memory is None or isinstance(settings, ImportedSettings):
         return None
     try:
         return MEMORIES.get(settings.memory.preset)
-    except HarnessError:  # It is of a package that is not installed.
+    except HarnessError:  # Its package is not installed.
         return None
 
 

@@ -386,7 +386,7 @@ def _chosen_metrics(folder: Path, scores: Sequence[Metrics], judge: str | None) 
         and (judge is None or metrics.judge.id.startswith(judge) or metrics.judge.model == judge)
     ]
     if judge is None:
-        # People label some of the answers: beside another judge their score is asked for by name.
+        # People label only some of the answers: next to another judge, their score must be named.
         fitting = [metrics for metrics in fitting if not is_person(metrics.judge)] or fitting
     if not scores:
         raise HarnessError(

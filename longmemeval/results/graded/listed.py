@@ -34,7 +34,7 @@ def warnings_of(listed: Sequence[ListedRun], folders: Folders) -> ListWarnings:
     graded = [entry for entry in listed if entry.scores and entry.kind != "retrieval"]
     found, remembered = {}, Remembered.among(folders)
     for entry in graded if len(graded) <= _LOOKED_AT else ():
-        with suppress(HarnessError, OSError):  # Its data has moved, say: the list is of what is there.
+        with suppress(HarnessError, OSError):  # Its data may have moved: the list does without it.
             (run,) = load_graded([entry.run], folders, judge=entry.scores[0].judge, remembered=remembered)
             found[entry.run] = tuple(run.summary.warnings)
     return ListWarnings(found, len(graded) - len(found))

@@ -100,7 +100,7 @@ class RecallStability:
                 if isinstance(manifest.settings, RetrievalSettings) and (found := repeatability_of(manifest)):
                     yield manifest, found
             except (HarnessError, OSError, msgspec.ValidationError):
-                continue  # `verify` reports what is wrong with it.
+                continue  # `verify` reports the damage.
 
 
 def _same(memory: MemorySettings) -> tuple[str, dict[str, Any], object]:

@@ -42,7 +42,7 @@ class Remembered:
         Args:
             kind: type of the value; it must survive JSON.
             key_parts: returns a name of the result, and hashes of all its inputs; called only if there is a file.
-                make: computes the result if it is not cached; its errors are not cached.
+            make: computes the result if it is not cached; its errors are not cached.
         """
         if self._cache is None:
             return make()

@@ -54,7 +54,7 @@ def question_warnings(asked: RunQuestions, answers: Collection[Answer], *, contr
 
 
 def number_warnings(units: Mapping[str, str], question_type: Callable[[str], str]) -> Iterator[ScoreWarning]:
-    """Yield warnings where the questions, or those of a type, are too few to tell any two runs apart.
+    """Yield warnings if the questions, or those of a type, are too few to tell any two runs apart.
 
     Args:
         units: question id to the haystack, or other group, that is resampled whole.
@@ -76,7 +76,7 @@ def number_warnings(units: Mapping[str, str], question_type: Callable[[str], str
 
 
 def cutoff_warnings(loose: Mapping[int, int], questions: int, level: str) -> Iterator[ScoreWarning]:
-    """Yield a warning where a measure looks at the whole history.
+    """Yield a warning if a measure looks at the whole history.
 
     Args:
         loose: cutoff to the number of questions whose history has no more items.
@@ -103,7 +103,7 @@ def judge_warnings(
         refused: reasons why checks of it are not used.
     """
     if refused:
-        again = f"Delete or restore it; `{check_command(judge, asked)}` makes it anew."
+        again = f"Delete or restore it; `{check_command(judge, asked)}` repeats it."
         yield ScoreWarning("unchecked-judge", f"A check of this judge is not used: {refused[0]}. {again}")
     elif not checked:
         yield ScoreWarning("unchecked-judge", _unchecked(judge, asked))
