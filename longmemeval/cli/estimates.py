@@ -126,9 +126,9 @@ def show_preparation(report: "PrepareReport") -> None:
         if not what.startswith(in_table):
             out.print(f"  {what}: {amount:,.4g}" if amount < 1 else f"  {what}: {amount:,.0f}")
     if report.expected:
-        took = report.expected
-        computing = f"{duration(took.processor_s)} of processor time; " if took.processor_s else ""
-        out.print(printable(f"  time: {_duration(took)} ({computing}{took.basis})"))
+        expected = report.expected
+        computing = f"{duration(expected.processor_s)} of processor time; " if expected.processor_s else ""
+        out.print(printable(f"  time: {_duration(expected)} ({computing}{expected.basis})"))
     if report.stages:
         show_stages(report.stages)
 

@@ -43,7 +43,7 @@ def options(
     """Options before the verb; `--debug` is read by `main`."""
 
 
-# Else pydantic reads the entry points of all installed packages, and no verb works where one of them is damaged.
+# Otherwise pydantic reads the entry points of all installed packages, and no verb works if one of them is damaged.
 os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
 
 
@@ -56,7 +56,7 @@ def main() -> None:
         with hiding_secrets(), never_silent(_typed(), has_printed):
             _main()
     except BrokenPipeError:
-        # Who read the output is gone (`| head`): what is left of it goes nowhere, without a word.
+        # The reader of the output is gone (`| head`): discard the rest silently.
         discard_output()
         sys.exit(1)
     except OutputError as error:
@@ -91,14 +91,14 @@ def _main() -> None:
             leave()
         raise
     except Exception:
-        # Printed here, where secrets are hidden: a fault of ours says what it was working on.
+        # Print it here, where secrets are hidden: the traceback of a bug may quote its input.
         traceback.print_exc()
         sys.exit(1)
 
 
 def _describe_refusal(error: OSError) -> str:
     """Describe what the operating system refused, and the remedy."""
-    # Of a file that takes another's place the second name is the one that was asked for.
+    # If one file replaces another, the second name is the requested one.
     name = error.filename2 or error.filename
     place = f" ({name})" if name else ""
     if isinstance(error, IsADirectoryError):

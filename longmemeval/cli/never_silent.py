@@ -28,7 +28,7 @@ def never_silent(command: str, has_printed: Callable[[], bool]) -> Iterator[None
         from longmemeval.pipeline.progress import how_far
 
         far = how_far()
-        # Where standard error is closed or full the command itself will say so.
+        # If standard error is closed or full, the command itself reports it.
         with suppress(OSError, ValueError):
             if far is not None:
                 sys.stderr.write(f"{command} is working{f': {far}' if far else '; there is nothing to show yet'}.\n")

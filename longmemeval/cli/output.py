@@ -140,7 +140,7 @@ def reserve_output() -> None:
     now on: with `--json` it would end up before or inside the document.
     """
     stream = sys.stdout
-    with suppress(OSError, ValueError):  # No file behind it, as in a notebook.
+    with suppress(OSError, ValueError):  # There is no file behind it, as in a notebook.
         if stream.fileno() == 1 and isinstance(stream, TextIOWrapper):
             stream.flush()
             duplicate = os.fdopen(os.dup(1), "w", encoding=stream.encoding, errors=stream.errors)

@@ -53,7 +53,7 @@ class Verb(TyperCommand):
         required = [_option(option) for option in shown if isinstance(option, TyperOption) and option.required]
         _print_head(console, self, ctx, " ".join([*arguments, *required]))
         panels: dict[str, list[Parameter]] = {}
-        # Arguments first, then what must be given.
+        # Arguments first, then required options.
         for parameter in sorted(shown, key=lambda item: (isinstance(item, TyperOption), not item.required)):
             panels.setdefault(parameter.rich_help_panel or WHAT, []).append(parameter)
         for title in sorted(panels, key=_ORDER.index):

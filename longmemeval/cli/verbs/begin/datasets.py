@@ -147,7 +147,7 @@ def _download_with_progress(entry: "CatalogueEntry", data_dir: Path) -> list[str
         (MofNCompleteColumn(), TextColumn("files")) if entry.repository else (DownloadColumn(), TransferSpeedColumn())
     )
     columns = (TextColumn("{task.description}"), BarColumn(), *counts, TimeRemainingColumn())
-    # Nothing moves for a folder that is refused.
+    # A folder that is refused shows no progress.
     fetched = entry.source is not None or entry.repository is not None
     cached: list[str] = []
     with Progress(*columns, console=err.console, disable=not fetched) as bar:

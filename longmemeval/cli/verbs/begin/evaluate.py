@@ -151,7 +151,7 @@ def warn_unlabelled(evaluation: "Evaluation") -> None:
 
 
 def show_agreements(agreements: "list[JudgeAgreement]") -> None:
-    """Print how far the judges of a run agree, pair by pair."""
+    """Print the agreement of a run's judges, pair by pair."""
     for pair in agreements:
         if not pair.agreement.overall.n:
             out.print(printable(f"{pair.a} and {pair.b}: no answer has a label by both"))

@@ -124,13 +124,13 @@ def show(report: "PrepareReport", *, fresh: bool = False) -> None:
         out.print(f"Nothing to do, everything is prepared: {haystacks} in {printable(report.folder)}")
         return
     already = f" ({report.already:,} already prepared)" if report.already else ""
-    failed, took = report.failed_haystacks, f"in {report.seconds:.1f} s"
+    failed, duration = report.failed_haystacks, f"in {report.seconds:.1f} s"
     if failed == report.prepared:
-        out.print(f"Prepared none of {count_of(failed, 'haystack')}{already} {took}: all failed")
+        out.print(f"Prepared none of {count_of(failed, 'haystack')}{already} {duration}: all failed")
     else:
         whole = f"{report.prepared - failed:,} of {report.prepared:,} haystacks" if failed else ""
         out.print(
-            f"Prepared {whole or count_of(report.prepared, 'haystack')}{already} {took}: "
+            f"Prepared {whole or count_of(report.prepared, 'haystack')}{already} {duration}: "
             f"{count_of(report.messages, 'message')}, in {printable(report.folder)}"
         )
     out.print(f"  parts: {parts}")

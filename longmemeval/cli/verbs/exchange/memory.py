@@ -120,7 +120,7 @@ def check(
         ),
     ],
     parts: Annotated[PartOptions, Group(("memory_model", "embedder"))],
-    reached: Annotated[ModelOptions, Group(("api_base",))],
+    connection: Annotated[ModelOptions, Group(("api_base",))],
     settings: Annotated[
         list[str] | None,
         Flag(WHAT, "KEY=VALUE", "Set a parameter of it; repeatable.", name="--set"),
@@ -138,7 +138,7 @@ def check(
 
     overrides = [*(settings or ()), *given_parameters(profile=profile)]
     configuration = resolve_configuration(spec, overrides)
-    trial = MemoryCheck(configuration, spec, parts, reached)
+    trial = MemoryCheck(configuration, spec, parts, connection)
     if not as_json:
         err.print(f"Trying {printable(spec)} on two made-up histories.")
         if deviations := product_deviations(configuration.preset, configuration.parameters):
@@ -151,7 +151,7 @@ def check(
     elif outcome.failed:
         err.print("NO: results would be wrong. Fix these first.")
     else:
-        words = [*option_words("--set", overrides), *words_of(parts), *words_of(reached)]
+        words = [*option_words("--set", overrides), *words_of(parts), *words_of(connection)]
         out.next(
             command_line("probe", "--memory", spec, *words),
             command_line("prepare", "--dataset", "sample", "--memory", spec, *words),

@@ -49,7 +49,7 @@ def show(runs: shared.Runs, folders: "Folders", *, watch: bool, as_json: bool) -
     try:
         _watch(watching, as_json=as_json)
     except KeyboardInterrupt:
-        # Who looks on may stop at any time: nothing was under way here.
+        # Watching may stop at any time: no work was in progress here.
         return
 
 
