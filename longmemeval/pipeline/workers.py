@@ -42,7 +42,7 @@ async def in_order(items: Sequence[T], work: Callable[[T], Awaitable[None]], con
         nonlocal stopped
         for number, item in waiting:
             take_turn(number)
-            # Work that never waits (offline models) would leave no moment in which an interrupt is noticed.
+            # Work that never waits (offline models) would leave no moment to notice an interrupt.
             await asyncio.sleep(0)
             if stopped:
                 return

@@ -74,7 +74,7 @@ class Batches:
         return self._under_way
 
     def waiting(self, model: ChatModel) -> ChatModel:
-        """Return `model` wrapped so that this stage counts its calls as waiting (an identical call, say)."""
+        """Return `model` wrapped so that this stage counts its calls as waiting (for instance an identical call)."""
         return _WaitingChatModel(self, model)
 
     async def in_order(
@@ -122,7 +122,7 @@ class Batches:
         return "no price for batches is known: half the ordinary price is assumed"
 
     async def complete(self, request: ChatRequest) -> ChatReply:
-        """Answer `request` from a batch: see `ChatModel`. The model's latency is not known.
+        """Answer `request` from a batch: see `ChatModel`. The model's latency is unknown.
 
         Raises:
             TransientModelError: all attempts failed in a way that might have passed.

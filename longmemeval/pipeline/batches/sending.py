@@ -139,9 +139,9 @@ class Sender:
             if chosen:
                 await self._begin(chosen, expected)
             elif self._following:
-                return  # What they leave of the limit may be enough.
+                return  # Their cost may leave enough of the limit.
             elif self._account:
-                # Raises the error that says what is left of the limit.
+                # Raises the error with the rest of the limit.
                 self._account.record_cost(await self._account.reserve(waiting[0].most, self._endpoint.spec), 0.0)
 
     def _fitting(self, waiting: Iterable[PendingRequest]) -> tuple[list[PendingRequest], float]:

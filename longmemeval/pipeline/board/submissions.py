@@ -112,7 +112,7 @@ class Verifying:
             yield Submission(name, folder, checked.checked, graded, signer)
 
     def _not_listed(self, manifest: RunManifest, folder: Path, name: str) -> str:
-        """Return why a run is not listed even if it verifies; empty if it may be."""
+        """Return the reason not to list a run even if it verifies; empty if there is none."""
         if manifest.kind == "retrieval":
             return "holds rankings, no answers"
         if manifest.selection.shard:

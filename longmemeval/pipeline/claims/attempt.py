@@ -99,7 +99,7 @@ class ClaimTrial:
     ) -> None:
         self.claim = claim_named(claim) if isinstance(claim, str) else claim
         self.folders = folders or Folders()
-        self._changes, self._reached = changes, model_options
+        self._changes, self._connection = changes, model_options
         state = state_of(self.claim, self.folders.data_dir)
         settings = self.claim.settings
         if settings is None or state.cannot:
@@ -185,7 +185,7 @@ class ClaimTrial:
             done.id,
             options=EvaluateOptions(
                 judge=self.settings.judge or None,
-                model_options=self._reached,
+                model_options=self._connection,
                 concurrency=concurrency,
                 spending=limit_beside(None if max_cost is None else SpendingLimit(max_cost), accounts),
                 tell=tell,
@@ -212,7 +212,7 @@ class ClaimTrial:
                 prepared=making.name,
                 embedder=making.embedder if self._own_corpus else None,
                 run_id=self._run_id(),
-                model_options=self._reached,
+                model_options=self._connection,
                 spending=limit,
                 tell=tell,
             ),
@@ -255,7 +255,7 @@ class ClaimTrial:
         """Return the options of `prepare`: with a name of its own unless all are defaults."""
         options = self.settings.prepare
         name = f"claims-{sha256_bytes(msgspec.json.encode(options, order='sorted'))[:8]}" if options else "default"
-        return PrepareOptions(name=name, api_base=self._reached.api_base, rates=self._reached.rates, **options)
+        return PrepareOptions(name=name, api_base=self._connection.api_base, rates=self._connection.rates, **options)
 
     def _run_options(self) -> RunOptions:
         """Return the options of the run, as `run` reads them from a command line."""
@@ -269,7 +269,7 @@ class ClaimTrial:
             options=RunOptions(
                 protocol=self.settings.protocol,
                 prepared=self._prepare_options().name,
-                model_options=self._reached,
+                model_options=self._connection,
             ),
             folders=self.folders,
         ).options
@@ -277,7 +277,7 @@ class ClaimTrial:
     def _differences(self, n: int) -> list[str]:
         """Return the differences from the claim that the caller requested, a line each."""
         claimed = _decisive(self.claim.settings or self.settings, self.claim.n, None)
-        here = _decisive(self.settings, n if self.claim.n else None, self._reached.api_base)
+        here = _decisive(self.settings, n if self.claim.n else None, self._connection.api_base)
         known = self.claim.catalogue
         if known and self.data.name not in known:
             claimed, here = claimed | {"data": " or ".join(known)}, here | {"data": self.data.name}

@@ -99,7 +99,7 @@ def _measured(lines: Sequence[Answer] | Sequence[Judgement], basis: str, longest
     if not calls:
         return None
     tokens = sum(line.usage.completion_tokens for line in paid) / calls
-    took = sum_latencies(line.latency_ms for line in paid)
+    total_ms = sum_latencies(line.latency_ms for line in paid)
     # The time of calls by batch is not known.
-    seconds = call_seconds(tokens) if took is None else took / calls / 1000
+    seconds = call_seconds(tokens) if total_ms is None else total_ms / calls / 1000
     return ReplyStats(min(tokens, longest), seconds, basis)

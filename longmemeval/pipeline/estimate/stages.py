@@ -83,7 +83,7 @@ class Total(Struct, frozen=True):
     unknown: tuple[str, ...]
 
     def phrase(self) -> str:
-        """Return what is known in one phrase."""
+        """Return the known sums in one phrase."""
         return (
             f"{count_of(self.calls, 'call')}, {self.prompt_tokens:,} prompt tokens, {self.reply_tokens:,} to "
             f"{self.completion_tokens:,} reply tokens and {span(self.expected_dollars, self.dollars, in_dollars)}"

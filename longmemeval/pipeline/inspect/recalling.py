@@ -70,7 +70,7 @@ class Recaller:
         query_model: QueryModel | None = None,
         explain: bool = False,
     ) -> Explained:
-        """Return what a configuration recalls, its tokens counted.
+        """Return the recall of a configuration, with its tokens counted.
 
         Args:
             question: any question on a haystack of the data.
@@ -112,7 +112,7 @@ def recall_or_problem(
     lend: Lend = _unchanged,
     query_model: QueryModel | None = None,
 ) -> Recalled:
-    """Return what a configuration recalls, or why it recalls nothing; arguments as for `Recaller.recall`."""
+    """Return the recall of a configuration, or the reason why it has none; arguments as for `Recaller.recall`."""
     try:
         found = recaller.recall(question, configuration, lend=lend, query_model=query_model)
     except HarnessError as error:

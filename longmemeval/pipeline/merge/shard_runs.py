@@ -105,10 +105,10 @@ def _check_alike(found: Sequence[ShardRun]) -> None:
     """Raise if a run was made differently from most of them."""
     views = [_decisive(shard_run) for shard_run in found]
     encoded = [msgspec.json.encode(view, order="sorted") for view in views]
-    usual = encoded.index(Counter(encoded).most_common(1)[0][0]) if found else 0
+    majority = encoded.index(Counter(encoded).most_common(1)[0][0]) if found else 0
     for shard_run, view in zip(found, views, strict=True):
-        template = f"{{new!r}}, in shard {found[usual].shard} {{old!r}}"
-        if changed := differences(views[usual], view, template=template):
+        template = f"{{new!r}}, in shard {found[majority].shard} {{old!r}}"
+        if changed := differences(views[majority], view, template=template):
             raise HarnessError(
                 f"{shard_run.name.capitalize()} differs from the others: {listed(changed, 5, '; ')}",
                 fix=f"Run shard {shard_run.shard} again with the settings of the others, under another --run-id",
@@ -116,7 +116,7 @@ def _check_alike(found: Sequence[ShardRun]) -> None:
 
 
 def _decisive(shard_run: ShardRun) -> dict[str, Any]:
-    """Return what all shards of a run must have in common, as plain values."""
+    """Return the values that all shards of a run must have in common."""
     settings = {name: value for name, value in shard_run.manifest.settings.plain.items() if name != _PER_SHARD}
     view = {
         "kind": shard_run.manifest.kind,

@@ -45,9 +45,11 @@ class Memory:
         self.configuration = found
 
     def __repr__(self) -> str:
-        usual = definition_of(self.configuration).parameters().model_dump(mode="json")
+        defaults = definition_of(self.configuration).parameters().model_dump(mode="json")
         own = self.configuration.parameters.items()
-        arguments = "".join(f", {name}={value!r}" for name, value in own if name not in usual or usual[name] != value)
+        arguments = "".join(
+            f", {name}={value!r}" for name, value in own if name not in defaults or defaults[name] != value
+        )
         return f"Memory({self.configuration.name!r}{arguments})"
 
     def __eq__(self, other: object) -> bool:

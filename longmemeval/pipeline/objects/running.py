@@ -78,7 +78,9 @@ def run(
         )
     chosen, used, place = as_data(data), as_memory(memory), folders or Folders()
     if used.unhashed:
-        what = f"{used.name} uses what cannot be hashed and is prepared anew in every process: {used.unhashed}"
+        what = (
+            f"{used.name} uses something that cannot be hashed and is prepared again in every process: {used.unhashed}"
+        )
         warnings.warn(what, stacklevel=2)
     making = prepare_options or PrepareOptions(name=options.prepared)
     options = structs.replace(options, prepared=making.name)

@@ -55,7 +55,7 @@ def survey(plan: PreparePlan, pending: Sequence[Pending]) -> Work:
     seen = set[int]()
     messages = Messages()
     new = tokens = unknown = size = 0
-    expected, asked = dict[tuple[str, str], Expected](), dict[str, float]()
+    expected, part_figures = dict[tuple[str, str], Expected](), dict[str, float]()
     reading = began - began
     for fixture in pending:
         opened = clocks()
@@ -80,14 +80,14 @@ def survey(plan: PreparePlan, pending: Sequence[Pending]) -> Work:
             if found:
                 key = found.title, found.model
                 expected[key] = _together(expected[key], found) if key in expected else found
-                asked |= {name: asked.get(name, 0) + value for name, value in found.figures.items()}
+                part_figures |= {name: part_figures.get(name, 0) + value for name, value in found.figures.items()}
         disk.add(source, fixture, len(plan.question_ids[fixture.haystack_id]))
     figures: dict[str, float] = {"messages": messages.total()}
     if embedder:
         figures |= {"distinct texts": len(seen), "texts not in the cache": new, "tokens to embed": tokens}
     if unknown:
         figures["haystacks with texts to embed that are not made yet"] = unknown
-    figures |= asked
+    figures |= part_figures
     need = disk.need(new, sum(estimate.calls for estimate in expected.values()))
     return Work(figures, expected, need, messages, size, new, tokens, reading, clocks() - began)
 
@@ -143,7 +143,7 @@ def _most(expected: Expected) -> int:
 def _calls(expected: Expected, pace: Pace) -> StageEstimate:
     """Return the stage of the calls that a part expects to make."""
     prompt, most = expected.prompt_tokens, _most(expected)
-    usual = expected.completion_tokens / (expected.calls or 1)
+    mean_tokens = expected.completion_tokens / (expected.calls or 1)
     work = CallEstimate(
         model=expected.model,
         calls=expected.calls,
@@ -154,7 +154,7 @@ def _calls(expected: Expected, pace: Pace) -> StageEstimate:
         least_prompt_tokens=prompt,
         most_prompt_tokens=prompt,
     )
-    replies = ReplyStats(usual, call_seconds(usual), f"assumed: {usual:,.0f} tokens, {CALLS_ASSUMED}")
+    replies = ReplyStats(mean_tokens, call_seconds(mean_tokens), f"assumed: {mean_tokens:,.0f} tokens, {CALLS_ASSUMED}")
     return stage(expected.title, work, replies, pace)
 
 

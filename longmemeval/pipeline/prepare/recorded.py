@@ -137,9 +137,9 @@ def _scaled(name: str, records: Sequence[PrepareRecord], total: int) -> dict[str
 
 
 def _stage(name: str, model: str, scaled: dict[str, tuple[float, float, float]], basis: str) -> StageEstimate:
-    calls, (about, least, most), (usual, _, longest) = (
+    calls, (about, least, most), (about_tokens, _, longest) = (
         tuple(map(round, scaled[title])) for title in ("calls", "prompt tokens", "reply tokens")
     )
     dollars, _, most_dollars = scaled.get("USD", (None, None, None))
     work = CallEstimate(model, calls[0], about, longest, most_dollars, basis, least, most)
-    return StageEstimate(name, work, usual, dollars, replies=f"as counted for {basis}")
+    return StageEstimate(name, work, about_tokens, dollars, replies=f"as counted for {basis}")

@@ -204,9 +204,9 @@ def embedding_rate(plan: PreparePlan) -> ReplyStats:
     journal = read_journal(plan.root / PREPARE_JOURNAL, PrepareRecord)
     records = [record for record in journal if record.work == "embeddings"]
     calls = sum(record.usage.calls - record.usage.cached_calls if metered else record.embedded for record in records)
-    took, what = sum(record.seconds for record in records), f"a {'call' if metered else 'text'} of {spec}"
+    total_seconds, what = sum(record.seconds for record in records), f"a {'call' if metered else 'text'} of {spec}"
     if calls:
-        return ReplyStats(0, took / calls, f"{took / calls:.2g} s, as before, for {what}")
+        return ReplyStats(0, total_seconds / calls, f"{total_seconds / calls:.2g} s, as before, for {what}")
     rate = CALL_S if metered else TEXT_S
     return ReplyStats(
         0, rate, f"assumed {rate:g} s for {what}" + ("" if metered else ", a third to three times as much")

@@ -173,8 +173,8 @@ class _Trial:
         """Try everything; `number` decides which statement is not deleted."""
         self._fields = await asyncio.to_thread(lambda: models.fields) if models else {}
         hello = await self._service.hello()
-        there = await self._open(self._folder / "first")
-        if there or hello.capabilities.persist == "service":  # What an attempt that was killed left there.
+        opened = await self._open(self._folder / "first")
+        if opened or hello.capabilities.persist == "service":  # Left there by an attempt that was killed.
             with suppress(ServiceError):
                 await self._service.reset(self.scope)
         sent = await self._at.batches()

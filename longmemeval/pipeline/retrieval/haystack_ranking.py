@@ -136,7 +136,7 @@ def rank_question(
             with errors_of(system):
                 units = system.rank(question, fixture)
         except RecallError as error:
-            return _of_recall(question.question_id, error, fixture, level)
+            return _ranking_of(question.question_id, error, fixture, level)
         turns = [Ranked(message_id, unit.score) for unit in units for message_id in unit.message_ids]
         ranking = Ranking(question.question_id, level, _reduce_to(level, turns))
         if not twice:
@@ -149,11 +149,11 @@ def rank_question(
             second = ("error",)
         return structs.replace(ranking, second=second)
     recall = recalled(system, question, fixture)
-    ranking = _of_recall(question.question_id, recall, fixture, level)
+    ranking = _ranking_of(question.question_id, recall, fixture, level)
     return structs.replace(ranking, second=second_recall(system, question, fixture, recall)) if twice else ranking
 
 
-def _of_recall(question_id: str, recall: Recall | RecallError, fixture: Fixture, level: Granularity) -> Ranking:
+def _ranking_of(question_id: str, recall: Recall | RecallError, fixture: Fixture, level: Granularity) -> Ranking:
     if isinstance(recall, RecallError):
         return Ranking(question_id, level, (), error=str(recall))
     if recall.provenance == "none" or (recall.provenance == "session" and level == "turn"):

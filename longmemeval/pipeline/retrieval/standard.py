@@ -268,9 +268,9 @@ def _by_haystack(
     ]
     unranked = [by_memory for by_memory in missing if any(by_memory)]
     sizes = (
-        plan.size(of_memory)
+        plan.size(own_questions)
         for by_memory_unranked in unranked
-        for plan, of_memory in zip(plans, by_memory_unranked, strict=True)
+        for plan, own_questions in zip(plans, by_memory_unranked, strict=True)
     )
     enough = RANKED_BYTES if all(plan.ranks_fast for plan in plans) else 0
     if is_alone(workers.executor, workers.jobs, len(unranked), sizes, enough):
@@ -296,8 +296,8 @@ def _task(
     plans: Sequence[Plan], number: int, questions: Sequence[list[Question]]
 ) -> Task[HaystackTask, list[MemoryRankings]]:
     """Return the work on one haystack: for each memory, the questions it has not ranked."""
-    haystack_id = next(question.haystack_id for of_memory in questions for question in of_memory)
-    memories = tuple(plan.task(of_memory) for plan, of_memory in zip(plans, questions, strict=True))
+    haystack_id = next(question.haystack_id for own_questions in questions for question in own_questions)
+    memories = tuple(plan.task(own_questions) for plan, own_questions in zip(plans, questions, strict=True))
     task = HaystackTask(plans[0].fixtures.folder(haystack_id).absolute(), plans[0].job.level, memories)
     return Task(number, rank_haystack, task, task.size)
 

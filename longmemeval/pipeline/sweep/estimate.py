@@ -66,9 +66,11 @@ def estimate_sweep(state: SweepState) -> SweepEstimate:
     analysed = set[tuple[AnalysisMethod, str]]()
     stages = [_stages(state, run, analysed) for run in incomplete]
     return SweepEstimate(
-        **structs.asdict(total_of([stage for of_run in stages for stage in of_run])),
+        **structs.asdict(total_of([stage for run_stages_of in stages for stage in run_stages_of])),
         preparation=preparation,
-        runs=tuple(_run_estimate(state, run, of_run) for run, of_run in zip(incomplete, stages, strict=True)),
+        runs=tuple(
+            _run_estimate(state, run, run_stages_of) for run, run_stages_of in zip(incomplete, stages, strict=True)
+        ),
         complete=len(plan.runs) - len(incomplete),
         spent=state.spent(),
         notes=_notes(state, incomplete),

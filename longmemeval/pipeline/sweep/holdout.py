@@ -94,29 +94,31 @@ def chosen(
         held: ids of the held-out questions.
     """
     rest = sorted(units.keys() - set(held))
-    here = {name: fmean(credits[question_id] for question_id in rest) for name, credits in credits_by_run.items()}
-    there = {
+    chosen_scores = {
+        name: fmean(credits[question_id] for question_id in rest) for name, credits in credits_by_run.items()
+    }
+    held_scores = {
         name: fmean(credits[question_id] for question_id in sorted(held)) for name, credits in credits_by_run.items()
     }
-    winner, best = (max(scores, key=scores.__getitem__) for scores in (here, there))
+    winner, best = (max(scores, key=scores.__getitem__) for scores in (chosen_scores, held_scores))
     return Holdout(
         winner=winner,
-        tied=tuple(name for name, score in here.items() if score == here[winner] and name != winner),
+        tied=tuple(name for name, score in chosen_scores.items() if score == chosen_scores[winner] and name != winner),
         chosen_by=len(rest),
         held_out=len(held),
         haystacks=(
             len({units[question_id] for question_id in rest}),
             len({units[question_id] for question_id in held}),
         ),
-        score=here[winner],
-        held_out_score=there[winner],
+        score=chosen_scores[winner],
+        held_out_score=held_scores[winner],
         interval=score_interval(
             [credits_by_run[winner][question_id] for question_id in sorted(held)],
             [units[question_id] for question_id in sorted(held)],
         ),
-        others=fmean(there.values()) - fmean(here.values()),
+        others=fmean(held_scores.values()) - fmean(chosen_scores.values()),
         best=best,
-        best_score=there[best],
+        best_score=held_scores[best],
     )
 
 
@@ -131,16 +133,16 @@ def _mean_credits(pool: Sequence[Evaluation]) -> dict[str, float]:
 def holdout_line(found: Holdout) -> str:
     """Return the choice and its score in two or three sentences."""
     tied = f", as high as {', '.join(found.tied)}" if found.tied else ""
-    here, there = (count_of(n, "question") for n in (found.chosen_by, found.held_out))
-    on = f"{there} held out ({count_of(found.haystacks[1], 'haystack')})"
-    change = f"{points(abs(found.lost))} {'lost' if found.lost >= 0 else 'gained'} beside what all of them change by"
+    chosen_questions, held_questions = (count_of(n, "question") for n in (found.chosen_by, found.held_out))
+    on = f"{held_questions} held out ({count_of(found.haystacks[1], 'haystack')})"
+    change = f"{points(abs(found.lost))} {'lost' if found.lost >= 0 else 'gained'} besides the change of all of them"
     better = (
         "no other does better there"
         if found.best_score == found.held_out_score
         else f"{found.best} would have {percent(found.best_score)} there"
     )
     return (
-        f"Chosen on {here} ({count_of(found.haystacks[0], 'haystack')}): {found.winner}, {percent(found.score)}{tied}. "
-        f"On the {on} it has {percent(found.held_out_score)} {bounds(found.interval)}: {change} "
-        f"({signed(found.others)}); {better}."
+        f"Chosen on {chosen_questions} ({count_of(found.haystacks[0], 'haystack')}): {found.winner}, "
+        f"{percent(found.score)}{tied}. On the {on} it has {percent(found.held_out_score)} "
+        f"{bounds(found.interval)}: {change} ({signed(found.others)}); {better}."
     )

@@ -204,8 +204,8 @@ class SweepState:
         settings = self._settings(run).plain
         reading = {"note_template": None} | settings["reading"]
         if reading["context_window"] is None:
-            del reading["context_window"]  # The model's own, which `run` finds out.
-        del settings["embedder"]  # The preparation's, which `run` finds out.
+            del reading["context_window"]  # It is the model's own, which `run` determines.
+        del settings["embedder"]  # It is the preparation's, which `run` determines.
         return _subject(self._planned) | {"repeat": 1} | settings | {"reading": reading}
 
 

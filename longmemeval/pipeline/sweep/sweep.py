@@ -121,7 +121,7 @@ def sweep(
     record_plan(folders.results_dir, state.record)
     preparation = _prepare(state, estimate, dollars, tell)
     if dollars is not None and estimate.preparation.prepared:
-        # With the fixtures prepared, more of it is known.
+        # With the fixtures prepared, the estimate is more precise.
         estimate = estimate_sweep(state)
         _check_estimate(estimate, dollars)
     session = _Session(state, dollars, tell)

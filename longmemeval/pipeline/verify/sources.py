@@ -52,7 +52,7 @@ def read_other_code(manifest: RunManifest, folders: Folders) -> Iterator[str | N
 
 
 def code_since(manifest: RunManifest) -> tuple[str, ...]:
-    """Return how the code of a run's memory differs from the installed one; empty if it does not or none is."""
+    """Return the differences of the run's memory code from the installed code; empty if there are none to compare."""
     memory = manifest.settings.memory
     if not memory or not isinstance(memory.source, Mapping):
         return ()

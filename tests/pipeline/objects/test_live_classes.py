@@ -100,7 +100,7 @@ def test_what_cannot_be_hashed_is_marked_and_prepared_anew(tmp_path: Path) -> No
     first, second = defined(UNHASHED), defined(UNHASHED)
     assert lme.Memory(first).unhashed == "MODEL (lock)"
     assert lme.Memory(first) == lme.Memory(first) != lme.Memory(second)
-    with pytest.warns(UserWarning, match=r"Notes uses what cannot be hashed .*: MODEL \(lock\)"):
+    with pytest.warns(UserWarning, match=r"Notes uses something that cannot be hashed .*: MODEL \(lock\)"):
         runs = [lme.run(data, loaded, MODEL, folders=folders) for loaded in (first, second)]
     assert runs[0].id != runs[1].id
     memory = runs[0].manifest.settings.plain["memory"]

@@ -47,8 +47,8 @@ def test_known_answer(tmp_path: Path, folders: Folders) -> None:
     assert found.lost == pytest.approx(4 / 6 - 1 / 4 + 5 / 8 - 7 / 12)
     assert holdout_line(found) == (
         "Chosen on 6 questions (6 haystacks): a, 66.7 %. On the 4 questions held out (4 haystacks) it has 25.0 % "
-        f"[{found.interval[0] * 100:.1f}, {found.interval[1] * 100:.1f}]: 45.8 points lost beside what all of them "
-        "change by (+4.2); b would have 100.0 % there."
+        f"[{found.interval[0] * 100:.1f}, {found.interval[1] * 100:.1f}]: 45.8 points lost besides the change of "
+        "all of them (+4.2); b would have 100.0 % there."
     )
     assert held_out(load_graded(["a", "gold"], folders), names[6:]) is None
 
