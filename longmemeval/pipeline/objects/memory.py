@@ -19,7 +19,7 @@ class Memory:
     Args:
         source: what `--memory` takes (a preset, `module:Class`, `process:COMMAND`, an address, an installed product, a
             YAML file), or a class with `add(session)` and `search(query, *, date, limit)`, or with `recall`. A class
-                runs in this process, and is another memory as soon as its code changes.
+            runs in this process, and is another memory as soon as its code changes.
         label: the name in tables; empty: its own.
         parameters: parameters that differ from the defaults.
 

@@ -316,7 +316,7 @@ def test_retrieval_that_was_interrupted_counts_what_it_had_asked_by_then(tmp_pat
 
 def test_retrieval_says_what_to_give_when_no_model_is_named(workspace: tuple[Dataset, Folders]) -> None:
     dataset, folders = workspace
-    with pytest.raises(HarnessError, match=r"\(decompose=model\).*--query-model"):
+    with pytest.raises(HarnessError, match=r"but none is named: decompose=model\..*--query-model"):
         retrieve(dataset, [memory("decompose=model")], options=RetrievalOptions(), folders=folders)
     options = RetrievalOptions(protocol="official", query_model="openai/local")
     with pytest.raises(HarnessError, match="official protocol uses no chat model"):
