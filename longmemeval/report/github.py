@@ -44,7 +44,7 @@ def annotations(comparison: Comparison, against: Sequence[AgainstBaseline] = ())
     Without a baseline the notice is the comparison's verdict. One line each, by GitHub's workflow commands
     (https://docs.github.com/actions/reference/workflow-commands-for-github-actions).
     """
-    lines = [_held(result) for result in against] or [_command("notice", "Verdict", comparison.verdict.text)]
+    lines = [_held(result) for result in against] or [_command("notice", "Verdict", comparison.verdict.whole)]
     return lines + [_command("warning", "Comparable with care", caution) for caution in comparison.cautions]
 
 

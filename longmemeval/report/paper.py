@@ -16,11 +16,11 @@ from longmemeval.report.page.summary import pair_matrix, shown_in
 from longmemeval.report.plain import other_tables
 from longmemeval.report.tables.cells import controls_apart
 from longmemeval.report.tables.comparison import question_count, run_names
-from longmemeval.report.tables.footnotes import short_notes, verdict_line
+from longmemeval.report.tables.footnotes import short_notes, verdict_called
 from longmemeval.results.graded.graded_run import Evaluation
 
 SIGNIFICANT = "†"
-_DAGGER = "† significantly other than the baseline, {}: p after Holm below 0.05; what has none is inside the noise."
+_DAGGER = "† significantly other than the baseline, {}: p after Holm below 0.05; of the others no difference is shown."
 
 
 def latex(
@@ -44,7 +44,7 @@ def latex(
         HarnessError: there is no such column.
     """
     runs, constant = _runs(comparison, columns)
-    said = [verdict_line(comparison, run_names(comparison))]
+    said = [verdict_called(comparison, run_names(comparison)).whole]
     if any(run.marks for run in comparison.runs):
         said.append(_DAGGER.format(shown_in(comparison)[0].name))
     said += [f"The same for all: {listed(constant, len(constant))}."] if constant else []

@@ -14,7 +14,7 @@ from longmemeval.report.page.summary import pair_matrix
 from longmemeval.report.tables.abilities import ability_legend, ability_notes, ability_table
 from longmemeval.report.tables.comparison import digest_table, published_table, repeats_table, run_names
 from longmemeval.report.tables.effort import cost_table, footprint_table, latency_table
-from longmemeval.report.tables.footnotes import verdict_line
+from longmemeval.report.tables.footnotes import verdict_called
 from longmemeval.report.tables.memory_models import memory_model_table
 from longmemeval.results.graded.graded_run import Evaluation, RunSummary
 
@@ -23,7 +23,7 @@ def markdown(comparison: Comparison, published: Sequence[Claim] = ()) -> str:
     """Return the tables, the notes under them, and the differences between runs."""
     parts = [
         f"# {render.escape_markdown(comparison.dataset)}",
-        render.escape_markdown(verdict_line(comparison, run_names(comparison))),
+        render.escape_markdown(verdict_called(comparison, run_names(comparison)).whole),
     ]
     parts += [render.markdown(table) for table in (figures_table(comparison), *other_tables(comparison, published))]
     parts += [_bullets(notes(comparison))]

@@ -37,14 +37,15 @@ def test_tables(command: Command) -> None:
     assert "▼ -30.0 [" in done.stdout
     (close,) = [line for line in done.stdout.splitlines() if line.split()[:2] == ["good", "fair"]]
     assert close.split()[2] == "+5.0"
-    assert close.rstrip().endswith("inside the noise")
+    assert close.rstrip().endswith("no difference is shown")
     assert "Minimum detectable difference (MDE):" in done.stdout
     assert "Published" not in done.stdout
 
 
 def test_the_answer_comes_first_and_the_rest_is_asked_for(command: Command) -> None:
     short = command("compare good fair bad").stdout
-    assert short.startswith("There is no winner: no difference between fair (the best of 2 runs) and good is shown (")
+    assert short.startswith("No difference between fair and good is shown (75.0 against 80.0 %; 100 questions ")
+    assert "fair is the best of the 2 other runs; there is no winner." in " ".join(short.split())
     assert "Pairs" not in short
     assert "By question type" not in short
     assert "Minimum detectable" not in short
@@ -63,14 +64,14 @@ def test_the_baseline_is_chosen(command: Command) -> None:
     assert document["verdict"]["finding"] == "better"
     assert document["verdict"]["winner"] is None
     text = command("compare good --baseline bad").stdout
-    assert text.startswith("good is better than bad by 30.0 points (95 % interval +2")
+    assert text.startswith("good is better than bad by 30.0 points (80.0 against 50.0 %; 95 % interval +2")
 
 
 def test_the_margin_decides_on_as_well_as(command: Command) -> None:
-    assert command("compare good fair").stdout.startswith("No difference between fair and good is shown (100 questions")
+    assert command("compare good fair").stdout.startswith("No difference between fair and good is shown (75.0 ")
     wide = command("compare good fair --margin 0.3").stdout
-    assert wide.startswith("fair does as well as good (difference -5.0 points, 95 % interval -")
-    assert "inside a margin of 30.0 points)" in wide.splitlines()[0]
+    assert wide.startswith("fair does as well as good (75.0 against 80.0 %; 95 % interval of the difference -")
+    assert "inside a margin of 30.0 points)" in " ".join(wide.split())
 
 
 def test_json_document(command: Command) -> None:

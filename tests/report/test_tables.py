@@ -28,6 +28,7 @@ from longmemeval.report.tables.comparison import (
     published_table,
     question_lists,
     run_letters,
+    run_names,
 )
 from longmemeval.report.tables.footnotes import marks_line, short_notes
 from longmemeval.settings import Folders
@@ -98,7 +99,7 @@ def test_notes(dataset: Dataset, folders: Folders) -> None:
     assert notes[0].startswith(
         "Minimum detectable difference (MDE): 30.4 points (40 questions, 80 % power, by how far these"
     )
-    assert notes[1].startswith("! Nothing is known of this judge's errors: it was never checked on LongMemEval.")
+    assert notes[1].startswith("Nothing is known of this judge's errors: it was never checked on LongMemEval.")
     assert notes[2].startswith("Judge: test/strict")
     assert notes[3] == "Cost of prepare, question analysis, answers and judge: $0, no model was paid for."
     assert "are missing or were made from other data" in notes[4]
@@ -109,9 +110,9 @@ def test_the_lines_under_the_table(dataset: Dataset, folders: Folders) -> None:
     graded_run(dataset, folders, "b", labels(30, 10), status="interrupted", settings={"reading": {"method": "con"}})
     found = compare(["a", "b"], folders=folders)
     assert short_notes(found) == [
-        "! unchecked-judge (all runs).",
+        "Warnings: unchecked-judge (all runs).",
         "b is not completed (interrupted): unanswered questions count as wrong.",
-        "What differs besides the memories: reading.history_format, reading.method.",
+        "What differs besides the memories: history format, reading method.",
     ]
     assert marks_line(found, {}).startswith("▲ ▼: significantly better or worse than the baseline, a (p after Holm")
     assert set(found.cautions) < set(found.warnings)
@@ -280,14 +281,27 @@ def test_long_run_ids_go_by_what_tells_them_apart(dataset: Dataset, folders: Fol
     assert [row[0] for row in runs.rows] == ["bm25 top_k=5", "bm25 top_k=10", "last-k"]
     assert pairs.rows[0][:2] == ["bm25 top_k=5", "bm25 top_k=10"]
     shown = "\n".join(line for line in comparison_answer(found, 80) if isinstance(line, str))
-    assert shown.startswith("last-k wins: last-k (the best of 2 runs) is better than bm25 top_k=5 by 75.0 points")
+    assert shown.startswith("last-k wins: it is better than bm25 top_k=5 by 75.0 points (75.0 against 0.0 %; ")
     assert not [run_id for run_id in ids if run_id in shown]
     with_notes = [line for line in comparison_answer(found, 80, notes=True) if isinstance(line, str)]
     assert f"bm25 top_k=10: {ids[1]}" in with_notes
 
 
-def test_long_run_ids_go_by_letters(dataset: Dataset, folders: Folders) -> None:
+def test_runs_of_one_memory_go_by_what_tells_their_ids_apart(dataset: Dataset, folders: Folders) -> None:
     names = [f"a-rather-long-name-for-a-run-number-{number}" for number in range(2)]
+    graded_run(dataset, folders, names[0], labels(10, 30))
+    graded_run(dataset, folders, names[1], labels(30, 10))
+    memory = {"name": "bm25", "preset": "bm25", "parameters": {}}
+    graded_run(dataset, folders, "other", labels(30, 10), settings={"memory": memory})
+    found = compare([*names, "other"], folders=folders)
+    # A bare number says nothing.
+    assert list(run_names(found).values()) == ["number-0", "number-1", "bm25"]
+    graded_run(dataset, folders, "other-again", labels(30, 10), settings={"memory": memory})
+    assert list(run_names(compare(["other", "other-again"], folders=folders)).values()) == ["other", "other-again"]
+
+
+def test_long_run_ids_go_by_letters(dataset: Dataset, folders: Folders) -> None:
+    names = [f"{letter}-rather-long-name-for-a-run-of-the-same-memory" for letter in "xy"]
     graded_run(dataset, folders, names[0], labels(10, 30))
     graded_run(dataset, folders, names[1], labels(30, 10))
     found = compare(names, folders=folders)

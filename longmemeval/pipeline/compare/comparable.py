@@ -20,6 +20,27 @@ _OF_MEMORY = ("memory", "not_reproducible", "parts")
 """Settings that differ because the memories do."""
 _NOT_DECISIVE = ("repeat", "save_prompts", "preparation", "reads_gold")
 """Settings that may differ without a note: they do not change what an answer is worth."""
+_IN_WORDS = {
+    "model.spec": "model",
+    "model.api_base": "address of the model",
+    "model.temperature": "temperature",
+    "model.max_tokens": "longest answer",
+    "reading.method": "reading method",
+    "reading.on_overflow": "what is done with too long a context",
+    "reading.template": "prompt",
+    "reading.options_template": "prompt for choices",
+    "reading.note_template": "prompt for notes",
+    "reading.tools": "tools",
+    "reading.steps": "number of steps",
+    "reading.prompt_budget": "budget of the prompt",
+    "query_model.spec": "model that analyses questions",
+    "embedder.spec": "embedder",
+    "embedder.fingerprint": "files of the embedder",
+    "embedder.query_prefix": "prefix of questions",
+    "abstain_below": "threshold of abstaining",
+    "batch": "use of a batch endpoint",
+}
+"""Settings whose names say less than these words; others are their own, without what stands before the last dot."""
 
 
 def check_comparable(graded: Sequence[Evaluation]) -> None:
@@ -171,9 +192,9 @@ def what_differs(graded: Sequence[Evaluation]) -> Iterator[Note]:
 
 
 def setting_differences(graded: Sequence[Evaluation]) -> dict[str, str]:
-    """Return a sentence on each setting that the runs differ in, of the memory's own the budget alone, by its name.
+    """Return a sentence on each setting that the runs differ in, of the memory's own the budget alone, by its words.
 
-    Such as `reading.method differs: con in a; direct in b.`
+    Such as "reading method": "Reading method differs: con in a; direct in b."
     """
     graded = [run for run in graded if run.manifest.kind == "run"]
     values: dict[str, dict[str, list[Evaluation]]] = {}
@@ -184,11 +205,18 @@ def setting_differences(graded: Sequence[Evaluation]) -> dict[str, str]:
             # Only runs that read vectors have an embedder, and only memories that search a budget.
             if name in has or not name.startswith(("embedder.", "budget")):
                 values.setdefault(name, {}).setdefault(_shown(has.get(name)), []).append(run)
-    return {
-        name: f"{name} differs: {'; '.join(f'{value} in {_names(alike)}' for value, alike in groups.items())}."
-        for name, groups in values.items()
-        if len(groups) > 1
-    }
+    found: dict[str, str] = {}
+    for name, groups in values.items():
+        if len(groups) > 1:
+            words, each = in_words(name), "; ".join(f"{value} in {_names(alike)}" for value, alike in groups.items())
+            found[words] = f"{words[0].upper()}{words[1:]} differs: {each}."
+    return found
+
+
+def in_words(setting: str) -> str:
+    """Return what people call a setting, by its dotted name."""
+    own = setting if setting.startswith(("protocol", "query_model")) else setting.rpartition(".")[2]
+    return _IN_WORDS.get(setting, own.replace(".", " ").replace("_", " "))
 
 
 def settings_side_by_side(graded: Sequence[Evaluation]) -> dict[str, list[str]]:

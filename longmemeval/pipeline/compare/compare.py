@@ -22,6 +22,7 @@ from longmemeval.pipeline.compare.comparable import (
     what_differs,
 )
 from longmemeval.pipeline.compare.comparison import (
+    INSIDE_THE_NOISE,
     Comparison,
     Discordant,
     Note,
@@ -113,7 +114,7 @@ def compare_runs(
         verdict=verdict,
         digest=digest_of(graded[subject], lost[subject], [*graded[:subject], *graded[subject + 1 :]]),
         cautions=tuple(note.text for note in notes if note.caution),
-        differing=tuple(differing),
+        differing=differing,
         not_surviving=lost_pairs,
         evaluations=tuple(graded),
     )
@@ -243,9 +244,9 @@ def _pair(a: str, b: str, paired: Paired, p_holm: float, *, labels: bool) -> Pai
         test=paired.test,
         p_holm=p_holm,
         significant=p_holm < ALPHA,
-        verdict="",
+        verdict=INSIDE_THE_NOISE,
     )
-    return structs.replace(result, verdict=result.verdict_on(a, b))
+    return structs.replace(result, verdict=result.verdict_on(a, b)) if result.significant else result
 
 
 def _figures(run: Evaluation, lost: Losses, pairs: Sequence[PairResult], runs: Sequence[Evaluation]) -> RunFigures:

@@ -13,7 +13,9 @@ from longmemeval.results.graded.graded_run import Evaluation, RunSummary
 from longmemeval.statistics.spread import Spread
 
 INSIDE_THE_NOISE = "inside the noise"
-"""The verdict on two runs whose difference is not significant: neither is better."""
+"""The verdict, for machines, on two runs whose difference is not significant: neither is better."""
+NO_DIFFERENCE = "no difference is shown"
+"""The same for people."""
 
 
 class RunFigures(Struct, frozen=True):
@@ -93,9 +95,9 @@ class PairResult(Struct, frozen=True):
         )
 
     def verdict_on(self, a: str, b: str) -> str:
-        """Return the verdict, with the runs under these names."""
+        """Return the verdict for people, with the runs under these names."""
         if not self.significant:
-            return INSIDE_THE_NOISE
+            return NO_DIFFERENCE
         return f"{a if self.difference > 0 else b} is better by {points(abs(self.difference))}"
 
 
@@ -145,6 +147,13 @@ class Verdict(Struct, frozen=True):
     """The run that is better than the baseline and than every other run that is no control; None: there is none."""
     margin: float
     """Between 0 and 1: "as well as" needs the interval of the difference inside it."""
+    more: str = ""
+    """What goes with the sentence: of how many runs it is the best, whether one wins, what else limits it."""
+
+    @property
+    def whole(self) -> str:
+        """The sentence with what goes with it."""
+        return f"{self.text} {self.more}".rstrip()
 
 
 class LostGroup(Struct, frozen=True):
@@ -191,8 +200,8 @@ class Comparison(Struct, Showing, frozen=True):
     """Of the run that the verdict is about."""
     cautions: tuple[str, ...] = ()
     """Those of the warnings that speak against what the table shows."""
-    differing: tuple[str, ...] = ()
-    """Names of the settings, beside those of the memories, that the runs differ in."""
+    differing: dict[str, str] = {}
+    """The settings, beside those of the memories, that the runs differ in: in words, with a sentence on each."""
     common: bool = False
     """True if questions were left out that not all runs answered."""
     not_surviving: tuple[tuple[str, str], ...] = ()

@@ -1,4 +1,4 @@
-"""The answer of a comparison in one sentence, as far as the paired statistics carry it.
+"""The answer of a comparison in one short sentence, as far as the paired statistics carry it, and what goes with it.
 
 Better and worse need p below 0.05 after Holm's adjustment over all pairs; "as well as" needs the 95 % interval of the
 paired difference inside the margin. Controls are never winners.
@@ -68,23 +68,28 @@ def verdict_of(
     finding = _finding(pair, baseline.metrics, margin)
     winner = _winner([*systems, *([] if is_control(baseline) else [baseline])], baseline, pairs, repeats)
     name, base = (called.get(one.run_id, one.run_id) for one in (run, baseline))
-    calls = name
-    if len(systems) > 1:
-        apart = "" if len(systems) == len(others) else ", controls apart"
-        calls += f" (the best of {len(systems)} runs{apart})"
-    text = _sentence(calls, base, pair, finding, _can_show(pair, baseline.metrics, len(pairs)), margin)
-    if (pair.b, pair.a) in not_surviving:
-        text += "; corrected for the judge's errors, that difference is not shown"
-    if winner is None and finding == "better":
-        equals = [one.run_id for one in systems if one is not run and not _beats(run, one, pairs)]
-        named = listed([called.get(one, one) for one in equals], 2)
-        text += f", but not shown to be better than {named}" if equals else ""
-    text += _tokens(name, run, baseline)
-    if len(others) > 1 and systems:
-        text = f"{called.get(winner, winner)} wins: {text}" if winner else f"There is no winner: {text}"
-    if text.startswith("no difference"):
-        text = f"N{text[1:]}"
-    return Verdict(f"{text}.", finding, run.run_id, baseline.run_id, winner, margin)
+    wins = winner if len(systems) > 1 else None
+    subject = name if wins is None else "it" if wins == run.run_id else f"the best of the others, {name},"
+    scores = f"{in_percent(run.metrics.overall.accuracy)} against {percent(baseline.metrics.overall.accuracy)}"
+    text = _sentence(subject, base, pair, finding, scores, _can_show(pair, baseline.metrics, len(pairs)), margin)
+    limits = _limits(run, pair, systems, pairs, called, not_surviving) if pair.significant else ""
+    tokens = _tokens(run, baseline)
+    if tokens and not limits:
+        text += f"; {name if finding in ('not shown', 'alike') else 'it'} {tokens}"
+    more = [_best_of(name, systems, others, winner)] if len(systems) > 1 else []
+    if finding == "not shown" and pair.detectable is not None and len(pairs) > 1:
+        more.append(f"{points(pair.detectable)} would do for two runs alone; among {len(pairs)} pairs it takes more.")
+    if tokens and limits:
+        more.append(f"{name} {tokens}.")
+    text = f"{called.get(wins, wins)} wins: {text}{limits}." if wins else f"{text}{limits}."
+    return Verdict(text, finding, run.run_id, baseline.run_id, winner, margin, " ".join(more))
+
+
+def _best_of(name: str, systems: Sequence[RunSummary], others: Sequence[RunSummary], winner: str | None) -> str:
+    """Return among how many runs the one that is named was chosen, and whether one wins."""
+    apart = "" if len(systems) == len(others) else ", controls apart"
+    none = "" if winner else "; there is no winner"
+    return f"{name} is the best of the {len(systems)} other runs{apart}{none}."
 
 
 def is_control(summary: RunSummary) -> bool:
@@ -120,16 +125,37 @@ def _beats(run: RunSummary, other: RunSummary, pairs: Sequence[PairResult]) -> b
     return any(one.is_better for pair in pairs for one in (pair, pair.turned) if (one.a, one.b) == wanted)
 
 
-def _sentence(name: str, base: str, pair: PairResult, finding: Finding, can_show: str, margin: float) -> str:
+def _sentence(
+    name: str, base: str, pair: PairResult, finding: Finding, scores: str, can_show: str, margin: float
+) -> str:
     low, high = map(signed, pair.interval)
     if finding == "not shown":
-        return f"no difference between {name} and {base} is shown ({can_show})"
+        return f"No difference between {name} and {base} is shown ({scores}; {can_show})"
     if finding == "alike":
-        return f"{name} and {base} score alike on every question"
+        return f"{name} and {base} score alike on every question ({scores.rpartition(' against ')[2]})"
     if finding == "as well as":
-        inside = f"95 % interval {low} to {high}, inside a margin of {points(margin)}"
-        return f"{name} does as well as {base} (difference {signed(pair.difference)} points, {inside})"
-    return f"{name} is {finding} than {base} by {points(abs(pair.difference))} (95 % interval {low} to {high})"
+        inside = f"95 % interval of the difference {low} to {high}, inside a margin of {points(margin)}"
+        return f"{name} does as well as {base} ({scores}; {inside})"
+    by = points(abs(pair.difference))
+    return f"{name} is {finding} than {base} by {by} ({scores}; 95 % interval {low} to {high})"
+
+
+def _limits(
+    run: RunSummary,
+    pair: PairResult,
+    systems: Sequence[RunSummary],
+    pairs: Sequence[PairResult],
+    called: Mapping[str, str],
+    not_surviving: Collection[tuple[str, str]],
+) -> str:
+    """Return what takes away from a difference that is shown; mostly empty."""
+    text = ""
+    if (pair.b, pair.a) in not_surviving:
+        text = "; corrected for the judge's errors, that difference is not shown"
+    equals = [one.run_id for one in systems if one is not run and not _beats(run, one, pairs)]
+    if equals and pair.is_better:
+        text += f", but not shown to be better than {listed([called.get(one, one) for one in equals], 2)}"
+    return text
 
 
 def _can_show(pair: PairResult, metrics: Metrics, pairs: int) -> str:
@@ -140,10 +166,10 @@ def _can_show(pair: PairResult, metrics: Metrics, pairs: int) -> str:
         return f"{number} can show none, however large"
     if least * pairs >= ALPHA:
         return f"{number} can show none among {pairs} pairs, however large"
-    return f"{number} can show {points(pair.detectable)}{' between two runs alone' if pairs > 1 else ''}"
+    return f"{number} can show {points(pair.detectable)}{' at best' if pairs > 1 else ''}"
 
 
-def _tokens(name: str, run: RunSummary, baseline: RunSummary) -> str:
+def _tokens(run: RunSummary, baseline: RunSummary) -> str:
     """Return what the run sends to the model, beside the baseline; empty where that is about as much or not known."""
     if not run.mean_prompt_tokens or not baseline.mean_prompt_tokens:
         return ""
@@ -155,4 +181,4 @@ def _tokens(name: str, run: RunSummary, baseline: RunSummary) -> str:
         words = f"{share:.1f} times"
     else:
         words = _SHARES.get(hundredths, f"{hundredths} %" if hundredths else "less than 1 %") + " of"
-    return f"; {name} uses {words} the tokens"
+    return f"uses {words} the tokens"

@@ -27,19 +27,12 @@ def budget_charts(comparison: Comparison, shown: Sequence[Shown]) -> list[Chart]
     metric = comparison.runs[0].summary.metrics.judge.metric
     recalls = {run.provenance for run in comparison.runs if run.evidence_recall is not None}
     by = f", by {' or '.join(sorted(recalls))}" if recalls - {"message"} else ""
+    scores, recall = (lambda run: run.summary.metrics.overall.accuracy), (lambda run: run.evidence_recall)
     drawn_charts = [
-        _chart("budgets", f"{metric.capitalize()} over budgets", metric, comparison, curves, shown, _score),
-        _chart("budget-recall", "Recall over budgets", f"evidence recall{by}", comparison, curves, shown, _recall),
+        _chart("budgets", f"{metric.capitalize()} over budgets", metric, comparison, curves, shown, scores),
+        _chart("budget-recall", "Recall over budgets", f"evidence recall{by}", comparison, curves, shown, recall),
     ]
     return [chart for chart in drawn_charts if chart]
-
-
-def _score(run: RunFigures) -> float | None:
-    return run.summary.metrics.overall.accuracy
-
-
-def _recall(run: RunFigures) -> float | None:
-    return run.evidence_recall
 
 
 def _chart(

@@ -5,13 +5,13 @@ from statistics import fmean
 
 from msgspec import structs
 
-from longmemeval.core.text.figures import in_dollars, milliseconds, percent
+from longmemeval.core.text.figures import count, in_dollars, milliseconds, percent
 from longmemeval.judges.imported import is_imported
 from longmemeval.judges.official_status import judge_name
 from longmemeval.measures.abstention import calibrate, declined
 from longmemeval.measures.losses import cause_of, evidence_recall
 from longmemeval.measures.metrics import Metrics, Score, credit
-from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
+from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.pipeline.evaluate.agreement import JudgeAgreement, judge_agreements
 from longmemeval.pipeline.objects.run import Run
 from longmemeval.report.charts.charts import (
@@ -28,7 +28,7 @@ from longmemeval.report.charts.charts import (
 from longmemeval.report.charts.distributions import Latencies, calibration_chart, latency_chart
 from longmemeval.report.charts.palette import Shown
 from longmemeval.report.charts.two_judges import JudgedBy, TwoJudges, two_judges_chart
-from longmemeval.results.graded.graded_run import Evaluation
+from longmemeval.results.graded.graded_run import Evaluation, RunSummary
 from longmemeval.results.scores.warnings import check_command
 from longmemeval.statistics.misclassification import expected_agreement
 from longmemeval.statistics.spread import wilson_interval
@@ -100,36 +100,25 @@ def loss_chart(comparison: Comparison, shown: Sequence[Shown]) -> Chart | None:
 def tradeoff_charts(comparison: Comparison, shown: Sequence[Shown]) -> list[Chart]:
     """Score against tokens, cost and latency, as far as the runs have them and differ in them."""
 
-    def chart(name: str, title: str, axis: str, x_of: Callable[[RunFigures], tuple[float, str] | None]) -> list[Chart]:
+    def chart(
+        name: str, title: str, axis: str, x_of: Callable[[RunSummary], float | None], form: Callable[[float], str]
+    ) -> list[Chart]:
         points = []
         for run, one in zip(shown, comparison.runs, strict=True):
-            x, score = x_of(one), one.summary.metrics.overall
+            x, score = x_of(one.summary), one.summary.metrics.overall
             if x is not None:
-                points.append(Point(run, x[0], x[1], score.accuracy, percent(score.accuracy), score.interval))
+                points.append(Point(run, x, form(x), score.accuracy, percent(score.accuracy), score.interval))
         enough = len({one.x for one in points}) > 1
         return [tradeoff_chart(name, title, points, x_axis=axis, score_axis=metric_of(comparison))] if enough else []
 
+    dollars = "US dollars: prepare, analysis, answers, judge"
+    waiting = "median milliseconds per question, recall and model"
+    # Dollars are unknown of answers made elsewhere, and of calls without a price.
     return [
-        *chart("tokens", "Against tokens", "prompt tokens per question", _tokens),
-        *chart("cost", "Against cost", "US dollars: prepare, analysis, answers, judge", _dollars),
-        *chart("waiting", "Against latency", "median milliseconds per question, recall and model", _latency),
+        *chart("tokens", "Against tokens", "prompt tokens per question", lambda one: one.mean_prompt_tokens, count),
+        *chart("cost", "Against cost", dollars, lambda one: one.costs.total.usd, in_dollars),
+        *chart("waiting", "Against latency", waiting, lambda one: one.latency.total.p50, milliseconds),
     ]
-
-
-def _tokens(one: RunFigures) -> tuple[float, str] | None:
-    tokens = one.summary.mean_prompt_tokens
-    return None if tokens is None else (tokens, f"{tokens:,.0f}")
-
-
-def _dollars(one: RunFigures) -> tuple[float, str] | None:
-    """Return the cost; None where it is not known: of answers made elsewhere, or of calls without a price."""
-    total = one.summary.costs.total
-    return None if total.usd is None else (total.usd, in_dollars(total.usd))
-
-
-def _latency(one: RunFigures) -> tuple[float, str] | None:
-    median = one.summary.latency.total.p50
-    return None if median is None else (median, milliseconds(median))
 
 
 def recall_curves(graded: Sequence[Evaluation], shown: Sequence[Shown]) -> Chart | None:

@@ -68,7 +68,7 @@ class Shown(Struct, frozen=True):
     """A run as tables and pictures show it."""
 
     name: str
-    """Its memory, or a control's model; its id where several have that."""
+    """Its memory, or a control's model; the part of its id that tells it apart where several have that."""
     look: Look
 
 

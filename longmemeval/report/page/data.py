@@ -21,16 +21,11 @@ from longmemeval.judges.official_status import judge_name
 from longmemeval.measures.abstention import Abstaining
 from longmemeval.measures.metrics import Score
 from longmemeval.pipeline.compare.comparison import Comparison, PairResult, RunFigures
+from longmemeval.pipeline.compare.shared import marked_runs
 from longmemeval.pipeline.evaluate.agreement import judge_agreements
 from longmemeval.report.charts.palette import Look
 from longmemeval.report.page.summary import difference_text, shown_in
-from longmemeval.report.tables.cells import (
-    abstaining_shares,
-    controls_apart,
-    corrected_cell,
-    cost_text,
-    warned,
-)
+from longmemeval.report.tables.cells import WARNED, abstaining_shares, controls_apart, corrected_cell, cost_text
 from longmemeval.report.tables.comparison import comparison_notes, question_count, run_names, shown_recall
 from longmemeval.report.tables.effort import kinds, work_line
 from longmemeval.report.tables.footnotes import deviation_lines
@@ -87,8 +82,9 @@ def _facts(figures: RunFigures, run: Evaluation) -> tuple[tuple[str, str], ...]:
 def figure_columns(comparison: Comparison) -> list[Column[RunFigures]]:
     """Return the figures of a run that documents show."""
     metric = comparison.runs[0].summary.metrics.judge.metric
+    marks = dict.fromkeys(marked_runs([run.summary for run in comparison.runs]), f" {WARNED}")
     columns: list[Column[RunFigures]] = [
-        Column(metric, lambda run: percent(run.summary.metrics.overall.accuracy) + warned(run.summary)),
+        Column(metric, lambda run: _accuracy(run.summary.metrics.overall) + marks.get(run.summary.run_id, "")),
         Column("95 % interval", lambda run: bounds(run.summary.metrics.overall.interval)),
     ]
     if any(one.summary.judge_check for one in comparison.runs):

@@ -33,7 +33,7 @@ from longmemeval.report.page.templates import page_file, written_page
 from longmemeval.report.tables.abilities import ability_legend, ability_notes, ability_table
 from longmemeval.report.tables.comparison import digest_table, published_table, question_count, repeats_table, run_names
 from longmemeval.report.tables.effort import FOOTPRINT, cost_table, footprint_table, latency_table
-from longmemeval.report.tables.footnotes import short_notes, verdict_line
+from longmemeval.report.tables.footnotes import short_notes, verdict_called
 from longmemeval.report.tables.memory_models import memory_model_table
 from longmemeval.results.graded.graded_run import Evaluation
 
@@ -111,7 +111,7 @@ def html_page(
         script=page_file("page.js"),
         number=len(runs),
         title=f"{comparison.dataset}: {_named(runs)}",
-        verdict=verdict_line(comparison, run_names(comparison)),
+        verdict=verdict_called(comparison, run_names(comparison)),
         lead=_lead(comparison),
         scores=scores_of(comparison),
         all_figures=figures_table(comparison).with_title(""),
@@ -161,14 +161,8 @@ def _lead(comparison: Comparison) -> str:
     models = list(dict.fromkeys(one.summary.model for one in comparison.runs if not one.summary.control))
     judge = first.metrics.judge
     official = "" if judge.official else " (not official)"
-    return " · ".join(
-        [
-            comparison.dataset,
-            question_count(comparison),
-            listed(models, 2) or first.model,
-            f"judge {judge_name(judge)}{official}",
-        ]
-    )
+    answered, judged = listed(models, 2) or first.model, f"judge {judge_name(judge)}{official}"
+    return " · ".join([comparison.dataset, question_count(comparison), answered, judged])
 
 
 def _named(runs: list[RunView]) -> str:
@@ -194,42 +188,25 @@ def _sections(comparison: Comparison, graded: list[Evaluation], shown: list[Show
     agreement = tuple(agreement_tables(graded, names))
     judges, missing = charts.judges_chart(graded, shown)
     ability_words = "Abilities are the vocabulary that all benchmarks share; unanswerable questions ask for abstention."
+    lost = digest_table(comparison.digest, called)
+    recall, latencies = charts.recall_curves(graded, shown), charts.latency_ridges(graded, shown)
+    costs = _with_rows(cost_table(summaries, names, [one.cheaper_from for one in comparison.runs]))
+    asked = _with_rows(memory_model_table(summaries, names))
+    timed = _with_rows(latency_table(summaries, names))
+    budgets = tuple(budget_charts(comparison, shown))
     sections = [
         Section("types", "Question types", charts=_some(by_type), short="Types"),
         Section("abilities", "Abilities", ability_words, _some(by_ability)),
         Section("abstention", "Abstention", _ABSTENTION, tables=_some(abstention_table(comparison, names))),
-        Section(
-            "budgets", "Equal tokens", charts=tuple(budget_charts(comparison, shown)), narrow=True, short="Budgets"
-        ),
+        Section("budgets", "Equal tokens", charts=budgets, narrow=True, short="Budgets"),
         Section("effort", "Score and effort", charts=effort, narrow=True, short="Effort"),
-        Section("recall", "Evidence recall", charts=_some(charts.recall_curves(graded, shown)), short="Recall"),
-        Section(
-            "losses",
-            "Where questions were lost",
-            charts=_some(losses),
-            tables=tuple(table for table in [digest_table(comparison.digest, called)] if table.rows),
-            short="Losses",
-        ),
+        Section("recall", "Evidence recall", charts=_some(recall), short="Recall"),
+        Section("losses", "Why answers were wrong", "", _some(losses), (lost,) if lost.rows else (), short="Losses"),
         Section("calibration", "Calibration", _CALIBRATION, calibration, narrow=True),
-        Section(
-            "cost",
-            "Cost in US dollars",
-            tables=_with_rows(cost_table(summaries, names, [one.cheaper_from for one in comparison.runs])),
-            short="Cost",
-        ),
+        Section("cost", "Cost in US dollars", tables=costs, short="Cost"),
         Section("footprint", FOOTPRINT, tables=_with_rows(footprint_table(summaries, names)), short="Footprint"),
-        Section(
-            "memory-models",
-            "Models that memories asked",
-            tables=_with_rows(memory_model_table(summaries, names)),
-            short="Memories' models",
-        ),
-        Section(
-            "latency",
-            "Latency",
-            charts=_some(charts.latency_ridges(graded, shown)),
-            tables=_with_rows(latency_table(summaries, names)),
-        ),
+        Section("memory-models", "Models that memories asked", tables=asked, short="Memories' models"),
+        Section("latency", "Latency", charts=_some(latencies), tables=timed),
         Section("judges", "Judge agreement", f"{_AGREEMENT} {missing}", _some(judges), agreement, short="Judges"),
         Section("repeats", "Repeats", _REPEATS, tables=_with_rows(repeats_table(comparison, called))),
     ]

@@ -17,6 +17,7 @@ from longmemeval.core.text.figures import (
     signed_bounds,
 )
 from longmemeval.pipeline.compare.comparison import Comparison, PairResult, QuestionRow
+from longmemeval.pipeline.compare.shared import marked_runs
 from longmemeval.report.charts.palette import Shown, shown_runs
 from longmemeval.report.tables.cells import cost_text, remarks
 from longmemeval.report.tables.comparison import outcome, shown_recall
@@ -105,7 +106,8 @@ def scores_of(comparison: Comparison) -> Scores:
     rows = [_score_row(comparison, number, run, place, most, against) for number, run in shown]
     metric = comparison.runs[0].summary.metrics.judge.metric
     at = place(scores[0].accuracy)
-    return Scores(metric, tuple(rows), dict(shown)[0], at, tuple((place(one), f"{one * 100:.0f} %") for one in ticks))
+    labels = tuple((place(one), f"{one * 100:.0f}{' %' if one == ticks[-1] else ''}") for one in ticks)
+    return Scores(metric, tuple(rows), dict(shown)[0], at, labels)
 
 
 def _score_row(
@@ -129,7 +131,7 @@ def _score_row(
         run_id=summary.run_id,
         remarks=", ".join(said),
         baseline=number == 0,
-        warned=bool(summary.warnings),
+        warned=summary.run_id in marked_runs([one.summary for one in comparison.runs]),
         score=percent(overall.accuracy),
         interval=bounds(overall.interval),
         at=place(overall.accuracy),
@@ -184,7 +186,8 @@ def _pair_cell(pair: PairResult | None, run: Shown, other: Shown) -> PairCell:
         return PairCell()
     words = f"{run.name} against {other.name}: {signed(pair.difference)} points {signed_bounds(pair.interval)}"
     kind = ("ahead" if pair.difference > 0 else "behind") if pair.significant else "noise"
-    return PairCell(difference_text(pair), f"{words}, p after Holm {p_value(pair.p_holm)}, {pair.verdict}", kind)
+    said = pair.verdict_on(run.name, other.name)
+    return PairCell(difference_text(pair), f"{words}, p after Holm {p_value(pair.p_holm)}, {said}", kind)
 
 
 def pair_matrix(comparison: Comparison) -> Table | None:
@@ -233,7 +236,7 @@ def patterns_of(comparison: Comparison) -> list[Pattern]:
         return []
     places, shown = among(comparison), shown_in(comparison)
     found = [pattern_of(row, places) for row in comparison.questions]
-    words = (("differ", "they differ"), ("right", "all right"), ("wrong", "none right"))
+    words = (("differ", "differ"), ("right", "all right"), ("wrong", "none right"))
     patterns = [Pattern(key, text, found.count(key)) for key, text in words]
     for place in places:
         only = [

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from longmemeval import __version__
 from longmemeval.core.tables.render import html
+from longmemeval.core.text.figures import bounds, in_dollars, in_percent, percent
 from longmemeval.core.text.visible import visible
 from longmemeval.report.charts.svg import need_report_libraries
 
@@ -36,6 +37,7 @@ def environment(package: str = "longmemeval.report", folder: str = "page") -> "E
         finalize=shown,
     )
     made.filters["drawing"] = lambda chart: Markup(chart.svg)
+    made.filters |= {one.__name__: one for one in (bounds, in_dollars, in_percent, percent)}
     made.globals["data_table"] = lambda table, label="": Markup(html(table, label))
     return made
 

@@ -33,17 +33,13 @@ def ability_table(graded: Sequence[Evaluation]) -> Table:
         "metric": lambda found: found.judge.metric,
         "not evaluated": lambda found: found.overall.not_evaluated,
         "overall": lambda found: _cell(found.overall),
-        **{name: partial(_of_ability, name) for name in abilities},
+        **{name: partial(lambda name, found: _cell(found.by_ability.get(name)), name) for name in abilities},
     }
     columns: list[Column[str]] = [Column("", str, "text")]
     for place, run in enumerate(graded):
         head = f"{letter_of(place)}\n{run.manifest.dataset['name']}"
         columns.append(Column(head, partial(lambda metrics, row: rows[row](metrics), run.metrics)))
     return tabulate(TITLE, columns, rows)
-
-
-def _of_ability(name: str, metrics: Metrics) -> str:
-    return _cell(metrics.by_ability.get(name))
 
 
 def ability_legend(graded: Sequence[Evaluation]) -> list[str]:

@@ -12,7 +12,7 @@ from longmemeval.pipeline.objects.run import Run
 from longmemeval.report.tables import comparison as made
 from longmemeval.report.tables.cells import abstention_lines, corrected_cell, score_table, task_average_note
 from longmemeval.report.tables.effort import both, effort_notes, footprint_line, latency_line, work_table
-from longmemeval.report.tables.footnotes import footnotes, marks_line, short_notes, verdict_line
+from longmemeval.report.tables.footnotes import footnotes, marks_line, short_notes, verdict_called
 from longmemeval.report.tables.memory_models import memory_model_table
 from longmemeval.results.graded.graded_run import Evaluation
 
@@ -41,7 +41,7 @@ def comparison_answer(
     """
     letters = made.run_letters(comparison, width)
     by_name = letters if letters == made.run_names(comparison) else {}
-    yield verdict_line(comparison, by_name)
+    yield verdict_called(comparison, by_name).whole
     yield ""
     first, *others = made.comparison_tables(comparison, width, details=tables, pairs=pairs)
     yield first

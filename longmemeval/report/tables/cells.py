@@ -16,16 +16,10 @@ from longmemeval.results.graded.costs import Cost, cost_of
 from longmemeval.results.graded.graded_run import RunSummary
 
 WARNED = "!"
-"""Beside a score that a warning is about."""
-
+"""Beside a score that a warning is about which not all compared memories share."""
 
 _LONG_NAME = 28
 """Longer names with parameters are not read at a glance."""
-
-
-def warned(summary: RunSummary) -> str:
-    """Return the mark behind a score that warnings are about; empty where there are none."""
-    return f" {WARNED}" if summary.warnings else ""
 
 
 class _ScoreRow(Struct, frozen=True):
@@ -42,7 +36,11 @@ def score_table(title: str, summary: RunSummary) -> Table:
     A judge of scores gives means and full credit instead of accuracy and correct.
     """
     metrics = summary.metrics
-    rows = [_ScoreRow("overall", metrics.overall, percent(metrics.overall.accuracy) + warned(summary))]
+    rows = [
+        _ScoreRow(
+            "overall", metrics.overall, percent(metrics.overall.accuracy) + (f" {WARNED}" if summary.warnings else "")
+        )
+    ]
     if metrics.answerable:
         rows.append(_ScoreRow("answerable only", metrics.answerable))
     rows.append(_ScoreRow("task average", None, percent(metrics.task_averaged)))
@@ -130,17 +128,32 @@ def remarks(summary: RunSummary) -> list[str]:
 def row_names(summaries: Sequence[RunSummary]) -> list[str]:
     """Return the name of each run's row: the memory, or the model of a control that has one.
 
-    Runs of one name have the parameters that they differ in after it. The id stands where that does not tell them
-    apart, or is long.
+    Runs of one name have the parameters that they differ in after it. Where that does not tell them apart, or is long,
+    the part of the id that does stands for it.
     """
     alike: dict[str, list[RunSummary]] = {}
     for one in summaries:
         alike.setdefault(_row_name(one), []).append(one)
     names = [_with_parameters(_row_name(one), one, alike[_row_name(one)]) for one in summaries]
-    return [
-        name if names.count(name) == 1 and len(name) <= max(_LONG_NAME, len(one.memory)) else one.run_id
-        for name, one in zip(names, summaries, strict=True)
+    lacking = [
+        place
+        for place, (name, one) in enumerate(zip(names, summaries, strict=True))
+        if names.count(name) > 1 or len(name) > max(_LONG_NAME, len(one.memory))
     ]
+    ids = [summaries[place].run_id for place in lacking]
+    for place, part in zip(lacking, _parts_apart(ids), strict=True):
+        names[place] = summaries[place].run_id if part in names else part
+    return names
+
+
+def _parts_apart(ids: Sequence[str]) -> list[str]:
+    """Return the ids without the parts that all of them begin with; a bare number keeps the part before it."""
+    parts = [one.split("-") for one in ids]
+    alike = sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, zip(*parts, strict=False)))
+    begin = min(alike, *(len(one) - 1 for one in parts)) if len(ids) > 1 else 0
+    if begin and any("-".join(one[begin:]).isdecimal() for one in parts):
+        begin -= 1
+    return ["-".join(one[begin:]) for one in parts]
 
 
 def _row_name(summary: RunSummary) -> str:

@@ -1,6 +1,6 @@
 """What `compare` shows: tables with their cells ready to print, and the sentences around them."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
 from longmemeval.core.tables.layout import letter_of, letters
 from longmemeval.core.tables.table import Column, Kind, Table, tabulate
@@ -31,8 +31,9 @@ from longmemeval.pipeline.compare.comparison import (
     RepeatGroup,
     RunFigures,
 )
+from longmemeval.pipeline.compare.shared import marked_runs
 from longmemeval.report.tables.budgets import budget_table
-from longmemeval.report.tables.cells import controls_apart, corrected_cell, cost_text, remarks, row_names, warned
+from longmemeval.report.tables.cells import WARNED, controls_apart, corrected_cell, cost_text, remarks, row_names
 from longmemeval.report.tables.effort import Named, cost_table, effort_notes, footprint_table, latency_table
 from longmemeval.report.tables.footnotes import footnotes
 from longmemeval.report.tables.memory_models import memory_model_table
@@ -45,7 +46,12 @@ ALIKE = "Minimum detectable difference: not known, as these runs score alike on 
 
 
 def comparison_tables(
-    comparison: Comparison, width: int | None = None, *, details: bool = True, pairs: bool = True
+    comparison: Comparison,
+    width: int | None = None,
+    *,
+    details: bool = True,
+    pairs: bool = True,
+    called: Mapping[str, str] | None = None,
 ) -> list[Table]:
     """Return the tables of a comparison that have rows, that of the runs first.
 
@@ -54,8 +60,9 @@ def comparison_tables(
         width: of the terminal. Where the runs do not fit, as where ids are long, they go by letters (`run_letters`).
         details: whether to have the tables by type, of losses, costs, latencies, memories' models and repeats.
         pairs: whether to have the table of all pairs.
+        called: run id -> what it is called; None: by the width.
     """
-    called = run_letters(comparison, width)
+    called = run_letters(comparison, width) if called is None else called
     summaries, names = [run.summary for run in comparison.runs], [_name(run, called) for run in comparison.runs]
     tables = [_runs(comparison, names), budget_table(comparison, shown_recall)]
     if details:
@@ -108,11 +115,12 @@ def _name(run: RunFigures, called: Mapping[str, str]) -> str:
 def _runs(comparison: Comparison, names: Sequence[str]) -> Table:
     against = comparison.from_baseline
     called = {run.summary.run_id: name for run, name in zip(comparison.runs, names, strict=True)}
+    marked = marked_runs([run.summary for run in comparison.runs])
     columns: list[Column[RunFigures]] = [
         Column("run", lambda run: called[run.summary.run_id], "text"),
         Column("memory", lambda run: run.summary.memory, "text", drop=2),
         *(one for one in _SETTINGS if len({one.value(run) for run in comparison.runs}) > 1),
-        Column(f"{_metric(comparison)} in %,\n95 % interval", _score),
+        Column(f"{_metric(comparison)} in %,\n95 % interval", lambda run: _score(run, marked)),
     ]
     if against:
         columns.append(Column("against the\nbaseline, points", lambda run: _against(run, against)))
@@ -161,9 +169,9 @@ _SETTINGS: tuple[Column[RunFigures], ...] = (
 """Columns that are shown where the runs differ in them."""
 
 
-def _score(run: RunFigures) -> str:
-    overall = run.summary.metrics.overall
-    return f"{in_percent(overall.accuracy)} {bounds(overall.interval)}{warned(run.summary)}"
+def _score(run: RunFigures, marked: Collection[str]) -> str:
+    overall, mark = run.summary.metrics.overall, f" {WARNED}" if run.summary.run_id in marked else ""
+    return f"{in_percent(overall.accuracy)} {bounds(overall.interval)}{mark}"
 
 
 def _types(comparison: Comparison, names_of_runs: Sequence[str]) -> Table:
@@ -239,7 +247,7 @@ FLIPS_NOTE = (
 
 
 def digest_table(digest: Digest, called: Mapping[str, str] = {}) -> Table:
-    """Return why the run of the verdict lost its questions; without rows where it lost none, or nothing is known."""
+    """Return why answers of the run of the verdict were wrong; without rows where it lost none, or nothing is known."""
     columns: list[Column[LostGroup]] = [
         Column("cause", lambda one: one.cause, "text"),
         Column("questions", lambda one: one.count),
@@ -248,7 +256,7 @@ def digest_table(digest: Digest, called: Mapping[str, str] = {}) -> Table:
         Column("to try", lambda one: one.to_try or None, "prose"),
     ]
     name = called.get(digest.run, digest.run)
-    return tabulate(f"{name} lost {digest.lost:,} of {count_of(digest.of, 'question')}", columns, digest.groups)
+    return tabulate(f"Wrong answers of {name}: {digest.lost:,} of {digest.of:,}, by cause", columns, digest.groups)
 
 
 def repeats_table(comparison: Comparison, called: Mapping[str, str]) -> Table:

@@ -10,14 +10,14 @@ from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.llm.controls import CONTROL_MODELS
 from longmemeval.measures.metrics import Metrics
 from longmemeval.memory.products.profiles import is_amount
-from longmemeval.pipeline.compare.comparison import INSIDE_THE_NOISE, Comparison, RunFigures
+from longmemeval.pipeline.compare.comparison import NO_DIFFERENCE, Comparison, RunFigures, Verdict
+from longmemeval.pipeline.compare.shared import Warned, by_code, is_shared, memories_in
 from longmemeval.pipeline.compare.verdict import verdict_of
 from longmemeval.report.tables.cells import WARNED
 from longmemeval.report.tables.memory_models import memory_model_notes
 from longmemeval.results.graded.graded_run import RunSummary
 from longmemeval.results.graded.judge_checks import CheckedScore
 from longmemeval.results.scores.gradings import Gradings
-from longmemeval.results.scores.warnings import ScoreWarning
 
 _SHOWN = 4
 """Run ids named in one line before the rest is counted."""
@@ -42,7 +42,7 @@ def official_status(judge: JudgeIdentity) -> str:
 def footnotes(summaries: list[RunSummary]) -> list[str]:
     """Return the notes under any table of these runs."""
     notes: list[str] = []
-    notes += warning_lines([(summary.run_id, summary.warnings) for summary in summaries])
+    notes += warning_lines(*named_warnings(summaries))
     judges = [summary.metrics.judge for summary in summaries]
     notes += dict.fromkeys(f"Judge: {judge_name(judge)}. {official_status(judge)}" for judge in judges)
     checked = [(one, summary) for summary in summaries if (one := summary.judge_check)]
@@ -90,35 +90,50 @@ def footnotes(summaries: list[RunSummary]) -> list[str]:
     return notes
 
 
-def warning_lines(runs: Sequence[tuple[str, Sequence[ScoreWarning]]]) -> Iterator[str]:
+def warning_lines(runs: Warned, memories: Sequence[str] = ()) -> Iterator[str]:
     """Return the warnings beside scores, each once, with the runs that it is about where those are not all.
 
     Args:
         runs: what each is called, and its warnings.
+        memories: which of them are compared; what all of these share has no mark.
     """
-    about_runs: dict[str, list[str]] = {}
+    codes, about_runs = by_code(runs), dict[tuple[str, str], list[str]]()
     for name, warnings in runs:
         for warning in warnings:
-            about_runs.setdefault(warning.text, []).append(name)
-    for text, names in about_runs.items():
-        about = f"{listed(names, _SHOWN)}: " if len(names) < len(runs) else ""
-        yield f"{WARNED} {about}{text}"
+            about_runs.setdefault((warning.code, warning.text), []).append(name)
+    for (code, text), names in about_runs.items():
+        about = "" if len(names) == len(runs) else f"{_about(names, runs, memories)}: ".replace("all mem", "All mem")
+        yield f"{'' if is_shared(codes[code], memories) else f'{WARNED} '}{about}{text}"
 
 
-def warning_codes(runs: Sequence[tuple[str, Sequence[ScoreWarning]]]) -> str:
-    """Return the codes of the warnings in one line, with the runs they are about; empty where there are none.
+def warning_codes(runs: Warned, memories: Sequence[str] = ()) -> list[str]:
+    """Return the codes of the warnings with the runs they are about: those that all share, then in a line with a mark.
 
     Args:
         runs: what each is called, and its warnings.
+        memories: which of them are compared.
     """
-    about: dict[str, list[str]] = {}
-    for name, warnings in runs:
-        for code in dict.fromkeys(one.code for one in warnings):
-            about.setdefault(code, []).append(name)
-    parts = [
-        f"{code} ({'all runs' if len(names) == len(runs) else listed(names, _SHOWN)})" for code, names in about.items()
-    ]
-    return f"{WARNED} {'; '.join(parts)}." if parts else ""
+    lines: dict[str, list[str]] = {"Warnings: ": [], f"{WARNED} ": []}
+    for code, names in by_code(runs).items():
+        begin = "Warnings: " if is_shared(names, memories) else f"{WARNED} "
+        lines[begin].append(f"{code} ({_about(names, runs, memories)})")
+    return [f"{begin}{'; '.join(parts)}." for begin, parts in lines.items() if parts]
+
+
+def named_warnings(summaries: Sequence[RunSummary], called: Mapping[str, str] = {}) -> tuple[Warned, list[str]]:
+    """Return what runs are called with their warnings, and the names of the memories that are compared."""
+    names = {one.run_id: called.get(one.run_id, one.run_id) for one in summaries}
+    memories = [names[one.run_id] for one in memories_in(summaries)]
+    return [(names[one.run_id], one.warnings) for one in summaries], memories
+
+
+def _about(names: Sequence[str], runs: Warned, memories: Sequence[str]) -> str:
+    if len(names) == len(runs):
+        return "all runs"
+    if len(memories) > 1 and is_shared(names, memories):
+        others = ("the baseline" if one == runs[0][0] else one for one in names if one not in memories)
+        names = ["all memories", *others]
+    return listed(names, _SHOWN)
 
 
 def marks_line(comparison: Comparison, called: Mapping[str, str]) -> str:
@@ -127,10 +142,10 @@ def marks_line(comparison: Comparison, called: Mapping[str, str]) -> str:
         return ""
     baseline = comparison.runs[0].summary.run_id
     first = f"{called.get(baseline, baseline)} (p after Holm below 0.05)"
-    return f"▲ ▼: significantly better or worse than the baseline, {first}; the others are {INSIDE_THE_NOISE}."
+    return f"▲ ▼: significantly better or worse than the baseline, {first}; of the others {NO_DIFFERENCE}."
 
 
-def verdict_line(comparison: Comparison, called: Mapping[str, str]) -> str:
+def verdict_called(comparison: Comparison, called: Mapping[str, str]) -> Verdict:
     """Return the verdict with these names in place of the ids of runs."""
     return verdict_of(
         [one.summary for one in comparison.runs],
@@ -139,7 +154,7 @@ def verdict_line(comparison: Comparison, called: Mapping[str, str]) -> str:
         margin=comparison.verdict.margin,
         not_surviving=comparison.not_surviving,
         called=called,
-    ).text
+    )
 
 
 def short_notes(comparison: Comparison, names: Sequence[str] = (), *, option: str = "") -> list[str]:
@@ -151,14 +166,13 @@ def short_notes(comparison: Comparison, names: Sequence[str] = (), *, option: st
         option: that shows what else speaks against the table; empty: it is shown anyway.
     """
     names = names or [run.summary.run_id for run in comparison.runs]
-    warnings = [(name, run.summary.warnings) for name, run in zip(names, comparison.runs, strict=True)]
-    lines = list(filter(None, [warning_codes(warnings)]))
+    called = dict(zip((run.summary.run_id for run in comparison.runs), names, strict=True))
+    lines = warning_codes(*named_warnings([run.summary for run in comparison.runs], called))
     first, *others = comparison.cautions or ("",)
     if first:
         more = f" ({len(others)} more such {'note' if len(others) == 1 else 'notes'}: {option})"
         lines.append(first + (more if others and option else ""))
-    ids = [run.summary.run_id for run in comparison.runs]
-    lines += deviation_lines(comparison, dict(zip(ids, names, strict=True)))
+    lines += deviation_lines(comparison, called)
     if comparison.differing:
         lines.append(f"What differs besides the memories: {', '.join(comparison.differing)}.")
     return lines

@@ -2,12 +2,12 @@
 
 from msgspec import Struct
 
-from longmemeval.core.text.figures import UNKNOWN, percent
 from longmemeval.judges.official_status import judge_name
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.pipeline.evaluate.labelling import agreement_with_people, person_labels
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.run_files import RunFiles
+from longmemeval.statistics.agreement import Agreement
 
 
 class PersonSaid(Struct, frozen=True):
@@ -26,11 +26,7 @@ class Agreeing(Struct, frozen=True):
     """Of the run among those of the page."""
     person: str
     other: str
-    n: int
-    agreed: str
-    kappa: str
-    disputed: tuple[str, ...]
-    """Ids of questions."""
+    agreement: Agreement
 
 
 def labels_of_people(comparison: Comparison, question_id: str) -> list[list[PersonSaid]]:
@@ -56,16 +52,6 @@ def agreements(comparison: Comparison) -> list[Agreeing]:
         people = {judge.id for judge, _ in person_labels(files)}
         for pair in agreement_with_people(files, run.asked):
             person, other = (pair.a, pair.b) if pair.a in people else (pair.b, pair.a)
-            overall = pair.agreement.overall
-            found.append(
-                Agreeing(
-                    place,
-                    judge_name(judges[person]).removeprefix("person/"),
-                    judge_name(judges[other]).removeprefix("person/"),
-                    overall.n,
-                    percent(overall.agreed),
-                    UNKNOWN if overall.kappa is None else f"{overall.kappa:.2f}",
-                    pair.agreement.disputed,
-                )
-            )
+            first, second = (judge_name(judges[one]).removeprefix("person/") for one in (person, other))
+            found.append(Agreeing(place, first, second, pair.agreement))
     return found

@@ -1,5 +1,7 @@
 """The comparison: `/compare?run=A&run=B&baseline=A&judge=J`, its pictures under `/compare/pictures?…`."""
 
+from collections.abc import Mapping
+
 from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
@@ -16,8 +18,9 @@ from longmemeval.report.charts.charts import Chart
 from longmemeval.report.charts.svg import need_report_libraries
 from longmemeval.report.page.summary import pair_rows, scores_of, shown_in
 from longmemeval.report.tables.abilities import ability_legend, ability_notes, ability_table
-from longmemeval.report.tables.comparison import comparison_notes, comparison_tables, digest_table
-from longmemeval.view.answers import page, problem
+from longmemeval.report.tables.comparison import comparison_notes, comparison_tables, digest_table, run_names
+from longmemeval.report.tables.footnotes import named_warnings, verdict_called, warning_lines
+from longmemeval.view.answers import page
 from longmemeval.view.choice import Choice
 from longmemeval.view.question.gather import WHY_LOST
 from longmemeval.view.site import Site, site_of
@@ -26,32 +29,30 @@ from longmemeval.view.site import Site, site_of
 def show(request: Request) -> Response:
     """Answer with the verdict, the table, and what the figures rest on."""
     site = site_of(request)
-    choice = site.choice(request)
-    if not choice.runs:
-        return problem(request, 404, "No run is graded yet", "`longmemeval evaluate RUN` grades one")
+    choice = site.graded(request)
     judges = _judges(site, choice)
     try:
         comparison = site.opened.comparison(choice)
     except HarnessError as error:
         return _side_by_side(request, choice, error, judges)
-    first, *tables = comparison_tables(comparison, pairs=False)
-    differing = setting_differences(comparison.evaluations)
+    called = run_names(comparison)
+    first, *tables = comparison_tables(comparison, pairs=False, called=called)
     return page(
         request,
         "compare.html.j2",
         choice,
         comparison=comparison,
+        verdict=verdict_called(comparison, called),
         judged=first.title,
-        baseline=comparison.runs[0].summary.run_id,
         offline=all(is_offline(one.summary.model) for one in comparison.runs),
         scores=scores_of(comparison),
         changes=lambda kind, row: choice.address("/questions", {"show": _SHOWN[kind], "of": row.run_id}),
         judges=judges,
-        reader_differs=differing,
+        warnings=list(warning_lines(*named_warnings([one.summary for one in comparison.runs], called))),
         settings=settings_side_by_side(comparison.evaluations),
         columns=shown_in(comparison),
         pairs=pair_rows(comparison),
-        digest=_digest(comparison, choice),
+        digest=_digest(comparison, choice, called),
         tables=tables,
         notes=list(comparison_notes(comparison)),
     )
@@ -88,9 +89,9 @@ def _judges(site: Site, choice: Choice) -> list[str]:
     return sorted(set[str].intersection(*found)) if found else []
 
 
-def _digest(comparison: Comparison, choice: Choice) -> Table:
-    """Return why questions were lost: causes and examples in words, which lead to the question."""
-    table, lost_by = digest_table(comparison.digest), comparison.digest.run
+def _digest(comparison: Comparison, choice: Choice, called: Mapping[str, str]) -> Table:
+    """Return why answers were wrong: causes and examples in words, which lead to the question."""
+    table, lost_by = digest_table(comparison.digest, called), comparison.digest.run
     example = table.headings.index("example")
     texts = comparison.evaluations[0].asked.questions
 

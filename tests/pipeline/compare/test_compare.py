@@ -310,13 +310,13 @@ def said(ten: Dataset, folders: Folders, settings: dict[str, Any]) -> tuple[str,
     [
         (
             {"reading": {"method": "con", "history_format": "nl"}},
-            "reading.method differs: direct in plain; con in other.",
+            "Reading method differs: direct in plain; con in other.",
         ),
         (
             {"model": {"spec": "openai/gpt-4o"}},
-            "model.spec differs: offline/extractive in plain; openai/gpt-4o in other.",
+            "Model differs: offline/extractive in plain; openai/gpt-4o in other.",
         ),
-        ({"protocol": {"name": "own"}}, "protocol.name differs: none in plain; own in other."),
+        ({"protocol": {"name": "own"}}, "Protocol name differs: none in plain; own in other."),
         ({"reads_gold": True}, "other reads the gold evidence: it is a ceiling, not a memory system."),
         ({"memory": {"name": "bm25", "parameters": {"top_k": 5}}}, None),
         ({"memory": {"name": "bm25", "parameters": {"budget": 500}}}, None),
@@ -338,8 +338,8 @@ def test_other_budgets_and_embedders_are_said(ten: Dataset, folders: Folders) ->
     graded_run(ten, folders, "d", labels(5, 5))
     warnings = compare(["a", "b", "c", "d"], folders=folders).warnings
     assert warnings[:-1] == (
-        "budget differs: none in a; 900 in b, c.",
-        "embedder.spec differs: hashing in a, c; openai:x in b.",
+        "Budget differs: none in a; 900 in b, c.",
+        "Embedder differs: hashing in a, c; openai:x in b.",
     )
 
 

@@ -2,6 +2,7 @@
 
 import dataclasses
 from pathlib import Path
+from typing import get_args
 
 import msgspec
 import pytest
@@ -11,12 +12,14 @@ from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import resolve_configuration
+from longmemeval.pipeline.compare.shared import marked_runs
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.judge_check.check import JudgeChecking
 from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.report.documents import comparison_document
+from longmemeval.report.tables.footnotes import named_warnings, warning_codes
 from longmemeval.results.graded.graded_run import load_graded
-from longmemeval.results.scores.warnings import history_fits
+from longmemeval.results.scores.warnings import ScoreWarning, WarningCode, history_fits
 from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import answer_all, compare, patience, prepared_colours
@@ -139,8 +142,34 @@ def test_warnings_stand_where_the_number_is_printed(tmp_path: Path) -> None:
     assert codes == [["history-fits", *usual], usual]
     short = longmemeval("compare", "a", "b", cwd=tmp_path).stdout
     assert "] !" in short
-    codes_line = "! history-fits (a); few-questions (all runs); unchecked-judge (all runs); unequal-tokens (all runs)."
-    assert codes_line in " ".join(short.split())
+    # What the compared memory has too is said once, without a mark; `a` alone has the other warning.
+    codes_line = "Warnings: few-questions (all runs); unchecked-judge (all runs); unequal-tokens (all runs)."
+    assert f"{codes_line} ! history-fits (a)." in " ".join(short.split())
+    assert short.count("] !") == 1
     shown = longmemeval("compare", "a", "b", "--notes", cwd=tmp_path).stdout
     assert "! a: For 100 % of the questions the limits let the whole history through" in shown
-    assert "! With 5 questions no difference" in shown
+    assert "\nWith 5 questions no difference" in shown
+
+
+def test_only_a_warning_that_not_all_memories_share_marks_a_score(tmp_path: Path) -> None:
+    data, folders = prepared_colours(tmp_path, 6)
+    graded(data, folders, "r", "last-k")
+    (found,) = load_graded(["r"], folders)
+    fits, few = (ScoreWarning(code, code) for code in get_args(WarningCode)[:2])
+
+    def marks(*of_memories: tuple[ScoreWarning, ...], base: bool = False, oracle: bool = False) -> list[str]:
+        """The runs that are marked, then the lines under the table: a baseline, memories, a control."""
+        given = {"base": (fits,) * base, **dict(zip("ab", of_memories, strict=False)), "oracle": (fits,) * oracle}
+        summaries = [
+            msgspec.structs.replace(found.summary, run_id=name, warnings=warnings, reads_gold=name == "oracle")
+            for name, warnings in given.items()
+        ]
+        return [*sorted(marked_runs(summaries)), *warning_codes(*named_warnings(summaries))]
+
+    assert marks((fits,), (fits,)) == [f"Warnings: {fits.code} (all memories)."]
+    assert marks((fits,), (fits, few)) == ["b", f"Warnings: {fits.code} (all memories).", f"! {few.code} (b)."]
+    assert marks((fits,), (), base=True) == ["a", "base", f"! {fits.code} (base, a)."]
+    assert marks((fits,), (fits,), base=True, oracle=True) == [f"Warnings: {fits.code} (all runs)."]
+    assert marks((fits,), (fits,), base=True) == [f"Warnings: {fits.code} (all memories, the baseline)."]
+    # Where no memory is compared, nothing is shared.
+    assert marks(base=True, oracle=True) == ["base", "oracle", f"! {fits.code} (all runs)."]

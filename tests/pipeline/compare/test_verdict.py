@@ -7,7 +7,7 @@ import pytest
 from longmemeval.dataset import Dataset
 from longmemeval.pipeline.compare.comparison import Verdict
 from longmemeval.report.tables.comparison import run_names
-from longmemeval.report.tables.footnotes import deviation_lines, verdict_line
+from longmemeval.report.tables.footnotes import deviation_lines, verdict_called
 from longmemeval.settings import Folders
 from tests.pipeline.graded_runs import graded_run, labels
 from tests.pipeline.helpers import colours, compare, folders_in
@@ -44,10 +44,11 @@ def test_one_run_is_its_score_with_the_interval(dataset: Dataset, folders: Folde
 def test_better_and_worse_are_seen_from_the_run_that_is_no_baseline(dataset: Dataset, folders: Folders) -> None:
     better = judged(dataset, folders, a=200, b=300)
     assert (better.finding, better.winner) == ("better", "b")
-    assert better.text.startswith("b is better than a by 25.0 points (95 % interval +2")
+    assert better.text.startswith("b is better than a by 25.0 points (75.0 against 50.0 %; 95 % interval +2")
+    assert (better.more, better.whole) == ("", better.text)
     worse = judged(dataset, folders, c=300, d=200)
     assert (worse.finding, worse.run, worse.winner) == ("worse", "d", "c")
-    assert worse.text.startswith("d is worse than c by 25.0 points (95 % interval -2")
+    assert worse.text.startswith("d is worse than c by 25.0 points (50.0 against 75.0 %; 95 % interval -2")
 
 
 def test_no_difference_says_what_the_questions_can_show(dataset: Dataset, folders: Folders) -> None:
@@ -55,20 +56,22 @@ def test_no_difference_says_what_the_questions_can_show(dataset: Dataset, folder
     found = judged(dataset, folders, a=200, b=mixed)
     assert found.finding == "not shown"
     # Half of the questions part them: 1.96 √0.5 + 0.84 √(0.5 - d²), over √400.
-    assert found.text == "No difference between b and a is shown (400 questions can show 9.9 points)."
+    shown = "No difference between b and a is shown (50.0 against 50.0 %; 400 questions can show 9.9 points)."
+    assert (found.text, found.more) == (shown, "")
 
 
 def test_as_well_as_needs_the_interval_inside_the_margin(dataset: Dataset, folders: Folders) -> None:
     near = [*labels(198, 2), *labels(2, 198)]
     found = judged(dataset, folders, a=200, b=near)
     assert found.finding == "as well as"
-    assert found.text.startswith("b does as well as a (difference +0.0 points, 95 % interval -1.0 to +1.0, inside")
+    assert found.text.startswith("b does as well as a (50.0 against 50.0 %; 95 % interval of the difference -1.0")
+    assert found.text.endswith(" to +1.0, inside a margin of 3.0 points).")
     assert compare(["a", "b"], folders=folders, margin=0.005).verdict.finding == "not shown"
 
 
 def test_the_same_on_every_question_is_neither(dataset: Dataset, folders: Folders) -> None:
     found = judged(dataset, folders, a=200, b=200)
-    assert (found.finding, found.text) == ("alike", "b and a score alike on every question.")
+    assert (found.finding, found.text) == ("alike", "b and a score alike on every question (50.0 %).")
 
 
 def test_few_questions_show_nothing_however_alike(tmp_path_factory: pytest.TempPathFactory, folders: Folders) -> None:
@@ -76,17 +79,34 @@ def test_few_questions_show_nothing_however_alike(tmp_path_factory: pytest.TempP
     for run_id in "ab":
         graded_run(few, folders, run_id, labels(5))
     found = compare(["a", "b"], folders=folders).verdict
-    assert found.text == "No difference between b and a is shown (5 questions can show none, however large)."
+    shown = "No difference between b and a is shown (100.0 against 100.0 %; 5 questions can show none, however large)."
+    assert found.text == shown
 
 
 def test_of_several_runs_the_winner_beats_each(dataset: Dataset, folders: Folders) -> None:
     won = judged(dataset, folders, a=200, b=240, c=300)
     assert won.winner == "c"
-    assert won.text.startswith("c wins: c (the best of 2 runs) is better than a by 25.0 points")
+    assert won.text.startswith("c wins: it is better than a by 25.0 points (75.0 against 50.0 %; ")
+    assert won.more == "c is the best of the 2 other runs."
     assert compare(["a", "b", "c"], folders=folders).verdict == won
     close = judged(dataset, folders, d=200, e=298, f=300)
     assert (close.winner, close.run, close.finding) == (None, "f", "better")
-    assert close.text.startswith("There is no winner: f (the best of 2 runs) is better than d by 25.0 points")
+    assert close.text.startswith("f is better than d by 25.0 points (75.0 against 50.0 %; ")
+    assert close.text.endswith("), but not shown to be better than e.")
+    assert close.more == "f is the best of the 2 other runs; there is no winner."
+    lost = compare(["f", "a", "b"], folders=folders).verdict
+    assert lost.text.startswith(
+        "f wins: the best of the others, b, is worse than f by 15.0 points (60.0 against 75.0 %; "
+    )
+
+
+def test_among_several_pairs_what_can_be_shown_is_said_of_two_alone(dataset: Dataset, folders: Folders) -> None:
+    mixed = [*[True, False] * 100, *[False, True] * 100]
+    found = judged(dataset, folders, a=200, b=mixed, c=mixed[::-1], control=0)
+    assert found.text.endswith("; 400 questions can show 9.9 points at best).")
+    best, limit = found.more.removesuffix(".").split(". ")
+    assert best == "b is the best of the 2 other runs, controls apart; there is no winner"
+    assert limit == "9.9 points would do for two runs alone; among 6 pairs it takes more"
 
 
 def test_a_control_is_never_the_winner(dataset: Dataset, folders: Folders) -> None:
@@ -95,7 +115,8 @@ def test_a_control_is_never_the_winner(dataset: Dataset, folders: Folders) -> No
     assert "control is" not in found.text
     against = compare(["control", "a", "b"], folders=folders).verdict
     assert (against.winner, against.run, against.finding) == (None, "a", "worse")
-    assert against.text.startswith("There is no winner: a (the best of 2 runs) is worse than control by 47.5 points")
+    assert against.text.startswith("a is worse than control by 47.5 points (50.0 against 97.5 %; ")
+    assert against.more == "a is the best of the 2 other runs; there is no winner."
 
 
 def test_repeats_of_one_configuration_are_no_rivals(dataset: Dataset, folders: Folders) -> None:
@@ -109,13 +130,13 @@ def test_pages_call_the_runs_as_their_tables_do(dataset: Dataset, folders: Folde
     judged(dataset, folders, a=100, control=390)
     found = compare(["a", "control"], folders=folders)
     assert found.verdict.text.startswith("control is better than a by 72.5 points")
-    assert verdict_line(found, run_names(found)).startswith("full-history is better than last-k by 72.5 points")
+    assert verdict_called(found, run_names(found)).text.startswith("full-history is better than last-k by 72.5 points")
     one = compare(["a"], folders=folders)
-    assert verdict_line(one, run_names(one)).startswith("last-k: 25.0 % accuracy")
+    assert verdict_called(one, run_names(one)).text.startswith("last-k: 25.0 % accuracy")
     # Two of one name go by their ids.
     judged(dataset, folders, b=200)
     alike = compare(["a", "b"], folders=folders)
-    assert "b is better than a by 25.0 points" in verdict_line(alike, run_names(alike))
+    assert "b is better than a by 25.0 points" in verdict_called(alike, run_names(alike)).text
 
 
 def test_a_product_at_several_budgets_has_one_line_of_deviations(dataset: Dataset, folders: Folders) -> None:

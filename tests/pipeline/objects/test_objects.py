@@ -176,7 +176,8 @@ def test_a_comparison_prints_as_the_terminal_does(data: lme.Data, folder: Path) 
         or found.pairs == lme.compare(graded[0].id, graded[1].id).pairs
     )
     text = str(found)
-    assert text.startswith("No difference between full-history and none is shown (4 questions can show none, ")
+    assert text.startswith("No difference between full-history and none is shown (")
+    assert "4 questions can show none, " in " ".join(text.split())
     assert "accuracy" in text
     assert max(map(len, text.splitlines())) <= 100
     assert "\n" not in repr(found)

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from longmemeval.cli.options import shared
-from longmemeval.cli.output import out, print_json, print_lines, print_table, printable, warn_omitted
+from longmemeval.cli.output import out, print_json, print_lines, print_table, warn_omitted
 from longmemeval.cli.verbs.look.status import show as show_progress
 from longmemeval.core.options import OUTPUT, WHAT, Flag
 from longmemeval.core.tables.table import Column, tabulate
@@ -69,8 +69,7 @@ def runs(
         return
     warnings = warnings_of(found, folders)
     print_table(tabulate("", _columns(warnings.by_run), [(run, state_of_unfinished(run, folders)) for run in found]))
-    if codes := warning_codes(list(warnings.by_run.items())):
-        out.print(printable(codes))
+    print_lines(warning_codes(list(warnings.by_run.items())))
     if unknown := warnings.unknown:
         out.print(f"{count_of(unknown, 'score')} not checked for warnings; `longmemeval compare RUN` does that.")
     print_lines(
