@@ -13,7 +13,7 @@ from msgspec import Struct, ValidationError
 from longmemeval.core.text_files import UnreadableError, decode_json
 from longmemeval.results.graded.controls import control_of, is_full_history
 from longmemeval.results.listing import ListedRun, list_runs
-from longmemeval.results.settings import RunKind, settings_of
+from longmemeval.results.settings import RunKind, RunSettings, settings_of
 
 MOST_RUNS = 20
 """Maximum number of runs compared if none are named."""
@@ -50,15 +50,29 @@ def _kind(run: ListedRun) -> tuple[str, int, str]:
     return run.dataset, run.questions, run.scores[0].judge
 
 
+def control_in_words(run_id: str, results_dir: Path) -> str:
+    """Return `control` or `control, reads gold`; empty for a memory, and where a run cannot be read."""
+    settings, _ = _settings(run_id, results_dir)
+    if settings is None:
+        return ""
+    return ", ".join([*(["control"] if control_of(settings) else []), *(["reads gold"] if settings.reads_gold else [])])
+
+
 def _precedence(run_id: str, results_dir: Path) -> tuple[int, str]:
     """Return the sort key of a run, lowest for the baseline: the rank of its kind, then its start time."""
+    settings, started_at = _settings(run_id, results_dir)
+    if settings is None:
+        return 2, ""
+    return 0 if is_full_history(settings) else 1 if control_of(settings) is None else 2, started_at
+
+
+def _settings(run_id: str, results_dir: Path) -> tuple[RunSettings | None, str]:
+    """Return settings and start time of a run; None where it cannot be read: what is wrong with it, its reader says."""
     try:
         record = decode_json((results_dir / run_id / "run.json").read_bytes(), _StartedRun)
-        settings = settings_of(record.kind, record.settings)
-        rank = 0 if is_full_history(settings) else 1 if control_of(settings) is None else 2
-        return rank, record.started_at
-    except (UnreadableError, ValidationError, OSError):  # What is wrong with it, its reader says.
-        return 2, ""
+        return settings_of(record.kind, record.settings), record.started_at
+    except (UnreadableError, ValidationError, OSError):
+        return None, ""
 
 
 class _StartedRun(Struct):
