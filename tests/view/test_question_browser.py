@@ -31,8 +31,26 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Folders:
 def test_why_a_question_was_lost_is_two_clicks_from_the_matrix(folders: Folders, visit: Visit) -> None:
     page = visit(folders, f"/questions?{THREE}&show=lost")
     page.locator(".grid tbody a").nth(1).click()
-    expect(page.get_by_role("list", name="Why it was lost")).to_contain_text("last-k")
-    expect(page.get_by_role("list", name="Why it was lost")).to_contain_text("cut before the prompt")
+    expect(page.get_by_role("list", name="Why it was answered wrong")).to_contain_text("last-k")
+    expect(page.get_by_role("list", name="Why it was answered wrong")).to_contain_text("cut before the prompt")
+
+
+def test_a_long_answer_is_folded_until_it_is_asked_for_and_open_on_paper(demo: Folders, visit: Visit) -> None:
+    """That of the parrot, which says all that was recalled; with scripts and without."""
+    for scripts in (True, False):
+        page = visit(demo, "/question?run=demo-hybrid&run=demo-parrot&q=smp_e162_abs", scripts=scripts)
+        answer = page.locator(".folded")
+        assert answer.count() == 1
+        whole = answer.evaluate("one => one.scrollHeight")
+        assert answer.evaluate("one => one.clientHeight") < whole / 3
+        box = page.get_by_role("checkbox", name=re.compile(r"show all \d,\d{3} characters"))
+        box.check()
+        assert answer.evaluate("one => one.clientHeight") == whole
+        box.uncheck()
+        assert answer.evaluate("one => one.clientHeight") < whole / 3
+        page.emulate_media(media="print")
+        assert answer.evaluate("one => one.clientHeight >= one.scrollHeight")
+        expect(box).to_be_hidden()
 
 
 def test_keys_go_through_questions(folders: Folders, visit: Visit) -> None:
