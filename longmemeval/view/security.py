@@ -103,8 +103,11 @@ class Guard:
             return onward
         if self._is_token(request.cookies.get(self._cookie, "")):
             return None
-        fix = "Open the address that `longmemeval view` printed as its first line; a new start has a new one"
-        return problem(request, 403, "This address has expired, or was opened without its token", fix)
+        fix = (
+            "If somebody sent you this link, ask for the address that their terminal shows now. "
+            "If the pages are yours, open the address that `longmemeval view` printed when it started last"
+        )
+        return problem(request, 403, "This address has expired, or lacks its token", fix)
 
     def _is_token(self, given: str) -> bool:
         return secrets.compare_digest(given.encode(), self._token.encode())

@@ -32,7 +32,8 @@ def test_without_the_token_nothing_is_shown_but_how_to_get_in(stranger: TestClie
     for address in ("/", "/runs", "/runs?token=", "/runs?token=wrong", "/nowhere"):
         refused = stranger.get(address)
         assert refused.status_code == 403
-        assert "longmemeval view" in refused.text
+        assert "If somebody sent you this link, ask for the address" in refused.text
+        assert "If the pages are yours, open the address that `longmemeval view` printed" in refused.text
         assert "good" not in refused.text
     assert stranger.get("/data/anything").json()["error"]["what"].startswith("This address has expired")
 
