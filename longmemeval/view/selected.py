@@ -53,7 +53,7 @@ class Selection(Struct, frozen=True):
         said += [f"by {names[self.of]}"] if self.of in names and self.show in ("lost", "won", "unchanged") else []
         said += [self.type] if self.type in matrix.type_names else []
         said += [f"only right in {names[self.only]}"] if self.only in names else []
-        said += [f"lost: {self.stage}"] if self.stage in matrix.stage_names else []
+        said += [f"wrong: {self.stage}"] if self.stage in matrix.stage_names else []
         said += [f"with “{self.text}”" if self.within != "pattern" else f"like “{self.text}”"] if self.text else []
         return ", ".join(
             [*said, *([f"by {self.sort}"] if self.sort in ("regression", "disagreement", "tokens") else [])]

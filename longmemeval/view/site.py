@@ -34,6 +34,17 @@ class Site:
         otherwise = NOTHING_NAMED if query.getlist("run") else self.first()
         return choice_of(query, self.folders.results_dir, otherwise)
 
+    def graded(self, request: Request) -> Choice:
+        """Return the same, at least one run.
+
+        Raises:
+            HarnessError: no run is graded yet.
+        """
+        choice = self.choice(request)
+        if not choice.runs:
+            raise HarnessError("No run is graded yet", fix="`longmemeval evaluate RUN` grades one")
+        return choice
+
     def first(self) -> Choice:
         """Return what is shown where an address names no run."""
         if self.named.runs:

@@ -12,6 +12,8 @@ import pytest
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.errors import HarnessError
 from longmemeval.pipeline.compare.compare import compare_runs
+from longmemeval.report.tables.comparison import run_names
+from longmemeval.report.tables.footnotes import verdict_called
 from longmemeval.results.graded import graded_run as opening
 from longmemeval.results.graded.graded_run import load_graded
 from longmemeval.results.planned import RecordedRun, SweepRecord, record_plan
@@ -24,7 +26,7 @@ from longmemeval.view.opened import OpenRuns, Stat, stat_of
 from longmemeval.view.search.literal import RecalledTexts
 from longmemeval.view.search.patterns import matching
 from tests.pipeline.graded_runs import LENIENT, graded_run
-from tests.pipeline.helpers import colour_record, compare
+from tests.pipeline.helpers import colour_record, colours, compare, folders_in
 from tests.report.report_runs import HOSTILE, hostile_run, three_runs
 from tests.support import write_dataset
 from tests.view.client import visitor
@@ -52,11 +54,37 @@ def test_runs_are_listed_with_score_interval_cost_and_filters(folders: Folders) 
     assert "No run matches" in client.get("/runs?q=nothing").text
 
 
+def test_runs_are_sorted_by_links_that_keep_what_is_asked(folders: Folders) -> None:
+    client = visitor(folders)
+
+    def listed(query: str) -> tuple[list[str], list[tuple[str, str]]]:
+        page = client.get(f"/runs?{query}").text
+        chosen = re.findall(r'aria-sort="(\w+)"><a href="([^"]*)"', page)
+        return re.findall(r'aria-label="Choose ([^"]*)"', page), chosen
+
+    assert listed("sort=score") == (["good", "good-again", "bad"], [("descending", "/runs?sort=score")])
+    assert listed("sort=run") == (["bad", "good", "good-again"], [("ascending", "/runs?sort=run")])
+    newest, sorted_by = listed("q=o&sort=nonsense")
+    assert sorted_by == [("descending", "/runs?q=o&amp;sort=newest")]
+    assert newest == listed("q=o")[0] == listed("q=o&sort=newest")[0]
+
+
+def test_controls_are_called_that_in_the_list(tmp_path: Path) -> None:
+    dataset, folders = colours(tmp_path / "d.json", 6), folders_in(tmp_path)
+    oracle = {"memory": {"name": "oracle", "preset": "oracle", "parameters": {}}, "reads_gold": True}
+    for run_id, settings in (("plain", {}), ("gold", oracle), ("parrot", {"model": {"spec": "offline/parrot"}})):
+        graded_run(dataset, folders, run_id, [True] * 6, settings=settings)
+    shown = words(visitor(folders).get("/runs?sort=run").text)
+    assert "last-k plain" in shown
+    assert "oracle control, reads gold gold" in shown
+    assert "offline/parrot control parrot" in shown
+
+
 def test_no_runs_say_what_to_do(tmp_path: Path) -> None:
     client = visitor(Folders(results_dir=tmp_path / "results", prepared_dir=tmp_path / "prepared"))
     assert "longmemeval demo" in client.get("/runs").text
     for path in ("/compare", "/questions"):
-        assert client.get(path).status_code == 404
+        assert client.get(path).status_code == 409
         assert "longmemeval evaluate" in client.get(path).text
 
 
@@ -70,10 +98,16 @@ def test_a_damaged_run_is_listed_as_such_and_opens_nothing_else(folders: Folders
     assert client.get("/compare?run=good&judge=strict").status_code == 200
 
 
+def said(run_ids: list[str], folders: Folders) -> str:
+    """What the terminal says first of these runs where it calls them by name."""
+    found = compare(run_ids, judge="strict", folders=folders)
+    return verdict_called(found, run_names(found)).whole
+
+
 def test_the_verdict_is_the_sentence_of_the_terminal(folders: Folders) -> None:
-    expected = compare(["good", "good-again", "bad"], judge="strict", folders=folders).verdict.text
+    expected = said(["good", "good-again", "bad"], folders)
     assert expected in words(visitor(folders).get(f"/compare?{THREE}").text)
-    other = compare(["bad", "good", "good-again"], judge="strict", folders=folders).verdict.text
+    other = said(["bad", "good", "good-again"], folders)
     assert expected != other
     assert other in words(visitor(folders).get(f"/compare?{THREE}&baseline=bad").text)
 
@@ -87,13 +121,15 @@ def test_won_lost_and_unchanged_are_counted_and_lead_to_the_questions(folders: F
     assert "Settings that differ" in page
 
 
-def test_other_readers_are_marked_in_red(folders: Folders) -> None:
+def test_other_readers_are_named_above_the_table(folders: Folders) -> None:
     path = folders.results_dir / "bad" / "run.json"
-    assert "More differs than the memories" not in visitor(folders).get(f"/compare?{THREE}").text
+    assert "What differs besides" not in visitor(folders).get(f"/compare?{THREE}").text
     document = json.loads(path.read_text())
     document["settings"]["reading"] = {**document["settings"]["reading"], "method": "con"}
     path.write_text(json.dumps(document))
-    assert "More differs than the memories" in visitor(folders).get(f"/compare?{THREE}").text
+    page = visitor(folders).get(f"/compare?{THREE}").text
+    assert 'href="#settings">What differs besides the memories: reading method</a>' in page
+    assert 'id="settings"' in page
 
 
 def test_what_cannot_be_compared_says_why_and_how(folders: Folders) -> None:
@@ -122,7 +158,7 @@ def test_runs_of_other_data_stand_side_by_side_below_what_differs(folders: Folde
     assert answer.status_code == 200
     shown = words(answer.text)
     assert "The runs answered different data: good: colours with content" in shown
-    assert "reading.method differs: direct in good; con in elsewhere." in shown
+    assert "Reading method differs: direct in good; con in elsewhere." in shown
     assert "Side by side, nothing compared" in shown
     assert "75.0 % [30.1, 95.4] n 4" in shown
     assert "no difference between them is tested" in shown
@@ -134,7 +170,7 @@ def test_what_a_sweep_has_yet_to_begin_is_listed_as_planned(folders: Folders) ->
     client = visitor(folders)
     assert "4 runs" in words(client.get("/runs").text)
     only = client.get("/runs?status=planned").text
-    assert "night_bm25 bm25 offline/extractive colours 12 planned" in words(only)
+    assert "bm25 night_bm25 offline/extractive colours 12 planned" in words(only)
     assert "Choose night_bm25" not in only
     (folders.results_dir / "night_plan.json").write_text("{")
     assert "3 runs" in words(client.get("/runs").text)
@@ -148,7 +184,7 @@ def test_the_matrix_is_packed_and_counted_by_hand(folders: Folders) -> None:
     assert matrix["runs"][0]["disputed"] == "1" + "0" * 11  # The lenient judge differs on the first question.
     assert len(matrix["ids"]) == len(matrix["texts"]) == len(matrix["tokens"]) == 12
     page = words(client.get(f"/questions?{THREE}").text)
-    assert "they differ 11 · all right 0 · none right 1" in page
+    assert "11 differ · 0 all right · 1 none right" in page
 
 
 def test_literal_search_in_answers(folders: Folders) -> None:

@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Route
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.memory.configuration import MemoryConfiguration, definition_of
 from longmemeval.results.graded.graded_run import Evaluation
-from longmemeval.view.answers import page, problem
+from longmemeval.view.answers import page
 from longmemeval.view.choice import Choice
 from longmemeval.view.explorer.recall import Exploration, explore
 from longmemeval.view.explorer.settings import PREFIX, Field, configuration_from, fields_of, memories_to_try
@@ -30,18 +30,18 @@ _LONGEST = 2_000
 
 def show(request: Request) -> Response:
     """Answer with the form and what is recalled."""
-    site = site_of(request)
-    choice = site.choice(request)
-    if not choice.runs:
-        return problem(request, 404, "No run is graded yet", "`longmemeval evaluate RUN` grades one")
-    return page(request, "explore.html.j2", choice, **_explored(request, site, choice))
+    return _answered(request, "explore.html.j2")
 
 
 def show_result(request: Request) -> Response:
     """Answer with what is recalled, and nothing around it."""
+    return _answered(request, "explore_result.html.j2")
+
+
+def _answered(request: Request, template: str) -> Response:
     site = site_of(request)
-    choice = site.choice(request)
-    return page(request, "explore_result.html.j2", choice, **_explored(request, site, choice))
+    choice = site.graded(request)
+    return page(request, template, choice, **_explored(request, site, choice))
 
 
 def _explored(request: Request, site: Site, choice: Choice) -> dict[str, Any]:

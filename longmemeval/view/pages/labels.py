@@ -14,7 +14,7 @@ from starlette.routing import BaseRoute, Route
 from longmemeval.errors import HarnessError
 from longmemeval.pipeline.evaluate.labelling import PersonLabel, label_answer
 from longmemeval.report.page.summary import shown_in
-from longmemeval.view.answers import page, problem
+from longmemeval.view.answers import page
 from longmemeval.view.choice import Choice
 from longmemeval.view.labels.blind import choice_in, code_of, next_item, order_of
 from longmemeval.view.labels.people import agreements
@@ -28,9 +28,7 @@ _LONGEST_FORM = 100_000
 def show(request: Request) -> Response:
     """Answer with the agreement of people and judges, and the way to label."""
     site = site_of(request)
-    choice = site.choice(request)
-    if not choice.runs:
-        return problem(request, 404, "No run is graded yet", "`longmemeval evaluate RUN` grades one")
+    choice = site.graded(request)
     comparison = site.opened.comparison(choice)
     return page(
         request,

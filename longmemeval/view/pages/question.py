@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Route
 from longmemeval.errors import HarnessError
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.report.page.summary import shown_in
-from longmemeval.view.answers import page, problem
+from longmemeval.view.answers import page
 from longmemeval.view.choice import Choice
 from longmemeval.view.labels.people import labels_of_people
 from longmemeval.view.packed import matrix_of
@@ -29,9 +29,7 @@ from longmemeval.view.site import site_of
 def show(request: Request) -> Response:
     """Answer with one question."""
     site, query = site_of(request), request.query_params
-    choice = site.choice(request)
-    if not choice.runs:
-        return problem(request, 404, "No run is graded yet", "`longmemeval evaluate RUN` grades one")
+    choice = site.graded(request)
     comparison = site.opened.comparison(choice)
     question_id = query.get("q", "")
     if not question_id:

@@ -18,7 +18,7 @@ from starlette.routing import BaseRoute, Route
 
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.report.page.summary import patterns_of
-from longmemeval.view.answers import data, page, problem
+from longmemeval.view.answers import data, page
 from longmemeval.view.packed import matrix_of
 from longmemeval.view.search.literal import Stopped, in_answers
 from longmemeval.view.search.patterns import matching
@@ -34,9 +34,7 @@ _LOOK_S = 0.1
 def show(request: Request) -> Response:
     """Answer with the patterns and the first rows; scripts show the others."""
     site = site_of(request)
-    choice = site.choice(request)
-    if not choice.runs:
-        return problem(request, 404, "No run is graded yet", "`longmemeval evaluate RUN` grades one")
+    choice = site.graded(request)
     comparison = site.opened.comparison(choice)
     matrix = site.opened.of(comparison, matrix_of)
     wanted = selection_of(request.query_params, "q")
@@ -49,6 +47,7 @@ def show(request: Request) -> Response:
         choice,
         matrix=matrix,
         patterns=patterns_of(comparison),
+        controls=[run for place, run in enumerate(matrix.runs) if place not in matrix.among],
         wanted=wanted,
         rows=rows[:_FIRST],
         number=len(rows),

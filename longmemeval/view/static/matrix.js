@@ -160,8 +160,8 @@ function Grid() {
   return html`<div class="card grid scroll" role="region" aria-label="Questions" tabindex="0" onScroll=${onScroll} ref=${(one) => { box = one ?? box; }}>
     <table class="list" aria-rowcount=${rows.length + 1}>
     <thead><tr><th scope="col" class="text">question</th>
-    ${columns.value.map(({ run, at, pool }) => html`<th scope="col" class=${at === 0 ? "pinned" : ""} title="${run.id}${at === 0 ? " (baseline)" : ""}"><${Mark} run=${run} />${pool ? html` ×${pool.length}` : ""}<span class="sr">${run.name}</span></th>`)}
-    <th scope="col" class="text">where lost</th><th scope="col" class="text kind">type</th></tr></thead>
+    ${columns.value.map(({ run, at, pool }) => html`<th scope="col" class=${at === 0 ? "pinned" : ""} title="${run.id}${at === 0 ? " (baseline)" : ""}"><${Mark} run=${run} />${pool ? html` ×${pool.length}` : ""}<span class="hidden-text">${run.name}</span></th>`)}
+    <th scope="col" class="text">why wrong</th><th scope="col" class="text kind">type</th></tr></thead>
     <tbody>
     ${from > 0 && html`<tr aria-hidden="true"><td colspan=${wide} style=${{ height: `${from * ROW}px`, padding: 0 }}></td></tr>`}
     ${rows.slice(from, to).map((row, index) => line(row, from + index, index))}
@@ -190,7 +190,7 @@ function Tools() {
     <${Pick} name="sort" title="sort" values=${SORTS.slice(1)} none=${SORTS[0][1]} />
     ${all.repeats.length > 0 && html`<button type="button" aria-pressed=${folds.value} onClick=${() => { folds.value = !folds.value; }}>fold repeats</button>`}
     <button type="button" onClick=${copyLink}>Copy link</button></div></details>
-    <p class="quiet" role="status"><strong>${chosen.value.length}</strong> of ${N}${groups.value.length > 0 && html`; lost: ${groups.value.map(([name, number], at) =>
+    <p class="quiet" role="status"><strong>${chosen.value.length}</strong> of ${N}${groups.value.length > 0 && html`; wrong: ${groups.value.map(([name, number], at) =>
       html`${at ? ", " : ""}<a href="#" aria-current=${state.stage.value === name ? "true" : null} onClick=${(event) => { event.preventDefault(); choose("stage", name); }}>${name} ${number}</a>`)}`}</p>
     <ul class="legend" aria-label="Runs">${columns.value.map(({ run, at }) => html`<li class="named"><${Mark} run=${run} /> ${run.name}${at === 0 ? " (baseline)" : ""}</li>`)}</ul>`;
 }

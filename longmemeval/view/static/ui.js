@@ -23,14 +23,14 @@ export function say(values, push = false) {
 
 const underWay = new Map();
 
-/** Fetch JSON; of several requests with one `name` only the newest is answered, the others give null. */
-export async function get(address, name = address) {
+/** Fetch JSON or `text`; of several requests with one `name` only the newest is answered, the others give null. */
+export async function get(address, name = address, kind = "json") {
   underWay.get(name)?.abort();
   const control = new AbortController();
   underWay.set(name, control);
   try {
     const reply = await fetch(address, { signal: control.signal, headers: { accept: "application/json" } });
-    const found = await reply.json();
+    const found = await reply[kind]();
     if (underWay.get(name) !== control) return null;
     if (!reply.ok) throw Object.assign(new Error(found.error?.what ?? reply.statusText), found.error);
     return found;
