@@ -72,13 +72,16 @@ def verdict_of(
     subject = name if wins is None else "it" if wins == run.run_id else f"the best of the others, {name},"
     scores = f"{in_percent(run.metrics.overall.accuracy)} against {percent(baseline.metrics.overall.accuracy)}"
     text = _sentence(subject, base, pair, finding, scores, _can_show(pair, baseline.metrics, len(pairs)), margin)
-    limits = _limits(run, pair, systems, pairs, called, not_surviving) if pair.significant else ""
+    limits = _limits(run, pair, () if winner else systems, pairs, called, not_surviving) if pair.significant else ""
     tokens = _tokens(run, baseline)
     if tokens and not limits:
-        text += f"; {name if finding in ('not shown', 'alike') else 'it'} {tokens}"
+        one = name if finding in ("not shown", "alike") or wins == baseline.run_id else "it"
+        text += f"; {one} {tokens}"
     more = [_best_of(name, systems, others, winner)] if len(systems) > 1 else []
-    if finding == "not shown" and pair.detectable is not None and len(pairs) > 1:
-        more.append(f"{points(pair.detectable)} would do for two runs alone; among {len(pairs)} pairs it takes more.")
+    if finding == "not shown" and _at_best(pair, baseline.metrics, len(pairs)):
+        more.append(
+            f"{points(pair.detectable or 0)} would do for two runs alone; among {len(pairs)} pairs it takes more."
+        )
     if tokens and limits:
         more.append(f"{name} {tokens}.")
     text = f"{called.get(wins, wins)} wins: {text}{limits}." if wins else f"{text}{limits}."
@@ -158,6 +161,11 @@ def _limits(
     return text
 
 
+def _at_best(pair: PairResult, metrics: Metrics, pairs: int) -> bool:
+    """Return whether the questions can show a difference, and a smaller one where two runs are compared alone."""
+    return pairs > 1 and pair.detectable is not None and smallest_p(metrics.independent_units) * pairs < ALPHA
+
+
 def _can_show(pair: PairResult, metrics: Metrics, pairs: int) -> str:
     """Return how large a difference the questions can show."""
     number = count_of(metrics.haystacks, "haystack") if metrics.haystacks else count_of(metrics.overall.n, "question")
@@ -166,7 +174,7 @@ def _can_show(pair: PairResult, metrics: Metrics, pairs: int) -> str:
         return f"{number} can show none, however large"
     if least * pairs >= ALPHA:
         return f"{number} can show none among {pairs} pairs, however large"
-    return f"{number} can show {points(pair.detectable)}{' at best' if pairs > 1 else ''}"
+    return f"{number} can show {points(pair.detectable)}{' at best' if _at_best(pair, metrics, pairs) else ''}"
 
 
 def _tokens(run: RunSummary, baseline: RunSummary) -> str:

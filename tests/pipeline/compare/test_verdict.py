@@ -123,7 +123,20 @@ def test_repeats_of_one_configuration_are_no_rivals(dataset: Dataset, folders: F
     graded_run(dataset, folders, "base", labels(200, 200), settings={"reading": {"method": "con"}})
     for number, right in ((1, 300), (2, 302)):
         graded_run(dataset, folders, f"r{number}", labels(right, 400 - right), settings={"repeat": number})
-    assert compare(["base", "r1", "r2"], folders=folders).verdict.winner is not None
+    found = compare(["base", "r1", "r2"], folders=folders).verdict
+    assert found.winner is not None
+    assert "but not shown" not in found.text
+
+
+def test_where_so_many_pairs_can_show_none_nothing_is_said_of_two_alone(
+    tmp_path_factory: pytest.TempPathFactory, folders: Folders
+) -> None:
+    few = colours(tmp_path_factory.mktemp("few") / "d.json", 7)
+    for run_id, credits in (("a", labels(4, 3)), ("b", labels(5, 2)), ("c", labels(3, 4)), ("d", labels(2, 5))):
+        graded_run(few, folders, run_id, credits)
+    found = compare(["a", "b", "c", "d"], folders=folders).verdict
+    assert found.text.endswith("; 7 questions can show none among 6 pairs, however large).")
+    assert found.more == "b is the best of the 3 other runs; there is no winner."
 
 
 def test_pages_call_the_runs_as_their_tables_do(dataset: Dataset, folders: Folders) -> None:
