@@ -209,9 +209,9 @@ def test_filters_narrow_the_table(reader: Reader, report: Path) -> None:
     choice(page, "last-k").select_option("unjudged")
     assert shown(page) == ["q0"]
     choice(page, "last-k").select_option("")
-    choice(page, "lost at").select_option("cut")
+    choice(page, "why wrong").select_option("cut")
     assert shown(page) == everything[1:]
-    choice(page, "lost at").select_option("")
+    choice(page, "why wrong").select_option("")
     page.get_by_role("button", name="differ").click()
     assert shown(page) == everything[:-1]
 

@@ -201,7 +201,7 @@ def _sections(comparison: Comparison, graded: list[Evaluation], shown: list[Show
         Section("budgets", "Equal tokens", charts=budgets, narrow=True, short="Budgets"),
         Section("effort", "Score and effort", charts=effort, narrow=True, short="Effort"),
         Section("recall", "Evidence recall", charts=_some(recall), short="Recall"),
-        Section("losses", "Why answers were wrong", "", _some(losses), (lost,) if lost.rows else (), short="Losses"),
+        Section("losses", "Why answers were wrong", "", _some(losses), (lost,) if lost.rows else (), short="Wrong"),
         Section("calibration", "Calibration", _CALIBRATION, calibration, narrow=True),
         Section("cost", "Cost in US dollars", tables=costs, short="Cost"),
         Section("footprint", FOOTPRINT, tables=_with_rows(footprint_table(summaries, names)), short="Footprint"),

@@ -255,7 +255,7 @@
     ["id", "id"],
     ["type", "type"],
     ...data.runs.map((run, index) => [`run-${index}`, several ? run.name : "outcome", run]),
-    ...(several ? [] : [["stage", "lost"]]),
+    ...(several ? [] : [["stage", "why wrong"]]),
   ];
 
   const toggle = (row, line, button) => {
@@ -357,7 +357,7 @@
   filters.append(
     element("label", {}, "search", search),
     choice("type", distinct(rows.map((row) => row.type)), "type"),
-    choice("lost at", distinct(rows.flatMap((row) => row.stages)), "stage"),
+    choice("why wrong", distinct(rows.flatMap((row) => row.stages)), "stage"),
     ...(several ? [element("details", {}, element("summary", {}, "outcome of a run"), element("div", { class: "of-runs" }, ofRuns))] : ofRuns),
   );
   document.getElementById("patterns").append(...data.patterns.map(chip));
