@@ -106,5 +106,5 @@ if not TYPE_CHECKING:  # Otherwise every misspelt name would have a type.
         if name in _GONE:
             from longmemeval.errors import HarnessError
 
-            raise HarnessError(f"longmemeval.{name} was removed after version 0.2", fix=f"Write {_GONE[name]}")
+            raise HarnessError(f"longmemeval.{name} is no longer exported", fix=f"Write {_GONE[name]}")
         raise AttributeError(f"module 'longmemeval' has no attribute '{name}'")

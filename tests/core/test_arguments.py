@@ -23,7 +23,7 @@ WRONG: list[tuple[str, list[object], dict[str, object], str]] = [
     ("prepare", ["DATA", None], {}, "prepare(memories=None)"),
     ("prepare", ["DATA", "last-k"], {"options": lme.PrepareOptions(jobs=-1)}, "PrepareOptions(jobs=-1) is too small"),
     ("prepare", ["DATA", "last-k"], {"options": {"jobs": 1}}, "Give PrepareOptions"),
-    ("prepare", ["DATA", "last-k"], {"where": "results"}, "Give Folders | None"),
+    ("prepare", ["DATA", "last-k"], {"folders": "results"}, "Give Folders | None"),
     ("run", ["DATA", None, OFFLINE], {}, "run(memory=None)"),
     ("run", ["DATA", 3, OFFLINE], {}, "Memory('hybrid', top_k=20)"),
     ("run", ["DATA", "last-k", None], {}, "run(model=None)"),
@@ -76,7 +76,7 @@ def test_wrong_arguments_are_refused(
     public: Call = getattr(lme, name)
     given = [colours(tmp_path / "d.json", 2) if one == "DATA" else one for one in arguments]
     with pytest.raises(HarnessError) as caught:
-        public(*given, **({"where": folders} if name in TAKE_FOLDERS else {}) | options)
+        public(*given, **({"folders": folders} if name in TAKE_FOLDERS else {}) | options)
     assert said in str(caught.value)
     assert list(tmp_path.glob("**/*.jsonl")) == []
 
@@ -91,7 +91,7 @@ def test_wrong_arguments_are_refused(
         ("ModelOptions", [], {"timeout": 3}, "Did you mean 'timeout_s'?"),
         ("PrepareOptions", [], {"embeder": "hashing"}, "Did you mean 'embedder'?"),
         ("Run", ["nothing"], {}, "There is no run 'nothing'"),
-        ("Run.open", ["nothing"], {"were": 1}, "Run.open() has no argument 'were'. Did you mean 'where'?"),
+        ("Run.open", ["nothing"], {"folder": 1}, "Run.open() has no argument 'folder'. Did you mean 'folders'?"),
         ("DATA.sample", [0], {}, "Data.sample(n=0) is too small"),
         ("DATA.where", [], {"type": "multi-sesion"}, "Did you mean 'multi-session'?"),
         ("DATA.where", [], {"kind": "x"}, "Data.where() has no argument 'kind'"),
@@ -116,7 +116,7 @@ def test_methods_and_records_refuse_wrong_arguments_too(
 
 @pytest.mark.parametrize("name", ["MemoryConfiguration", "Selection", "compare_runs", "resolve_configuration"])
 def test_what_0_2_exported_says_what_takes_its_place(name: str) -> None:
-    with pytest.raises(HarnessError, match=r"was of 0\.2\. Write "):
+    with pytest.raises(HarnessError, match=r"is no longer exported\. Write "):
         getattr(lme, name)
 
 

@@ -169,7 +169,7 @@ def test_fingerprint_is_that_of_the_files(folder: Path) -> None:
 
 def test_scores_that_are_not_numbers_are_refused(folder: Path) -> None:
     replace_model(folder, cross_encoder(divide_by_zero=True))
-    with pytest.raises(HarnessError, match="not numbers"):
+    with pytest.raises(HarnessError, match="not finite numbers"):
         LocalReranker(str(folder)).scores(QUERY, TEXTS)
 
 
