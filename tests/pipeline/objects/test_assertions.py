@@ -34,7 +34,9 @@ def test_a_regression_fails_and_so_does_what_cannot_be_decided(tmp_path: Path) -
     assert_no_regression("same", "old", folders=folders)
     with pytest.raises(AssertionError, match=r"Worse: worse against old: -40\.0 points"):
         assert_no_regression("worse", "old", folders=folders)
-    with pytest.raises(AssertionError, match=r"Undecided: other against old: \+0\.0 points .* 100 questions are too few to show it"):
+    with pytest.raises(
+        AssertionError, match=r"Undecided: other against old: \+0\.0 points .* 100 questions are too few to show it"
+    ):
         assert_no_regression("other", lme.Run.open("old", folders=folders), folders=folders)
     assert_no_regression("other", "old", undecided_passes=True, folders=folders)
     assert_no_regression("other", "old", margin=0.2, folders=folders)
