@@ -56,6 +56,9 @@ def gold(answer: str | int, question_type: str = "multi-session", abstention: bo
     ("answer", "hypothesis", "correct"),
     [
         ("Business Administration", "You graduated in business administration.", True),
+        ("£38", "Mr Oyelaran takes £38 an hour from me.", True),
+        ("£38", "He taught me for 38 hours.", False),
+        ("$20 per month", "You pay $20 a month.", True),
         ("Business Administration", "You graduated in Fine Arts.", False),
         ("Business Administration", "", False),
         (3, "You bought three of them.", True),
@@ -194,7 +197,7 @@ def test_labels_of_an_earlier_version_are_called_that_and_never_made_again() -> 
 def test_it_never_passes_for_the_official_judge() -> None:
     identity = lexical_judge().identity
     assert identity.official is False
-    assert (identity.model, identity.templates) == ("offline/lexical", "lexical rules v3")
+    assert (identity.model, identity.templates) == ("offline/lexical", "lexical rules v4")
     assert identity.id.startswith("offline-lexical-")
     assert safe_name(identity.id) == identity.id
 
