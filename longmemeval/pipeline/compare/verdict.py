@@ -79,9 +79,7 @@ def verdict_of(
         text += f"; {one} {tokens}"
     more = [_best_of(name, systems, others, winner)] if len(systems) > 1 else []
     if finding == "not shown" and _at_best(pair, baseline.metrics, len(pairs)):
-        more.append(
-            f"{points(pair.detectable or 0)} would do for two runs alone; among {len(pairs)} pairs it takes more."
-        )
+        more.append(f"That limit is for two runs alone; among {len(pairs)} pairs it is higher.")
     if tokens and limits:
         more.append(f"{name} {tokens}.")
     text = f"{called.get(wins, wins)} wins: {text}{limits}." if wins else f"{text}{limits}."
@@ -174,7 +172,7 @@ def _can_show(pair: PairResult, metrics: Metrics, pairs: int) -> str:
         return f"{number} can show none, however large"
     if least * pairs >= ALPHA:
         return f"{number} can show none among {pairs} pairs, however large"
-    return f"{number} can show {points(pair.detectable)}{' at best' if _at_best(pair, metrics, pairs) else ''}"
+    return f"with {number} a difference of {points(pair.detectable)} or more would show"
 
 
 def _tokens(run: RunSummary, baseline: RunSummary) -> str:

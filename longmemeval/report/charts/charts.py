@@ -208,7 +208,7 @@ def tradeoff_chart(name: str, title: str, points: Sequence[Point], *, x_axis: st
 
     ceilings = [one.run.name for one in points if one.run.look.hatched]
     description = (
-        "Up is better, left is cheaper. The dashed line joins the runs that no other run beats on both (Pareto front, "
+        "Up is better, left is less. The dashed line joins the runs that no other run beats on both (Pareto front, "
         f"filled marks, named): {', '.join(one.run.name for one in front) or 'none'}."
         + (f" {', '.join(ceilings)} reads the gold evidence and is left out of it." if ceilings else "")
     )

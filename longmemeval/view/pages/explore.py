@@ -52,11 +52,13 @@ def _explored(request: Request, site: Site, choice: Choice) -> dict[str, Any]:
     if question_id not in questions:
         raise HarnessError(f"These runs have no question '{question_id}'", fix=nearest(question_id, questions))
     question, evidence = questions[question_id], evidence_of(run.asked, question_id)
-    memories, like = memories_to_try(), [one for one in map(memory_of, runs) if one]
+    by_score = sorted(runs, key=lambda graded: -graded.metrics.overall.accuracy)
+    memories, like = memories_to_try(), [one for one in map(memory_of, by_score) if one]
     memory = _memory(query.get("memory", ""), memories, like)
     given = {key.removeprefix(PREFIX): value for key, value in query.items() if key.startswith(PREFIX)}
     fields, problem_with = _fields(memory, given, like)
     text, find = query.get("text", "").strip()[:_LONGEST], query.get("find", "").strip()
+    text = "" if text == question.text else text
     recaller = site.recallers.of(run)
     if problem_with:
         found = Exploration(problem_with)

@@ -12,7 +12,7 @@ from starlette.routing import BaseRoute, Route
 
 from longmemeval.errors import HarnessError
 from longmemeval.pipeline.compare.comparison import Comparison
-from longmemeval.report.page.summary import shown_in
+from longmemeval.report.page.summary import best_first, shown_in
 from longmemeval.view.answers import page
 from longmemeval.view.choice import Choice
 from longmemeval.view.labels.people import labels_of_people
@@ -42,7 +42,7 @@ def show(request: Request) -> Response:
         walked = [matrix.ids[row] for row in rows_in(site, comparison, wanted)]
         words = wanted.words(matrix) if question_id in walked else ""
     found, runs = question_page(comparison, question_id, walked), shown_in(comparison)
-    shown = _shown(query.get("shown", ""), comparison, found)
+    shown = _shown(query.get("shown", ""), wanted.of, comparison, found)
     run = comparison.evaluations[shown]
     seen = {"shown": query.get("shown", ""), "by": query.get("by", ""), **wanted.address()}
 
@@ -77,18 +77,18 @@ def show(request: Request) -> Response:
     )
 
 
-def _shown(wanted: str, comparison: Comparison, found: QuestionPage) -> int:
-    """Return the place of the run whose prompt is open: the first memory that lost the question, if none is named.
+def _shown(wanted: str, of: str, comparison: Comparison, found: QuestionPage) -> int:
+    """Return the place of the run whose prompt is open: the one the filter is about, else the best that lost it.
 
     Raises:
         HarnessError: the run that is named is none of them.
     """
     ids = [run.id for run in comparison.evaluations]
-    if wanted:
-        if wanted not in ids:
-            raise HarnessError(f"Run '{wanted}' is none of those on this page", fix="Choose it on the runs page")
-        return ids.index(wanted)
-    memories = [place for place, one in enumerate(comparison.runs) if one.summary.control is None] or [0]
+    if wanted and wanted not in ids:
+        raise HarnessError(f"Run '{wanted}' is none of those on this page", fix="Choose it on the runs page")
+    if wanted or of in ids:
+        return ids.index(wanted or of)
+    memories = [place for place, _ in best_first(comparison) if comparison.runs[place].summary.control is None] or [0]
     return next((place for place in memories if found.whys[place]), memories[0])
 
 

@@ -56,7 +56,7 @@ def test_no_difference_says_what_the_questions_can_show(dataset: Dataset, folder
     found = judged(dataset, folders, a=200, b=mixed)
     assert found.finding == "not shown"
     # Half of the questions part them: 1.96 √0.5 + 0.84 √(0.5 - d²), over √400.
-    shown = "No difference between b and a is shown (50.0 against 50.0 %; 400 questions can show 9.9 points)."
+    shown = "No difference between b and a is shown (50.0 against 50.0 %; with 400 questions a difference of 9.9 points or more would show)."
     assert (found.text, found.more) == (shown, "")
 
 
@@ -103,10 +103,10 @@ def test_of_several_runs_the_winner_beats_each(dataset: Dataset, folders: Folder
 def test_among_several_pairs_what_can_be_shown_is_said_of_two_alone(dataset: Dataset, folders: Folders) -> None:
     mixed = [*[True, False] * 100, *[False, True] * 100]
     found = judged(dataset, folders, a=200, b=mixed, c=mixed[::-1], control=0)
-    assert found.text.endswith("; 400 questions can show 9.9 points at best).")
+    assert found.text.endswith("; with 400 questions a difference of 9.9 points or more would show).")
     best, limit = found.more.removesuffix(".").split(". ")
     assert best == "b is the best of the 2 other runs, controls apart; there is no winner"
-    assert limit == "9.9 points would do for two runs alone; among 6 pairs it takes more"
+    assert limit == "That limit is for two runs alone; among 6 pairs it is higher"
 
 
 def test_a_control_is_never_the_winner(dataset: Dataset, folders: Folders) -> None:
