@@ -1,4 +1,4 @@
-"""The board as a folder to publish: one page, one JSON document, and the manifests that the page links to."""
+"""Write the board as a folder to publish: a page, a JSON document, and the manifests that the page links to."""
 
 from collections.abc import Sequence
 from itertools import groupby, pairwise
@@ -29,11 +29,11 @@ class WrittenBoard(Struct, frozen=True):
 
     folder: str
     ranked: int
-    """Rows with a place."""
+    """Number of rows with a rank."""
     shown: int
-    """Rows of ceilings and controls, without a place."""
+    """Number of rows of ceilings and controls, which have no rank."""
     apart: int
-    """Runs that are not in the tables."""
+    """Number of runs that are not in the tables."""
     board: Board
 
 
@@ -48,27 +48,27 @@ def write_board(
     """Verify the runs below `paths`, and write `index.html`, `board.json` and `manifests/`; same runs, same bytes.
 
     Args:
-        paths: folders of runs, of one person each say.
-        output: the folder; manifests of an earlier board in it that are not linked any more are removed.
-        datasets: files that the runs answered, where these are not of the catalogue.
-        keys: a folder of public keys, by which signatures are checked.
-        folders: the folders; that of downloaded data counts.
+        paths: folders of runs, for instance one for each submitter.
+        output: the folder to write; manifests of an earlier board that are no longer linked are removed from it.
+        datasets: data files that the runs answered, if they are not in the catalogue.
+        keys: a folder of public keys to check signatures with.
+        folders: only the folder of downloaded data is used; None: from the environment.
 
     Raises:
-        HarnessError: a folder or a file of data is not there, or the extra `report` is missing.
+        HarnessError: a folder or a data file does not exist, or the extra `report` is not installed.
     """
     need_report_libraries()
-    made = make_board(paths, datasets=datasets, keys=keys, folders=folders)
-    for name, source in made.manifests.items():
+    assembled = make_board(paths, datasets=datasets, keys=keys, folders=folders)
+    for name, source in assembled.manifests.items():
         write_atomic(output / name, source.read_bytes())
     for path in (output / "manifests").rglob("*.json"):
-        if path.relative_to(output).as_posix() not in made.manifests:
+        if path.relative_to(output).as_posix() not in assembled.manifests:
             path.unlink()
-    write_atomic(output / "board.json", msgspec.json.format(msgspec.json.encode(made.board), indent=2) + b"\n")
-    write_atomic(output / "index.html", board_page(made.board).encode())
-    rows = [row for field in made.board.fields for row in field.rows]
+    write_atomic(output / "board.json", msgspec.json.format(msgspec.json.encode(assembled.board), indent=2) + b"\n")
+    write_atomic(output / "index.html", board_page(assembled.board).encode())
+    rows = [row for field in assembled.board.fields for row in field.rows]
     ranked = sum(row.rank is not None for row in rows)
-    return WrittenBoard(str(output), ranked, len(rows) - ranked, len(made.board.apart), made.board)
+    return WrittenBoard(str(output), ranked, len(rows) - ranked, len(assembled.board.apart), assembled.board)
 
 
 def board_page(board: Board) -> str:
@@ -80,7 +80,10 @@ def board_page(board: Board) -> str:
         kind="board",
         title="Memory systems, measured",
         lead=f"{count_of(runs, 'verified run')}, {count_of(len(board.apart), 'run')} not ranked",
-        groups=[_group(list(fields)) for _, fields in groupby(board.fields, lambda one: one.field.dataset_sha256)],
+        groups=[
+            _group(list(fields))
+            for _, fields in groupby(board.fields, lambda board_field: board_field.field.dataset_sha256)
+        ],
         apart=tabulate("", _APART, board.apart) if board.apart else None,
     )
 
@@ -89,9 +92,9 @@ _Placed = tuple[Field, BoardRow]
 
 
 def _group(fields: list[BoardField]) -> dict[str, Any]:
-    """Return the runs on one data set, those of each field apart."""
+    """Return the runs on one data set, with breaks between the fields."""
     first = fields[0].field
-    rows = [(one.field, row) for one in fields for row in one.rows]
+    rows = [(board_field.field, row) for board_field in fields for row in board_field.rows]
     breaks = [place for place, (before, after) in enumerate(pairwise(rows), start=1) if before[0] != after[0]]
     return {
         "title": first.dataset,
@@ -119,25 +122,25 @@ def _place(row: BoardRow) -> str:
 
 
 _COLUMNS: list[Column[_Placed]] = [
-    Column("place", lambda one: _place(one[1])),
-    Column("memory", lambda one: f"{one[1].memory} {one[1].mark}".strip(), "text"),
+    Column("place", lambda row: _place(row[1])),
+    Column("memory", lambda row: f"{row[1].memory} {row[1].mark}".strip(), "text"),
     Column(
-        "score", lambda one: f"{percent(one[1].score)}{' ! ' if one[1].warnings else ''}{', '.join(one[1].warnings)}"
+        "score", lambda row: f"{percent(row[1].score)}{' ! ' if row[1].warnings else ''}{', '.join(row[1].warnings)}"
     ),
-    Column("95 % interval", lambda one: bounds(one[1].interval)),
-    Column("data set", lambda one: one[0].dataset, "text"),
-    Column("judge", lambda one: _judge(one[0]), "text"),
-    Column("reader", lambda one: one[0].reader, "text"),
-    Column("budget", lambda one: one[0].budget or "no limit", "text"),
-    Column("protocol", lambda one: one[0].protocol, "text"),
-    Column("questions", lambda one: one[1].n),
-    Column("not evaluated", lambda one: one[1].not_evaluated),
-    Column("prompt tokens", lambda one: count(one[1].prompt_tokens)),
-    Column("answers", lambda one: in_dollars(one[1].answers.usd)),
-    Column("signed", lambda one: _signed(one[1].signer), "text"),
-    Column("manifest", lambda one: Link(one[1].submission, one[1].manifest.replace("%", "%25")), "text"),
+    Column("95 % interval", lambda row: bounds(row[1].interval)),
+    Column("data set", lambda row: row[0].dataset, "text"),
+    Column("judge", lambda row: _judge(row[0]), "text"),
+    Column("reader", lambda row: row[0].reader, "text"),
+    Column("budget", lambda row: row[0].budget or "no limit", "text"),
+    Column("protocol", lambda row: row[0].protocol, "text"),
+    Column("questions", lambda row: row[1].n),
+    Column("not evaluated", lambda row: row[1].not_evaluated),
+    Column("prompt tokens", lambda row: count(row[1].prompt_tokens)),
+    Column("answers", lambda row: in_dollars(row[1].answers.usd)),
+    Column("signed", lambda row: _signed(row[1].signer), "text"),
+    Column("manifest", lambda row: Link(row[1].submission, row[1].manifest.replace("%", "%25")), "text"),
 ]
 _APART: list[Column[Apart]] = [
-    Column("run", lambda one: one.submission, "text"),
-    Column("why", lambda one: one.reason, "text"),
+    Column("run", lambda run: run.submission, "text"),
+    Column("why", lambda run: run.reason, "text"),
 ]

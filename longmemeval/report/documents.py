@@ -1,4 +1,4 @@
-"""The documents that verbs with scores print by `--json`; fractions between 0 and 1, nothing rounded."""
+"""Build the documents that verbs with scores print with `--json`; fractions between 0 and 1, nothing rounded."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
@@ -26,10 +26,10 @@ def comparison_document(
     """Return the comparison as one document.
 
     Args:
-        comparison: what was found.
-        against: the runs held against a baseline.
-        published: figures of others.
-        questions: whether to list every question.
+        comparison: the comparison.
+        against: the runs compared with a baseline.
+        published: figures that others have published.
+        questions: list every question.
     """
     document: dict[str, Any] = {
         "verdict": comparison.verdict,
@@ -43,27 +43,27 @@ def comparison_document(
     }
     extra = {
         "against": against,
-        "published": [_figure(one) for one in published],
+        "published": [_figure(claim) for claim in published],
         "questions": comparison.questions if questions else (),
     }
     return document | {name: list(rows) for name, rows in extra.items() if rows}
 
 
 def evaluation_document(summary: RunSummary) -> dict[str, Any]:
-    """Return one run as one judge graded it, with the notes that come under its table."""
+    """Return one run as graded by one judge, with the notes below its table."""
     return run_document(summary) | {"notes": footnotes([summary])}
 
 
 def judged_document(judged: "JudgedRun") -> dict[str, Any]:
-    """Return the figures of one judge; of several, or with an audit, all of them and how they agree."""
-    figures = [evaluation_document(one.summary) for one in judged.evaluations]
+    """Return the figures of one judge; if there are several or an audit, the figures of all and their agreement."""
+    figures = [evaluation_document(evaluation.summary) for evaluation in judged.evaluations]
     if len(figures) == 1 and not judged.audited:
         return figures[0]
     return {"judges": figures, "agreement": judged.agreements, "audit": judged.audited}
 
 
 def run_document(summary: RunSummary) -> dict[str, Any]:
-    """Return one run as `evaluate --json` prints it: its scores, what was run, its costs and its latencies.
+    """Return one run as `evaluate --json` prints it: its scores, setup, costs and latencies.
 
     `usage` and `latency_ms` are those of the judge, as in the stored scores; `answers_latency_ms` is that of the run.
     """
@@ -75,25 +75,26 @@ def run_document(summary: RunSummary) -> dict[str, Any]:
 
 
 def _figure(claim: Claim) -> dict[str, Any]:
-    """Return one published figure, without what is needed to try it."""
-    kept = {name: getattr(claim, name) for name in ("variant", "system", "value", "metric", "n", "judge", "reader")}
-    told = {"source": claim.source.cited, "by_group": claim.by_group, "note": claim.note}
-    return {"dataset": claim.benchmark, **kept, **told}
+    """Return one published figure, without the settings needed to try it."""
+    fields = {name: getattr(claim, name) for name in ("variant", "system", "value", "metric", "n", "judge", "reader")}
+    origin = {"source": claim.source.cited, "by_group": claim.by_group, "note": claim.note}
+    return {"dataset": claim.benchmark, **fields, **origin}
 
 
 def sweep_document(report: "SweepReport") -> dict[str, object]:
-    """Return one document: `runs` as `compare --json` has them, `pareto` the ids on the front by the first judge.
+    """Return a sweep as one document.
 
-    `holdout` has an entry per judge, where the file asks for it.
+    `runs` are as in `compare --json`; `pareto` lists the ids on the Pareto front by the first judge's scores; `holdout`
+    has an entry per judge if the sweep's file asks for one.
     """
     return {
         "sweep": report.name,
-        "runs": [run for one in report.comparisons for run in comparison_document(one.comparison)["runs"]],
+        "runs": [run for judged in report.comparisons for run in comparison_document(judged.comparison)["runs"]],
         "pareto": list(report.comparisons[0].front) if report.comparisons else [],
         "holdout": [
-            {"judge": one.judge, "lost": one.holdout.lost, **msgspec.structs.asdict(one.holdout)}
-            for one in report.comparisons
-            if one.holdout
+            {"judge": judged.judge, "lost": judged.holdout.lost, **msgspec.structs.asdict(judged.holdout)}
+            for judged in report.comparisons
+            if judged.holdout
         ],
         "failed": report.failures,
         "estimate": report.estimate,
@@ -101,7 +102,7 @@ def sweep_document(report: "SweepReport") -> dict[str, object]:
 
 
 def _run(run: RunFigures) -> dict[str, Any]:
-    """Return the document of `evaluate --json` on a run, and what the comparison adds."""
+    """Return the document of `evaluate --json` on a run, with the fields that the comparison adds."""
     added = {
         "reading": run.reading,
         "settings_sha256": run.settings_sha256,

@@ -1,4 +1,4 @@
-"""A comparison for a workflow on GitHub: a job summary in Markdown, and annotations as lines of the log."""
+"""Show a comparison in a GitHub workflow: a job summary in Markdown, and annotations as lines of the log."""
 
 import os
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from longmemeval.report.tables.comparison import against_line
 def job_summary(
     comparison: Comparison, against: Sequence[AgainstBaseline] = (), published: Sequence[Claim] = ()
 ) -> str:
-    """Return the summary in Markdown: each run and its baseline in a sentence, then the report's tables and notes."""
+    """Return the summary in Markdown: a sentence on each run and its baseline, then the report's tables and notes."""
     verdicts = [f"**{_heading(result)}.** {escape_markdown(against_line(result))}" for result in against]
     return "\n\n".join([*verdicts, markdown(comparison, published)])
 
@@ -25,9 +25,9 @@ def job_summary(
 def write_summary(
     comparison: Comparison, against: Sequence[AgainstBaseline] = (), published: Sequence[Claim] = ()
 ) -> str:
-    """Add the job summary to the file that the runner names, and return what is to be printed.
+    """Append the job summary to the file that the runner names, and return the text to print.
 
-    The annotations; where no runner names a file (`GITHUB_STEP_SUMMARY`), the summary before them.
+    That is the annotations; if no runner names a file (`GITHUB_STEP_SUMMARY`), the summary precedes them.
     """
     summary = hide(job_summary(comparison, against, published)) + "\n"
     lines = "".join(f"{line}\n" for line in annotations(comparison, against))
@@ -41,14 +41,16 @@ def write_summary(
 def annotations(comparison: Comparison, against: Sequence[AgainstBaseline] = ()) -> list[str]:
     """Return the annotations: an error for each run worse than its baseline, a notice for each other, then warnings.
 
-    Without a baseline the notice is the comparison's verdict. One line each, by GitHub's workflow commands
-    (https://docs.github.com/actions/reference/workflow-commands-for-github-actions).
+    Without a baseline, the notice is the comparison's verdict. Each annotation is one line, a workflow command of
+    GitHub (https://docs.github.com/actions/reference/workflow-commands-for-github-actions).
     """
-    lines = [_held(result) for result in against] or [_command("notice", "Verdict", comparison.verdict.whole)]
+    lines = [_result_annotation(result) for result in against] or [
+        _command("notice", "Verdict", comparison.verdict.whole)
+    ]
     return lines + [_command("warning", "Comparable with care", caution) for caution in comparison.cautions]
 
 
-def _held(result: AgainstBaseline) -> str:
+def _result_annotation(result: AgainstBaseline) -> str:
     if worse := regression([result]):
         return _command("error", _heading(result), str(worse))
     return _command("notice", _heading(result), against_line(result))

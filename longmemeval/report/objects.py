@@ -1,4 +1,4 @@
-"""How the objects that Python users hold show themselves; those below look these functions up by name (`Showing`)."""
+"""Show the objects that Python users hold; classes in lower layers look these functions up by name (`Showing`)."""
 
 from pathlib import Path
 from shutil import get_terminal_size
@@ -33,25 +33,25 @@ if TYPE_CHECKING:
 
 Held = Run | Evaluation | Comparison
 _WIDTH = 100
-"""Characters on a line where no terminal says how many."""
+"""Characters on a line if no terminal gives its width."""
 _FORMATS: dict[str, ReportFormat] = {".md": "md", ".tex": "latex"}
 _TYPES: dict[Form, str] = {"text": "object", "integer": "Int64", "number": "float64", "truth": "boolean"}
-"""The types of a data frame's columns: they are the same where nothing in a column is known."""
+"""The types of a data frame's columns; a column keeps its type even if all of its values are unknown."""
 
 
 def text(held: Held) -> str:
-    """Return what a terminal prints of it, as wide as the terminal is."""
+    """Return the text for a terminal, as wide as the terminal is."""
     width = get_terminal_size((_WIDTH, 0)).columns
     parts = _answer(held, width)
-    shown = [render.text(one, width) if isinstance(one, Table) else render.wrapped(one, width) for one in parts]
-    return "\n".join(line.rstrip() for one in shown for line in one.splitlines() or [""])
+    shown = [render.text(part, width) if isinstance(part, Table) else render.wrapped(part, width) for part in parts]
+    return "\n".join(line.rstrip() for part in shown for line in part.splitlines() or [""])
 
 
 def html(held: Held) -> str:
-    """Return the same for a notebook: the answer in bold, then paragraphs and tables."""
-    first, *others = (one for one in _answer(held, None) if one)
+    """Return the HTML for a notebook: the answer in bold, then paragraphs and tables."""
+    first, *others = (part for part in _answer(held, None) if part)
     lines = [f"<p><b>{render.escape_html(str(first))}</b></p>"]
-    lines += [render.html(one) if isinstance(one, Table) else f"<p>{render.escape_html(one)}</p>" for one in others]
+    lines += [render.html(part) if isinstance(part, Table) else f"<p>{render.escape_html(part)}</p>" for part in others]
     return "\n".join(lines)
 
 
@@ -64,12 +64,12 @@ def _answer(held: Held, width: int | None) -> Answer:
 def document(held: Held) -> dict[str, Any]:
     """Return the document that `--json` prints, as plain data."""
     if isinstance(held, Comparison):
-        found: object = comparison_document(held)
+        shown: object = comparison_document(held)
     elif isinstance(held, Evaluation):
-        found = evaluation_document(held.summary)
+        shown = evaluation_document(held.summary)
     else:
-        found = RunWatch(held.files.folder).look()
-    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(found))
+        shown = RunWatch(held.files.folder).look()
+    plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(shown))
     return plain
 
 
@@ -77,12 +77,12 @@ def latex(held: Held) -> str:
     """Return the tables in the style of booktabs."""
     if isinstance(held, Comparison):
         return comparison_latex(held)
-    tables = [latex_table(one) for one in _answer(held, None) if isinstance(one, Table)]
+    tables = [latex_table(table) for table in _answer(held, None) if isinstance(table, Table)]
     return "\n\n".join([needs(), *tables]) + "\n"
 
 
 def data_frame(held: Held) -> "DataFrame":
-    """Return a row per run of a comparison, else a row per question."""
+    """Return a row per run for a comparison, otherwise a row per question."""
     what = "A data frame needs the pandas library, which is not installed"
     with needed(what, "Run: pip install 'longmemeval[pandas]'"):
         from pandas import DataFrame
@@ -98,12 +98,12 @@ def data_frame(held: Held) -> "DataFrame":
 
 
 def picture(held: Held, chart: str) -> Picture:
-    """Return a chart by its name; without one the first there is."""
+    """Return the chart called `chart`; if empty, the first one."""
     from longmemeval.report.charts.svg import need_report_libraries
 
     need_report_libraries("A chart")
 
-    charts = {one.name: one for one in _charts(held)}
+    charts = {drawing.name: drawing for drawing in _charts(held)}
     if not charts:
         raise HarnessError("There is nothing to draw: no question is answered by a model here")
     if chart and chart not in charts:
@@ -126,7 +126,13 @@ def _charts(held: Held) -> "list[Chart]":
 
 
 def write_comparison(comparison: Comparison, path: Path, force: bool) -> None:
-    """Write the report on the runs of a comparison; the format is told by the file's ending."""
+    """Write the report on the runs of a comparison; the file's suffix determines the format."""
     first = comparison.evaluations[0]
     options = ReportOptions(format=_FORMATS.get(path.suffix, "html"), judge=first.metrics.judge.id)
-    write_report([one.id for one in comparison.evaluations], path, options=options, folders=first.folders, force=force)
+    write_report(
+        [evaluation.id for evaluation in comparison.evaluations],
+        path,
+        options=options,
+        folders=first.folders,
+        force=force,
+    )

@@ -1,4 +1,4 @@
-"""Options of a report."""
+"""The options of a report."""
 
 from typing import Annotated, Literal
 
@@ -11,7 +11,7 @@ ReportFormat = Literal["html", "md", "latex", "bibtex", "figures"]
 
 
 class ReportOptions(Options, frozen=True):
-    """The source and form of a report."""
+    """The source and format of a report."""
 
     format: Annotated[ReportFormat, Flag(OUTPUT, "FORMAT")] = "html"
     """html (one page), md or latex (tables), bibtex (what to cite), figures (a folder of SVG and PDF)."""

@@ -1,4 +1,4 @@
-"""A comparison for a paper: LaTeX tables with labels and notes, figures as SVG and PDF, BibTeX."""
+"""Prepare a comparison for a paper: LaTeX tables with labels and notes, figures as SVG and PDF, BibTeX."""
 
 from collections.abc import Sequence
 
@@ -30,43 +30,43 @@ def latex(
     columns: Sequence[str] = (),
     style: LatexStyle = "plain",
 ) -> str:
-    """Return the tables in the style of booktabs: a short caption and a label each, notes below the first.
+    """Return the tables in the style of booktabs: each with a short caption and a label, notes below the first.
 
-    All that the figures rest on follows as comments.
+    Everything else that the figures rest on follows as comments.
 
     Args:
-        comparison: of the runs.
-        published: figures of others, as a table of their own.
-        columns: titles of those that the table of runs has; none: all but those with one value for all runs.
-        style: `siunitx` aligns numbers at their points.
+        comparison: the comparison of the runs.
+        published: figures that others have published, shown as a table of their own.
+        columns: titles of the columns in the table of runs; empty: all in which the runs differ.
+        style: `siunitx` aligns numbers at their decimal points.
 
     Raises:
         HarnessError: there is no such column.
     """
     runs, constant = _runs(comparison, columns)
-    said = [verdict_called(comparison, run_names(comparison)).whole]
+    remarks = [verdict_called(comparison, run_names(comparison)).whole]
     if any(run.marks for run in comparison.runs):
-        said.append(_DAGGER.format(shown_in(comparison)[0].name))
-    said += [f"The same for all: {listed(constant, len(constant))}."] if constant else []
-    said += short_notes(comparison, [one.name for one in shown_in(comparison)])
-    comments = [f"% {escape_latex(note)}" for note in notes(comparison) if note not in said]
+        remarks.append(_DAGGER.format(shown_in(comparison)[0].name))
+    remarks += [f"The same for all: {listed(constant, len(constant))}."] if constant else []
+    remarks += short_notes(comparison, [run.name for run in shown_in(comparison)])
+    comments = [f"% {escape_latex(note)}" for note in notes(comparison) if note not in remarks]
     tables = [("runs", runs), ("pairs", against_table(comparison)), ("matrix", pair_matrix(comparison))]
-    tables += [(f"more-{place}", one) for place, one in enumerate(other_tables(comparison, published), start=1)]
+    tables += [(f"more-{place}", table) for place, table in enumerate(other_tables(comparison, published), start=1)]
     parts = [
-        latex_table(_daggers(one), said if name == "runs" else (), f"tab:longmemeval-{name}", style)
-        for name, one in tables
-        if one and one.rows
+        latex_table(_daggers(table), remarks if name == "runs" else (), f"tab:longmemeval-{name}", style)
+        for name, table in tables
+        if table and table.rows
     ]
     return "\n\n".join([needs(style), *parts, "\n".join(comments)]).rstrip() + "\n"
 
 
 def _runs(comparison: Comparison, chosen: Sequence[str]) -> tuple[Table, list[str]]:
-    """Return the table of runs, and what is the same for all of them and not in it."""
+    """Return the table of runs, and a text for each column left out because all runs have the same value."""
     names = run_names(comparison)
     score, *others = figure_columns(comparison)
     columns: list[Column[RunFigures]] = [
-        Column("model", lambda one: one.summary.model, "text"),
-        Column(score.title, lambda one: f"{score.value(one)}{f' {one.marks}' if one.marks else ''}"),
+        Column("model", lambda run: run.summary.model, "text"),
+        Column(score.title, lambda run: f"{score.value(run)}{f' {run.marks}' if run.marks else ''}"),
         *others,
     ]
     by_title = {column.title: column for column in columns}
@@ -77,26 +77,26 @@ def _runs(comparison: Comparison, chosen: Sequence[str]) -> tuple[Table, list[st
     if chosen:
         columns = [by_title[title] for title in chosen]
     elif len(comparison.runs) > 1:
-        values = {title: {column.value(one) for one in comparison.runs} for title, column in by_title.items()}
-        constant = [f"{title} {found}" for title, (found, *rest) in values.items() if not rest and title != score.title]
+        values = {title: {column.value(run) for run in comparison.runs} for title, column in by_title.items()}
+        constant = [f"{title} {value}" for title, (value, *rest) in values.items() if not rest and title != score.title]
         columns = [column for column in columns if len(values[column.title]) > 1 or column.title == score.title]
-    first: list[Column[RunFigures]] = [Column("run", lambda one: names[one.summary.run_id], "text")]
+    first: list[Column[RunFigures]] = [Column("run", lambda run: names[run.summary.run_id], "text")]
     caption = f"{comparison.dataset}, {question_count(comparison)}"
-    breaks = controls_apart([one.summary for one in comparison.runs])
+    breaks = controls_apart([run.summary for run in comparison.runs])
     return tabulate(caption, [*first, *columns], comparison.runs, breaks=breaks), constant
 
 
 def _daggers(table: Table) -> Table:
-    """Return the table with a dagger where differences are significant: the sign says which way."""
+    """Return the table with daggers in place of the arrows of significant differences; the sign gives the direction."""
     rows = [[cell.replace(" ▲", SIGNIFICANT).replace(" ▼", SIGNIFICANT) for cell in row] for row in table.rows]
     return Table(table.title, table.columns, rows, table.breaks)
 
 
 def bibtex(graded: Sequence[Evaluation]) -> str:
-    """Return BibTeX of the runs' benchmarks, of judges that are not the benchmark's own, and of this harness."""
-    entries = dict.fromkeys(one.asked.benchmark.citation for one in graded)
-    judges = {one.metrics.judge.id: one.metrics.judge for one in graded if not one.metrics.judge.official}
-    made = [
+    """Return BibTeX entries for the runs' benchmarks, for judges that are not official, and for this harness."""
+    entries = dict.fromkeys(run.asked.benchmark.citation for run in graded)
+    judges = {run.metrics.judge.id: run.metrics.judge for run in graded if not run.metrics.judge.official}
+    judge_entries = [
         f"@misc{{judge-{place},\n  title = {{{escape_latex(judge_name(judge))}, a judge of longmemeval}},\n"
         f"  note = {{Judge id {escape_latex(judge.id)}; not the benchmark's official judge}}\n}}"
         for place, judge in enumerate(judges.values(), start=1)
@@ -105,7 +105,7 @@ def bibtex(graded: Sequence[Evaluation]) -> str:
         "@software{longmemeval,\n  title = {longmemeval: an honest harness for memory systems of {LLM} agents},\n"
         f"  author = {{{{The longmemeval developers}}}},\n  version = {{{__version__}}}\n}}"
     )
-    return "\n\n".join([*(one for one in entries if one), *made, harness]) + "\n"
+    return "\n\n".join([*(entry for entry in entries if entry), *judge_entries, harness]) + "\n"
 
 
 def figures(comparison: Comparison, graded: Sequence[Evaluation]) -> dict[str, bytes]:
@@ -122,6 +122,6 @@ def figures(comparison: Comparison, graded: Sequence[Evaluation]) -> dict[str, b
     style = page_file("palette.css")
     with pdfs_beside(style) as pdfs:
         charts = page_charts(comparison, list(graded))
-    files = {f"{one.name}.svg": alone(one.svg, one.title, style).encode() for one in charts}
-    files |= {f"{one.name}-dark.svg": alone(one.svg, one.title, style, dark=True).encode() for one in charts}
+    files = {f"{chart.name}.svg": alone(chart.svg, chart.title, style).encode() for chart in charts}
+    files |= {f"{chart.name}-dark.svg": alone(chart.svg, chart.title, style, dark=True).encode() for chart in charts}
     return files | {f"{name}.pdf": data for name, data in pdfs.items()}

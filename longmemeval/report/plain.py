@@ -20,7 +20,7 @@ from longmemeval.results.graded.graded_run import Evaluation, RunSummary
 
 
 def markdown(comparison: Comparison, published: Sequence[Claim] = ()) -> str:
-    """Return the tables, the notes under them, and the differences between runs."""
+    """Return the tables, the notes below them, and the differences between runs."""
     parts = [
         f"# {render.escape_markdown(comparison.dataset)}",
         render.escape_markdown(verdict_called(comparison, run_names(comparison)).whole),
@@ -41,19 +41,19 @@ def markdown_across(graded: Sequence[Evaluation]) -> str:
 
 
 def latex_across(graded: Sequence[Evaluation], style: LatexStyle = "plain") -> str:
-    """Return the same in the style of booktabs, all notes below it."""
-    said = [". ".join(ability_legend(graded)) + ".", *ability_notes(graded)]
-    return f"{needs(style)}\n\n{latex(ability_table(graded), said, 'tab:longmemeval-across', style)}\n"
+    """Return the table by ability in the style of booktabs, with its legend and notes below it."""
+    lines = [". ".join(ability_legend(graded)) + ".", *ability_notes(graded)]
+    return f"{needs(style)}\n\n{latex(ability_table(graded), lines, 'tab:longmemeval-across', style)}\n"
 
 
 def other_tables(comparison: Comparison, published: Sequence[Claim]) -> list[Table]:
-    """Return the tables that have rows: types by runs, costs, latencies, repeats, published figures, what was lost."""
+    """Return the tables that have rows: types, costs, latencies, repeats, published figures, lost questions."""
     called = run_names(comparison)
     names = list(called.values())
-    summaries = [one.summary for one in comparison.runs]
+    summaries = [run.summary for run in comparison.runs]
     types = _types(names, summaries)
-    costs = cost_table(summaries, names, [one.cheaper_from for one in comparison.runs])
-    effort = [costs, *(made(summaries, names) for made in (footprint_table, latency_table, memory_model_table))]
+    costs = cost_table(summaries, names, [run.cheaper_from for run in comparison.runs])
+    effort = [costs, *(table_of(summaries, names) for table_of in (footprint_table, latency_table, memory_model_table))]
     repeats = repeats_table(comparison, called)
     others = published_table(published) if published else None
     lost = digest_table(comparison.digest, called)
@@ -61,23 +61,23 @@ def other_tables(comparison: Comparison, published: Sequence[Claim]) -> list[Tab
 
 
 def _types(names: Sequence[str], summaries: Sequence[RunSummary]) -> Table:
-    def column(name: str, one: RunSummary) -> Column[str]:
-        return Column(name, lambda name: _score(one.metrics.by_type.get(name)))
+    def column(name: str, summary: RunSummary) -> Column[str]:
+        return Column(name, lambda name: _score(summary.metrics.by_type.get(name)))
 
-    types = dict.fromkeys(name for one in summaries for name in one.metrics.by_type)
+    types = dict.fromkeys(name for summary in summaries for name in summary.metrics.by_type)
     title = "By question type, with 95 % interval"
-    if len(names) > len(types):  # The fewer columns, the better it fits a page.
-        of_runs: list[Column[tuple[str, RunSummary]]] = [
-            Column("run", lambda one: one[0], "text"),
+    if len(names) > len(types):  # Fewer columns fit a page better.
+        by_run: list[Column[tuple[str, RunSummary]]] = [
+            Column("run", lambda row: row[0], "text"),
             *map(_type_column, types),
         ]
-        return tabulate(title, of_runs, zip(names, summaries, strict=True))
+        return tabulate(title, by_run, zip(names, summaries, strict=True))
     columns: list[Column[str]] = [Column("question type", str, "text"), *map(column, names, summaries)]
     return tabulate(title, columns, types)
 
 
 def _type_column(name: str) -> Column[tuple[str, RunSummary]]:
-    return Column(name, lambda one: _score(one[1].metrics.by_type.get(name)))
+    return Column(name, lambda row: _score(row[1].metrics.by_type.get(name)))
 
 
 def _score(score: Score | None) -> str | None:

@@ -1,4 +1,4 @@
-"""Figures that papers print, to set beside one's own: the claims on a benchmark."""
+"""Find published figures to show beside one's own: the claims on a benchmark."""
 
 from longmemeval.dataset import Dataset
 from longmemeval.judges.protocol import JudgeIdentity
@@ -7,22 +7,23 @@ from longmemeval.pipeline.claims.catalogue import Claim, all_claims
 
 
 def published_for(dataset: Dataset, judge: JudgeIdentity | None = None) -> tuple[Claim, ...]:
-    """Return figures of answers on a data set's variant if it is a known one, else all on its benchmark.
+    """Return the published figures on a data set's variant if it is known, else all on its benchmark.
 
-    Those that a judge of ours could have given come first.
+    Only figures of answers count, not those of retrieval. Figures that a judge of this harness could have given come
+    first.
 
     Args:
-        dataset: what one's own runs are about.
-        judge: only figures that this judge, with its metric, could have given. None: all.
+        dataset: the data set of one's own runs.
+        judge: return only figures that this judge, with its metric, could have given; None: all.
     """
-    claims = [one for one in all_claims() if one.benchmark == dataset.benchmark and not one.is_about_retrieval]
+    claims = [claim for claim in all_claims() if claim.benchmark == dataset.benchmark and not claim.is_about_retrieval]
     if judge is not None:
-        claims = [one for one in claims if _grades_alike(judge, one)]
-    shown = [one for one in claims if dataset.name in one.catalogue] or claims
+        claims = [claim for claim in claims if _grades_alike(judge, claim)]
+    shown = [claim for claim in claims if dataset.name in claim.catalogue] or claims
     return tuple(sorted(shown, key=lambda claim: not claim.graded_by))
 
 
 def _grades_alike(judge: JudgeIdentity, claim: Claim) -> bool:
-    """Return whether the metric is the same, and the model with the benchmark's own prompts or the rules."""
+    """Return True if metric and model are the same, and the judge uses the benchmark's own prompts or is rule-based."""
     ruled = is_offline(judge.model)
     return (judge.metric, judge.model) == (claim.metric, claim.graded_by) and (judge.official or ruled)

@@ -1,4 +1,4 @@
-"""`report`: graded runs as one HTML page, or as tables in Markdown or LaTeX."""
+"""Write the report on graded runs, as an HTML page or as tables in Markdown or LaTeX."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -26,13 +26,13 @@ _FIRST_LINES = {
     "latex": "% longmemeval report\n",
     "bibtex": "% longmemeval report\n",
 }
-"""What a file begins with, so that a later report may take its place; a page says it in its header."""
+"""The first line of each format, by which a later report recognises a file it may replace; a page has a header."""
 _MARKS = [b'<p class="kind">longmemeval report</p>', *(line.encode() for line in _FIRST_LINES.values() if line)]
 _HEAD_BYTES = 1 << 16
 
 
 class WrittenReport(Struct, frozen=True):
-    """The file that was written."""
+    """The written report."""
 
     file: str
     bytes: int
@@ -49,18 +49,19 @@ def write_report(
     folders: Folders | None = None,
     force: bool = False,
 ) -> WrittenReport:
-    """Write a report on one run or several over the same questions; the same files give the same bytes.
+    """Write a report on one or more runs over the same questions; the same files give the same bytes.
 
     Args:
-        run_ids: graded runs, in the order they are to be shown.
-        output: the file; an earlier report there is replaced. None: `report.html`, `report.md` or `report.tex`, here.
-        options: format, judge, and what is in the page.
+        run_ids: ids of graded runs, in the order of display.
+        output: the file to write; an earlier report is replaced. None: `report.html`, `report.md` or `report.tex` in
+            the current folder.
+        options: format, judge and content.
         folders: the folders; None: from the environment.
-        force: replace whatever file is there.
+        force: replace the file even if it is not a report.
 
     Raises:
-        HarnessError: no such run, it is not graded, the runs cannot be compared, the extra `report` is missing, or
-            the file is there and is no report of longmemeval.
+        HarnessError: a run does not exist or is not graded, the runs cannot be compared, the extra `report` is not
+            installed, or the file exists and is not a report of longmemeval.
     """
     if options.format == "figures":
         return _write_figures(run_ids, output or Path("figures"), options, folders or Folders(), force=force)
@@ -86,10 +87,10 @@ def _write_figures(
         )
     graded = _graded(run_ids, options, folders, prompts=False)
     comparison = compare_runs(graded, folders)
-    made = figures(comparison, graded)
-    for name, data in made.items():
+    charts = figures(comparison, graded)
+    for name, data in charts.items():
         write_atomic(folder / name, data)
-    return WrittenReport(str(folder), sum(map(len, made.values())), len(graded), len(comparison.questions))
+    return WrittenReport(str(folder), sum(map(len, charts.values())), len(graded), len(comparison.questions))
 
 
 def _graded(run_ids: Sequence[str], options: ReportOptions, folders: Folders, *, prompts: bool) -> list[Evaluation]:
@@ -100,7 +101,7 @@ def _graded(run_ids: Sequence[str], options: ReportOptions, folders: Folders, *,
 
 
 def _is_report(file: Path) -> bool:
-    """Return whether a report was written there before; an empty file holds nothing to lose."""
+    """Return True if the file is an earlier report, or empty and therefore safe to replace."""
     with file.open("rb") as handle:
         head = handle.read(_HEAD_BYTES)
     return not head or any(mark in head for mark in _MARKS)
@@ -110,12 +111,12 @@ def _is_report(file: Path) -> bool:
 def render_report(
     run_ids: Sequence[str], *, options: ReportOptions = ReportOptions(), folders: Folders | None = None
 ) -> str:
-    """Return the report as text, where it is one; arguments and errors as of `write_report`."""
+    """Return the report as text, in any format but `figures`; arguments and errors are those of `write_report`."""
     return _rendered(run_ids, options, folders or Folders())[0]
 
 
 def _rendered(run_ids: Sequence[str], options: ReportOptions, folders: Folders) -> tuple[str, int, int]:
-    """Return the text, and how many runs and questions it is about."""
+    """Return the text, and the numbers of runs and questions it is about."""
     graded = _graded(run_ids, options, folders, prompts=not options.across)
     if options.across:
         return _across(graded, options), len(graded), sum(run.metrics.overall.n for run in graded)

@@ -1,4 +1,4 @@
-"""What requests are answered with: pages of templates, data as JSON, and errors in words."""
+"""Answer requests: pages from templates, data as JSON, and errors in words."""
 
 from functools import cache
 from typing import TYPE_CHECKING, Any
@@ -16,18 +16,18 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 DATA = "/data/"
-"""Below it are answers in JSON; errors are too."""
+"""The path below which all answers are JSON, including errors."""
 
 
 def page(request: Request, template: str, choice: Choice | None = None, status: int = 200, **values: Any) -> Response:
     """Return a page.
 
     Args:
-        request: that is answered.
-        template: its name; it extends `base.html.j2`.
-        choice: the runs that the links of the page go on with.
-        status: of HTTP.
-        values: of the template.
+        request: the request to answer.
+        template: name of the template, which extends `base.html.j2`.
+        choice: the runs to carry over into the links of the page.
+        status: the HTTP status.
+        values: variables of the template.
     """
     frame = _frame(request, choice or Choice())
     text = _templates().get_template(template).render(**frame, **values)
@@ -40,7 +40,7 @@ def data(document: object, status: int = 200) -> Response:
 
 
 def problem(request: Request, status: int, what: str, fix: str = "", where: str = "") -> Response:
-    """Return an error as the request wants it: a page, or JSON with `what`, `where` and `fix`."""
+    """Return an error in the form the request expects: a page, or JSON with `what`, `where` and `fix`."""
     if request.url.path.startswith(DATA):
         return data({"error": {"what": what, "where": where, "fix": fix}}, status)
     return page(request, "problem.html.j2", status=status, what=what, where=where, fix=fix)
@@ -52,7 +52,7 @@ def refusal(request: Request, error: HarnessError, status: int = 409) -> Respons
 
 
 def _frame(request: Request, choice: Choice) -> dict[str, Any]:
-    """Return what `base.html.j2` needs."""
+    """Return the variables of `base.html.j2`."""
     path = request.url.path
     links = [(title, choice.address(at), is_below(path, at)) for title, at in NAVIGATION]
     return {"links": links, "choice": choice}

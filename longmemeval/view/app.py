@@ -1,18 +1,18 @@
-"""The pages as one application.
+"""Build the application from its pages.
 
-How a page is added:
+To add a page:
 
 1. A module in `pages/` whose docstring gives the grammar of its addresses, with `routes`: a list of `Route`s. An
-   endpoint is a plain function (it is run in a thread of its own) that takes the request and returns `page(request,
+   endpoint is a plain function (it runs in a thread of its own) that takes the request and returns `page(request,
    TEMPLATE, choice, **values)` or, for paths below `/data/`, `data(document)`. `site_of(request)` has the opened runs
-   and the folders; `site_of(request).choice(request)` says which runs the address asks for. A `HarnessError` that is
-   raised becomes a page, or JSON, in its own words.
-2. A template in `templates/` that extends `base.html.j2` and is readable without scripts. Texts are escaped and what
-   is invisible is shown; there is neither inline style nor inline script, which the policy forbids. A script is a
+   and the folders; `site_of(request).choice(request)` returns the runs that the address selects. A raised
+   `HarnessError` becomes a page, or JSON, in its own words.
+2. A template in `templates/` that extends `base.html.j2` and is readable without scripts. Texts are escaped and
+   invisible characters shown; the content policy forbids inline styles and inline scripts. A script is a
    module in `static/` (`{% block script %}`) that imports `./ui.js` (Preact, htm, signals, keys, the address).
 3. A line in `PAGES` below, and in `navigation.py` if pages link to it.
 
-Whatever changes something is a `POST` (`security.py` sees that it comes from a page of ours).
+A request that changes something is a `POST` (`security.py` checks that it comes from one of these pages).
 """
 
 import mimetypes
@@ -62,12 +62,12 @@ def make_app(
 
     Args:
         folders: the folders.
-        run_ids: the runs that pages show where their address names none.
-        judge: by whom they are graded there; empty: the official one where it graded, else the newest.
-        token: of the address.
-        host: the address that it listens at.
-        port: of it.
-        ahead: whether to open the runs that pages show first before anybody asks.
+        run_ids: the runs that pages show if their address names none.
+        judge: the judge whose scores the pages show; empty: the official one if it graded, else the newest.
+        token: the secret in the address.
+        host: the address that the server listens on.
+        port: the port that the server listens on.
+        ahead: open the runs that pages show first before the first request.
     """
     mimetypes.add_type("text/javascript", ".js")
     app = Starlette(
@@ -87,12 +87,12 @@ def make_app(
 
 
 def _palette(request: Request) -> Response:
-    """Answer with the colours that the report has too."""
+    """Answer with the colours, which are those of the report."""
     return Response(page_file("palette.css"), media_type="text/css")
 
 
 def _home(request: Request) -> Response:
-    """Open the comparison of the runs that were named, else the list."""
+    """Redirect to the comparison of the named runs, else to the list of runs."""
     named = site_of(request).named
     return RedirectResponse(named.address("/compare") if named.runs else "/runs", status_code=303)
 

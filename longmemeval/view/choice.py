@@ -1,4 +1,4 @@
-"""What a page looks at, as its address says it: `?run=A&run=B&baseline=A&judge=J`, the same for every page."""
+"""Read the choice of a page from its address: `?run=A&run=B&baseline=A&judge=J`, the same for every page."""
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -11,12 +11,12 @@ from longmemeval.results.compared import baseline_first, with_first
 
 
 class Choice(Struct, frozen=True):
-    """Runs, baseline and judge."""
+    """The runs, baseline and judge of a page."""
 
     runs: tuple[str, ...] = ()
-    """Ids in the order of display, the baseline first."""
+    """Ids of the runs in the order of display, the baseline first."""
     judge: str = ""
-    """Id of the judge, a beginning of it or its model; empty: the official one where it graded, else the newest."""
+    """Id of the judge, a prefix of it or its model; empty: the official judge if it graded, else the newest."""
 
     @property
     def baseline(self) -> str:
@@ -27,11 +27,11 @@ class Choice(Struct, frozen=True):
         """Return the address of a page on these runs.
 
         Args:
-            path: of the page, such as `/compare`.
-            given: what else the page's grammar knows; empty values are left out.
+            path: path of the page, such as `/compare`.
+            given: other parameters of the page; empty values are left out.
         """
         more = given.items() if isinstance(given, Mapping) else given
-        pairs = [*(("run", one) for one in self.runs), ("judge", self.judge), *more]
+        pairs = [*(("run", run) for run in self.runs), ("judge", self.judge), *more]
         query = urlencode([pair for pair in pairs if pair[1]])
         return f"{path}?{query}" if query else path
 
@@ -48,13 +48,13 @@ NOTHING_NAMED = Choice()
 
 
 def choice_of(query: QueryParams, results_dir: Path, otherwise: Choice) -> Choice:
-    """Return what an address asks for.
+    """Return the choice that an address makes.
 
     Args:
-        query: of the address; a run named twice counts once. A `baseline` that is none of the runs, as the list of runs
-            sends it where nobody chose one, leaves it to the rule of `results/compared.py`.
+        query: query of the address; a run named twice counts once. If `baseline` is not one of the runs, as when the
+            list of runs is sent without a choice of baseline, the rule of `results/compared.py` decides.
         results_dir: the folder of runs.
-        otherwise: what is seen where it names no run, or no judge.
+        otherwise: source of the runs, and of the judge with them, if the address names none.
     """
     runs = tuple(dict.fromkeys(query.getlist("run"))) or otherwise.runs
     judge = query.get("judge", "" if query.getlist("run") else otherwise.judge)

@@ -1,4 +1,4 @@
-"""Starting the server: a port, the address, a browser."""
+"""Start the server: bind a port, print the address, open a browser."""
 
 import secrets
 import socket
@@ -10,17 +10,17 @@ from longmemeval.errors import HarnessError
 from longmemeval.settings import Folders
 
 PORT = 8321
-"""Where no port is named and this one is used, any free one is taken."""
+"""The default port; if it is in use, any free port is taken."""
 
 
 def need_view_libraries() -> None:
-    """See that the extra `view` is installed.
+    """Check that the extra `view` is installed.
 
     Raises:
-        HarnessError: it is not.
+        HarnessError: it is not installed.
     """
     try:
-        import jinja2  # imported to see that it is there
+        import jinja2  # imported only to check that it is installed
         import starlette
         import uvicorn
 
@@ -32,28 +32,28 @@ def need_view_libraries() -> None:
 
 
 def listening(host: str, port: int | None) -> socket.socket:
-    """Return a socket that listens.
+    """Return a listening socket.
 
     Args:
-        host: an address of this machine, or a name of one.
-        port: to listen at; None: `PORT`, or any other where that is used.
+        host: an address of this machine, or the name of such an address.
+        port: the port to listen on; None: `PORT`, or a free one if that is in use.
 
     Raises:
-        HarnessError: the port is used or may not be, or the host is none of this machine.
+        HarnessError: the port is in use or not permitted, or the host is not an address of this machine.
     """
     try:
         family, _, _, _, _ = socket.getaddrinfo(host, None, type=socket.SOCK_STREAM)[0]
-        wanted = [PORT, 0] if port is None else [port]
-        for number in wanted:
-            made = socket.socket(family, socket.SOCK_STREAM)
-            made.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        ports = [PORT, 0] if port is None else [port]
+        for number in ports:
+            listener = socket.socket(family, socket.SOCK_STREAM)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
             try:
-                made.bind((host, number))
-                made.listen(128)
-                return made
+                listener.bind((host, number))
+                listener.listen(128)
+                return listener
             except OSError:
-                made.close()
-                if number == wanted[-1]:
+                listener.close()
+                if number == ports[-1]:
                     raise
     except OSError as error:
         what = f"Cannot listen at {host}" + (f", port {port}" if port is not None else "")
@@ -78,15 +78,15 @@ def serve(
     Args:
         folders: the folders.
         run_ids: the runs that pages show first.
-        judge: by whom they are graded there; empty: the official one where it graded, else the newest.
-        host: the address to listen at.
-        port: None: `PORT`, or a free one.
-        tell: called with the address, once it answers.
-        open_browser: whether to open it.
-        warn: called with what stands in the way of opening it.
+        judge: the judge whose scores the pages show; empty: the official one if it graded, else the newest.
+        host: the address to listen on.
+        port: the port to listen on; None: `PORT`, or a free one.
+        tell: called with the address of the pages once the server listens.
+        open_browser: open the address in a browser.
+        warn: called with a message if no browser could be opened.
 
     Raises:
-        HarnessError: a library is missing, or the port is used.
+        HarnessError: a library is missing, or the port is in use.
     """
     need_view_libraries()
     import uvicorn
@@ -96,7 +96,7 @@ def serve(
     bound = listening(host, port)
     number, token = bound.getsockname()[1], secrets.token_urlsafe(24)
     app = make_app(folders, run_ids, judge, token=token, host=host, port=number, ahead=True)
-    # The address has the token: requests are not logged. A page that follows a run never ends by itself.
+    # Requests are not logged as the address contains the token. A page that follows a run never ends by itself.
     config = uvicorn.Config(
         app, log_level="error", access_log=False, lifespan="off", ws="none", timeout_graceful_shutdown=1
     )

@@ -8,9 +8,9 @@ NAVIGATION: tuple[tuple[str, str], ...] = (
     ("Labels", "/labels"),
     ("Live", "/live"),
 )
-"""Title and path."""
+"""Title and path of each page."""
 
 
 def is_below(path: str, page: str) -> bool:
-    """Return whether a page is the one a link leads to, or belongs to it: one question to all of them."""
+    """Return True if `path` is the page of a link or belongs to it, as a single question belongs to all questions."""
     return path == page or path.startswith(f"{page}/") or (path, page) == ("/question", "/questions")

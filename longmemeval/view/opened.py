@@ -1,4 +1,4 @@
-"""Runs that have been opened: read and checked once, and again when a file of theirs has changed."""
+"""Open runs: read and check them once, and again when one of their files has changed."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
@@ -16,18 +16,18 @@ from longmemeval.settings import Folders
 from longmemeval.view.choice import Choice
 
 Stat = tuple[tuple[str, int, int], ...]
-"""Name, time of change and size of each file that a run's figures depend on."""
+"""Name, modification time and size of each file that a run's figures depend on."""
 V = TypeVar("V")
 M = TypeVar("M")
 _RUNS, _COMPARISONS = 48, 12
-"""How many are kept; who has not been looked at longest goes first."""
+"""The numbers of runs and comparisons kept open; the least recently used are dropped first."""
 
 
 class Kept(Generic[V]):
-    """Values by key, each as long as the files it was made of stay as they are.
+    """A cache of values by key, each valid until the files it was made from change.
 
     Args:
-        size: how many are kept.
+        size: the most values to keep.
     """
 
     def __init__(self, size: int) -> None:
@@ -35,15 +35,15 @@ class Kept(Generic[V]):
         self._values: OrderedDict[object, tuple[object, V]] = OrderedDict()
 
     def get(self, key: object, stat: object) -> V | None:
-        """Return the value, if it was made of files that still look like `stat`."""
-        found = self._values.get(key)
-        if found is None or found[0] != stat:
+        """Return the value if the files it was made from still have the state `stat`, else None."""
+        entry = self._values.get(key)
+        if entry is None or entry[0] != stat:
             return None
         self._values.move_to_end(key)
-        return found[1]
+        return entry[1]
 
     def put(self, key: object, stat: object, value: V) -> V:
-        """Keep a value, and let go of the one that was not looked at longest."""
+        """Store a value, and drop the least recently used ones if there are too many."""
         self._values[key] = (stat, value)
         self._values.move_to_end(key)
         while len(self._values) > self._size:
@@ -52,25 +52,21 @@ class Kept(Generic[V]):
 
 
 def stat_of(folder: Path) -> Stat:
-    """Return what tells whether a run, or its judgements, have changed; empty where there is no such folder."""
-    found = []
+    """Return the state of a run's files, which changes with the run or its judgements; empty if there is no folder."""
+    stats = []
     for path in (*folder.glob("*.json*"), *folder.glob("judgements/*"), *folder.glob("metrics/*")):
         if path.name.startswith(PREFIX):  # Labels of people change no score; pages read them anew.
             continue
         try:
             stat = path.stat()
-        except OSError:  # Gone since it was listed.
+        except OSError:  # Removed since it was listed.
             continue
-        found.append((str(path.relative_to(folder)), stat.st_mtime_ns, stat.st_size))
-    return tuple(sorted(found))
+        stats.append((str(path.relative_to(folder)), stat.st_mtime_ns, stat.st_size))
+    return tuple(sorted(stats))
 
 
 class OpenRuns:
-    """The graded runs and comparisons that pages are made of; used by several requests at once.
-
-    Args:
-        folders: the folders.
-    """
+    """The graded runs and comparisons behind the pages; safe for several requests at once."""
 
     def __init__(self, folders: Folders) -> None:
         self.folders = folders
@@ -81,13 +77,13 @@ class OpenRuns:
         self._remembered = Remembered.among(folders)
 
     def stats(self, choice: Choice) -> tuple[Stat, ...]:
-        """Return what the figures of these runs depend on, checks of judges included."""
+        """Return the state of all files that the figures of these runs depend on, including checks of judges."""
         results = self.folders.results_dir
         checks = [(str(path), path.stat().st_mtime_ns, 0) for path in sorted(results.glob("judge-checks/*"))]
         return (tuple(checks), *(stat_of(results / run) for run in choice.runs))
 
     def evaluations(self, choice: Choice) -> list[Evaluation]:
-        """Return the runs as one judge graded them: the baseline first, controls last.
+        """Return the runs as graded by one judge: the baseline first, controls last.
 
         Raises:
             HarnessError: as `load_graded`.
@@ -96,50 +92,53 @@ class OpenRuns:
             return self._evaluations(choice, self.stats(choice))
 
     def _evaluations(self, choice: Choice, stats: tuple[Stat, ...]) -> list[Evaluation]:
-        checks, *of_runs = stats
+        checks, *run_stats = stats
         keys = [(run, choice.judge) for run in choice.runs]
-        found = [self._runs.get(key, (checks, stat)) for key, stat in zip(keys, of_runs, strict=True)]
-        missing = [run for run, one in zip(choice.runs, found, strict=True) if one is None]
+        cached = [self._runs.get(key, (checks, stat)) for key, stat in zip(keys, run_stats, strict=True)]
+        missing = [run_id for run_id, run in zip(choice.runs, cached, strict=True) if run is None]
         judge, remembered = choice.judge or None, self._remembered
-        loaded = {one.id: one for one in load_graded(missing, self.folders, judge=judge, remembered=remembered)}
+        loaded = {
+            evaluation.id: evaluation
+            for evaluation in load_graded(missing, self.folders, judge=judge, remembered=remembered)
+        }
         runs = []
-        for run, key, stat, one in zip(choice.runs, keys, of_runs, found, strict=True):
-            runs.append(one or self._runs.put(key, (checks, stat), loaded[run]))
+        for run_id, key, stat, run in zip(choice.runs, keys, run_stats, cached, strict=True):
+            runs.append(run or self._runs.put(key, (checks, stat), loaded[run_id]))
         return _in_order(runs)
 
     def comparison(self, choice: Choice) -> Comparison:
-        """Return the comparison of these runs, as `longmemeval compare --common` makes it.
+        """Return the comparison of these runs, as made by `longmemeval compare --common`.
 
         Raises:
             HarnessError: as `load_graded` and `compare_runs`.
         """
         with self._lock:
             stats = self.stats(choice)
-            if (kept := self._comparisons.get(choice, stats)) is not None:
-                return kept
+            if (cached := self._comparisons.get(choice, stats)) is not None:
+                return cached
             runs = self._evaluations(choice, stats)
-            # Of the same data, those that all runs answered; what is left out, the comparison says.
+            # On the same data, compare the questions that all runs answered; the comparison notes what is left out.
             common = len({run.manifest.dataset["content_sha256"] for run in runs}) == 1
             found = compare_runs(runs, self.folders, common=common, remembered=self._remembered)
             return self._comparisons.put(choice, stats, found)
 
     def of(self, comparison: Comparison, make: Callable[[Comparison], M]) -> M:
-        """Return what a function makes of a comparison, made once while that is kept.
+        """Return the result of a function on a comparison, computed once while the comparison is cached.
 
         Args:
-            comparison: as it was opened.
-            make: slow, and the same for the same comparison; a function of a module, by which it is known.
+            comparison: a comparison returned by `comparison`.
+            make: a slow, deterministic function; it must be defined in a module, as it is part of the cache key.
         """
         key = (id(comparison), make)
         with self._lock:
-            # The comparison is kept beside it: no other can have its id.
-            kept = self._made.get(key, None)
-        if kept is None:
-            made = (comparison, make(comparison))  # Nobody waits for it: who asks for the same now makes it too.
+            # The entry also keeps the comparison alive, so no other can have its id.
+            entry = self._made.get(key, None)
+        if entry is None:
+            made = (comparison, make(comparison))  # Outside the lock: another request may compute it too.
             with self._lock:
-                kept = self._made.put(key, None, made)
-        # Under this key is what this very function made.
-        return cast("M", kept[1])
+                entry = self._made.put(key, None, made)
+        # The entry under this key is a result of this very function.
+        return cast("M", entry[1])
 
 
 def _in_order(runs: Sequence[Evaluation]) -> list[Evaluation]:

@@ -1,4 +1,4 @@
-"""The questions of several runs in little space: a row per question, a column per run, one character per cell."""
+"""Pack the questions of several runs into little space: a row per question, a column per run, a character per cell."""
 
 from collections.abc import Sequence
 
@@ -11,49 +11,49 @@ from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.graded.losses import disputed
 
 RIGHT, WRONG, PART, NONE = "1", "0", "p", "-"
-"""Full credit, none, some of it, and not evaluated."""
+"""Full credit, no credit, partial credit, and not evaluated."""
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 EVIDENCE_FOUND = ("in the prompt", "disputed")
 """Stages of questions answered wrongly although all evidence was in the prompt."""
 
 
 class Column(Struct, frozen=True):
-    """One run."""
+    """One run of the matrix."""
 
     id: str
     name: str
     colour: int
     path: str
-    """Its shape, in a square from -6 to 6."""
+    """SVG path of the run's shape, in a square from -6 to 6."""
     hatched: bool
     labels: str
     """One of `RIGHT`, `WRONG`, `PART` and `NONE` for each question."""
     stages: str
-    """For each question the letter of the stage at which it was lost, else a space."""
+    """The letter of the stage at which each question was lost, else a space."""
     disputed: str
-    """`1` for each question whose answer the judges of the run label differently, else `0`."""
+    """`1` for each question on whose answer the run's judges disagree, else `0`."""
 
 
 class Matrix(Struct, frozen=True):
-    """All questions of a choice of runs, in the data's order."""
+    """All questions of a choice of runs, in the order of the data."""
 
     runs: tuple[Column, ...]
-    """The baseline first."""
+    """The runs, the baseline first."""
     ids: tuple[str, ...]
     texts: tuple[str, ...]
     types: tuple[int, ...]
-    """Place in `type_names`."""
+    """Index of each question's type in `type_names`."""
     type_names: tuple[str, ...]
     stage_names: tuple[str, ...]
-    """Of the letters a, b, …."""
+    """Names of the stages that the letters a, b, … stand for."""
     found: str
-    """Letters of the stages that mean: the evidence was found, the answer is wrong."""
+    """Letters of the stages at which the evidence was found and the answer is wrong."""
     tokens: tuple[int, ...]
-    """Mean prompt tokens over the runs that sent some; 0: none is known."""
+    """Mean prompt tokens of each question over the runs that sent a prompt; 0: unknown."""
     repeats: tuple[tuple[int, ...], ...]
-    """Places of runs that repeat one configuration."""
+    """Groups of indexes of runs that repeat one configuration."""
     among: tuple[int, ...]
-    """Places of the runs that counts and filters are about: the baseline, and those that are no controls."""
+    """Indexes of the runs that counts and filters are about: the baseline, and all runs that are not controls."""
 
 
 def matrix_of(comparison: Comparison) -> Matrix:
@@ -85,9 +85,9 @@ def matrix_of(comparison: Comparison) -> Matrix:
         types=tuple(type_names.index(row.question_type) for row in rows),
         type_names=tuple(type_names),
         stage_names=tuple(map(cause_of, stage_names)),
-        found="".join(_letter(one, stage_names) for one in stage_names if one in EVIDENCE_FOUND),
+        found="".join(_letter(stage, stage_names) for stage in stage_names if stage in EVIDENCE_FOUND),
         tokens=tuple(_mean_tokens(graded, row.question_id) for row in rows),
-        repeats=tuple(tuple(places[one] for one in group.run_ids) for group in comparison.repeats),
+        repeats=tuple(tuple(places[run_id] for run_id in group.run_ids) for group in comparison.repeats),
         among=tuple(among(comparison)),
     )
 
@@ -103,5 +103,7 @@ def _letter(stage: str | None, names: Sequence[str]) -> str:
 
 
 def _mean_tokens(graded: Sequence[Evaluation], question_id: str) -> int:
-    sent = [answer.prompt_tokens for run in graded if (answer := run.answers.get(question_id)) and answer.prompt_tokens]
-    return round(sum(sent) / len(sent)) if sent else 0
+    tokens = [
+        answer.prompt_tokens for run in graded if (answer := run.answers.get(question_id)) and answer.prompt_tokens
+    ]
+    return round(sum(tokens) / len(tokens)) if tokens else 0

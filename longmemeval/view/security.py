@@ -1,8 +1,8 @@
-"""Who may see the pages, and what a browser may do with them.
+"""Control who may see the pages, and what a browser may do with them.
 
-The address holds a token: whoever opens it gets a cookie and is sent on to the same address without the token, which
-therefore stays out of history, links and logs. A foreign `Host` (a name that was made to point here) and a foreign
-`Origin` are refused, nothing changes by GET, and pages may load and run what is served here and nothing else.
+The address contains a token. A visitor who opens it gets a cookie and a redirect to the same address without the
+token, which therefore stays out of history, links and logs. A foreign `Host` (a name that was made to point here) and
+a foreign `Origin` are refused, GET changes nothing, and pages may load and run only what this server serves.
 """
 
 import secrets
@@ -19,7 +19,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from longmemeval.view.answers import problem
 
 STATIC = "/static/"
-"""Below it is nothing of anybody's: style sheet and scripts, which the page of a refusal needs too."""
+"""The path of the style sheet and scripts. Nothing below it is private, and the page of a refusal needs it too."""
 POLICY = (
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; "
     "base-uri 'none'; form-action 'self'; frame-ancestors 'none'"
@@ -39,13 +39,13 @@ _EVERYWHERE = frozenset({"0.0.0.0", "::"})
 
 
 class Guard:
-    """Everything that a browser asks for goes through here first.
+    """A middleware that checks every request first.
 
     Args:
-        app: the pages.
-        token: of the address; who does not show it, or the cookie it was exchanged for, sees nothing.
-        host: the address that is listened at.
-        port: of it; servers of one machine have cookies of their own.
+        app: the application with the pages.
+        token: the secret in the address; a visitor without it, or the cookie it was exchanged for, sees nothing.
+        host: the address that the server listens on.
+        port: the port that the server listens on; each server on a machine has its own cookie.
     """
 
     def __init__(self, app: ASGIApp, *, token: str, host: str = "127.0.0.1", port: int = 0) -> None:
@@ -55,20 +55,20 @@ class Guard:
         self._cookie = f"longmemeval-view-{port}"
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or hand it on."""
+        """Answer a request, or pass it on to the application."""
         if scope["type"] != "http":
             if scope["type"] == "lifespan":
                 await self._app(scope, receive, send)
             return
         request = Request(scope)
 
-        async def guarded(message: Message) -> None:
+        async def send_with_headers(message: Message) -> None:
             if message["type"] == "http.response.start":
                 _add_headers(message, static=request.url.path.startswith(STATIC))
             await send(message)
 
         answer = self._refusal(request) or self._entry(request)
-        await (answer or self._app)(scope, receive, guarded)
+        await (answer or self._app)(scope, receive, send_with_headers)
 
     def _refusal(self, request: Request) -> Response | None:
         host = request.headers.get("host", "")
@@ -82,7 +82,7 @@ class Guard:
         return None
 
     def _is_own(self, host: str) -> bool:
-        """Return whether a `Host` is a name of this server; the port may be that of a tunnel."""
+        """Return True if a `Host` is a name of this server; the port may be that of a tunnel."""
         try:
             name = urlsplit(f"//{host}").hostname or ""
         except ValueError:
@@ -93,7 +93,7 @@ class Guard:
         return self._host in _EVERYWHERE and (name == socket.gethostname().lower() or _is_address(name))
 
     def _entry(self, request: Request) -> Response | None:
-        """Return the way on for who shows the token, a refusal for who shows nothing, None for who has been let in."""
+        """Return a redirect for a request with the token, None for one with the cookie, a refusal for any other."""
         if request.url.path.startswith(STATIC):
             return None
         if (given := request.query_params.get("token")) is not None and self._is_token(given):
@@ -123,5 +123,5 @@ def _is_address(name: str) -> bool:
 
 def _add_headers(message: MutableMapping[str, Any], *, static: bool) -> None:
     own = HEADERS | {"cache-control": "no-cache" if static else "no-store"}
-    kept = [(name, value) for name, value in message.get("headers", []) if name.decode().lower() not in own]
-    message["headers"] = [*kept, *((name.encode(), value.encode()) for name, value in own.items())]
+    others = [(name, value) for name, value in message.get("headers", []) if name.decode().lower() not in own]
+    message["headers"] = [*others, *((name.encode(), value.encode()) for name, value in own.items())]

@@ -1,4 +1,4 @@
-"""The questions that an address chooses, in its order: what `static/matrix.js` chooses too, for pages without scripts.
+"""Choose and order questions by an address, as `static/matrix.js` does, for pages without scripts.
 
 The grammar is that of `pages/questions.py`; the text is `q` there and `find` on the page of one question.
 """
@@ -11,7 +11,7 @@ from longmemeval.view.packed import NONE, PART, RIGHT, WRONG, Matrix
 
 _WORTH = {RIGHT: 1.0, PART: 0.5, WRONG: 0.0, NONE: 0.0}
 _NAMES = ("show", "of", "type", "stage", "only", "sort")
-"""What an address names alike everywhere."""
+"""Parameters that have the same names in all addresses."""
 FILTERS = {
     "all": "all",
     "differ": "on which the runs differ",
@@ -25,7 +25,7 @@ FILTERS = {
 
 
 class Selection(Struct, frozen=True):
-    """What an address asks to see of all questions."""
+    """The questions that an address selects, and their order."""
 
     show: str = ""
     of: str = ""
@@ -35,49 +35,49 @@ class Selection(Struct, frozen=True):
     sort: str = ""
     text: str = ""
     within: str = ""
-    """`answers` or `recalled`: the text is looked for there too; `pattern`: it is one, on questions and answers."""
+    """`answers` or `recalled`: also search for the text there; `pattern`: it is a pattern for questions and answers."""
 
     def address(self, text: str = "find") -> dict[str, str]:
-        """Return it as the part of an address that it came from.
+        """Return the parameters of an address that makes this selection.
 
         Args:
-            text: the name of the text there.
+            text: name of the parameter for the text.
         """
-        given = {name: getattr(self, name) for name in _NAMES}
-        return given | {text: self.text, "in": self.within}
+        parameters = {name: getattr(self, name) for name in _NAMES}
+        return parameters | {text: self.text, "in": self.within}
 
     def words(self, matrix: Matrix) -> str:
-        """Return what is seen, to follow a number of questions; empty for all in the data's order."""
+        """Describe the selection, to follow a number of questions; empty for all in the order of the data."""
         names = {run.id: run.name for run in matrix.runs}
-        said = [FILTERS[self.show]] if self.show in FILTERS and self.show != "all" else []
-        said += [f"by {names[self.of]}"] if self.of in names and self.show in ("lost", "won", "unchanged") else []
-        said += [self.type] if self.type in matrix.type_names else []
-        said += [f"only right in {names[self.only]}"] if self.only in names else []
-        said += [f"wrong: {self.stage}"] if self.stage in matrix.stage_names else []
-        said += [f"with “{self.text}”" if self.within != "pattern" else f"like “{self.text}”"] if self.text else []
+        words = [FILTERS[self.show]] if self.show in FILTERS and self.show != "all" else []
+        words += [f"by {names[self.of]}"] if self.of in names and self.show in ("lost", "won", "unchanged") else []
+        words += [self.type] if self.type in matrix.type_names else []
+        words += [f"only right in {names[self.only]}"] if self.only in names else []
+        words += [f"wrong: {self.stage}"] if self.stage in matrix.stage_names else []
+        words += [f"with “{self.text}”" if self.within != "pattern" else f"like “{self.text}”"] if self.text else []
         return ", ".join(
-            [*said, *([f"by {self.sort}"] if self.sort in ("regression", "disagreement", "tokens") else [])]
+            [*words, *([f"by {self.sort}"] if self.sort in ("regression", "disagreement", "tokens") else [])]
         )
 
 
 def selection_of(query: Mapping[str, str], text: str = "find") -> Selection:
-    """Return what an address asks to see.
+    """Return the selection that an address makes.
 
     Args:
-        query: of the address.
-        text: the name of the text in it.
+        query: query of the address.
+        text: name of the parameter for the text.
     """
-    given = {name: query.get(name, "") for name in _NAMES}
-    return Selection(**given, text=query.get(text, ""), within=query.get("in", ""))
+    parameters = {name: query.get(name, "") for name in _NAMES}
+    return Selection(**parameters, text=query.get(text, ""), within=query.get("in", ""))
 
 
 def selected(matrix: Matrix, wanted: Selection, answers: str = "") -> list[int]:
-    """Return the rows that are chosen, in their order.
+    """Return the selected rows, in their order.
 
     Args:
         matrix: all questions.
-        wanted: unknown names choose nothing in particular, as in a browser.
-        answers: `1` for each question that the text was found at where it was looked for beside the questions.
+        wanted: the selection; unknown names are ignored, as in a browser.
+        answers: `1` for each question for which the text was found outside the questions, else `0`.
     """
     runs, baseline = matrix.runs, matrix.runs[0].labels
     ids = [run.id for run in runs]

@@ -1,4 +1,4 @@
-"""What all pages share: the folders, the opened runs, and which runs an address asks for."""
+"""Hold what all pages share: the folders, the opened runs, and the runs that an address selects."""
 
 from contextlib import suppress
 
@@ -18,7 +18,7 @@ class Site:
 
     Args:
         folders: the folders.
-        named: what pages show where their address names no run; without runs: those like the newest graded one.
+        named: the choice for addresses that name no run; if it has no runs, those like the newest graded run.
     """
 
     def __init__(self, folders: Folders, named: Choice = NOTHING_NAMED) -> None:
@@ -29,13 +29,13 @@ class Site:
         self.recalled = RecalledTexts()
 
     def choice(self, request: Request) -> Choice:
-        """Return which runs, baseline and judge the address asks for."""
+        """Return the runs, baseline and judge that the address selects."""
         query = request.query_params
         otherwise = NOTHING_NAMED if query.getlist("run") else self.first()
         return choice_of(query, self.folders.results_dir, otherwise)
 
     def graded(self, request: Request) -> Choice:
-        """Return the same, at least one run.
+        """Return the runs, baseline and judge that the address selects, with at least one run.
 
         Raises:
             HarnessError: no run is graded yet.
@@ -46,13 +46,13 @@ class Site:
         return choice
 
     def first(self) -> Choice:
-        """Return what is shown where an address names no run."""
+        """Return the choice for an address that names no run."""
         if self.named.runs:
             return self.named
         return Choice(tuple(newest_alike(self.folders.results_dir)), self.named.judge)
 
     def open_ahead(self) -> None:
-        """Open the runs that pages show first, while the browser starts; what is wrong with them, pages say."""
+        """Open the runs that pages show first, while the browser starts; errors are left for the pages to report."""
         with suppress(HarnessError, OSError):
             if (choice := self.first()).runs:
                 self.opened.comparison(choice)

@@ -1,4 +1,4 @@
-"""Compare a run with a baseline, which is another run or a small committed file, for `compare --against`."""
+"""Compare a run with a baseline, either another run or a small committed file, for `compare --against`."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ from longmemeval.statistics.paired import compare_pairs
 
 FORMAT = 1
 _NAMED = 10
-"""Lost questions that are named; the others are counted."""
+"""The number of lost questions named in a message; the others are counted."""
 
 
 class BaselineDataset(Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,7 +38,7 @@ class BaselineJudge(Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Baseline(Struct, frozen=True, forbid_unknown_fields=True):
-    """The scores that a later run is compared with. No texts and no times: the same scores give the same bytes."""
+    """The scores that a later run is compared with. Without texts and times: the same scores give the same bytes."""
 
     format: int
     run: str
@@ -47,7 +47,7 @@ class Baseline(Struct, frozen=True, forbid_unknown_fields=True):
     metric: str
     settings_sha256: str
     credits: dict[str, float | None]
-    """By question id, between 0 and 1; None: not evaluated."""
+    """Credits by question id, between 0 and 1; None: not evaluated."""
 
 
 class AgainstBaseline(Struct, frozen=True):
@@ -94,11 +94,11 @@ def load_baseline(name: str, folders: Folders, *, judge: str | None = None, data
 
     Args:
         name: a path or a run id.
-        judge: of the run (see `load_graded`); a file has its own.
+        judge: the judge to use if the baseline is a run (see `load_graded`); a file has its own.
         dataset: the location of the run's data, if it has moved.
 
     Raises:
-        HarnessError: there is neither, the file is not a baseline or of a newer format, or the run is not graded.
+        HarnessError: there is neither; the file is no baseline or has a newer format; the run is not graded.
     """
     path = Path(name)
     if path.is_file():
@@ -123,12 +123,12 @@ def compare_to_baseline(run: Evaluation, baseline: Baseline, *, margin: float = 
     """Compare a run with its baseline.
 
     Args:
-        baseline: over the same questions of the same data, graded by the same judge.
+        baseline: scores for the same questions of the same data by the same judge.
         margin: how much worse the run may be, a fraction.
-        seed: of the bootstrap.
+        seed: seed of the bootstrap.
 
     Raises:
-        HarnessError: the two are of different data, metrics, judges or questions.
+        HarnessError: the two differ in data, metric, judge or questions.
     """
     own = baseline_of(run)
     _check_alike(own, baseline)
@@ -175,7 +175,7 @@ def _refuse(own: Baseline, baseline: Baseline, what: str, ours: str, theirs: str
 
 
 def regression(results: Sequence[AgainstBaseline]) -> RegressionError | None:
-    """Return the error that lists the runs worse than their baseline and their losses; None if there are none."""
+    """Return an error that lists the runs worse than their baseline and what they lost; None if there are none."""
     worse = [result for result in results if result.worse]
     if not worse:
         return None

@@ -40,14 +40,14 @@ _IN_WORDS = {
     "abstain_below": "threshold of abstaining",
     "batch": "use of a batch endpoint",
 }
-"""Settings whose names say less than these words; others are their own, without what stands before the last dot."""
+"""Plain words for settings whose names say too little; any other goes by the last part of its dotted name."""
 
 
 def check_comparable(graded: Sequence[Evaluation]) -> None:
     """Raise if the runs' scores cannot be compared.
 
     Raises:
-        HarnessError: a run is given twice, or they are of different data, metrics, judges or questions.
+        HarnessError: a run is given twice, or the runs differ in data, metric, judge or questions.
     """
     ids = [run.manifest.run_id for run in graded]
     if twice := next((run_id for run_id in ids if ids.count(run_id) > 1), None):
@@ -95,12 +95,12 @@ def _refuse(
     for run in graded:
         groups.setdefault(key(run), []).append(run)
     if len(groups) > 1:
-        found = [f"{_names(alike)}: {shown(alike[0])}" for alike in groups.values()]
-        raise HarnessError(f"{what}: {'; '.join(found)}", fix=fix)
+        values = [f"{_names(alike)}: {shown(alike[0])}" for alike in groups.values()]
+        raise HarnessError(f"{what}: {'; '.join(values)}", fix=fix)
 
 
 def _one_judge(graded: Sequence[Evaluation]) -> str:
-    """Return what to do so that one judge has graded all runs."""
+    """Return the advice that leads to runs graded by the same judge."""
     judges = [{metrics.judge.id for metrics in run.files.metrics} for run in graded]
     if shared := sorted(set[str].intersection(*judges)):
         return "With --judge, name a judge that has graded all of them: " + ", ".join(shared)
@@ -118,13 +118,13 @@ def _shared_questions(graded: Sequence[Evaluation]) -> set[str]:
 
 
 def on_common_questions(graded: Sequence[Evaluation]) -> tuple[list[Evaluation], list[str]]:
-    """Return the runs as if they had answered the questions all of them share and no others; scores are computed again.
+    """Return the runs restricted to the questions that all of them share, with their scores computed again.
 
     Returns:
-        The runs, and what has to be said: nothing where they answered the same questions anyway.
+        The runs and a note on what was left out; no note if they answered the same questions anyway.
 
     Raises:
-        HarnessError: there is no such question.
+        HarnessError: the runs share no question.
     """
     shared = _shared_questions(graded)
     if not shared:
@@ -143,9 +143,10 @@ def on_common_questions(graded: Sequence[Evaluation]) -> tuple[list[Evaluation],
 def _restricted(run: Evaluation, shared: set[str]) -> Evaluation:
     if len(run.asked.questions) == len(shared):
         return run
-    kept = tuple(question_id for question_id in run.manifest.question_ids if question_id in shared)
+    question_ids = tuple(question_id for question_id in run.manifest.question_ids if question_id in shared)
     asked = RunQuestions(
-        structs.replace(run.manifest, question_ids=kept, selection=Selection(question_ids=kept)), run.asked.dataset
+        structs.replace(run.manifest, question_ids=question_ids, selection=Selection(question_ids=question_ids)),
+        run.asked.dataset,
     )
     answers = {question_id: answer for question_id, answer in run.answers.items() if question_id in shared}
     metrics = compute_metrics(
@@ -161,7 +162,7 @@ def _restricted(run: Evaluation, shared: set[str]) -> Evaluation:
     answered = [answer for answer in answers.values() if answer.status == "ok"]
     warnings = (
         *question_warnings(asked, answered, control=run.summary.control is not None),
-        *(one for one in run.summary.warnings if one.code not in OF_QUESTIONS),
+        *(warning for warning in run.summary.warnings if warning.code not in OF_QUESTIONS),
     )
     summary = structs.replace(
         run.summary,
@@ -170,12 +171,12 @@ def _restricted(run: Evaluation, shared: set[str]) -> Evaluation:
         judge_check=run.corrected(metrics),
         warnings=warnings,
     )
-    judgements = {question_id: one for question_id, one in run.judgements.items() if question_id in shared}
+    judgements = {question_id: judgement for question_id, judgement in run.judgements.items() if question_id in shared}
     return structs.replace(run, summary=summary, answers=answers, judgements=judgements, asked=asked)
 
 
 def what_differs(graded: Sequence[Evaluation]) -> Iterator[Note]:
-    """Say what, beside settings, makes comparable runs less so."""
+    """Yield notes on everything but settings that makes the runs less comparable."""
     foreign = [run for run in graded if run.manifest.kind != "run"]
     if foreign:
         yield Note(f"{_names(foreign)}: answers of another system; how they were made is unknown.", caution=True)
@@ -192,42 +193,45 @@ def what_differs(graded: Sequence[Evaluation]) -> Iterator[Note]:
 
 
 def setting_differences(graded: Sequence[Evaluation]) -> dict[str, str]:
-    """Return a sentence on each setting that the runs differ in, of the memory's own the budget alone, by its words.
+    """Return a sentence for each setting in which the runs differ, keyed by the setting in plain words.
 
-    Such as "reading method": "Reading method differs: con in a; direct in b."
+    Of the memory's own settings, only the budget is reported. For example, "reading method" has the sentence "Reading
+    method differs: con in a; direct in b."
     """
     graded = [run for run in graded if run.manifest.kind == "run"]
     values: dict[str, dict[str, list[Evaluation]]] = {}
     settings = {run.manifest.run_id: dict(_decisive(run.manifest.settings.plain)) for run in graded}
-    for name in sorted({name for one in settings.values() for name in one}):
+    for name in sorted({name for run_settings in settings.values() for name in run_settings}):
         for run in graded:
-            has = settings[run.manifest.run_id]
+            recorded = settings[run.manifest.run_id]
             # Only runs that read vectors have an embedder, and only memories that search a budget.
-            if name in has or not name.startswith(("embedder.", "budget")):
-                values.setdefault(name, {}).setdefault(_shown(has.get(name)), []).append(run)
-    found: dict[str, str] = {}
+            if name in recorded or not name.startswith(("embedder.", "budget")):
+                values.setdefault(name, {}).setdefault(_shown(recorded.get(name)), []).append(run)
+    sentences: dict[str, str] = {}
     for name, groups in values.items():
         if len(groups) > 1:
-            words, each = in_words(name), "; ".join(f"{value} in {_names(alike)}" for value, alike in groups.items())
-            found[words] = f"{words[0].upper()}{words[1:]} differs: {each}."
-    return found
+            words, by_value = (
+                in_words(name),
+                "; ".join(f"{value} in {_names(alike)}" for value, alike in groups.items()),
+            )
+            sentences[words] = f"{words[0].upper()}{words[1:]} differs: {by_value}."
+    return sentences
 
 
 def in_words(setting: str) -> str:
-    """Return what people call a setting, by its dotted name."""
+    """Return the plain words for a setting, given its dotted name."""
     own = setting if setting.startswith(("protocol", "query_model")) else setting.rpartition(".")[2]
     return _IN_WORDS.get(setting, own.replace(".", " ").replace("_", " "))
 
 
 def settings_side_by_side(graded: Sequence[Evaluation]) -> dict[str, list[str]]:
-    """Return each setting that not all runs share, those of the memories too, with its value in each run.
+    """Return each setting in which the runs differ, including those of the memories, with its value in each run.
 
-    Args:
-        graded: the runs; those of another system have no settings.
+    Runs imported from another system have no settings.
     """
-    found = [dict(_leaves({k: v for k, v in _settings(run).items() if k not in _NOT_DECISIVE})) for run in graded]
-    names = dict.fromkeys(name for one in found for name in one)
-    table = {name: [_shown(one[name]) if name in one else UNKNOWN for one in found] for name in names}
+    per_run = [dict(_leaves({k: v for k, v in _settings(run).items() if k not in _NOT_DECISIVE})) for run in graded]
+    names = dict.fromkeys(name for settings in per_run for name in settings)
+    table = {name: [_shown(settings[name]) if name in settings else UNKNOWN for settings in per_run] for name in names}
     return {name: values for name, values in table.items() if len(set(values)) > 1}
 
 
@@ -236,7 +240,7 @@ def _settings(run: Evaluation) -> Mapping[str, Any]:
 
 
 def _decisive(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
-    """Yield the dotted name and value of each setting, of the memory only the budget."""
+    """Yield the dotted name and value of each setting; of the memory's settings, only the budget."""
     parameters = settings.get("memory", {}).get("parameters", {})
     if "budget" in parameters:
         yield "budget", parameters["budget"]

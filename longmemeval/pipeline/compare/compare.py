@@ -65,15 +65,15 @@ def compare_runs(
     """Compare runs that have been loaded.
 
     Args:
-        graded: one or more, in the order of display.
-        folders: the folders; fixtures that are still there tell what was stored.
-        seed: of the resampling.
-        common: compare on the questions all runs share.
-        margin: of the verdict.
-        remembered: pairs of the same credits are taken from there; None: all are made anew.
+        graded: one or more runs, in the order of display.
+        folders: their fixtures, if they still exist, show which sessions were stored.
+        seed: seed of the resampling.
+        common: compare on the questions that all runs share.
+        margin: margin of the verdict, a fraction (see `verdict_of`).
+        remembered: cache of pairs computed from the same credits; None: compute all of them.
 
     Raises:
-        HarnessError: there is no run, or they are of different data, questions, judges or metrics.
+        HarnessError: there is no run, or the runs differ in data, questions, judge or metric.
     """
     if not graded:
         raise HarnessError("There is nothing to compare", fix="Name at least one graded run")
@@ -90,12 +90,12 @@ def compare_runs(
     corrected, first = list(_corrected(graded, pairs)), graded[0].manifest.run_id
     answering = [run for run in graded if run.summary.model not in CONTROL_MODELS]
     differing = setting_differences(answering)
-    lost_pairs = tuple(one.pair for one in corrected if one.survives is False)
+    lost_pairs = tuple(item.pair for item in corrected if item.survives is False)
     verdict = verdict_of([run.summary for run in graded], pairs, repeats, margin=margin, not_surviving=lost_pairs)
     subject = next(place for place, run in enumerate(graded) if run.manifest.run_id == verdict.run)
     notes = (
         *(Note(text, caution=True) for text in left_out),
-        *(Note(one.text, caution=one.survives is False and one.pair[0] == first) for one in corrected),
+        *(Note(item.text, caution=item.survives is False and item.pair[0] == first) for item in corrected),
         *filter(None, [floor_note(graded, seed)]),
         *what_differs(answering),
         *(Note(text) for text in differing.values()),
@@ -105,9 +105,11 @@ def compare_runs(
     return Comparison(
         dataset=graded[0].manifest.dataset["name"],
         common=bool(left_out),
-        runs=tuple(_figures(run, one, pairs, graded) for run, one in zip(graded, lost, strict=True)),
+        runs=tuple(_figures(run, run_losses, pairs, graded) for run, run_losses in zip(graded, lost, strict=True)),
         pairs=tuple(pairs),
-        questions=tuple(_row(one, asked.question_type(one), credits, lost) for one in asked.questions),
+        questions=tuple(
+            _row(question_id, asked.question_type(question_id), credits, lost) for question_id in asked.questions
+        ),
         repeats=repeats,
         detectable=_detectable(graded[0], pairs),
         warnings=tuple(note.text for note in notes),
@@ -121,7 +123,7 @@ def compare_runs(
 
 
 def _detectable(first: Evaluation, pairs: Sequence[PairResult]) -> float | None:
-    """Return what every pair can show, of one run a planning figure (`Comparison.detectable`)."""
+    """Return the difference that every pair can show; for a single run, a planning figure (`Comparison.detectable`)."""
     if not pairs:
         return planned_difference(first.haystacks, labels=first.metrics.judge.metric == "accuracy")
     return max((pair.detectable for pair in pairs if pair.detectable is not None), default=None)
@@ -130,46 +132,47 @@ def _detectable(first: Evaluation, pairs: Sequence[PairResult]) -> float | None:
 def _pairs(
     graded: Sequence[Evaluation], credits: Sequence[Mapping[str, float | None]], seed: int, remembered: Remembered
 ) -> list[PairResult]:
-    """Return the pairs, as they are remembered of the same credits where they are."""
+    """Return the pairs, from the cache if they were computed from the same credits before."""
 
-    def made_of() -> tuple[str, ...]:
-        all_of_it = [run.id for run in graded], credits, graded[0].haystacks, graded[0].metrics.judge.metric, seed
-        return "pairs", sha256_bytes(msgspec.json.encode(all_of_it))
+    def cache_key() -> tuple[str, ...]:
+        inputs = [run.id for run in graded], credits, graded[0].haystacks, graded[0].metrics.judge.metric, seed
+        return "pairs", sha256_bytes(msgspec.json.encode(inputs))
 
-    return remembered.of(list[PairResult], made_of, partial(pairs_of, graded, seed))
+    return remembered.of(list[PairResult], cache_key, partial(pairs_of, graded, seed))
 
 
 def pairs_of(graded: Sequence[Evaluation], seed: int = 0) -> list[PairResult]:
-    """Compare every run with every later one, p values adjusted for their number."""
+    """Compare every run with every later run; adjust the p values for the number of pairs."""
     haystacks = graded[0].haystacks
     questions = sorted(graded[0].asked.questions)
-    clusters = tuple(haystacks.get(one, one) for one in questions)
+    clusters = tuple(haystacks.get(question_id, question_id) for question_id in questions)
     scores = [scores_in(run.credits, questions) for run in graded]
     ids = [run.manifest.run_id for run in graded]
     places = list(combinations(range(len(graded)), 2))
 
-    def compared(pair: tuple[int, int]) -> Paired:
-        # Always in the order of the ids, and turned round after: chance must not depend on the order given.
+    def compare(pair: tuple[int, int]) -> Paired:
+        # Compare in the order of the ids and turn the result round after: the resampling must not depend on the order
+        # in which the runs were given.
         a, b = sorted(pair, key=ids.__getitem__)
         paired = compare_scores(scores[a], scores[b], clusters, seed=seed)
         return paired if a == pair[0] else _turned(paired)
 
-    # Most of the work is numpy's, which lets go of the interpreter.
+    # Most of the work is done by numpy, which releases the interpreter lock.
     with ThreadPoolExecutor(_THREADS) as pool:
-        found = list(pool.map(compared, places))
-    adjusted = holm([paired.p for paired in found])
+        results = list(pool.map(compare, places))
+    adjusted = holm([paired.p for paired in results])
     labels = graded[0].metrics.judge.metric == "accuracy"
     return [
         structs.replace(
             _pair(ids[first], ids[second], paired, p_holm, labels=labels),
             detectable=detectable_difference(scores[first] - scores[second], clusters, labels=labels),
         )
-        for (first, second), paired, p_holm in zip(places, found, adjusted, strict=True)
+        for (first, second), paired, p_holm in zip(places, results, adjusted, strict=True)
     ]
 
 
 def _too_few(pairs: int, haystacks: Mapping[str, str]) -> Iterator[Note]:
-    """Say where the questions, or the haystacks they share, are so few that no difference could be called one."""
+    """Yield a note if there are too few questions, or haystacks they share, for any difference to be significant."""
     units = independent_units(list(haystacks.values()))
     if pairs and smallest_p(units) * pairs >= ALPHA:
         what = "haystacks" if units < len(haystacks) else "question" if units == 1 else "questions"
@@ -182,16 +185,16 @@ def _too_few(pairs: int, haystacks: Mapping[str, str]) -> Iterator[Note]:
 
 
 class _Corrected(Struct, frozen=True):
-    """A difference beyond the noise, corrected for the judge's errors."""
+    """A significant difference, corrected for the judge's errors."""
 
     pair: tuple[str, str]
     text: str
     survives: bool | None
-    """None where it cannot be corrected."""
+    """True if the corrected difference still excludes zero; None if it cannot be corrected."""
 
 
 def _corrected(graded: Sequence[Evaluation], pairs: Sequence[PairResult]) -> Iterator[_Corrected]:
-    """Yield whether significant differences remain so when corrected for the judge's errors."""
+    """Yield each significant difference, corrected for the judge's errors."""
     stored = graded[0].check_of(graded[0].metrics.judge)
     rates = stored.rates if stored else None
     scores = {run.manifest.run_id: run.metrics.overall for run in graded}
@@ -200,26 +203,26 @@ def _corrected(graded: Sequence[Evaluation], pairs: Sequence[PairResult]) -> Ite
         if pair.significant and rates:
             a, b = scores[pair.a], scores[pair.b]
             evaluated = (b.not_evaluated - a.not_evaluated) / a.n
-            found = corrected_difference(pair.difference, pair.interval, rates, evaluated=evaluated)
-            # Rates that do not hold for a run say nothing of how far it is from another.
+            estimate = corrected_difference(pair.difference, pair.interval, rates, evaluated=evaluated)
+            # Rates that do not hold for a run cannot correct its difference from another.
             odd = next((name for name in (pair.a, pair.b) if reasons.get(name)), None)
             survives = None
-            if isinstance(found, NotCorrectable):
-                finding = f"not possible, {found.reason}"
+            if isinstance(estimate, NotCorrectable):
+                finding = f"not possible, {estimate.reason}"
             elif odd:
                 finding = f"not possible, as for {odd} {reasons[odd]}"
             else:
-                low, high = found.interval
+                low, high = estimate.interval
                 survives = low > 0 or high < 0
-                said = "the difference survives" if survives else "the difference does NOT survive"
-                finding = f"{signed(found.value)} points {signed_bounds(found.interval)}, {said}"
+                outcome = "the difference survives" if survives else "the difference does NOT survive"
+                finding = f"{signed(estimate.value)} points {signed_bounds(estimate.interval)}, {outcome}"
             yield _Corrected(
                 (pair.a, pair.b), f"{pair.a} - {pair.b}, corrected for the judge's errors: {finding}.", survives
             )
 
 
 def _turned(paired: Paired) -> Paired:
-    """Return the same comparison as seen from `b`."""
+    """Return the same comparison with the two runs swapped."""
     low, high = paired.interval
     return structs.replace(
         paired,
@@ -274,8 +277,8 @@ def _row(
     return QuestionRow(
         question_id=question_id,
         question_type=question_type,
-        credits=tuple(one[question_id] for one in credits),
-        stages=tuple(one.stages[question_id] for one in lost),
+        credits=tuple(by_question[question_id] for by_question in credits),
+        stages=tuple(run_losses.stages[question_id] for run_losses in lost),
     )
 
 

@@ -15,7 +15,7 @@ from longmemeval.statistics.spread import Spread
 INSIDE_THE_NOISE = "inside the noise"
 """The verdict, for machines, on two runs whose difference is not significant: neither is better."""
 NO_DIFFERENCE = "no difference is shown"
-"""The same for people."""
+"""The verdict, for people, on two runs whose difference is not significant."""
 
 
 class RunFigures(Struct, frozen=True):
@@ -35,15 +35,15 @@ class RunFigures(Struct, frozen=True):
     provenance: Provenance = "message"
     """The level of `evidence_recall`: `session` if the memory does not say which messages it found."""
     budget: int | None = None
-    """The most tokens that its memory may recall; None: no such bound."""
+    """The most tokens that the run's memory may recall; None: no limit."""
     deviations: tuple[str, ...] = ()
-    """Of a product: its profile, and what is otherwise than as its maker recommends or measures it."""
+    """For a product: its profile, and where its setup departs from what its maker recommends or measures."""
     cheaper_from: int | Literal["never"] | None = None
-    """Number of questions on one history from which its memory costs less than the full history (`break_even`)."""
+    """Number of questions on one history from which the memory costs less than the full history (`break_even`)."""
 
 
 class Discordant(Struct, frozen=True):
-    """The questions that only one of two runs gets right, and the exact McNemar test of them."""
+    """Numbers of questions that only one of two runs gets right, and the exact McNemar test on them."""
 
     a_only: int
     b_only: int
@@ -59,7 +59,7 @@ class PairResult(Struct, frozen=True):
     interval: tuple[float, float]
     """95 % bootstrap interval of `difference`, over haystacks where questions share them."""
     mcnemar: Discordant | None
-    """None: the judge gives scores and not labels."""
+    """The discordant questions; None if the judge gives scores and not labels."""
     p: float
     test: str
     """The test that gave `p`."""
@@ -77,21 +77,21 @@ class PairResult(Struct, frozen=True):
 
     @property
     def is_better(self) -> bool:
-        """True where `a` is significantly better than `b`."""
+        """True if `a` is significantly better than `b`."""
         return self.significant and self.difference > 0
 
     @property
     def turned(self) -> "PairResult":
-        """The same result as seen from `b`."""
+        """The same result with the two runs swapped."""
         low, high = self.interval
-        one = self.mcnemar
+        mcnemar = self.mcnemar
         return structs.replace(
             self,
             a=self.b,
             b=self.a,
             difference=0.0 - self.difference,
             interval=(0.0 - high, 0.0 - low),
-            mcnemar=one and Discordant(one.b_only, one.a_only, one.p),
+            mcnemar=mcnemar and Discordant(mcnemar.b_only, mcnemar.a_only, mcnemar.p),
         )
 
     def verdict_on(self, a: str, b: str) -> str:
@@ -107,13 +107,13 @@ class QuestionRow(Struct, frozen=True):
     question_id: str
     question_type: str
     credits: tuple[float | None, ...]
-    """Between 0 and 1; None: not evaluated, counts as 0."""
+    """The credit of each run, between 0 and 1; None: not evaluated, counts as 0."""
     stages: tuple[str | None, ...]
-    """The stages at which a wrongly answered question was lost; None for all others, and if nothing is known."""
+    """The stage at which each run lost the question; None if it did not answer wrongly, or the stage is unknown."""
 
 
 class RepeatGroup(Struct, frozen=True):
-    """Runs that repeat one configuration: their spread, apart from the sampling error of the questions."""
+    """Runs that repeat one configuration, with their spread, which excludes the sampling error of the questions."""
 
     name: str
     run_ids: tuple[str, ...]
@@ -122,62 +122,63 @@ class RepeatGroup(Struct, frozen=True):
 
 
 class Note(Struct, frozen=True):
-    """A sentence on what makes the figures of a comparison less comparable than they look."""
+    """A sentence that says why the figures of a comparison are less comparable than they look."""
 
     text: str
     caution: bool = False
-    """True if it speaks against the table: it is then shown beside it, not only on request."""
+    """True if the note casts doubt on the table: it is then shown with it, not only on request."""
 
 
 Finding = Literal["score", "better", "worse", "as well as", "alike", "not shown"]
 
 
 class Verdict(Struct, frozen=True):
-    """The answer of a comparison."""
+    """The conclusion of a comparison."""
 
     text: str
-    """One sentence."""
+    """The conclusion in one sentence."""
     finding: Finding
     """The finding about `run` against `baseline`; `score` for a single run."""
     run: str
-    """The best run beside the baseline that is no control; of controls alone, the best of them."""
+    """The best run that is neither the baseline nor a control; if all others are controls, the best of them."""
     baseline: str | None
     """The first run; None for a single run."""
     winner: str | None
-    """The run that is better than the baseline and than every other run that is no control; None: there is none."""
+    """The run that is better than the baseline and every other run, controls apart; None if there is none."""
     margin: float
-    """Between 0 and 1: "as well as" needs the interval of the difference inside it."""
+    """A fraction between 0 and 1: "as well as" needs the interval of the difference to lie inside it."""
     more: str = ""
-    """What goes with the sentence: of how many runs it is the best, whether one wins, what else limits it."""
+    """Sentences to follow `text`: how many runs `run` is the best of, whether there is a winner, other limits."""
 
     @property
     def whole(self) -> str:
-        """The sentence with what goes with it."""
+        """The sentence followed by `more`."""
         return f"{self.text} {self.more}".rstrip()
 
 
 class LostGroup(Struct, frozen=True):
-    """Questions that a run lost for one cause."""
+    """The questions that a run lost for one cause."""
 
     cause: str
     count: int
     won_elsewhere: int
-    """The number of them that another run answers correctly without the gold evidence."""
+    """Number of these questions that another run answers correctly without the gold evidence."""
     example: str
-    """The id of one, of those `won_elsewhere` where there are some."""
+    """The id of one such question, if possible one of those `won_elsewhere`."""
     to_try: str
-    """Options of `run` or another verb that may mend it; empty where none would."""
+    """Options of `run` or another verb that may help; empty if none would."""
 
 
 class Digest(Struct, frozen=True):
-    """Why one run lost its questions."""
+    """The causes for which one run lost its questions."""
 
     run: str
     lost: int
-    """Questions answered wrongly, or not at all."""
+    """Number of questions answered wrongly or not at all."""
     of: int
+    """Number of all questions."""
     groups: tuple[LostGroup, ...]
-    """The most frequent cause first."""
+    """The lost questions by cause, the most frequent first."""
 
 
 class Comparison(Struct, Showing, frozen=True):
@@ -186,58 +187,58 @@ class Comparison(Struct, Showing, frozen=True):
     dataset: str
     runs: tuple[RunFigures, ...]
     pairs: tuple[PairResult, ...]
-    """Every run with every later one."""
+    """Every run paired with every later one."""
     questions: tuple[QuestionRow, ...]
     repeats: tuple[RepeatGroup, ...]
     detectable: float | None
-    """For one run a planning figure from an assumption (`statistics.power`); for several the largest of the pairs'
-    figures: the difference that every pair can show. None if none is known.
+    """The difference that every pair can show, i.e. the largest of the pairs' figures. For a single run, a planning
+    figure that rests on an assumption (`statistics.power`). None if unknown.
     """
     warnings: tuple[str, ...]
-    """Warnings that the figures are less comparable than they look, one sentence or two each."""
+    """Warnings that the figures are less comparable than they look, each one or two sentences."""
     verdict: Verdict
     digest: Digest
-    """Of the run that the verdict is about."""
+    """The lost questions of the run that the verdict is about."""
     cautions: tuple[str, ...] = ()
-    """Those of the warnings that speak against what the table shows."""
+    """The subset of `warnings` that casts doubt on what the table shows."""
     differing: dict[str, str] = {}
-    """The settings, beside those of the memories, that the runs differ in: in words, with a sentence on each."""
+    """The settings in which the runs differ, without those of the memories: plain words -> a sentence on each."""
     common: bool = False
-    """True if questions were left out that not all runs answered."""
+    """True if questions that not all runs answered were left out."""
     not_surviving: tuple[tuple[str, str], ...] = ()
-    """Ids of pairs whose difference is not shown when it is corrected for the judge's errors."""
+    """Ids of the pairs whose difference is no longer shown once corrected for the judge's errors."""
     evaluations: tuple[Evaluation, ...] = ()
-    """The runs as they were graded, in their order."""
+    """The graded runs, in the order of `runs`."""
 
     def __repr__(self) -> str:
-        names = ", ".join(one.summary.run_id for one in self.runs)
+        names = ", ".join(run.summary.run_id for run in self.runs)
         return f"Comparison({self.dataset!r}, {len(self.questions)} questions, {names}: {self.verdict.text})"
 
     @property
     def from_baseline(self) -> dict[str, PairResult]:
-        """Return run id -> the result of that run minus the first one, of all others."""
+        """The result of each other run minus the first, by the other run's id."""
         first = self.runs[0].summary.run_id
         return {pair.b: pair.turned for pair in self.pairs if pair.a == first}
 
     @property
     def both_ways(self) -> dict[tuple[str, str], PairResult]:
-        """Return the ids of two runs -> the first minus the second, of every pair in both orders."""
-        return {(one.a, one.b): one for pair in self.pairs for one in (pair, pair.turned)}
+        """Every pair in both orders: ids of two runs -> the first minus the second."""
+        return {(result.a, result.b): result for pair in self.pairs for result in (pair, pair.turned)}
 
     @property
     def lost(self) -> tuple[LostGroup, ...]:
-        """Why the run that the verdict is about lost its questions, the most frequent cause first."""
+        """The lost questions of the run that the verdict is about, by cause, the most frequent first."""
         return self.digest.groups
 
     def report(self, path: str | Path = "report.html", *, force: bool = False) -> Path:
-        """Write the page on these runs, or tables in Markdown (`.md`) or LaTeX (`.tex`).
+        """Write the report on these runs as a page, or as tables in Markdown (`.md`) or LaTeX (`.tex`).
 
         Args:
-            path: the file; an earlier report there is replaced.
-            force: replace whatever file is there.
+            path: the file to write; an earlier report is replaced.
+            force: replace the file even if it is not a report.
 
         Raises:
-            HarnessError: the file is there and is no report, or the extra `report` is missing.
+            HarnessError: the file exists and is not a report, or the extra `report` is not installed.
         """
         view().write_comparison(self, Path(path), force)
         return Path(path)

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def planned_difference(haystacks: Mapping[str, str], *, labels: bool) -> float | None:
-    """Return the difference that the questions show for runs not known yet; None if they can show none."""
+    """Return the difference that the questions can show between runs yet to be made; None if they can show none."""
     clusters = list(haystacks.values())
     if can_show_nothing(clusters):
         return None
@@ -27,15 +27,15 @@ def planned_difference(haystacks: Mapping[str, str], *, labels: bool) -> float |
 
 
 def detectable_difference(differences: "NDArray[np.float64]", clusters: Sequence[str], *, labels: bool) -> float | None:
-    """Return the smallest difference of two runs that the questions can show, by how far these runs differ.
+    """Return the smallest difference between two runs that the questions can show, given how far these runs differ.
 
     Args:
-        differences: of their scores, one per question.
+        differences: differences of their scores, one per question.
         clusters: haystack id of each question.
-        labels: whether scores are 0 or 1.
+        labels: True if scores are 0 or 1.
 
     Returns:
-        None if the questions can show nothing, or the runs score alike on each, which tells nothing.
+        None if the questions can show nothing, or if the runs score alike on every question, which says nothing.
     """
     squared = fsum((differences * differences).tolist())
     if can_show_nothing(clusters) or not squared:
@@ -45,13 +45,16 @@ def detectable_difference(differences: "NDArray[np.float64]", clusters: Sequence
 
 
 def _detectable(clusters: Sequence[str], squared: float, effect: float, *, labels: bool) -> float:
-    """Return the detectable difference for a mean squared difference: of labels, the share of discordant questions.
+    """Return the detectable difference for a mean squared difference.
 
-    For labels, McNemar's: runs cannot differ by more than the share of questions they disagree on. Mean scores can
-    differ by more than their mean squared difference, so for them it is the same approximation without that bound.
+    For labels, that is the share of discordant questions, as in McNemar's test: runs cannot differ by more than the
+    share of questions they disagree on. Mean scores can differ by more than their mean squared difference, so they use
+    the same approximation without that bound.
     """
     units = independent_units(clusters)
     shared = units if units < len(clusters) else None
     discordant, scale = (squared, 1.0) if labels else (1.0, sqrt(squared))
-    found = minimum_detectable_difference(len(clusters), discordant=discordant, design_effect=effect, haystacks=shared)
-    return found * scale
+    unscaled = minimum_detectable_difference(
+        len(clusters), discordant=discordant, design_effect=effect, haystacks=shared
+    )
+    return unscaled * scale

@@ -1,4 +1,4 @@
-"""The lost questions of the run that a comparison is about, grouped by cause, each with an example and what to try."""
+"""Group a run's lost questions by cause, each group with an example and something to try."""
 
 from collections.abc import Sequence
 
@@ -8,23 +8,23 @@ from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.graded.losses import Losses
 
 _LIMITS = ("budget", "top_k", "limit", "last_messages")
-"""Parameters of memories that let more of the history through, the first that is set to be tried."""
+"""Memory parameters that let more of the history through; the first that is set is suggested."""
 _MORE = 2
-"""What a limit is multiplied by."""
+"""The factor by which a suggested limit is larger."""
 
 
 def digest_of(run: Evaluation, lost: Losses, others: Sequence[Evaluation]) -> Digest:
-    """Return why a run lost its questions, the most frequent cause first.
+    """Return the causes for which a run lost questions, the most frequent first.
 
     Args:
-        run: the run.
-        lost: where it lost them.
-        others: the other runs; a question that one of them wins without the gold evidence is the better example.
+        lost: the stage at which each question was lost.
+        others: the other runs; a question that one of them answers correctly without the gold evidence is preferred as
+            an example.
     """
     rivals = [other.credits for other in others if not other.summary.reads_gold]
     groups = []
     for stage, count in sorted(lost.counts.items(), key=lambda counted: -counted[1]):
-        ids = [question_id for question_id, found in lost.stages.items() if found == stage]
+        ids = [question_id for question_id, lost_at in lost.stages.items() if lost_at == stage]
         won = [question_id for question_id in ids if any((credits[question_id] or 0) == 1 for credits in rivals)]
         groups.append(
             LostGroup(cause_of(stage), count, len(won), (won or ids)[0], _to_try(stage, run)),
@@ -33,7 +33,7 @@ def digest_of(run: Evaluation, lost: Losses, others: Sequence[Evaluation]) -> Di
 
 
 def _to_try(stage: str, run: Evaluation) -> str:
-    """Return the parameter to try next; empty where none would help."""
+    """Return the option to try next; empty if none would help."""
     settings = run.manifest.settings
     memory = settings.memory
     parameters = memory.parameters if memory else {}

@@ -1,7 +1,7 @@
 """Test every run of a comparison against its best trivial control.
 
-They are a family of their own, apart from the table of all pairs: k runs against one control, adjusted for k
-comparisons (Holm 1979). Repeats of one configuration are one run, each question with its mean credit.
+These tests form a family of their own, apart from the table of all pairs: k runs against one control, adjusted for k
+comparisons (Holm 1979). Repeats of one configuration count as one run, with the mean credit of each question.
 """
 
 from collections.abc import Sequence
@@ -20,14 +20,14 @@ Pool = Sequence[Evaluation]
 
 
 def floor_note(graded: Sequence[Evaluation], seed: int = 0) -> Note | None:
-    """Return which runs are significantly better than the best trivial control, or that these questions cannot show it.
+    """Say which runs are significantly better than the best trivial control, or that these questions cannot show it.
 
     Args:
-        graded: over the same questions, by one judge.
-        seed: of the resampling.
+        graded: runs over the same questions, graded by the same judge.
+        seed: seed of the resampling.
 
     Returns:
-        None if no run is a floor, or all are controls.
+        None if no run is a trivial control, or all runs are controls.
     """
     pools = pool_repeats(graded)
     floors = [pool for pool in pools if pool[0].summary.control == "floor"]
@@ -35,14 +35,14 @@ def floor_note(graded: Sequence[Evaluation], seed: int = 0) -> Note | None:
     if not floors or not systems:
         return None
     best = max(floors, key=lambda pool: fsum(_credits(pool).values()))
-    if cannot := _out_of_reach(best, len(systems)):
-        return Note(cannot, caution=True)
+    if note := _out_of_reach(best, len(systems)):
+        return Note(note, caution=True)
     base, haystacks = _credits(best), graded[0].haystacks
-    found = [compare_pairs(_credits(pool), base, haystacks, seed=seed) for pool in systems]
-    adjusted = holm([paired.p for paired in found])
+    results = [compare_pairs(_credits(pool), base, haystacks, seed=seed) for pool in systems]
+    adjusted = holm([paired.p for paired in results])
     behind = [
         f"{_name(pool)} ({_score(pool):.1f} %)"
-        for pool, paired, p in zip(systems, found, adjusted, strict=True)
+        for pool, paired, p in zip(systems, results, adjusted, strict=True)
         if p >= ALPHA or paired.difference <= 0
     ]
     control = _control(best, comparisons=len(systems))
@@ -58,10 +58,10 @@ def floor_note(graded: Sequence[Evaluation], seed: int = 0) -> Note | None:
 
 
 def _out_of_reach(best: Pool, runs: int) -> str | None:
-    """Return a note that no run could be significantly better, and what that takes; None if one could.
+    """Return a note that no run could be significantly better, and what it would take; None if a run could.
 
-    A run can only win questions that the control does not get right. One that wins all of them has the smallest
-    possible p: by McNemar's test and by flipping signs alike, that of as many signs that agree.
+    A run can only win questions that the control does not get right. A run that wins all of them has the smallest
+    possible p: under McNemar's test and under sign flipping alike, the p of that many signs that all agree.
     """
     credits, haystacks = _credits(best), best[0].haystacks
     shared = share_haystacks(list(haystacks.values()))
@@ -83,7 +83,7 @@ def _out_of_reach(best: Pool, runs: int) -> str | None:
 
 
 def _credits(pool: Pool) -> dict[str, float]:
-    """Return the mean credit of each question over the repeats; a question not evaluated earned nothing."""
+    """Return the mean credit of each question over the repeats; a question that was not evaluated counts as 0."""
     per_run = [run.credits for run in pool]
     return {name: fsum(credits[name] or 0.0 for credits in per_run) / len(per_run) for name in per_run[0]}
 

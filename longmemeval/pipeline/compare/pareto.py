@@ -1,4 +1,4 @@
-"""Find the runs that no other beats: the Pareto front of accuracy against tokens, time and money."""
+"""Find the runs that no other run dominates: the Pareto front of accuracy against tokens, time and money."""
 
 from collections.abc import Iterable, Sequence
 
@@ -8,33 +8,33 @@ from longmemeval.results.graded.graded_run import RunSummary
 
 
 class ParetoPoint(Struct, frozen=True):
-    """One run on the four axes; None: not known."""
+    """One run on the four axes; None: unknown."""
 
     name: str
     accuracy: float
-    """Between 0 and 1, or the mean of a judge that gives scores: higher is better. On the other axes lower is."""
+    """The accuracy between 0 and 1, or the mean score if the judge gives scores.
+
+    Higher is better; on the other axes lower is.
+    """
     prompt_tokens: float | None = None
-    """Mean per question."""
+    """Mean number of prompt tokens per question."""
     latency_ms: float | None = None
-    """Median per question, recall and model together, whole milliseconds: less is measurement noise."""
+    """Median time per question, recall and model together, in whole milliseconds: fractions are measurement noise."""
     cost_usd: float | None = None
     """The cost of preparing, analysing the questions, answering and judging."""
 
 
 def pareto_front(points: Sequence[ParetoPoint]) -> list[str]:
-    """Return the names of the points that no other one dominates, in the order given.
+    """Return the names of the points that no other point dominates, in the order given.
 
-    A point dominates another if it is nowhere worse and somewhere better. An axis on which one of the two is unknown is
-    left out of their comparison.
-
-    Args:
-        points: any number of runs; equal ones are all on the front, or none of them.
+    A point dominates another if it is nowhere worse and somewhere better. An axis on which either is unknown is left
+    out of their comparison. Of equal points, either all are on the front or none.
     """
     return [point.name for point in points if not any(_dominates(other, point) for other in points)]
 
 
 def pareto_points(summaries: Iterable[RunSummary]) -> list[ParetoPoint]:
-    """Return the runs as points, without those that read the gold evidence: a ceiling is not a memory system."""
+    """Return the runs as points, leaving out those that read the gold evidence: a ceiling is not a memory system."""
     return [_point(summary) for summary in summaries if not summary.reads_gold]
 
 

@@ -1,4 +1,4 @@
-"""How much the compared memories show the answering model: a warning where that differs, and curves over budgets."""
+"""Compare how many tokens the memories show the answering model: a warning if that differs, and curves over budgets."""
 
 from collections.abc import Sequence
 
@@ -9,26 +9,26 @@ from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.scores.warnings import ScoreWarning
 
 UNEQUAL = 1.5
-"""Times by which the prompts of two memories may differ in tokens before that is a warning."""
+"""The largest ratio of two memories' mean prompt tokens that gives no warning."""
 
 
 class BudgetCurve(Struct, frozen=True):
-    """One memory, otherwise set up the same, under several budgets of tokens."""
+    """One memory under several token budgets, with all other settings the same."""
 
     name: str
     runs: tuple[int, ...]
-    """Places of the runs in the comparison, the smallest budget first."""
+    """Positions of the runs in the comparison, the smallest budget first."""
     budgets: tuple[int, ...]
 
 
 def with_token_warnings(graded: Sequence[Evaluation]) -> list[Evaluation]:
-    """Return the runs, with `unequal-tokens` among the warnings of those whose prompts are not of comparable length.
+    """Return the runs, adding the warning `unequal-tokens` to those whose prompts differ too much in length.
 
-    Controls are left out, and runs under different budgets are compared with those of their own budget: a curve over
-    budgets is to differ.
+    Controls are left out. If some budget is shared by several runs, runs are checked only against those with the same
+    budget: a curve over budgets is meant to differ.
     """
     budgets = {run.manifest.run_id: budget_of(run) for run in graded}
-    within = any(list(budgets.values()).count(one) > 1 for one in budgets.values() if one)
+    within = any(list(budgets.values()).count(budget) > 1 for budget in budgets.values() if budget)
     groups: dict[int | None, list[Evaluation]] = {}
     for run in graded:
         if run.summary.control is None and run.summary.mean_prompt_tokens:
@@ -55,7 +55,7 @@ def _warned(run: Evaluation, text: str) -> Evaluation:
 
 
 def budget_of(run: Evaluation) -> int | None:
-    """Return the budget of a run's memory; None if it has none, or is not known."""
+    """Return the budget of a run's memory; None if it has none or is unknown."""
     memory = run.manifest.settings.memory
     budget = memory.parameters.get("budget") if memory else None
     return budget if isinstance(budget, int) else None
@@ -69,8 +69,8 @@ def budget_curves(runs: Sequence[RunFigures]) -> list[BudgetCurve]:
             name = run.summary.memory.replace(f" budget={run.budget}", "")
             alike.setdefault((name, run.summary.model, run.reading), []).append((run.budget, place))
     curves = []
-    for (name, *_), found in alike.items():
-        budgets = tuple(dict.fromkeys(budget for budget, _ in sorted(found)))
+    for (name, *_), points in alike.items():
+        budgets = tuple(dict.fromkeys(budget for budget, _ in sorted(points)))
         if len(budgets) > 1:
-            curves.append(BudgetCurve(name, tuple(place for _, place in sorted(found)), budgets))
+            curves.append(BudgetCurve(name, tuple(place for _, place in sorted(points)), budgets))
     return curves

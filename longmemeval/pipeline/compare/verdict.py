@@ -1,4 +1,4 @@
-"""The answer of a comparison in one short sentence, as far as the paired statistics carry it, and what goes with it.
+"""Sum up a comparison in one short sentence that says no more than the paired statistics support.
 
 Better and worse need p below 0.05 after Holm's adjustment over all pairs; "as well as" needs the 95 % interval of the
 paired difference inside the margin. Controls are never winners.
@@ -15,15 +15,19 @@ from longmemeval.statistics.power import ALPHA
 from longmemeval.statistics.resampling import smallest_p
 
 MARGIN = 0.03
-"""Two runs do as well as each other where the interval of their difference lies inside this, unless said otherwise."""
+"""The default margin: two runs do as well as each other if the interval of their difference lies inside it."""
 _SHARES = {50: "half", 33: "a third", 25: "a quarter", 20: "a fifth", 10: "a tenth"}
-"""Rounded percentages that have a word."""
+"""Words for some rounded percentages."""
 _AS_MANY = 0.05
-"""Mean numbers of tokens that differ by less are not called different."""
+"""The relative difference below which two mean numbers of tokens count as the same."""
 
 
 def score_sentence(metrics: Metrics, name: str = "") -> str:
-    """Return the score of one run with its interval, in one sentence that calls it `name`; empty: by its id."""
+    """Return one sentence with the score of a run and its interval.
+
+    Args:
+        name: display name of the run; empty: its id.
+    """
     overall, judge = metrics.overall, metrics.judge
     low, high = map(in_percent, overall.interval)
     missing = f" ({overall.not_evaluated:,} not evaluated)" if overall.not_evaluated else ""
@@ -46,28 +50,28 @@ def verdict_of(
     """Return the verdict on runs.
 
     Args:
-        summaries: of the runs; the first is the baseline.
-        pairs: every run with every later one.
-        repeats: runs of one configuration, which are no rivals of each other.
+        summaries: summaries of the runs; the first is the baseline.
+        pairs: every run paired with every later one.
+        repeats: runs of one configuration, which do not compete with each other.
         margin: a fraction between 0 and 1.
-        not_surviving: ids of pairs whose difference is not shown when it is corrected for the judge's errors.
-        called: run id -> what the sentence calls the run, where that is another name.
+        not_surviving: ids of pairs whose difference is no longer shown once corrected for the judge's errors.
+        called: run id -> display name, for runs whose name in the sentence is not their id.
     """
     baseline, *others = summaries
     if not others:
         text = score_sentence(baseline.metrics, called.get(baseline.run_id, ""))
         return Verdict(text, "score", baseline.run_id, None, None, margin)
     against = {pair.b: pair.turned for pair in pairs if pair.a == baseline.run_id}
-    systems = [one for one in others if not is_control(one)]
+    systems = [summary for summary in others if not is_control(summary)]
 
-    def rank(one: RunSummary) -> tuple[bool, float]:
-        return against[one.run_id].is_better, one.metrics.overall.accuracy
+    def rank(summary: RunSummary) -> tuple[bool, float]:
+        return against[summary.run_id].is_better, summary.metrics.overall.accuracy
 
     run = max(systems or others, key=rank)
     pair = against[run.run_id]
     finding = _finding(pair, baseline.metrics, margin)
     winner = _winner([*systems, *([] if is_control(baseline) else [baseline])], baseline, pairs, repeats)
-    name, base = (called.get(one.run_id, one.run_id) for one in (run, baseline))
+    name, base = (called.get(summary.run_id, summary.run_id) for summary in (run, baseline))
     wins = winner if len(systems) > 1 else None
     subject = name if wins is None else "it" if wins == run.run_id else f"the best of the others, {name},"
     scores = f"{in_percent(run.metrics.overall.accuracy)} against {percent(baseline.metrics.overall.accuracy)}"
@@ -75,8 +79,8 @@ def verdict_of(
     limits = _limits(run, pair, () if winner else systems, pairs, called, not_surviving) if pair.significant else ""
     tokens = _tokens(run, baseline)
     if tokens and not limits:
-        one = name if finding in ("not shown", "alike") or wins == baseline.run_id else "it"
-        text += f"; {one} {tokens}"
+        name_or_it = name if finding in ("not shown", "alike") or wins == baseline.run_id else "it"
+        text += f"; {name_or_it} {tokens}"
     more = [_best_of(name, systems, others, winner)] if len(systems) > 1 else []
     if finding == "not shown" and _at_best(pair, baseline.metrics, len(pairs)):
         more.append(f"That limit is for two runs alone; among {len(pairs)} pairs it is higher.")
@@ -87,14 +91,14 @@ def verdict_of(
 
 
 def _best_of(name: str, systems: Sequence[RunSummary], others: Sequence[RunSummary], winner: str | None) -> str:
-    """Return among how many runs the one that is named was chosen, and whether one wins."""
+    """Return a sentence on how many runs the named one is the best of, and on whether there is a winner."""
     apart = "" if len(systems) == len(others) else ", controls apart"
     none = "" if winner else "; there is no winner"
     return f"{name} is the best of the {len(systems)} other runs{apart}{none}."
 
 
 def is_control(summary: RunSummary) -> bool:
-    """Return whether a run is no memory system, or reads the gold evidence."""
+    """Return True if a run is not a memory system, or reads the gold evidence."""
     return summary.control is not None or summary.reads_gold
 
 
@@ -112,8 +116,8 @@ def _finding(pair: PairResult, metrics: Metrics, margin: float) -> Finding:
 def _winner(
     systems: Sequence[RunSummary], baseline: RunSummary, pairs: Sequence[PairResult], repeats: Sequence[RepeatGroup]
 ) -> str | None:
-    better = {(one.a, one.b) for pair in pairs for one in (pair, pair.turned) if one.is_better}
-    ids = {one.run_id for one in systems}
+    better = {(result.a, result.b) for pair in pairs for result in (pair, pair.turned) if result.is_better}
+    ids = {summary.run_id for summary in systems}
     for run_id in ids:
         same = next((set(group.run_ids) for group in repeats if run_id in group.run_ids), {run_id})
         if all((run_id, other) in better for other in (ids | {baseline.run_id}) - same):
@@ -122,8 +126,8 @@ def _winner(
 
 
 def _beats(run: RunSummary, other: RunSummary, pairs: Sequence[PairResult]) -> bool:
-    wanted = (run.run_id, other.run_id)
-    return any(one.is_better for pair in pairs for one in (pair, pair.turned) if (one.a, one.b) == wanted)
+    ids = (run.run_id, other.run_id)
+    return any(result.is_better for pair in pairs for result in (pair, pair.turned) if (result.a, result.b) == ids)
 
 
 def _sentence(
@@ -149,18 +153,18 @@ def _limits(
     called: Mapping[str, str],
     not_surviving: Collection[tuple[str, str]],
 ) -> str:
-    """Return what takes away from a difference that is shown; mostly empty."""
+    """Return the reservations about a difference that is shown; usually empty."""
     text = ""
     if (pair.b, pair.a) in not_surviving:
         text = "; corrected for the judge's errors, that difference is not shown"
-    equals = [one.run_id for one in systems if one is not run and not _beats(run, one, pairs)]
-    if equals and pair.is_better:
-        text += f", but not shown to be better than {listed([called.get(one, one) for one in equals], 2)}"
+    rivals = [summary.run_id for summary in systems if summary is not run and not _beats(run, summary, pairs)]
+    if rivals and pair.is_better:
+        text += f", but not shown to be better than {listed([called.get(run_id, run_id) for run_id in rivals], 2)}"
     return text
 
 
 def _at_best(pair: PairResult, metrics: Metrics, pairs: int) -> bool:
-    """Return whether the questions can show a difference, and a smaller one where two runs are compared alone."""
+    """Return True if the questions can show a difference, and a smaller one if only two runs are compared."""
     return pairs > 1 and pair.detectable is not None and smallest_p(metrics.independent_units) * pairs < ALPHA
 
 
@@ -176,7 +180,7 @@ def _can_show(pair: PairResult, metrics: Metrics, pairs: int) -> str:
 
 
 def _tokens(run: RunSummary, baseline: RunSummary) -> str:
-    """Return what the run sends to the model, beside the baseline; empty where that is about as much or not known."""
+    """Return the run's tokens relative to the baseline's; empty if about the same or unknown."""
     if not run.mean_prompt_tokens or not baseline.mean_prompt_tokens:
         return ""
     share = run.mean_prompt_tokens / baseline.mean_prompt_tokens

@@ -1,4 +1,4 @@
-"""Memories under several budgets of tokens: what they score, and what evidence they find, against what they show."""
+"""Chart memories under several token budgets: their score and evidence recall against the tokens they show."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -21,7 +21,7 @@ _DESCRIPTION = (
 
 
 def budget_charts(comparison: Comparison, shown: Sequence[Shown]) -> list[Chart]:
-    """Return the score and the evidence recall against tokens; nothing where no memory has more than one budget."""
+    """Return charts of the score and the evidence recall against tokens; empty if no memory has several budgets."""
     if not (curves := budget_curves(comparison.runs)):
         return []
     metric = comparison.runs[0].summary.metrics.judge.metric
@@ -50,8 +50,8 @@ def _chart(
     ]
     lines = []
     for curve in (*curves, *single):
-        found = [(runs[place].summary.mean_prompt_tokens, value_of(runs[place]), place) for place in curve.runs]
-        known = [(tokens, value, place) for tokens, value, place in found if tokens and value is not None]
+        points = [(runs[place].summary.mean_prompt_tokens, value_of(runs[place]), place) for place in curve.runs]
+        known = [(tokens, value, place) for tokens, value, place in points if tokens and value is not None]
         if known:
             lines.append((shown[curve.runs[0]].look, curve.name, sorted(known)))
     if not any(len(known) > 1 for _, _, known in lines):
@@ -75,5 +75,5 @@ def _chart(
         Column("prompt tokens", lambda row: count(row[1])),
         Column(axis, lambda row: percent(row[2])),
     ]
-    figures = tabulate("", columns, [(label, *one) for _, label, known in lines for one in known])
+    figures = tabulate("", columns, [(label, *point) for _, label, known in lines for point in known])
     return Chart(name, title, _DESCRIPTION, drawn(name, 7.6, 3.4, draw), figures)

@@ -1,4 +1,4 @@
-"""The charts of the report. Each takes plain figures and gives a drawing with the same figures as a table beside it."""
+"""Draw the charts of the report. Each takes plain figures and returns a drawing with a table of the same figures."""
 
 from collections.abc import Sequence
 from math import ceil, floor
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _WIDE, _HALF = 7.6, 4.6
 _LABEL = 36
-"""Longest label beside bars, in characters."""
+"""The longest label beside bars, in characters."""
 
 
 _LEADER = {"arrowstyle": "-", "color": GRID, "linewidth": 0.6}
@@ -33,12 +33,12 @@ class Chart(Struct, frozen=True):
     name: str
     title: str
     description: str
-    """For those who do not see the drawing, and for everybody how it is read."""
+    """How to read the drawing, also for readers who cannot see it."""
     svg: str
     figures: Table
 
     def alone(self) -> Picture:
-        """Return the drawing as one of its own, in the colours of the page."""
+        """Return the drawing as a separate picture, in the colours of the page."""
         return Picture(self.name, self.title, alone(self.svg, self.title, page_file("palette.css")))
 
 
@@ -60,14 +60,14 @@ class Group(Struct, frozen=True):
 
 
 def dot_chart(name: str, title: str, groups: Sequence[Group], *, axis: str, baseline: float | None = None) -> Chart:
-    """Return scores between 0 and 1 as marks on their intervals; where each group has one run, with the value beside.
+    """Return scores between 0 and 1 as marks on their intervals; if each group has one run, with the value beside.
 
     Args:
-        name: distinct among the charts of a page.
-        title: heading.
-        groups: from top to bottom.
-        axis: what the values are.
-        baseline: the score that a line marks.
+        name: a name that is unique among the charts of a page.
+        title: the heading.
+        groups: the groups from top to bottom.
+        axis: label of the axis of values.
+        baseline: the score to mark with a line; None: no line.
     """
     single = max(len(group.values) for group in groups) == 1
     values = [value for group in groups for value in group.values]
@@ -77,15 +77,16 @@ def dot_chart(name: str, title: str, groups: Sequence[Group], *, axis: str, base
         axes = figure.add_subplot()
         if baseline is not None:
             axes.axvline(baseline, color=MUTED, linewidth=1, linestyle="--")
-        for place, one in zip(rows.places, values, strict=True):
-            colour = run_colour(one.run.look)
-            if one.interval:
-                axes.plot(one.interval, (place, place), color=colour, linewidth=1.6, solid_capstyle="butt")
-            axes.plot([one.value], [place], marker=one.run.look.marker, markersize=6.5 if single else 5, color=colour,
-                      markerfacecolor=run_face(one.run.look), linestyle="none")  # fmt: skip
+        for place, value in zip(rows.places, values, strict=True):
+            colour = run_colour(value.run.look)
+            if value.interval:
+                axes.plot(value.interval, (place, place), color=colour, linewidth=1.6, solid_capstyle="butt")
+            look = value.run.look
+            axes.plot([value.value], [place], marker=look.marker, markersize=6.5 if single else 5, color=colour,
+                      markerfacecolor=run_face(look), linestyle="none")  # fmt: skip
             if single:
-                axes.text(1.01, place, one.text, transform=axes.get_yaxis_transform(), va="center", fontsize=8.5)
-        percent_axis(axes, "x", [end for one in values for end in (one.value, *(one.interval or ()))])
+                axes.text(1.01, place, value.text, transform=axes.get_yaxis_transform(), va="center", fontsize=8.5)
+        percent_axis(axes, "x", [end for value in values for end in (value.value, *(value.interval or ()))])
         rows.finish(axes, groups, axis)
 
     description = "Marks: mean over all selected questions, not evaluated ones counted as wrong. Lines: 95 % intervals."
@@ -94,7 +95,7 @@ def dot_chart(name: str, title: str, groups: Sequence[Group], *, axis: str, base
 
 
 def bar_chart(name: str, title: str, description: str, groups: Sequence[Group], *, axis: str) -> Chart:
-    """Return counts as horizontal bars from zero, in groups, each with its count behind it."""
+    """Return counts as horizontal bars from zero, in groups, each with its count at the end."""
     values = [value for group in groups for value in group.values]
     rows = _Rows.of(groups, 0.17, 0.16)
 
@@ -102,12 +103,12 @@ def bar_chart(name: str, title: str, description: str, groups: Sequence[Group], 
         from matplotlib.ticker import MaxNLocator
 
         axes = figure.add_subplot()
-        for place, one in zip(rows.places, values, strict=True):
-            look = one.run.look
-            axes.barh(place, one.value, height=rows.thickness * 0.8, color=run_colour(look), linewidth=0,
+        for place, value in zip(rows.places, values, strict=True):
+            look = value.run.look
+            axes.barh(place, value.value, height=rows.thickness * 0.8, color=run_colour(look), linewidth=0,
                       hatch="////" if look.hatched else "", edgecolor=SURFACE)  # fmt: skip
-            axes.annotate(one.text, (one.value, place), (3, 0), textcoords="offset points", va="center", fontsize=7)
-        axes.set_xlim(0, max(1.0, *(one.value for one in values)) * 1.06)
+            axes.annotate(value.text, (value.value, place), (3, 0), textcoords="offset points", va="center", fontsize=7)
+        axes.set_xlim(0, max(1.0, *(value.value for value in values)) * 1.06)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True))
         rows.finish(axes, groups, axis)
 
@@ -115,7 +116,7 @@ def bar_chart(name: str, title: str, description: str, groups: Sequence[Group], 
 
 
 class _Rows(Struct, frozen=True):
-    """Where the rows of groups are, from top to bottom, in inches."""
+    """The positions of the rows of groups from the top, in inches."""
 
     places: tuple[float, ...]
     centres: tuple[float, ...]
@@ -148,19 +149,19 @@ class _Rows(Struct, frozen=True):
 
 
 def _figures(groups: Sequence[Group], axis: str) -> Table:
-    rows = [(group, one) for group in groups for one in group.values]
+    rows = [(group, value) for group in groups for value in group.values]
     columns: list[Column[tuple[Group, Value]]] = [
         Column("", lambda row: row[0].label, "text"),
         Column("run", lambda row: row[1].run.name, "text"),
         Column(axis, lambda row: row[1].text),
     ]
-    if any(one.interval for _, one in rows):
+    if any(value.interval for _, value in rows):
         columns.append(Column("95 % interval", lambda row: bounds(row[1].interval) if row[1].interval else ""))
     return tabulate("", columns, rows)
 
 
 class Point(Struct, frozen=True):
-    """One run: what it scored and what that took."""
+    """The score of one run and the effort it took."""
 
     run: Shown
     x: float
@@ -171,22 +172,28 @@ class Point(Struct, frozen=True):
 
 
 def front_of(points: Sequence[Point]) -> list[Point]:
-    """Return the points on the Pareto front of score against `x`, cheapest first; no run that reads the gold."""
-    memories = [ParetoPoint(one.run.name, one.score, cost_usd=one.x) for one in points if not one.run.look.hatched]
+    """Return the points on the Pareto front of score against `x`, cheapest first, without runs that read the gold."""
+    memories = [
+        ParetoPoint(point.run.name, point.score, cost_usd=point.x) for point in points if not point.run.look.hatched
+    ]
     names = pareto_front(memories)
-    return sorted((one for one in points if one.run.name in names), key=lambda one: (one.x, one.run.name))
+    return sorted((point for point in points if point.run.name in names), key=lambda point: (point.x, point.run.name))
 
 
 def tradeoff_chart(name: str, title: str, points: Sequence[Point], *, x_axis: str, score_axis: str) -> Chart:
-    """Score against what it took; the Pareto front is a line through filled points, the others are hollow."""
+    """Return scores against effort; the Pareto front is a line through filled points, all others are hollow."""
     front = front_of(points)
-    logarithmic = min(one.x for one in points) > 0 and max(one.x for one in points) > 20 * min(one.x for one in points)
+    logarithmic = min(point.x for point in points) > 0 and max(point.x for point in points) > 20 * min(
+        point.x for point in points
+    )
 
     def draw(figure: "Figure") -> None:
         axes = figure.add_subplot()
         if logarithmic:
             axes.set_xscale("log")
-        axes.plot([one.x for one in front], [one.score for one in front], color=MUTED, linewidth=1, linestyle="--")
+        axes.plot(
+            [point.x for point in front], [point.score for point in front], color=MUTED, linewidth=1, linestyle="--"
+        )
         for point in points:
             colour = run_colour(point.run.look)
             if point.interval:
@@ -197,33 +204,33 @@ def tradeoff_chart(name: str, title: str, points: Sequence[Point], *, x_axis: st
         for point in front:
             axes.annotate(point.run.name, (point.x, point.score), (6, 6), textcoords="offset points", fontsize=7.5,
                           color=run_colour(point.run.look))  # fmt: skip
-        percent_axis(axes, "y", [end for one in points for end in (one.score, *(one.interval or ()))])
+        percent_axis(axes, "y", [end for point in points for end in (point.score, *(point.interval or ()))])
         if not logarithmic:
-            axes.set_xlim(0, max(one.x for one in points) * 1.1 or 1)
-        axes.xaxis.set_major_formatter("{x:g}" if max(one.x for one in points) < 10 else "{x:,.0f}")
+            axes.set_xlim(0, max(point.x for point in points) * 1.1 or 1)
+        axes.xaxis.set_major_formatter("{x:g}" if max(point.x for point in points) < 10 else "{x:,.0f}")
         axes.xaxis.set_minor_formatter("")
         axes.set_xlabel(x_axis)
         axes.set_ylabel(score_axis)
         axes.grid()
 
-    ceilings = [one.run.name for one in points if one.run.look.hatched]
+    ceilings = [point.run.name for point in points if point.run.look.hatched]
     description = (
         "Up is better, left is less. The dashed line joins the runs that no other run beats on both (Pareto front, "
-        f"filled marks, named): {', '.join(one.run.name for one in front) or 'none'}."
+        f"filled marks, named): {', '.join(point.run.name for point in front) or 'none'}."
         + (f" {', '.join(ceilings)} reads the gold evidence and is left out of it." if ceilings else "")
     )
     columns: list[Column[Point]] = [
-        Column("run", lambda one: one.run.name, "text"),
-        Column(x_axis, lambda one: one.x_text),
-        Column(score_axis, lambda one: one.score_text),
-        Column("on the front", lambda one: "yes" if one in front else ""),
+        Column("run", lambda point: point.run.name, "text"),
+        Column(x_axis, lambda point: point.x_text),
+        Column(score_axis, lambda point: point.score_text),
+        Column("on the front", lambda point: "yes" if point in front else ""),
     ]
     figures = tabulate("", columns, points)
     return Chart(name, title, description, drawn(name, _HALF, 3.1, draw), figures)
 
 
 class Curve(Struct, frozen=True):
-    """One run's shares over k."""
+    """The shares of one run over k."""
 
     run: Shown
     k: tuple[int, ...]
@@ -231,13 +238,17 @@ class Curve(Struct, frozen=True):
 
 
 def recall_chart(curves: Sequence[Curve]) -> Chart:
-    """Mean share of the evidence among the first k messages of the prompt."""
+    """Return the mean share of the evidence among the first k messages of the prompt."""
 
     def draw(figure: "Figure") -> None:
         axes = figure.add_subplot()
         axes.set_xscale("log")
         named_lines(
-            axes, [(one.run.look, _short(one.run.name), list(zip(one.k, one.shares, strict=True))) for one in curves]
+            axes,
+            [
+                (curve.run.look, _short(curve.run.name), list(zip(curve.k, curve.shares, strict=True)))
+                for curve in curves
+            ],
         )
         axes.set_xlim(0.9, max(curve.k[-1] for curve in curves) * 1.08)
         axes.xaxis.set_major_formatter("{x:,.0f}")
@@ -263,12 +274,12 @@ def _shares_of(curve: Curve) -> Column[int]:
 
 
 def _short(label: str) -> str:
-    """Return a label that leaves room for the bars; the table of figures has all of it."""
+    """Return a label short enough to leave room for the bars; the table of figures has the full label."""
     return label if len(label) <= _LABEL else label[: _LABEL - 1] + "…"
 
 
 def percent_axis(axes: "Axes", which: str, values: Sequence[float]) -> float:
-    """Set a scale in percent that holds all values, from ten to ten and at least 20 points long; return its length."""
+    """Set a scale in percent that holds all values, between tens and at least 20 points long; return its length."""
     from matplotlib.ticker import PercentFormatter
 
     low, high = floor(min(values) * 10 + 1e-9) / 10, ceil(max(values) * 10 - 1e-9) / 10
@@ -284,7 +295,11 @@ def percent_axis(axes: "Axes", which: str, values: Sequence[float]) -> float:
 
 
 def named_lines(axes: "Axes", lines: Sequence[tuple[Look, str, Sequence[tuple[float, float]]]]) -> None:
-    """Draw lines over a scale in percent, each with its name beside its right end; of a look, a name and points."""
+    """Draw lines over a scale in percent, each with its name beside its right end.
+
+    Args:
+        lines: look, name and points of each line.
+    """
     span = percent_axis(axes, "y", [share for _, _, points in lines for _, share in points])
     ends = spread_apart([points[-1][1] for _, _, points in lines], 0.055 * span)
     right = max(points[-1][0] for _, _, points in lines)
@@ -297,7 +312,7 @@ def named_lines(axes: "Axes", lines: Sequence[tuple[Look, str, Sequence[tuple[fl
 
 
 def spread_apart(values: Sequence[float], gap: float, most: float = 1.05) -> list[float]:
-    """Return the values moved where they would be nearer than `gap`: upwards, and down from `most`; in their order."""
+    """Return the values, in their order, moved at least `gap` apart: upwards, and down again if above `most`."""
     moved = [0.0] * len(values)
     order, last = sorted(range(len(values)), key=values.__getitem__), float("-inf")
     for index in order:

@@ -1,4 +1,4 @@
-"""The charts of distributions: how long answers took, and what the best recall score tells."""
+"""Chart distributions: the latencies of answers, and correctness by the best recall score."""
 
 from collections.abc import Sequence
 from math import log10
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _LEAST_MS = 0.1
-"""Shorter latencies are drawn as this: a logarithmic scale has no zero."""
+"""The shortest latency drawn, in milliseconds; shorter ones are raised to it as a logarithmic scale has no zero."""
 _BINS = 48
 
 
@@ -27,12 +27,12 @@ class Latencies(Struct, frozen=True):
 
     run: Shown
     milliseconds: tuple[float, ...]
-    """At least one."""
+    """The latencies of the answers, at least one."""
 
 
 def latency_chart(runs: Sequence[Latencies]) -> Chart:
     """Return one ridge per run on a logarithmic scale, with marks at the median and the 95th percentile."""
-    logs = [[log10(max(one, _LEAST_MS)) for one in run.milliseconds] for run in runs]
+    logs = [[log10(max(latency, _LEAST_MS)) for latency in run.milliseconds] for run in runs]
     low = min(map(min, logs)) - 0.15
     high = max(map(max, logs)) + 0.15
     width = (high - low) / _BINS
@@ -80,13 +80,13 @@ def _percentile(rank: int) -> Column[Latencies]:
 
 
 def calibration_chart(place: int, run: Shown, metric: str, calibration: Calibration) -> Chart:
-    """Return a chart of the questions that can be answered, and are answered rightly, by the best recall score.
+    """Return a chart of the shares of answerable and of correctly answered questions, by the best recall score.
 
     Args:
-        place: of the run, from 0.
-        run: as it is shown.
-        metric: what the judge's mean is called: `accuracy`, or `F1` and the like for scores.
-        calibration: with at least one bin.
+        place: index of the run, from 0.
+        run: name and look of the run.
+        metric: name of the judge's mean: `accuracy`, or e.g. `F1` for scores.
+        calibration: a calibration with at least one bin.
     """
     bins = calibration.curve
     at = range(1, len(bins) + 1)
@@ -95,29 +95,29 @@ def calibration_chart(place: int, run: Shown, metric: str, calibration: Calibrat
         axes = figure.add_subplot()
         axes.plot(
             at,
-            [one.accuracy for one in bins],
+            [group.accuracy for group in bins],
             color=run_colour(run.look),
             marker=run.look.marker,
             markersize=4,
             linewidth=1.5,
         )
-        axes.plot(at, [one.answerable for one in bins], color=MUTED, marker="s", markersize=3.5, linewidth=1.2,
+        axes.plot(at, [group.answerable for group in bins], color=MUTED, marker="s", markersize=3.5, linewidth=1.2,
                   linestyle="--")  # fmt: skip
         if calibration.threshold is not None:
-            below = sum(one.lowest < calibration.threshold for one in bins)
+            below = sum(group.lowest < calibration.threshold for group in bins)
             axes.axvline(below + 0.5, color=INK, linewidth=1, linestyle=":")
-        percent_axis(axes, "y", [share for one in bins for share in (one.accuracy, one.answerable)])
+        percent_axis(axes, "y", [share for group in bins for share in (group.accuracy, group.answerable)])
         axes.set_xlim(0.4, len(bins) + 0.6)
-        axes.set_xticks(list(at), [f"{one.lowest:.2g}" for one in bins])
+        axes.set_xticks(list(at), [f"{group.lowest:.2g}" for group in bins])
         axes.set_xlabel("best recall score, from")
         axes.grid(axis="y")
 
     right = "share judged right" if metric == "accuracy" else f"mean {metric}"
     columns: list[Column[ScoreBin]] = [
-        Column("best recall score", lambda one: f"{one.lowest:.3g} to {one.highest:.3g}", "text"),
-        Column("questions", lambda one: one.n),
-        Column("answerable", lambda one: percent(one.answerable)),
-        Column(metric, lambda one: percent(one.accuracy)),
+        Column("best recall score", lambda group: f"{group.lowest:.3g} to {group.highest:.3g}", "text"),
+        Column("questions", lambda group: group.n),
+        Column("answerable", lambda group: percent(group.answerable)),
+        Column(metric, lambda group: percent(group.accuracy)),
     ]
     return Chart(
         name=f"calibration-{place + 1}",

@@ -1,4 +1,4 @@
-"""Which charts a comparison gives, and the figures they are drawn from."""
+"""Choose the charts of a comparison, and gather the figures for them."""
 
 from collections.abc import Callable, Mapping, Sequence
 from statistics import fmean
@@ -35,21 +35,21 @@ from longmemeval.statistics.spread import wilson_interval
 
 _CUTOFFS = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 1000)
 _LEAST_CALIBRATED = 200
-"""Questions below which groups of them by their recall score say nothing."""
+"""The number of questions below which groups by recall score say nothing."""
 
 
 def overall_chart(comparison: Comparison, shown: Sequence[Shown]) -> Chart | None:
-    """Return a chart of all runs, the best first; None for a single run, whose table says as much."""
+    """Return a chart of all runs, the best first; None for a single run, whose table is enough."""
     if len(shown) < 2:
         return None
-    scores = [one.summary.metrics.overall for one in comparison.runs]
+    scores = [run.summary.metrics.overall for run in comparison.runs]
     pairs = sorted(zip(shown, scores, strict=True), key=lambda pair: -pair[1].accuracy)
     groups = [Group(run.name, (_value(run, score),)) for run, score in pairs]
     return dot_chart("overall", "Overall", groups, axis=metric_of(comparison), baseline=scores[0].accuracy)
 
 
 def metric_of(comparison: Comparison) -> str:
-    """Return the name of the score; runs of different metrics are not compared."""
+    """Return the name of the score, which is the same for all compared runs."""
     return comparison.runs[0].summary.metrics.judge.metric
 
 
@@ -60,14 +60,14 @@ def group_chart(
     shown: Sequence[Shown],
     groups_of: Callable[[Metrics], Mapping[str, Score]],
 ) -> Chart | None:
-    """Return a chart with the scores of all runs for each type or ability; None where there are none."""
-    found = [groups_of(one.summary.metrics) for one in comparison.runs]
+    """Return a chart with the scores of all runs for each type or ability; None if there are none."""
+    by_run = [groups_of(run.summary.metrics) for run in comparison.runs]
     groups = [
         Group(
-            f"{label}, n = {next(scores[label].n for scores in found if label in scores):,}",
-            tuple(_value(run, scores[label]) for run, scores in zip(shown, found, strict=True) if label in scores),
+            f"{label}, n = {next(scores[label].n for scores in by_run if label in scores):,}",
+            tuple(_value(run, scores[label]) for run, scores in zip(shown, by_run, strict=True) if label in scores),
         )
-        for label in dict.fromkeys(label for scores in found for label in scores)
+        for label in dict.fromkeys(label for scores in by_run for label in scores)
     ]
     return dot_chart(name, title, groups, axis=metric_of(comparison)) if groups else None
 
@@ -77,18 +77,18 @@ def _value(run: Shown, score: Score) -> Value:
 
 
 def loss_chart(comparison: Comparison, shown: Sequence[Shown]) -> Chart | None:
-    """Wrong questions by the stage at which they were lost; None where every question was right."""
-    stages = list(dict.fromkeys(stage for one in comparison.runs for stage in one.lost))
+    """Return wrongly answered questions by the stage at which they were lost; None if there are none."""
+    stages = list(dict.fromkeys(stage for figures in comparison.runs for stage in figures.lost))
     groups = [
         Group(
             cause_of(stage),
             tuple(
-                Value(run, one.lost.get(stage, 0), f"{one.lost.get(stage, 0):,}")
-                for run, one in zip(shown, comparison.runs, strict=True)
+                Value(run, figures.lost.get(stage, 0), f"{figures.lost.get(stage, 0):,}")
+                for run, figures in zip(shown, comparison.runs, strict=True)
             ),
         )
         for stage in stages
-        if any(one.lost.get(stage) for one in comparison.runs)
+        if any(figures.lost.get(stage) for figures in comparison.runs)
     ]
     description = (
         "Questions without full credit, by the first stage at which labelled evidence is missing. “In the prompt”: all "
@@ -98,33 +98,35 @@ def loss_chart(comparison: Comparison, shown: Sequence[Shown]) -> Chart | None:
 
 
 def tradeoff_charts(comparison: Comparison, shown: Sequence[Shown]) -> list[Chart]:
-    """Score against tokens, cost and latency, as far as the runs have them and differ in them."""
+    """Return scores against tokens, cost and latency, as far as these are known and differ between the runs."""
 
     def chart(
         name: str, title: str, axis: str, x_of: Callable[[RunSummary], float | None], form: Callable[[float], str]
     ) -> list[Chart]:
         points = []
-        for run, one in zip(shown, comparison.runs, strict=True):
-            x, score = x_of(one.summary), one.summary.metrics.overall
+        for run, figures in zip(shown, comparison.runs, strict=True):
+            x, score = x_of(figures.summary), figures.summary.metrics.overall
             if x is not None:
                 points.append(Point(run, x, form(x), score.accuracy, percent(score.accuracy), score.interval))
-        enough = len({one.x for one in points}) > 1
+        enough = len({point.x for point in points}) > 1
         return [tradeoff_chart(name, title, points, x_axis=axis, score_axis=metric_of(comparison))] if enough else []
 
     dollars = "US dollars: prepare, analysis, answers, judge"
     waiting = "median milliseconds per question, recall and model"
-    # Dollars are unknown of answers made elsewhere, and of calls without a price.
+    # The cost is unknown for answers made elsewhere, and for calls without a price.
     return [
-        *chart("tokens", "Against tokens", "prompt tokens per question", lambda one: one.mean_prompt_tokens, count),
-        *chart("cost", "Against cost", dollars, lambda one: one.costs.total.usd, in_dollars),
-        *chart("waiting", "Against latency", waiting, lambda one: one.latency.total.p50, milliseconds),
+        *chart(
+            "tokens", "Against tokens", "prompt tokens per question", lambda summary: summary.mean_prompt_tokens, count
+        ),
+        *chart("cost", "Against cost", dollars, lambda summary: summary.costs.total.usd, in_dollars),
+        *chart("waiting", "Against latency", waiting, lambda summary: summary.latency.total.p50, milliseconds),
     ]
 
 
 def recall_curves(graded: Sequence[Evaluation], shown: Sequence[Shown]) -> Chart | None:
-    """Evidence among the first k messages; None where no run recalls messages or no evidence is labelled."""
+    """Return the evidence among the first k messages; None if no run recalls messages or no evidence is labelled."""
     curves = []
-    for one, run in zip(shown, graded, strict=True):
+    for shown_run, run in zip(shown, graded, strict=True):
         longest = max((len(answer.recall_ids) for answer in run.answers.values()), default=0)
         labelled = [gold for gold in run.asked.golds() if evidence_recall(gold, None) is not None]
         by_message = all(answer.provenance in ("message", None) for answer in run.answers.values())
@@ -138,37 +140,39 @@ def recall_curves(graded: Sequence[Evaluation], shown: Sequence[Shown]) -> Chart
                 for question_id, answer in run.answers.items()
             }
             shares.append(fmean(evidence_recall(gold, first.get(gold.question_id)) or 0.0 for gold in labelled))
-        curves.append(Curve(one, tuple(cutoffs), tuple(shares)))
+        curves.append(Curve(shown_run, tuple(cutoffs), tuple(shares)))
     return recall_chart(curves) if curves else None
 
 
 def calibration_charts(graded: Sequence[Evaluation], shown: Sequence[Shown]) -> list[Chart]:
-    """Return a chart per run that has recall scores, where some of enough questions cannot be answered."""
+    """Return a chart per run with recall scores, if there are enough questions and some are unanswerable."""
     charts: list[Chart] = []
     if len(graded[0].asked.questions) < _LEAST_CALIBRATED:
         return charts
-    for place, (one, run) in enumerate(zip(shown, graded, strict=True)):
+    for place, (shown_run, run) in enumerate(zip(shown, graded, strict=True)):
         unanswerable = {gold.question_id: gold.abstention for gold in run.asked.golds()}
         scores = {question_id: answer.top_score for question_id, answer in run.answers.items()}
         if not any(unanswerable.values()) or all(score is None for score in scores.values()):
             continue
         credits = {question_id: credit(judgement) for question_id, judgement in run.judgements.items()}
-        said = {question_id: answer.hypothesis for question_id, answer in run.answers.items() if answer.status == "ok"}
-        calibration = calibrate(scores, unanswerable, credits, declined(said) & unanswerable.keys())
+        hypotheses = {
+            question_id: answer.hypothesis for question_id, answer in run.answers.items() if answer.status == "ok"
+        }
+        calibration = calibrate(scores, unanswerable, credits, declined(hypotheses) & unanswerable.keys())
         if calibration.curve:
             metric = run.metrics.judge.metric
-            charts.append(calibration_chart(place, one, metric, calibration))
+            charts.append(calibration_chart(place, shown_run, metric, calibration))
     return charts
 
 
 def judges_chart(graded: Sequence[Evaluation], shown: Sequence[Shown]) -> tuple[Chart | None, str]:
-    """Two judges of the same answers, rates against agreement; and what is missing for pairs that are not drawn."""
+    """Return rates against agreement for pairs of judges of the same answers, and what is missing for other pairs."""
     drawn: list[TwoJudges] = []
     missing: dict[str, None] = {}
-    for one, run in zip(shown, graded, strict=True):
-        judged = {one.judge.id: one for one in run.files.metrics}
-        for pair in judge_agreements(run.files, run.asked, [one.judge for one in judged.values()]):
-            two, lacks = _two_judges(one, run, pair, (judged[pair.a], judged[pair.b]))
+    for shown_run, run in zip(shown, graded, strict=True):
+        judged = {metrics.judge.id: metrics for metrics in run.files.metrics}
+        for pair in judge_agreements(run.files, run.asked, [metrics.judge for metrics in judged.values()]):
+            two, lacks = _two_judges(shown_run, run, pair, (judged[pair.a], judged[pair.b]))
             drawn += [two] if two else []
             missing |= dict.fromkeys(lacks)
     return two_judges_chart(drawn) if drawn else None, " ".join(missing)
@@ -177,33 +181,35 @@ def judges_chart(graded: Sequence[Evaluation], shown: Sequence[Shown]) -> tuple[
 def _two_judges(
     shown: Shown, run: Evaluation, pair: JudgeAgreement, metrics: tuple[Metrics, Metrics]
 ) -> tuple[TwoJudges | None, list[str]]:
-    """Return one run by two judges; None where the rates of one are unknown or leave nothing, with what to do."""
-    checks = [run.check_of(one.judge) for one in metrics]
-    unchecked = [one.judge for one, check in zip(metrics, checks, strict=True) if check is None]
+    """Return one run by two judges; None and what to do if the rates of a judge are unknown or allow no correction."""
+    checks = [run.check_of(figures.judge) for figures in metrics]
+    unchecked = [figures.judge for figures, check in zip(metrics, checks, strict=True) if check is None]
     if unchecked and run.asked.benchmark.planting is None:
         return None, []
     if unchecked:
-        commands = [f"`{check_command(one, run.asked)}`" for one in unchecked if not is_imported(one)]
+        commands = [f"`{check_command(judge, run.asked)}`" for judge in unchecked if not is_imported(judge)]
         how = f": {' and '.join(commands)} (with the same votes and address)" if commands else ""
-        names = ", ".join(one.id for one in unchecked)
+        names = ", ".join(judge.id for judge in unchecked)
         return None, [f"Rates against agreement are drawn once both judges were checked, {names} not yet{how}."]
     rates = [check.rates for check in checks if check and check.rates]
-    scores = [run.corrected(one) for one in metrics]
+    scores = [run.corrected(figures) for figures in metrics]
     agreed, n = pair.agreement.overall.agreed, pair.agreement.overall.n
     judged = tuple(
-        JudgedBy(judge_name(one.judge), found.right_passed, found.wrong_passed, one.overall.accuracy, found.corrected)
-        for one, found in zip(metrics, scores, strict=True)
-        if found and found.corrected
+        JudgedBy(
+            judge_name(figures.judge), score.right_passed, score.wrong_passed, figures.overall.accuracy, score.corrected
+        )
+        for figures, score in zip(metrics, scores, strict=True)
+        if score and score.corrected
     )
     if len(judged) < 2 or agreed is None:
-        reasons = dict.fromkeys(one.reason for one in scores if one and one.reason)
+        reasons = dict.fromkeys(score.reason for score in scores if score and score.reason)
         return None, [f"{shown.name}: the score by one of the judges cannot be corrected: {' and '.join(reasons)}."]
     first, second = judged
-    # Judges agree on what has labels; a corrected score is over all questions.
-    shares = [1 - one.overall.not_evaluated / one.overall.n for one in metrics]
-    middle = fmean(min(1.0, one.corrected.value / share) for one, share in zip(judged, shares, strict=True))
+    # Agreement is over answers with labels, a corrected score over all questions.
+    shares = [1 - figures.overall.not_evaluated / figures.overall.n for figures in metrics]
+    middle = fmean(min(1.0, judge.corrected.value / share) for judge, share in zip(judged, shares, strict=True))
     bounds = [
-        min(1.0, end / share) for one, share in zip(judged, shares, strict=True) for end in one.corrected.interval
+        min(1.0, end / share) for judge, share in zip(judged, shares, strict=True) for end in judge.corrected.interval
     ]
     ends = [expected_agreement(accuracy, rates[0], rates[1]) for accuracy in (min(bounds), max(bounds))]
     return TwoJudges(
@@ -218,11 +224,11 @@ def _two_judges(
 
 
 def latency_ridges(graded: Sequence[Evaluation | Run], shown: Sequence[Shown]) -> Chart | None:
-    """Return a chart of how long answers took, recall and model together; None where no run asked a model."""
+    """Return a chart of the latencies of answers, recall and model together; None if no run called a model."""
     runs = []
-    for one, run in zip(shown, graded, strict=True):
-        asked = (answer for answer in run.answers.values() if answer.status == "ok" and answer.attempts)
-        took = tuple(answer.total_ms for answer in asked if answer.total_ms is not None)
-        if took:
-            runs.append(Latencies(one, took))
+    for shown_run, run in zip(shown, graded, strict=True):
+        answered = (answer for answer in run.answers.values() if answer.status == "ok" and answer.attempts)
+        times = tuple(answer.total_ms for answer in answered if answer.total_ms is not None)
+        if times:
+            runs.append(Latencies(shown_run, times))
     return latency_chart(runs) if runs else None

@@ -1,4 +1,4 @@
-"""How runs are told apart: twelve colours with twelve shapes; controls grey, what reads the gold hatched."""
+"""Tell runs apart: twelve colours with twelve shapes; controls are grey, runs that read the gold hatched."""
 
 from collections.abc import Sequence
 
@@ -8,11 +8,11 @@ from longmemeval.report.tables.cells import row_names
 from longmemeval.results.graded.graded_run import RunSummary
 
 COLOURS = 12
-"""The style sheet has a variable for each, `--run-1` and so on; `--run-0` is the grey of controls."""
+"""Number of colours. The style sheet has a variable for each, `--run-1` and so on; `--run-0` is that of controls."""
 
 
 class Shape(Struct, frozen=True):
-    """One shape, as matplotlib calls it and as a path in a square from -6 to 6."""
+    """One shape: its name in matplotlib, and its path in a square from -6 to 6."""
 
     marker: str
     path: str
@@ -38,15 +38,15 @@ class Look(Struct, frozen=True):
     """The colour and shape of one run."""
 
     colour: int
-    """From 1 to `COLOURS`; 0: the grey of controls."""
+    """Number of the colour, from 1 to `COLOURS`; 0: the grey of controls."""
     shape: int
-    """Place in `SHAPES`."""
+    """Index in `SHAPES`."""
     hatched: bool = False
-    """Whether the run reads the gold evidence."""
+    """True if the run reads the gold evidence."""
 
     @property
     def marker(self) -> str:
-        """The shape as matplotlib calls it."""
+        """The name of the shape in matplotlib."""
         return SHAPES[self.shape].marker
 
     @property
@@ -56,7 +56,7 @@ class Look(Struct, frozen=True):
 
 
 def look_of(place: int, *, control: bool = False, reads_gold: bool = False) -> Look:
-    """Return the look of the run at `place`, from 0, among the controls or among the others.
+    """Return the look of a run at index `place` among the controls or among the other runs.
 
     After twelve runs the colours begin again with other shapes, so that 144 runs differ.
     """
@@ -65,21 +65,21 @@ def look_of(place: int, *, control: bool = False, reads_gold: bool = False) -> L
 
 
 class Shown(Struct, frozen=True):
-    """A run as tables and pictures show it."""
+    """The name and look of a run in tables and charts."""
 
     name: str
-    """Its memory, or a control's model; the part of its id that tells it apart where several have that."""
+    """The run's memory, or the model of a control; if several share it, the distinguishing part of the run id."""
     look: Look
 
 
 def shown_runs(summaries: Sequence[RunSummary]) -> list[Shown]:
-    """Return how each run is shown, in their order; whichever of them is the baseline."""
+    """Return the name and look of each run, in order; neither depends on which run is the baseline."""
     names = row_names(summaries)
     places = [0, 0]
-    found = []
-    for name, one in zip(names, summaries, strict=True):
-        control = one.control is not None
-        look = look_of(places[control], control=control, reads_gold=one.reads_gold)
-        found.append(Shown(name, look))
+    shown = []
+    for name, summary in zip(names, summaries, strict=True):
+        control = summary.control is not None
+        look = look_of(places[control], control=control, reads_gold=summary.reads_gold)
+        shown.append(Shown(name, look))
         places[control] += 1
-    return found
+    return shown

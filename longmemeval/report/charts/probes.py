@@ -1,4 +1,4 @@
-"""The picture of `probe`: a row for each memory, a bar for each probe."""
+"""Draw the result of `probe`: a row for each memory, a bar for each probe."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -15,14 +15,14 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _BAR, _ROW_INCHES = 0.84, 0.34
-"""Width of a full bar where the next begins at 1; height of a row."""
+"""Width of a full bar, if the next begins at 1; height of a row in inches."""
 
 
 def check_drawable(output: Path) -> None:
-    """Refuse, before anything is paid for, what could not be drawn.
+    """Refuse a picture that could not be drawn, before anything is paid for.
 
     Raises:
-        HarnessError: the file is no SVG, or the extra `report` is not installed.
+        HarnessError: the file is not an SVG, or the extra `report` is not installed.
     """
     if output.suffix != ".svg":
         raise HarnessError("The picture is an SVG", where=str(output), fix="Name a file that ends in .svg")
@@ -30,20 +30,20 @@ def check_drawable(output: Path) -> None:
 
 
 def probe_chart(report: ProbeReport) -> Chart:
-    """Return the table as bars: full is every question passed, no bar and a dash is unknown."""
-    rows = [(one, shares(one)) for one in report.memories]
-    names = list(dict.fromkeys(name for _, found in rows for name in found))
+    """Return the table as bars: a full bar if every question was passed, a dash instead if unknown."""
+    rows = [(probed, shares(probed)) for probed in report.memories]
+    names = list(dict.fromkeys(name for _, by_probe in rows for name in by_probe))
 
     def draw(figure: "Figure") -> None:
         axes = figure.add_subplot()
-        for place, (one, found) in enumerate(rows):
-            colour = run_colour(look_of(place, control=one.control is not None))
-            for column, share in enumerate(map(found.get, names)):
+        for place, (probed, by_probe) in enumerate(rows):
+            colour = run_colour(look_of(place, control=probed.control is not None))
+            for column, share in enumerate(map(by_probe.get, names)):
                 if share is not None and share.mean is not None:
                     axes.barh(place, _BAR, left=column, height=0.62, color=GRID, linewidth=0)
                     axes.barh(place, _BAR * share.mean, left=column, height=0.62, color=colour, linewidth=0)
                 axes.text(column + _BAR / 2, place, passed(share), ha="center", va="center", fontsize=7.5, color=INK)
-        axes.set_yticks(range(len(rows)), [row_name(one) for one, _ in rows])
+        axes.set_yticks(range(len(rows)), [row_name(probed) for probed, _ in rows])
         axes.set_xticks([column + _BAR / 2 for column in range(len(names))], [_two_lines(name) for name in names])
         axes.xaxis.tick_top()
         axes.tick_params(length=0)
@@ -60,10 +60,10 @@ def probe_chart(report: ProbeReport) -> Chart:
     return Chart("probes", f"Probes, seed {report.seed}", description, svg, probe_table(report))
 
 
-def shares(one: Probed) -> dict[str, Mean | None]:
-    """Return the share that a memory passes of each probe."""
-    tried = one.lifecycle
-    return {**one.probes, "deletion": tried.deletion, "read after write": tried.read_after_write}
+def shares(probed: Probed) -> dict[str, Mean | None]:
+    """Return the share of each probe that a memory passes."""
+    lifecycle = probed.lifecycle
+    return {**probed.probes, "deletion": lifecycle.deletion, "read after write": lifecycle.read_after_write}
 
 
 def _two_lines(name: str) -> str:

@@ -1,4 +1,4 @@
-"""Matplotlib figures as SVG for a page: coloured by the page's own variables, equal bytes for equal input."""
+"""Render Matplotlib figures as SVG for a page: coloured by the page's variables, equal bytes for equal input."""
 
 import io
 import re
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
     from matplotlib.typing import RcKeyType
 
-# Names that matplotlib is told colours for: stand-ins that the page's variables replace, or those of paper.
+# Names registered as colours in matplotlib: stand-ins that the page's variables replace, or the colours for print.
 INK, MUTED, GRID, SURFACE = "--ink", "--muted", "--grid", "--surface"
 _NAMES = (INK, MUTED, GRID, SURFACE, *(f"--run-{number}" for number in range(COLOURS + 1)))
 _STAND_INS = {name: f"#0101{number:02x}" for number, name in enumerate(_NAMES, start=1)}
@@ -47,7 +47,7 @@ _STYLE: "dict[RcKeyType, object]" = {
 }
 
 _HIDDEN = 'aria-hidden="true" focusable="false"'
-"""Where the frame has the words."""
+"""Attributes of a drawing whose frame describes it in words."""
 
 
 def run_colour(look: Look) -> str:
@@ -56,21 +56,21 @@ def run_colour(look: Look) -> str:
 
 
 def run_face(look: Look) -> str:
-    """Return the name of the colour that fills a run's mark: nothing where the run reads the gold."""
+    """Return the name of the colour that fills a run's mark: that of the background if the run reads the gold."""
     return SURFACE if look.hatched else run_colour(look)
 
 
 def need_report_libraries(what: str = "An HTML report") -> None:
-    """See that the extra `report` is installed.
+    """Check that the extra `report` is installed.
 
     Args:
-        what: what needs it, as errors name it.
+        what: what needs the extra, for the error message.
 
     Raises:
-        HarnessError: it is not.
+        HarnessError: it is not installed.
     """
     try:
-        import jinja2  # imported to see that it is there
+        import jinja2  # imported only to check that it is installed
         import matplotlib
 
         del jinja2, matplotlib
@@ -82,16 +82,16 @@ def need_report_libraries(what: str = "An HTML report") -> None:
 
 
 def drawn(name: str, width: float, height: float, draw: Callable[["Figure"], None]) -> str:
-    """Return a figure as an `svg` element without size, hidden from screen readers: its frame has the words.
+    """Return a figure as an `svg` element without size, hidden from screen readers as its frame describes it.
 
     Args:
-        name: distinct among the figures of a page; the ids within the element begin with it.
-        width: inches, of 72 units of the element each.
-        height: inches.
-        draw: puts the content on the figure.
+        name: a name that is unique among the figures of a page; the ids within the element begin with it.
+        width: width in inches, each 72 units of the element.
+        height: height in inches.
+        draw: function that draws the content on the figure.
     """
-    if kept := _PDFS.get():
-        colours, pdfs = kept
+    if capture := _PDFS.get():
+        colours, pdfs = capture
         pdfs[name] = _saved("pdf", width, height, draw, colours)
     return _inline(_saved("svg", width, height, draw, _STAND_INS).decode(), name)
 
@@ -110,25 +110,25 @@ def _saved(
     named = get_named_colors_mapping()
     for name in _NAMES:
         named[name] = colours[name]
-    unsaid = ("Date", "Creator", "Format", "Type") if kind == "svg" else ("CreationDate", "Creator", "Producer")
+    omitted = ("Date", "Creator", "Format", "Type") if kind == "svg" else ("CreationDate", "Creator", "Producer")
     buffer = io.BytesIO()
     with rc_context(_STYLE), warnings.catch_warnings():
         # The browser draws the text, with its own fonts.
         warnings.filterwarnings("ignore", "Glyph .* missing from font")
         figure = Figure(figsize=(width, height), layout="constrained")
         draw(figure)
-        figure.savefig(buffer, format=kind, metadata=dict.fromkeys(unsaid))
+        figure.savefig(buffer, format=kind, metadata=dict.fromkeys(omitted))
     return buffer.getvalue()
 
 
 def colours_in(style: str, *, dark: bool = False) -> dict[str, str]:
-    """Return the colours of a style sheet by the names of their variables."""
+    """Return the colours of a style sheet, by the names of their variables."""
     return {name: pair[dark] for name, *pair in re.findall(r"(--[\w-]+): light-dark\(([^,]+), ([^)]+)\)", style)}
 
 
 @contextmanager
 def pdfs_beside(style: str) -> Iterator[dict[str, bytes]]:
-    """Draw each figure as PDF too, in the light colours of a style sheet; by the figures' names."""
+    """Also draw each figure as a PDF in the light colours of a style sheet; yield the PDFs by the figures' names."""
     pdfs: dict[str, bytes] = {}
     token = _PDFS.set((colours_in(style), pdfs))
     try:
@@ -138,7 +138,7 @@ def pdfs_beside(style: str) -> Iterator[dict[str, bytes]]:
 
 
 def alone(svg: str, title: str, style: str, *, dark: bool = False) -> str:
-    """Return an `svg` element of `drawn` as a document of its own, in the colours of the page's style sheet."""
+    """Return an `svg` element made by `drawn` as a separate document, in the colours of the page's style sheet."""
     colours = colours_in(style, dark=dark)
     text = re.sub(r"var\((--[\w-]+)\)", lambda found: colours[found[1]], svg)
     own = f'xmlns="http://www.w3.org/2000/svg" font-family="sans-serif" role="img" aria-label="{escape_html(title)}"'
@@ -146,18 +146,18 @@ def alone(svg: str, title: str, style: str, *, dark: bool = False) -> str:
 
 
 def _inline(document: str, name: str) -> str:
-    """Return the `svg` element alone, with the page's colours and fonts, and ids that no other figure has."""
+    """Return only the `svg` element, with the page's colours and fonts, and ids that no other figure has."""
     text = visible(document[document.index("<svg") :])
     text = re.sub(r"<metadata>.*?</metadata>|<style .*?</style>|<!--.*?-->", "", text, flags=re.DOTALL)
     text = re.sub(r"<svg [^>]*?(viewBox=\"[^\"]*\")[^>]*>", rf"<svg \1 {_HIDDEN}>", text, count=1)
     text = text.replace("xlink:href", "href")
     text = re.sub(r" font-family: [^;\"]*;", "", text)
     used = set(re.findall(r"#([\w.-]+)\"|url\(#([\w.-]+)\)", text))
-    kept = {left or right for left, right in used}
-    text = re.sub(r' id="([^"]+)"', lambda match: f' id="{name}-{match[1]}"' if match[1] in kept else "", text)
+    used_ids = {left or right for left, right in used}
+    text = re.sub(r' id="([^"]+)"', lambda match: f' id="{name}-{match[1]}"' if match[1] in used_ids else "", text)
     text = re.sub(r'href="#([^"]+)"', rf'href="#{name}-\1"', text)
     text = re.sub(r"url\(#([^)]+)\)", rf"url(#{name}-\1)", text)
-    # Presentation attributes, as a policy may forbid styles in elements.
+    # Use presentation attributes, as a content policy may forbid styles in elements.
     text = re.sub(r' style="([^"]*)"', lambda match: "".join(map(_attribute, match[1].split(";"))), text)
     for variable, colour in _STAND_INS.items():
         text = text.replace(colour, f"var({variable})")

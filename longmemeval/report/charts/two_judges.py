@@ -1,4 +1,4 @@
-"""Two judges of the same answers: what each makes of them, and how far they agree against what their rates lead to."""
+"""Chart two judges of the same answers: the score by each, and their agreement against what their rates predict."""
 
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
@@ -30,23 +30,23 @@ class JudgedBy(Struct, frozen=True):
 
 
 class TwoJudges(Struct, frozen=True):
-    """One run by two such judges."""
+    """One run by two judges whose rates are known."""
 
     run: Shown
     judges: tuple[JudgedBy, JudgedBy]
     n: int
-    """Answers that have a label by both."""
+    """Number of answers that both judges labelled."""
     agreed: float
-    """Share of these with the same label."""
+    """Share of these answers with the same label."""
     agreed_interval: tuple[float, float]
     expected: float
-    """The share that the rates lead to, if the errors of the two have nothing in common."""
+    """The share of equal labels that the rates predict if the errors of the two are independent."""
     expected_range: tuple[float, float]
-    """Over what is not known of the true accuracy."""
+    """The range of `expected` over the uncertainty of the true accuracy."""
 
 
 def two_judges_chart(pairs: Sequence[TwoJudges]) -> Chart:
-    """Scores by both judges, raw and corrected, beside agreement against what the rates lead to."""
+    """Return scores by both judges, raw and corrected, beside their agreement against what the rates predict."""
 
     def draw(figure: "Figure") -> None:
         left, right = figure.subplots(1, 2, width_ratios=(1.35, 1))
@@ -61,7 +61,7 @@ def two_judges_chart(pairs: Sequence[TwoJudges]) -> Chart:
         "no sign of being right; below it one errs on these answers otherwise than on the planted ones."
     )
     svg = drawn("two-judges", 7.6, max(3.0, 0.9 + 0.5 * len(pairs)), draw)
-    rows = [(pair, one) for pair in pairs for one in pair.judges]
+    rows = [(pair, judge) for pair in pairs for judge in pair.judges]
     return Chart("two-judges", "Rates against agreement", description, svg, tabulate("", _columns(), rows))
 
 
@@ -69,9 +69,9 @@ _Judged = tuple[TwoJudges, JudgedBy]
 
 
 def _columns() -> list[Column[_Judged]]:
-    """Return the columns of a row per run and judge; what is said of both stands in the first judge's."""
+    """Return the columns for a row per run and judge; figures of the pair stand in the first judge's row."""
 
-    def of_both(title: str, value: Callable[[TwoJudges], str | int]) -> Column[_Judged]:
+    def pair_column(title: str, value: Callable[[TwoJudges], str | int]) -> Column[_Judged]:
         return Column(title, lambda row: value(row[0]) if row[1] is row[0].judges[0] else "")
 
     return [
@@ -82,23 +82,23 @@ def _columns() -> list[Column[_Judged]]:
         Column("score", lambda row: percent(row[1].score)),
         Column("corrected", lambda row: percent(row[1].corrected.value)),
         Column("95 % interval", lambda row: bounds(row[1].corrected.interval)),
-        of_both("same label", lambda pair: percent(pair.agreed)),
-        of_both("95 % interval", lambda pair: bounds(pair.agreed_interval)),
-        of_both("by their rates", lambda pair: percent(pair.expected)),
-        of_both("range", lambda pair: bounds(pair.expected_range)),
-        of_both("n", lambda pair: pair.n),
+        pair_column("same label", lambda pair: percent(pair.agreed)),
+        pair_column("95 % interval", lambda pair: bounds(pair.agreed_interval)),
+        pair_column("by their rates", lambda pair: percent(pair.expected)),
+        pair_column("range", lambda pair: bounds(pair.expected_range)),
+        pair_column("n", lambda pair: pair.n),
     ]
 
 
 def _draw_scores(axes: "Axes", pairs: Sequence[TwoJudges]) -> None:
     names: list[str] = []
     for pair in pairs:
-        for judge, one in enumerate(pair.judges):
-            place, colour, marker = len(names) * 0.5, run_colour(pair.run.look), _MARKERS[judge]
-            names.append(f"{pair.run.name}  {_short(one.judge)}")
-            axes.plot(one.corrected.interval, (place, place), color=colour, linewidth=1.4, solid_capstyle="butt")
-            axes.plot((one.score, one.corrected.value), (place, place), color=MUTED, linewidth=0.8, linestyle=":")
-            for value, face in ((one.score, SURFACE), (one.corrected.value, colour)):
+        for number, judge in enumerate(pair.judges):
+            place, colour, marker = len(names) * 0.5, run_colour(pair.run.look), _MARKERS[number]
+            names.append(f"{pair.run.name}  {_short(judge.judge)}")
+            axes.plot(judge.corrected.interval, (place, place), color=colour, linewidth=1.4, solid_capstyle="butt")
+            axes.plot((judge.score, judge.corrected.value), (place, place), color=MUTED, linewidth=0.8, linestyle=":")
+            for value, face in ((judge.score, SURFACE), (judge.corrected.value, colour)):
                 axes.plot([value], [place], marker=marker, markersize=6, markerfacecolor=face, markeredgecolor=colour,
                           markeredgewidth=1.3, linestyle="none", zorder=3)  # fmt: skip
     axes.set_yticks([0.5 * place for place in range(len(names))], names)
@@ -106,12 +106,12 @@ def _draw_scores(axes: "Axes", pairs: Sequence[TwoJudges]) -> None:
     axes.tick_params(axis="y", length=0)
     axes.spines["left"].set_visible(False)
     axes.set_xlabel("score, and corrected score")
-    percent_axis(axes, "x", [value for pair in pairs for one in pair.judges for value in _scores(one)])
+    percent_axis(axes, "x", [value for pair in pairs for judge in pair.judges for value in _scores(judge)])
     axes.grid(axis="x")
 
 
-def _scores(one: JudgedBy) -> tuple[float, ...]:
-    return (one.score, one.corrected.value, *one.corrected.interval)
+def _scores(judge: JudgedBy) -> tuple[float, ...]:
+    return (judge.score, judge.corrected.value, *judge.corrected.interval)
 
 
 def _draw_agreement(axes: "Axes", pairs: Sequence[TwoJudges]) -> None:

@@ -1,4 +1,4 @@
-"""What the page says of runs: every figure as it is printed, and the charts."""
+"""Prepare the figures of runs for the page, each as it is printed."""
 
 from collections.abc import Sequence
 
@@ -41,7 +41,7 @@ class RunView(Struct, frozen=True):
     name: str
     look: Look
     facts: tuple[tuple[str, str], ...]
-    """What was run and by whom it was judged: name and value."""
+    """The setup of the run and its judge, as pairs of name and value."""
     settings: str
     """The manifest without its list of questions, as JSON."""
 
@@ -51,12 +51,12 @@ def run_views(comparison: Comparison, graded: list[Evaluation]) -> list[RunView]
     return [
         RunView(
             run_id=figures.summary.run_id,
-            name=one.name,
-            look=one.look,
+            name=shown.name,
+            look=shown.look,
             facts=_facts(figures, run),
             settings=_settings(run),
         )
-        for one, figures, run in zip(shown_in(comparison), comparison.runs, graded, strict=True)
+        for shown, figures, run in zip(shown_in(comparison), comparison.runs, graded, strict=True)
     ]
 
 
@@ -72,7 +72,7 @@ def _facts(figures: RunFigures, run: Evaluation) -> tuple[tuple[str, str], ...]:
         "judge": f"{judge_name(judge)}: {'official' if judge.official else 'NOT official'}",
         "judge id": judge.id,
         "votes": f"{votes.votes} per answer, unanimous on {percent(votes.unanimous)}" if votes else "",
-        **{name: work_line(one) for name, one in kinds(summary.costs).items()},
+        **{name: work_line(cost) for name, cost in kinds(summary.costs).items()},
         "status": f"{run.manifest.status}, begun {run.manifest.started_at}, ended {run.manifest.ended_at or UNKNOWN}",
         "settings": figures.settings_sha256[:12],
     }
@@ -87,7 +87,7 @@ def figure_columns(comparison: Comparison) -> list[Column[RunFigures]]:
         Column(metric, lambda run: _accuracy(run.summary.metrics.overall) + marks.get(run.summary.run_id, "")),
         Column("95 % interval", lambda run: bounds(run.summary.metrics.overall.interval)),
     ]
-    if any(one.summary.judge_check for one in comparison.runs):
+    if any(run.summary.judge_check for run in comparison.runs):
         columns.append(Column("corrected for the judge", lambda run: corrected_cell(run.summary)))
     return [
         *columns,
@@ -118,15 +118,15 @@ def _settings(run: Evaluation) -> str:
 
 
 def figures_table(comparison: Comparison) -> Table:
-    """Return all figures of every run but latencies, which have a table of their own."""
+    """Return all figures of every run except latencies, which have a table of their own."""
     names = run_names(comparison)
     columns: list[Column[RunFigures]] = [
-        Column("run", lambda one: f"{names[one.summary.run_id]} {one.marks}".strip(), "text"),
-        Column("model", lambda one: one.summary.model, "text"),
-        *(one for one in figure_columns(comparison) if not one.title.startswith("latency")),
+        Column("run", lambda run: f"{names[run.summary.run_id]} {run.marks}".strip(), "text"),
+        Column("model", lambda run: run.summary.model, "text"),
+        *(column for column in figure_columns(comparison) if not column.title.startswith("latency")),
     ]
     caption = f"{comparison.dataset}, {question_count(comparison)}"
-    breaks = controls_apart([one.summary for one in comparison.runs])
+    breaks = controls_apart([run.summary for run in comparison.runs])
     return tabulate(caption, columns, comparison.runs, breaks=breaks)
 
 
@@ -146,14 +146,14 @@ def against_table(comparison: Comparison) -> Table | None:
 
 
 def pairs_line(comparison: Comparison) -> str:
-    """Return by which test pairs are held against each other."""
+    """Return a line that names the tests by which pairs are compared."""
     tests = " or ".join(dict.fromkeys(pair.test for pair in comparison.pairs))
     adjusted = f"p adjusted for {count_of(len(comparison.pairs), 'pair')} (Holm)"
     return f"Pairs by {tests}, {adjusted}; ▲ ▼: significant."
 
 
 def notes(comparison: Comparison) -> list[str]:
-    """Return all that the figures rest on, warnings first; each once."""
+    """Return everything the figures rest on, warnings first; each note once."""
     first = [*deviation_lines(comparison, run_names(comparison)), *comparison.warnings]
     return list(dict.fromkeys([*first, *comparison_notes(comparison)]))
 
@@ -162,7 +162,7 @@ NamedRun = tuple[str, RunFigures]
 
 
 def abstention_table(comparison: Comparison, names: Sequence[str]) -> Table | None:
-    """Return how each run does on unanswerable questions; None where there are none and no run abstains."""
+    """Return how each run does on unanswerable questions; None if there are none and no run abstains."""
 
     def share(name: str) -> Column[NamedRun]:
         return Column(name, lambda row: _abstaining(row).get(name) or None)
@@ -178,9 +178,9 @@ def abstention_table(comparison: Comparison, names: Sequence[str]) -> Table | No
         *map(share, ("precision", "recall", "F1")),
     ]
     rows = [
-        (name, one)
-        for name, one in zip(names, comparison.runs, strict=True)
-        if one.summary.metrics.abstention or one.summary.metrics.abstaining
+        (name, run)
+        for name, run in zip(names, comparison.runs, strict=True)
+        if run.summary.metrics.abstention or run.summary.metrics.abstaining
     ]
     return tabulate("", columns, rows) if rows else None
 
@@ -193,17 +193,17 @@ def _interval(score: Score | None) -> str:
     return bounds(score.interval if score else None)
 
 
-def _abstained(found: Abstaining | None) -> str | None:
-    return f"{found.abstained:,} ({found.right:,} rightly)" if found else None
+def _abstained(abstaining: Abstaining | None) -> str | None:
+    return f"{abstaining.abstained:,} ({abstaining.right:,} rightly)" if abstaining else None
 
 
 def _abstaining(row: NamedRun) -> dict[str, str]:
-    found = row[1].summary.metrics.abstaining
-    return abstaining_shares(found) if found else {}
+    abstaining = row[1].summary.metrics.abstaining
+    return abstaining_shares(abstaining) if abstaining else {}
 
 
 def agreement_tables(graded: list[Evaluation], names: Sequence[str]) -> list[Table]:
-    """Return a table per run that several judges graded."""
+    """Return a table for each pair of judges that graded the same run."""
     columns: list[Column[tuple[str, Concordance]]] = [
         Column("", lambda row: row[0], "text"),
         Column("same label", lambda row: percent(row[1].agreed)),
@@ -213,7 +213,7 @@ def agreement_tables(graded: list[Evaluation], names: Sequence[str]) -> list[Tab
     ]
     tables = []
     for name, run in zip(names, graded, strict=True):
-        for pair in judge_agreements(run.files, run.asked, [one.judge for one in run.files.metrics]):
+        for pair in judge_agreements(run.files, run.asked, [metrics.judge for metrics in run.files.metrics]):
             groups = {"overall": pair.agreement.overall, **pair.agreement.by_type}
             disputed = f"{count_of(len(pair.agreement.disputed), 'question')} in dispute"
             tables.append(tabulate(f"{name}: {pair.a} and {pair.b}, {disputed}", columns, groups.items()))

@@ -1,4 +1,4 @@
-"""The report as one page that needs nothing but itself."""
+"""Build the report as one self-contained page."""
 
 import re
 from collections.abc import Sequence
@@ -39,7 +39,7 @@ from longmemeval.results.graded.graded_run import Evaluation
 
 T = TypeVar("T")
 
-# What could end the element JSON is in, and what an editor or a browser acts on unseen.
+# Characters that could end the element around the JSON, and those that an editor or a browser obeys without showing.
 _UNSAFE = re.compile("[<>&\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ufeff]")
 
 
@@ -52,16 +52,16 @@ class Section(Struct, frozen=True):
     charts: tuple[Chart, ...] = ()
     tables: tuple[Table, ...] = ()
     narrow: bool = False
-    """Whether the charts are side by side where there is room."""
+    """True if the charts stand side by side where there is room."""
     short: str = ""
-    """The title among the links at the top, where that is another."""
+    """The title in the links at the top, if it differs from `title`."""
 
 
 class _PageRun(Struct, frozen=True):
     name: str
     look: Look
     path: str
-    """The shape of the mark."""
+    """The SVG path of the run's mark."""
 
 
 class _PageData(Struct, frozen=True):
@@ -70,7 +70,7 @@ class _PageData(Struct, frozen=True):
     runs: tuple[_PageRun, ...]
     rows: list[Row]
     among: list[int]
-    """Places of the runs that patterns are about."""
+    """Indexes of the runs that patterns are about."""
     patterns: list[Pattern]
 
 
@@ -84,10 +84,10 @@ def html_page(
     """Return the page: the same bytes for the same files.
 
     Args:
-        comparison: of the runs.
+        comparison: the comparison of the runs.
         graded: the same runs, in the same order.
-        full: leave nothing out of the texts, whatever the size.
-        published: figures of others, shown last.
+        full: cut no text, whatever the size of the page.
+        published: figures that others have published, shown last.
 
     Raises:
         HarnessError: the extra `report` is not installed.
@@ -105,7 +105,7 @@ def html_page(
         among(comparison),
         patterns_of(comparison),
     )
-    main = short_notes(comparison, [one.name for one in shown])
+    main = short_notes(comparison, [run.name for run in shown])
     return written_page(
         "page.html.j2",
         script=page_file("page.js"),
@@ -129,7 +129,7 @@ def html_page(
 
 
 def across_page(graded: Sequence[Evaluation]) -> str:
-    """Return the page of runs on different data sets: the table by ability, what stands in it, nothing compared.
+    """Return the page of runs on different data sets: the table by ability with its legend; nothing is compared.
 
     Raises:
         HarnessError: the extra `report` is not installed.
@@ -149,20 +149,20 @@ def across_page(graded: Sequence[Evaluation]) -> str:
 
 
 def page_charts(comparison: Comparison, graded: list[Evaluation]) -> list[Chart]:
-    """Return the charts of the page in their order; arguments as of `html_page`."""
+    """Return the charts of the page in order; the arguments are those of `html_page`."""
     shown = shown_in(comparison)
     overall = _some(charts.overall_chart(comparison, shown))
     return [*overall, *(chart for section in _sections(comparison, graded, shown) for chart in section.charts)]
 
 
 def _lead(comparison: Comparison) -> str:
-    """Return what was asked, by whom it was answered and judged."""
+    """Return the line below the title: data, number of questions, models and judge."""
     first = comparison.runs[0].summary
-    models = list(dict.fromkeys(one.summary.model for one in comparison.runs if not one.summary.control))
+    models = list(dict.fromkeys(run.summary.model for run in comparison.runs if not run.summary.control))
     judge = first.metrics.judge
     official = "" if judge.official else " (not official)"
-    answered, judged = listed(models, 2) or first.model, f"judge {judge_name(judge)}{official}"
-    return " · ".join([comparison.dataset, question_count(comparison), answered, judged])
+    model, judged_by = listed(models, 2) or first.model, f"judge {judge_name(judge)}{official}"
+    return " · ".join([comparison.dataset, question_count(comparison), model, judged_by])
 
 
 def _named(runs: list[RunView]) -> str:
@@ -170,7 +170,7 @@ def _named(runs: list[RunView]) -> str:
 
 
 def _embedded(document: object) -> str:
-    """JSON that cannot end the element it stands in."""
+    """Return JSON that cannot end the element around it."""
     text = msgspec.json.encode(document).decode()
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
@@ -179,10 +179,10 @@ def _sections(comparison: Comparison, graded: list[Evaluation], shown: list[Show
     """Return the sections that have something to show."""
     called = run_names(comparison)
     names = list(called.values())
-    by_type = charts.group_chart("types", "By question type", comparison, shown, lambda one: one.by_type)
-    by_ability = charts.group_chart("abilities", "By ability", comparison, shown, lambda one: one.by_ability)
+    by_type = charts.group_chart("types", "By question type", comparison, shown, lambda metrics: metrics.by_type)
+    by_ability = charts.group_chart("abilities", "By ability", comparison, shown, lambda metrics: metrics.by_ability)
     effort = tuple(charts.tradeoff_charts(comparison, shown))
-    summaries = [one.summary for one in comparison.runs]
+    summaries = [run.summary for run in comparison.runs]
     losses = charts.loss_chart(comparison, shown)
     calibration = tuple(charts.calibration_charts(graded, shown))
     agreement = tuple(agreement_tables(graded, names))
@@ -190,9 +190,9 @@ def _sections(comparison: Comparison, graded: list[Evaluation], shown: list[Show
     ability_words = "Abilities are the vocabulary that all benchmarks share; unanswerable questions ask for abstention."
     lost = digest_table(comparison.digest, called)
     recall, latencies = charts.recall_curves(graded, shown), charts.latency_ridges(graded, shown)
-    costs = _with_rows(cost_table(summaries, names, [one.cheaper_from for one in comparison.runs]))
-    asked = _with_rows(memory_model_table(summaries, names))
-    timed = _with_rows(latency_table(summaries, names))
+    costs = _with_rows(cost_table(summaries, names, [run.cheaper_from for run in comparison.runs]))
+    model_use = _with_rows(memory_model_table(summaries, names))
+    latency = _with_rows(latency_table(summaries, names))
     budgets = tuple(budget_charts(comparison, shown))
     sections = [
         Section("types", "Question types", charts=_some(by_type), short="Types"),
@@ -205,8 +205,8 @@ def _sections(comparison: Comparison, graded: list[Evaluation], shown: list[Show
         Section("calibration", "Calibration", _CALIBRATION, calibration, narrow=True),
         Section("cost", "Cost in US dollars", tables=costs, short="Cost"),
         Section("footprint", FOOTPRINT, tables=_with_rows(footprint_table(summaries, names)), short="Footprint"),
-        Section("memory-models", "Models that memories asked", tables=asked, short="Memories' models"),
-        Section("latency", "Latency", charts=_some(latencies), tables=timed),
+        Section("memory-models", "Models that memories asked", tables=model_use, short="Memories' models"),
+        Section("latency", "Latency", charts=_some(latencies), tables=latency),
         Section("judges", "Judge agreement", f"{_AGREEMENT} {missing}", _some(judges), agreement, short="Judges"),
         Section("repeats", "Repeats", _REPEATS, tables=_with_rows(repeats_table(comparison, called))),
     ]
@@ -230,9 +230,9 @@ _REPEATS = "Runs that differ in nothing but their number: how far chance alone m
 
 
 def _with_rows(table: Table) -> tuple[Table, ...]:
-    """Return the table without the title, which the section has; none without rows."""
+    """Return the table without its title, which the section shows; nothing if it has no rows."""
     return (table.with_title(""),) if table.rows else ()
 
 
-def _some(one: T | None) -> tuple[T, ...]:
-    return () if one is None else (one,)
+def _some(item: T | None) -> tuple[T, ...]:
+    return () if item is None else (item,)

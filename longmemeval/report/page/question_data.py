@@ -1,4 +1,4 @@
-"""Gathering what the page knows of each question from the run's files, cut to a size that opens quickly."""
+"""Gather the page's data on each question from the run's files, cut to a size that opens quickly."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -30,16 +30,16 @@ _ANSWERS_BUDGET = 500_000
 """Bytes of the page for recalled messages, for prompts, and for answers and judges' replies: with these the page of a
 run of 500 questions stays under 5 MB."""
 _MESSAGE_OVERHEAD = 60
-"""Bytes of a message beside its text, about."""
+"""The approximate size of a message without its text, in bytes."""
 _SHORTEST_MESSAGE = 80
-"""Bytes of a message that are kept however many there are."""
+"""Bytes of each message that are kept, however many messages there are."""
 _SHORTEST_ANSWER = 200
-"""Bytes of an answer or a reply that are kept however many there are."""
+"""Bytes of each answer or judge's reply that are kept, however many there are."""
 _SHORTEST_PROMPT = 250
-"""Bytes of a prompt below which none is in the page: they would all read the same."""
+"""The limit in bytes below which the page shows no prompts at all: they would all read the same."""
 _MESSAGES_SHOWN = 30
 _CUT_SHOWN = 10
-"""Messages listed per question and run; evidence is always among them."""
+"""The most messages listed per question and run, recalled and cut; evidence is always among them."""
 
 
 def rows(questions: Iterable[QuestionRow], asked: RunQuestions) -> list[Row]:
@@ -49,21 +49,21 @@ def rows(questions: Iterable[QuestionRow], asked: RunQuestions) -> list[Row]:
         return tuple(stage and cause_of(stage) for stage in stages)
 
     return [
-        Row(one.question_id, one.question_type, asked.questions[one.question_id].text, one.credits, causes(one.stages))
-        for one in questions
+        Row(row.question_id, row.question_type, asked.questions[row.question_id].text, row.credits, causes(row.stages))
+        for row in questions
     ]
 
 
 def details(
     question_ids: Sequence[str], graded: Sequence[Evaluation], *, full: bool, prompts: bool = True
 ) -> tuple[Details, list[str]]:
-    """Return what opens below the rows, and what was left out of it, in words.
+    """Return what opens below the rows, and notes on what was left out of it.
 
     Args:
-        question_ids: in the order of the rows.
+        question_ids: ids in the order of the rows.
         graded: runs over these questions.
         full: leave nothing out.
-        prompts: with the prompts, for which all of them are read.
+        prompts: include the prompts, which means reading all of them.
     """
     asked = graded[0].asked
     table = _MessageTable()
@@ -79,18 +79,18 @@ def details(
     by_haystack: dict[str, list[str]] = {}
     for question_id in question_ids:
         by_haystack.setdefault(asked.questions[question_id].haystack_id, []).append(question_id)
-    made: dict[str, QuestionDetail] = {}
+    by_question: dict[str, QuestionDetail] = {}
     for haystack_id, ids in by_haystack.items():
-        history = {one.message_id: one for one in haystack_messages(asked.dataset.haystack(haystack_id))}
+        history = {message.message_id: message for message in haystack_messages(asked.dataset.haystack(haystack_id))}
         for question_id in ids:
             listing = _Listing(table, haystack_id, history, asked.gold(question_id), full)
             runs = tuple(run.detail(question_id, listing, answer_limit) for run in run_files)
-            made[question_id] = _question_detail(question_id, asked, listing, runs)
+            by_question[question_id] = _question_detail(question_id, asked, listing, runs)
     message_limit = None if full else table.fitting_limit()
-    found = Details(
-        tuple(judges), table.entries(message_limit), tuple(made[question_id] for question_id in question_ids)
+    result = Details(
+        tuple(judges), table.entries(message_limit), tuple(by_question[question_id] for question_id in question_ids)
     )
-    return found, _shortening(found, message_limit, prompt_limit, answer_limit)
+    return result, _shortening(result, message_limit, prompt_limit, answer_limit)
 
 
 def _question_detail(
@@ -109,8 +109,8 @@ def _question_detail(
     )
 
 
-def _shortening(found: Details, messages: int | None, prompts: int | None, answers: int | None) -> list[str]:
-    """Return what was cut or left out, by the limits on messages, prompts and answers."""
+def _shortening(below: Details, messages: int | None, prompts: int | None, answers: int | None) -> list[str]:
+    """Return notes on what the limits on messages, prompts and answers cut or left out."""
     no_prompts = _too_short(prompts)
     notes = [
         f"{what} are cut to about {limit:,} bytes."
@@ -123,7 +123,7 @@ def _shortening(found: Details, messages: int | None, prompts: int | None, answe
     ]
     if no_prompts:
         notes.append("Prompts are too many to be in this page.")
-    runs = [run for question in found.questions for run in question.runs]
+    runs = [run for question in below.questions for run in question.runs]
     if any(run.recalled.more or run.cut.more for run in runs):
         notes.append(f"At most {_MESSAGES_SHOWN} recalled and {_CUT_SHOWN} cut messages are listed per question.")
     if any(run.note_prompts for run in runs):
@@ -138,14 +138,14 @@ def _too_short(prompt_limit: int | None) -> bool:
 
 
 class _MessageTable:
-    """Messages by their place in the page."""
+    """The messages of the page, each under a number."""
 
     def __init__(self) -> None:
         self._numbers: dict[tuple[str, str], int] = {}
         self._messages: list[Message | str] = []
 
     def number(self, haystack_id: str, message_id: str, history: Mapping[str, Message]) -> int:
-        """Return the place of a message; of one that the data set does not hold, only its id is known."""
+        """Return the number of a message; if the data set does not contain it, only its id is known."""
         key = (haystack_id, message_id)
         if key not in self._numbers:
             self._numbers[key] = len(self._messages)
@@ -153,27 +153,27 @@ class _MessageTable:
         return self._numbers[key]
 
     def fitting_limit(self) -> int | None:
-        """Bytes to which texts must be cut; None where all have room."""
-        sizes = [size_of(one.content) for one in self._messages if isinstance(one, Message)]
+        """Return the number of bytes to which texts must be cut; None if all fit."""
+        sizes = [size_of(message.content) for message in self._messages if isinstance(message, Message)]
         limit = fair_limit(sizes, max(0, _MESSAGES_BUDGET - _MESSAGE_OVERHEAD * len(sizes)))
         return None if limit is None else max(limit, _SHORTEST_MESSAGE)
 
     def entries(self, limit: int | None) -> tuple[MessageEntry, ...]:
         return tuple(
-            MessageEntry(one, "", "", Excerpt("(not a message of the data set)"))
-            if isinstance(one, str)
+            MessageEntry(message, "", "", Excerpt("(not a message of the data set)"))
+            if isinstance(message, str)
             else MessageEntry(
-                one.message_id,
-                f"{one.created_at:%Y-%m-%d %H:%M}",
-                one.speaker or one.role,
-                excerpt(one.content, limit),
+                message.message_id,
+                f"{message.created_at:%Y-%m-%d %H:%M}",
+                message.speaker or message.role,
+                excerpt(message.content, limit),
             )
-            for one in self._messages
+            for message in self._messages
         )
 
 
 class _Listing:
-    """The messages of one question that are listed: evidence first of all, others as far as there is room."""
+    """The listed messages of one question: all evidence, and others as far as there is room."""
 
     def __init__(
         self, table: _MessageTable, haystack_id: str, history: Mapping[str, Message], right: Gold, full: bool
@@ -192,16 +192,16 @@ class _Listing:
             return Listed(tuple(map(self._number, ids)))
         left = room - sum(map(self._is_evidence, ids))
         shown = []
-        for one in ids:
-            if self._is_evidence(one):
-                shown.append(one)
+        for message_id in ids:
+            if self._is_evidence(message_id):
+                shown.append(message_id)
             elif left > 0:
-                shown.append(one)
+                shown.append(message_id)
                 left -= 1
         return Listed(tuple(map(self._number, shown)), len(ids) - len(shown))
 
     def evidence(self) -> tuple[int, ...]:
-        """Return the labelled turns; where only sessions are labelled, what was listed of them so far."""
+        """Return the labelled turns; if only sessions are labelled, the messages listed from them so far."""
         return tuple(map(self._number, self.right.evidence_turns or self._seen))
 
     def _is_evidence(self, message_id: str) -> bool:
@@ -217,16 +217,16 @@ class _RunFiles:
     """The stored answers, prompts and judgements of one run.
 
     Args:
-        run: as it was graded.
-        judges: ids with their numbers in the page; this run's are added.
-        prompts: whether its prompts are read.
+        run: the graded run.
+        judges: ids with their numbers in the page; this run's judges are added.
+        prompts: True if its prompts are read.
     """
 
     def __init__(self, run: Evaluation, judges: dict[str, int], prompts: bool) -> None:
         self._answers = run.answers
         self._file = run.files.folder / PROMPTS
         first = run.metrics.judge.id
-        ids = [first, *(one.judge.id for one in run.files.metrics if one.judge.id != first)]
+        ids = [first, *(metrics.judge.id for metrics in run.files.metrics if metrics.judge.id != first)]
         self._judgements = {judges.setdefault(judge, len(judges)): run.files.current_judgements(judge) for judge in ids}
         self._prompt_sizes: dict[str, tuple[int, ...]] = {}
         self._prompts: dict[str, tuple[Excerpt, ...]] = {}
@@ -234,12 +234,12 @@ class _RunFiles:
         for prompt in run.files.prompts if prompts else ():
             if prompt.purpose == "note":
                 self._note_prompts[prompt.question_id] = self._note_prompts.get(prompt.question_id, 0) + 1
-            elif self._asked_for_the_answer(prompt):
+            elif self._is_answer_prompt(prompt):
                 self._prompt_sizes[prompt.question_id] = prompt.sizes
 
     def answer_sizes(self) -> Iterable[int]:
         yield from (size_of(answer.hypothesis) for answer in self._answers.values())
-        yield from (size_of(one.raw) for judged in self._judgements.values() for one in judged.values())
+        yield from (size_of(judgement.raw) for judged in self._judgements.values() for judgement in judged.values())
 
     def prompt_sizes(self) -> Iterable[int]:
         return (size for sizes in self._prompt_sizes.values() for size in sizes)
@@ -248,17 +248,17 @@ class _RunFiles:
         """Read the prompts again, now that all their sizes are known, and keep as much of each as the page shows.
 
         Args:
-            limit: bytes of each message; None: all.
+            limit: bytes to keep of each message; None: all.
         """
         if _too_short(limit):
             return
         for prompt in iterate_journal(self._file, SentPrompt):
-            if prompt.purpose != "note" and self._asked_for_the_answer(prompt):
+            if prompt.purpose != "note" and self._is_answer_prompt(prompt):
                 # Instructions are at the beginning of a prompt, the question at its end.
                 shown = tuple(excerpt(message.content, limit, end=40) for message in prompt.messages)
                 self._prompts[prompt.question_id] = shown
 
-    def _asked_for_the_answer(self, prompt: SentPrompt | PromptEntry) -> bool:
+    def _is_answer_prompt(self, prompt: SentPrompt | PromptEntry) -> bool:
         answer = self._answers.get(prompt.question_id)
         return answer is not None and prompt.sha256 == answer.prompt_sha256
 

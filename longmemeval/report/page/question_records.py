@@ -1,4 +1,4 @@
-"""What the page's script reads of each question: the row of the table, and everything that opens below it."""
+"""The records that the page's script reads for each question: its row in the table, and what opens below it."""
 
 from msgspec import Struct
 
@@ -12,13 +12,13 @@ class Row(Struct, frozen=True):
     type: str
     text: str
     credits: tuple[float | None, ...]
-    """Of each run; None: not evaluated."""
+    """The credit of each run; None: not evaluated."""
     stages: tuple[str | None, ...]
-    """Where each run lost it; None where it did not."""
+    """The stage at which each run lost the question; None if it did not."""
 
 
 class MessageEntry(Struct, frozen=True, array_like=True):
-    """A message of a haystack, once in the page, however many runs recall it."""
+    """A message of a haystack, stored once in the page however many runs recall it."""
 
     id: str
     date: str
@@ -30,16 +30,16 @@ class Listed(Struct, frozen=True, omit_defaults=True):
     """Some messages of a question."""
 
     shown: tuple[int, ...]
-    """Numbers of entries in the table of messages."""
+    """Indexes of entries in the table of messages."""
     more: int = 0
-    """Messages that are not listed."""
+    """Number of messages that are not listed."""
 
 
 class Verdict(Struct, frozen=True, omit_defaults=True):
     """The judgement of one judge."""
 
     judge: int
-    """Number of the judge among those of the page."""
+    """Index of the judge in `Details.judges`."""
     label: bool | None
     raw: Excerpt
     score: float | None = None
@@ -51,35 +51,35 @@ class RunDetail(Struct, frozen=True, omit_defaults=True):
     """One run's work on a question."""
 
     hypothesis: Excerpt | None
-    """None where there is no answer."""
+    """The answer; None if there is none."""
     recalled: Listed
     cut: Listed
     verdicts: tuple[Verdict, ...]
-    """Of the judge of this report first."""
+    """The judgements, that of the report's judge first."""
     prompt: tuple[Excerpt, ...] = ()
-    """The messages of the prompt that asked for the answer; none where it was not stored or is left out."""
+    """The messages of the prompt for the answer; empty if the prompt was not stored or is left out."""
     note_prompts: int = 0
-    """Prompts before it, which are in `prompts.jsonl` only."""
+    """Number of earlier prompts that took notes; they are in `prompts.jsonl` only."""
     prompt_tokens: int = 0
     cost_usd: float | None = None
     latency_ms: float | None = 0.0
-    """Recall and model calls."""
+    """Milliseconds of recall and model calls together."""
     error: str = ""
     notes: tuple[str, ...] = ()
 
 
 class QuestionDetail(Struct, frozen=True, omit_defaults=True):
-    """All that opens below a row."""
+    """Everything that opens below a row."""
 
     date: str
     asked: str
-    """What was added to the question in the prompt."""
+    """The text added to the question in the prompt."""
     answer: str
     unanswerable: bool
     evidence: tuple[int, ...]
-    """Entries of the messages labelled as evidence, or of those recalled from an evidence session."""
+    """Indexes of the messages labelled as evidence, or of the messages recalled from evidence sessions."""
     evidence_is_turns: bool
-    """Which of the two."""
+    """True if `evidence` lists labelled messages, False if it lists messages of labelled sessions."""
     evidence_sessions: tuple[str, ...]
     runs: tuple[RunDetail, ...]
 
@@ -91,4 +91,4 @@ class Details(Struct, frozen=True):
     """Ids of all judges of the runs."""
     messages: tuple[MessageEntry, ...]
     questions: tuple[QuestionDetail, ...]
-    """In the order of the rows."""
+    """The questions, in the order of the rows."""

@@ -1,4 +1,4 @@
-"""The first screen of a report and of the live page: scores on their intervals, pairs as a matrix, patterns."""
+"""Build the first screen of a report and of the live page: scores with intervals, a matrix of pairs, patterns."""
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
@@ -23,18 +23,18 @@ from longmemeval.report.tables.cells import cost_text, remarks
 from longmemeval.report.tables.comparison import outcome, shown_recall
 
 _STEP = 0.1
-"""A scale of scores begins and ends at a multiple of this."""
+"""The step of which a scale of scores begins and ends at a multiple."""
 
 
 class ScoreRow(Struct, frozen=True):
-    """One run on the first screen; places are percentages of the scale."""
+    """One run on the first screen; positions are percentages of the scale."""
 
     place: int
-    """Of the run in the comparison; the baseline is at 0."""
+    """Index of the run in the comparison; the baseline has 0."""
     run: Shown
     run_id: str
     remarks: str
-    """What makes it another kind of figure, and how many questions were not evaluated; mostly empty."""
+    """Remarks that set the run apart from the others, and the number of questions not evaluated; usually empty."""
     baseline: bool
     warned: bool
     score: str
@@ -45,42 +45,44 @@ class ScoreRow(Struct, frozen=True):
     finding: str
     """`better` or `worse` than the baseline, or empty."""
     difference: str
-    """From the baseline, in points; empty for itself."""
+    """The difference from the baseline in points; empty for the baseline itself."""
     against: str
-    """Its interval."""
+    """The interval of `difference`."""
     won: int
+    """Number of questions with more credit than in the baseline."""
     lost: int
+    """Number of questions with less credit than in the baseline."""
     same: int
-    """Questions with more, less and as much credit as the baseline has."""
+    """Number of questions with the same credit as in the baseline."""
     tokens: str
     tokens_share: float
-    """Of the largest among the runs, in percent."""
+    """The run's tokens in percent of the largest number among the runs."""
     cost: str
     preparing: str
-    """The part of the cost that preparing is."""
+    """The cost of preparing, which `cost` includes."""
     latency: str
     recall: str
-    """Of the evidence."""
+    """The recall of the evidence."""
 
 
 class Scores(Struct, frozen=True):
-    """All runs, the best first and controls last, on one scale."""
+    """All runs on one scale, the best first and controls last."""
 
     metric: str
     rows: tuple[ScoreRow, ...]
     baseline: Shown
     baseline_at: float
     ticks: tuple[tuple[float, str], ...]
-    """Places on the scale, in percent, with their labels."""
+    """Positions on the scale in percent, with their labels."""
 
 
 def shown_in(comparison: Comparison) -> list[Shown]:
-    """Return how each run is shown."""
-    return shown_runs([one.summary for one in comparison.runs])
+    """Return the name and look of each run."""
+    return shown_runs([run.summary for run in comparison.runs])
 
 
 def best_first(comparison: Comparison) -> list[tuple[int, Shown]]:
-    """Return place and look of each run by their scores, controls last; ties keep the order of the comparison."""
+    """Return index and look of each run, the best first and controls last; ties keep the order of the comparison."""
 
     def order(run: tuple[int, Shown]) -> tuple[bool, float]:
         summary = comparison.runs[run[0]].summary
@@ -90,23 +92,23 @@ def best_first(comparison: Comparison) -> list[tuple[int, Shown]]:
 
 
 def scores_of(comparison: Comparison) -> Scores:
-    """Return the runs as `best_first` orders them."""
-    scores = [one.summary.metrics.overall for one in comparison.runs]
-    low = floor(min(one.interval[0] for one in scores) / _STEP + 1e-9) * _STEP
-    high = max(ceil(max(one.interval[1] for one in scores) / _STEP - 1e-9) * _STEP, low + 2 * _STEP)
+    """Return the scores of all runs, in the order of `best_first`."""
+    scores = [run.summary.metrics.overall for run in comparison.runs]
+    low = floor(min(score.interval[0] for score in scores) / _STEP + 1e-9) * _STEP
+    high = max(ceil(max(score.interval[1] for score in scores) / _STEP - 1e-9) * _STEP, low + 2 * _STEP)
 
     def place(value: float) -> float:
         return round((value - low) / (high - low) * 100, 2)
 
     steps = round((high - low) / _STEP)
     ticks = [low + _STEP * step for step in range(0, steps + 1, 2 if steps > 5 else 1)]
-    most = max((one.summary.mean_prompt_tokens or 0 for one in comparison.runs), default=0) or 1
+    most = max((run.summary.mean_prompt_tokens or 0 for run in comparison.runs), default=0) or 1
     against = comparison.from_baseline
     shown = best_first(comparison)
     rows = [_score_row(comparison, number, run, place, most, against) for number, run in shown]
     metric = comparison.runs[0].summary.metrics.judge.metric
     at = place(scores[0].accuracy)
-    labels = tuple((place(one), f"{one * 100:.0f}{' %' if one == ticks[-1] else ''}") for one in ticks)
+    labels = tuple((place(tick), f"{tick * 100:.0f}{' %' if tick == ticks[-1] else ''}") for tick in ticks)
     return Scores(metric, tuple(rows), dict(shown)[0], at, labels)
 
 
@@ -124,14 +126,14 @@ def _score_row(
     outcomes = [outcome(row, number) for row in comparison.questions]
     won, lost = outcomes.count("won"), outcomes.count("lost")
     tokens = summary.mean_prompt_tokens
-    said = [*remarks(summary), *([f"{overall.not_evaluated:,} not evaluated"] if overall.not_evaluated else [])]
+    words = [*remarks(summary), *([f"{overall.not_evaluated:,} not evaluated"] if overall.not_evaluated else [])]
     return ScoreRow(
         place=number,
         run=run,
         run_id=summary.run_id,
-        remarks=", ".join(said),
+        remarks=", ".join(words),
         baseline=number == 0,
-        warned=summary.run_id in marked_runs([one.summary for one in comparison.runs]),
+        warned=summary.run_id in marked_runs([other.summary for other in comparison.runs]),
         score=percent(overall.accuracy),
         interval=bounds(overall.interval),
         at=place(overall.accuracy),
@@ -156,7 +158,7 @@ class PairCell(Struct, frozen=True):
     """One run minus another."""
 
     text: str = ""
-    """In points, with a mark where the difference is significant; empty for a run and itself."""
+    """The difference in points, marked if significant; empty for a run against itself."""
     words: str = ""
     kind: str = "self"
     """`ahead`, `behind`, `noise` or `self`."""
@@ -170,7 +172,7 @@ class PairRow(Struct, frozen=True):
 
 
 def pair_rows(comparison: Comparison) -> list[PairRow]:
-    """Return every run minus every other, the best first; none where the baseline's column says it all."""
+    """Return every run minus every other, the best first; none for two runs, which the baseline's column covers."""
     if len(comparison.runs) < 3:
         return []
     pairs = comparison.both_ways
@@ -186,12 +188,12 @@ def _pair_cell(pair: PairResult | None, run: Shown, other: Shown) -> PairCell:
         return PairCell()
     words = f"{run.name} against {other.name}: {signed(pair.difference)} points {signed_bounds(pair.interval)}"
     kind = ("ahead" if pair.difference > 0 else "behind") if pair.significant else "noise"
-    said = pair.verdict_on(run.name, other.name)
-    return PairCell(difference_text(pair), f"{words}, p after Holm {p_value(pair.p_holm)}, {said}", kind)
+    verdict = pair.verdict_on(run.name, other.name)
+    return PairCell(difference_text(pair), f"{words}, p after Holm {p_value(pair.p_holm)}, {verdict}", kind)
 
 
 def pair_matrix(comparison: Comparison) -> Table | None:
-    """Return every run minus every other in points, the best first; None where the baseline's column says it all."""
+    """Return `pair_rows` as a table in points; None if there are none."""
     rows = list(enumerate(pair_rows(comparison), start=1))
     columns: list[Column[tuple[int, PairRow]]] = [
         Column("row minus column, points", lambda row: f"{row[0]} {row[1].run.name}", "text"),
@@ -205,42 +207,42 @@ def _cell_text(place: int, row: tuple[int, PairRow]) -> str:
 
 
 def difference_text(pair: PairResult) -> str:
-    """Return the difference of a pair in points, with its direction where it is significant."""
+    """Return the difference of a pair in points, with its direction if it is significant."""
     return signed(pair.difference) + ((" ▲" if pair.difference > 0 else " ▼") if pair.significant else "")
 
 
 class Pattern(Struct, frozen=True):
-    """Questions on which the runs did in one way."""
+    """The questions on which the runs show one pattern of right and wrong answers."""
 
     key: str
-    """What the address says: `right`, `wrong`, `differ`, `won-2`, `lost-2`, `only-2`, by the run's place."""
+    """The key in the page's address: `right`, `wrong`, `differ`, `won-2`, `lost-2`, `only-2`, with the run's index."""
     words: str
     count: int
 
 
 def among(comparison: Comparison) -> list[int]:
-    """Return the places of the runs that patterns are about: the baseline, and those that are no controls."""
-    systems = [place for place, one in enumerate(comparison.runs) if place == 0 or one.summary.control is None]
+    """Return the indexes of the runs that patterns are about: the baseline, and all runs that are not controls."""
+    systems = [place for place, run in enumerate(comparison.runs) if place == 0 or run.summary.control is None]
     return systems if len(systems) > 1 else list(range(len(comparison.runs)))
 
 
 def pattern_of(row: QuestionRow, places: Sequence[int]) -> str:
-    """Return `right` or `wrong` where all of these runs are, else `differ`."""
+    """Return `right` or `wrong` if all of these runs are, else `differ`."""
     credits = [row.credits[place] or 0.0 for place in places]
     return "right" if min(credits) >= 1 else "differ" if len(set(credits)) > 1 else "wrong"
 
 
 def patterns_of(comparison: Comparison) -> list[Pattern]:
-    """Return on how many questions runs differ, how many all have right or none has, and what single runs have."""
+    """Count the questions on which runs differ, that all or none get right, and that only a single run gets right."""
     if len(comparison.runs) < 2:
         return []
     places, shown = among(comparison), shown_in(comparison)
-    found = [pattern_of(row, places) for row in comparison.questions]
+    keys = [pattern_of(row, places) for row in comparison.questions]
     words = (("differ", "differ"), ("right", "all right"), ("wrong", "none right"))
-    patterns = [Pattern(key, text, found.count(key)) for key, text in words]
+    patterns = [Pattern(key, text, keys.count(key)) for key, text in words]
     for place in places:
         only = [
-            [one for one in places if (row.credits[one] or 0.0) >= 1] == [place] for row in comparison.questions
+            [other for other in places if (row.credits[other] or 0.0) >= 1] == [place] for row in comparison.questions
         ].count(True)
         patterns += [Pattern(f"only-{place}", f"only {shown[place].name}", only)] if only else []
     return patterns

@@ -1,4 +1,4 @@
-"""What all pages are made with: templates that escape everything, and a policy that nothing is loaded."""
+"""Render pages: templates that escape everything, and a content policy under which a page loads nothing."""
 
 import base64
 import hashlib
@@ -16,44 +16,44 @@ if TYPE_CHECKING:
 
 
 def environment(package: str = "longmemeval.report", folder: str = "page") -> "Environment":
-    """Return templates that escape everything, and show what is invisible.
+    """Return a template environment that escapes everything and makes invisible characters visible.
 
     Args:
-        package: that has them, beside those that all pages share.
-        folder: of it, where they are.
+        package: the package that contains the templates; those that all pages share are found as well.
+        folder: the folder of the templates in that package.
     """
     from jinja2 import ChoiceLoader, Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
-    def shown(value: object) -> object:
+    def show(value: object) -> object:
         return visible(value) if isinstance(value, str) and not isinstance(value, Markup) else value
 
-    made = Environment(
+    templates = Environment(
         loader=ChoiceLoader([PackageLoader(package, folder), PackageLoader("longmemeval.report", "page")]),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
-        finalize=shown,
+        finalize=show,
     )
-    made.filters["drawing"] = lambda chart: Markup(chart.svg)
-    made.filters |= {one.__name__: one for one in (bounds, in_dollars, in_percent, percent)}
-    made.globals["data_table"] = lambda table, label="": Markup(html(table, label))
-    return made
+    templates.filters["drawing"] = lambda chart: Markup(chart.svg)
+    templates.filters |= {function.__name__: function for function in (bounds, in_dollars, in_percent, percent)}
+    templates.globals["data_table"] = lambda table, label="": Markup(html(table, label))
+    return templates
 
 
 def written_page(
     template: str, *, script: str = "", style: str = "", number: int = 0, kind: str = "", **values: Any
 ) -> str:
-    """Return a page that needs nothing but itself: the same bytes for the same values.
+    """Return a self-contained page: the same bytes for the same values.
 
     Args:
-        template: its name; it extends `frame.html.j2`.
-        script: of the page.
-        style: added to the style sheet of all pages.
-        number: of the runs that it is about.
-        kind: what it is; empty: a report.
-        values: of the template.
+        template: name of the template, which extends `frame.html.j2`.
+        script: script of the page.
+        style: CSS to add to the style sheet of all pages.
+        number: number of the runs that the page is about.
+        kind: kind of the page; empty: a report.
+        values: variables of the template.
 
     Raises:
         HarnessError: the extra `report` is not installed.
@@ -72,7 +72,7 @@ def page_file(name: str) -> str:
 
 
 def _policy(script: str, style: str) -> str:
-    """Nothing is loaded, and no script runs but the page's own."""
+    """Return a content policy under which nothing is loaded and only the page's own script runs."""
     return (
         f"default-src 'none'; script-src {_source(script)}; style-src {_source(style)}; "
         "img-src data:; base-uri 'none'; form-action 'none'"

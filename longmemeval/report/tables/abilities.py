@@ -1,4 +1,4 @@
-"""Runs on different benchmarks in one table, by the abilities their question types share. Nothing is compared."""
+"""Show runs on different benchmarks in one table, by the abilities that question types share. Nothing is compared."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -25,15 +25,15 @@ _CELLS = (
 
 
 def ability_table(graded: Sequence[Evaluation]) -> Table:
-    """Return a column per run, a row per ability that any asks for; each cell with its interval and count."""
+    """Return a column per run and a row per ability that any of them tests; each cell has its interval and count."""
     scores = [run.metrics.by_ability for run in graded]
-    abilities = [name for name in (*ABILITIES, OTHER) if any(name in found for found in scores)]
+    abilities = [name for name in (*ABILITIES, OTHER) if any(name in by_ability for by_ability in scores)]
     rows: dict[str, Callable[[Metrics], str | int]] = {
-        "judge": lambda found: "official" if found.judge.official else "not official",
-        "metric": lambda found: found.judge.metric,
-        "not evaluated": lambda found: found.overall.not_evaluated,
-        "overall": lambda found: _cell(found.overall),
-        **{name: partial(lambda name, found: _cell(found.by_ability.get(name)), name) for name in abilities},
+        "judge": lambda metrics: "official" if metrics.judge.official else "not official",
+        "metric": lambda metrics: metrics.judge.metric,
+        "not evaluated": lambda metrics: metrics.overall.not_evaluated,
+        "overall": lambda metrics: _cell(metrics.overall),
+        **{name: partial(lambda name, metrics: _cell(metrics.by_ability.get(name)), name) for name in abilities},
     }
     columns: list[Column[str]] = [Column("", str, "text")]
     for place, run in enumerate(graded):
@@ -43,33 +43,33 @@ def ability_table(graded: Sequence[Evaluation]) -> Table:
 
 
 def ability_legend(graded: Sequence[Evaluation]) -> list[str]:
-    """Return what stands in each column, and which question types ask for which ability, a line each."""
+    """Return a line on what each column shows, and a line on which question types test which ability."""
     lines = []
     abilities: dict[str, dict[str, list[str]]] = {}
     for place, run in enumerate(graded):
-        one, judge = run.summary, run.metrics.judge
-        what = ", ".join([f"{one.memory}, {one.model}", *remarks(one)])
-        lines.append(f"{letter_of(place)}: {one.run_id} ({what}; judge: {judge_name(judge)})")
-        asked = abilities.setdefault(run.asked.benchmark.title, {})
+        summary, judge = run.summary, run.metrics.judge
+        what = ", ".join([f"{summary.memory}, {summary.model}", *remarks(summary)])
+        lines.append(f"{letter_of(place)}: {summary.run_id} ({what}; judge: {judge_name(judge)})")
+        by_ability = abilities.setdefault(run.asked.benchmark.title, {})
         for ability, types in run.asked.types_by_ability().items():
-            asked[ability] = list(dict.fromkeys([*asked.get(ability, []), *types]))
-    for benchmark, asked in abilities.items():
-        known = [name for name in (*ABILITIES, OTHER) if asked.get(name, [name]) != [name]]
-        if known:
-            lines.append(f"{benchmark}: " + "; ".join(f"{name} is {', '.join(asked[name])}" for name in known))
+            by_ability[ability] = list(dict.fromkeys([*by_ability.get(ability, []), *types]))
+    for benchmark, by_ability in abilities.items():
+        renamed = [name for name in (*ABILITIES, OTHER) if by_ability.get(name, [name]) != [name]]
+        if renamed:
+            lines.append(f"{benchmark}: " + "; ".join(f"{name} is {', '.join(by_ability[name])}" for name in renamed))
     return lines
 
 
 def ability_notes(graded: Sequence[Evaluation]) -> list[str]:
-    """Return the notes under the table; a note that does not hold for all columns names its own."""
+    """Return the notes below the table; a note that does not hold for all columns names those it holds for."""
     columns: dict[str, list[str]] = {}
     for place, run in enumerate(graded):
         for note in footnotes([run.summary]):
             columns.setdefault(note, []).append(letter_of(place))
-    said = [
+    notes = [
         note if len(letters) == len(graded) else f"{', '.join(letters)}: {note}" for note, letters in columns.items()
     ]
-    return [_CELLS, _NOTE, *said]
+    return [_CELLS, _NOTE, *notes]
 
 
 def _cell(score: Score | None) -> str:

@@ -1,4 +1,4 @@
-"""What a terminal, a notebook and `str()` show of a run, an evaluation or a comparison: the answer first."""
+"""Show a run, an evaluation or a comparison in a terminal, in a notebook and in `str()`: the answer first."""
 
 from collections.abc import Iterator
 
@@ -9,7 +9,7 @@ from longmemeval.judges.official_status import judge_name
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.pipeline.compare.verdict import score_sentence
 from longmemeval.pipeline.objects.run import Run
-from longmemeval.report.tables import comparison as made
+from longmemeval.report.tables import comparison as comparison_view
 from longmemeval.report.tables.cells import abstention_lines, corrected_cell, score_table, task_average_note
 from longmemeval.report.tables.effort import both, effort_notes, footprint_line, latency_line, work_table
 from longmemeval.report.tables.footnotes import footnotes, marks_line, short_notes, verdict_called
@@ -17,7 +17,7 @@ from longmemeval.report.tables.memory_models import memory_model_table
 from longmemeval.results.graded.graded_run import Evaluation
 
 Answer = Iterator[str | Table]
-"""Lines and tables from top to bottom; the first line is the answer, an empty one sets apart."""
+"""Lines and tables from top to bottom; the first line is the answer, an empty line separates."""
 
 
 def comparison_answer(
@@ -29,39 +29,39 @@ def comparison_answer(
     notes: bool = False,
     questions: bool = False,
 ) -> Answer:
-    """Yield the verdict, the table of runs with its main notes, what was lost, and what is asked for beside.
+    """Yield the verdict, the table of runs with its main notes, the lost questions, and whatever else is requested.
 
     Args:
-        comparison: what to show.
-        width: characters on a line; None: as many as it takes.
-        tables: whether to have all tables.
-        pairs: whether to have every pair of runs.
-        notes: whether to have all that the table rests on.
-        questions: whether to list the questions won and lost.
+        comparison: the comparison to show.
+        width: characters on a line; None: no limit.
+        tables: show all tables.
+        pairs: show every pair of runs.
+        notes: show everything that the table rests on.
+        questions: list the questions won and lost.
     """
-    letters = made.run_letters(comparison, width)
-    by_name = letters if letters == made.run_names(comparison) else {}
+    letters = comparison_view.run_letters(comparison, width)
+    by_name = letters if letters == comparison_view.run_names(comparison) else {}
     yield verdict_called(comparison, by_name).whole
     yield ""
-    first, *others = made.comparison_tables(comparison, width, details=tables, pairs=pairs)
+    first, *others = comparison_view.comparison_tables(comparison, width, details=tables, pairs=pairs)
     yield first
     yield from filter(None, [*legend({} if by_name else letters), marks_line(comparison, letters)])
     yield from short_notes(comparison, list(by_name.values()), option="--notes")
     yield from others
     if questions:
-        for heading, ids in made.question_lists(comparison):
+        for heading, ids in comparison_view.question_lists(comparison):
             yield f"{heading} ({len(ids)}): {', '.join(ids) or 'none'}"
-    lost = made.digest_table(comparison.digest, by_name)
+    lost = comparison_view.digest_table(comparison.digest, by_name)
     if lost.rows:
         yield ""
         yield lost
     if notes:
         yield from legend(by_name)
-        yield from made.comparison_notes(comparison)
+        yield from comparison_view.comparison_notes(comparison)
 
 
 def evaluation_answer(evaluation: Evaluation) -> Answer:
-    """Yield the score in a sentence, scores by type, costs, latencies, and the notes under them."""
+    """Yield the score in a sentence, scores by type, costs, latencies, and the notes below them."""
     metrics, manifest, summary = evaluation.metrics, evaluation.manifest, evaluation.summary
     yield score_sentence(metrics)
     data = ", ".join(filter(None, [manifest.dataset["name"], summary.part]))
@@ -72,22 +72,22 @@ def evaluation_answer(evaluation: Evaluation) -> Answer:
         yield f"Corrected for the judge's errors: {metrics.judge.metric} {corrected_cell(summary)}"
     yield from abstention_lines(metrics)
     yield work_table(summary.costs)
-    asked = memory_model_table([summary], [metrics.run])
-    if asked.rows:
-        yield asked
+    model_use = memory_model_table([summary], [metrics.run])
+    if model_use.rows:
+        yield model_use
     yield latency_line(summary.latency)
     yield footprint_line(summary.footprint)
     if metrics.latency_ms.p50 is not None:
         yield f"Latency of the judge's calls, p50 / p95: {both(metrics.latency_ms)} ms"
     now = evaluation.grading
-    again = "" if now.judge == metrics.judge else f", by which {now.judge.metric} is {percent(now.overall.accuracy)}"
-    yield f"Judged now: {evaluation.newly_judged}; judge id: {now.judge.id}{again}"
+    also = "" if now.judge == metrics.judge else f", by which {now.judge.metric} is {percent(now.overall.accuracy)}"
+    yield f"Judged now: {evaluation.newly_judged}; judge id: {now.judge.id}{also}"
     yield from footnotes([summary])
-    yield from effort_notes([summary], told_free=True)
+    yield from effort_notes([summary], shows_costs=True)
 
 
 def run_answer(run: Run) -> Answer:
-    """Yield how much of a run is answered, by what, what it cost, and how long answers took."""
+    """Yield how many questions a run has answered with which memory and model, its costs, and its latencies."""
     settings = run.manifest.settings
     answered = sum(answer.status == "ok" for answer in run.answers.values())
     by = ", ".join(filter(None, [settings.memory_name, settings.model_name]))

@@ -1,4 +1,4 @@
-"""Memories under several budgets of tokens: what they score, find and show under each."""
+"""Compare memories under several token budgets: the score, evidence recall and prompt tokens under each."""
 
 from collections.abc import Callable
 from statistics import fmean
@@ -10,11 +10,11 @@ from longmemeval.pipeline.compare.tokens import BudgetCurve, budget_curves
 
 
 def budget_table(comparison: Comparison, recall: Callable[[RunFigures], str]) -> Table:
-    """Return a row per memory and a column per budget; without rows where no memory has several.
+    """Return a row per memory and a column per budget; no rows if no memory has several budgets.
 
     Args:
-        comparison: of the runs.
-        recall: returns the evidence recall of a run as it is shown.
+        comparison: the comparison of the runs.
+        recall: function that formats the evidence recall of a run.
     """
     curves = budget_curves(comparison.runs)
     budgets = sorted({budget for curve in curves for budget in curve.budgets})

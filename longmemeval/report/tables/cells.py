@@ -16,24 +16,24 @@ from longmemeval.results.graded.costs import Cost, cost_of
 from longmemeval.results.graded.graded_run import RunSummary
 
 WARNED = "!"
-"""Beside a score that a warning is about which not all compared memories share."""
+"""The mark beside a score that has a warning which not all compared memories share."""
 
 _LONG_NAME = 28
-"""Longer names with parameters are not read at a glance."""
+"""The longest name with parameters, in characters, that can be read at a glance."""
 
 
 class _ScoreRow(Struct, frozen=True):
     name: str
     score: Score | None
-    """None in the row of the task average, which is no score of questions."""
+    """The score; None in the row of the task average, which is not a score of questions."""
     text: str = ""
-    """What stands for the score; empty: its percentage."""
+    """The text shown for the score; empty: its percentage."""
 
 
 def score_table(title: str, summary: RunSummary) -> Table:
-    """Overall, task average, types, facets and abstention, one row each.
+    """Return a row each for overall, task average, types, facets and abstention.
 
-    A judge of scores gives means and full credit instead of accuracy and correct.
+    If the judge gives scores, the columns show means and full credit instead of accuracy and correct answers.
     """
     metrics = summary.metrics
     rows = [
@@ -61,7 +61,7 @@ def score_table(title: str, summary: RunSummary) -> Table:
 
 
 def task_average_note(metrics: Metrics, benchmark: Benchmark) -> str | None:
-    """Say which question types the benchmark's mean over the types lacks; None where it lacks none."""
+    """Name the question types that are missing from the benchmark's mean over types; None if none is."""
     needed = benchmark.types.average_needs
     missing = [name for name in (*benchmark.types.order, *sorted(needed)) if name in needed - metrics.by_type.keys()]
     if not missing:
@@ -72,14 +72,14 @@ def task_average_note(metrics: Metrics, benchmark: Benchmark) -> str | None:
 
 
 def abstention_lines(metrics: Metrics) -> list[str]:
-    """Return what abstaining did, and what a threshold on the recall score would have done, a line each."""
+    """Return a line on the effect of abstaining, and a line on what a threshold on the recall score would have done."""
     lines = []
-    if (found := metrics.abstaining) is not None:
-        parts = [f"{name} {share}" for name, share in abstaining_shares(found).items() if share]
-        right = f"{found.right} of {found.abstained} abstentions were right"
-        counts = f"{right}; {count_of(found.unanswerable, 'question was', 'questions were')} unanswerable"
+    if (abstaining := metrics.abstaining) is not None:
+        parts = [f"{name} {share}" for name, share in abstaining_shares(abstaining).items() if share]
+        right = f"{abstaining.right} of {abstaining.abstained} abstentions were right"
+        counts = f"{right}; {count_of(abstaining.unanswerable, 'question was', 'questions were')} unanswerable"
         lines.append(f"Abstaining: {', '.join([*parts, counts])}.")
-    # Where the judge gives declining nothing, a threshold that declines has nothing to gain.
+    # If the judge gives no credit for declining, a threshold has nothing to gain.
     if metrics.calibration and (held_out := metrics.calibration.held_out) and held_out.pays and not held_out.costs:
         parts = [f"{name} {share}" for name, share in abstaining_shares(held_out.abstaining).items() if share]
         lines.append(
@@ -97,12 +97,12 @@ def _with_threshold(held_out: HeldOut, metric: str) -> str:
     return f"; {gain}, as this judge gives an answer that rightly declines {held_out.declining:.2g} on average"
 
 
-def abstaining_shares(found: Abstaining) -> dict[str, str]:
-    """Precision and recall, with their intervals where they have some, and F1; empty texts for what is not defined."""
+def abstaining_shares(abstaining: Abstaining) -> dict[str, str]:
+    """Return precision and recall, with intervals if they have any, and F1; a text is empty if undefined."""
     shares = (
-        ("precision", found.precision, found.precision_interval),
-        ("recall", found.recall, found.recall_interval),
-        ("F1", found.f1, None),
+        ("precision", abstaining.precision, abstaining.precision_interval),
+        ("recall", abstaining.recall, abstaining.recall_interval),
+        ("F1", abstaining.f1, None),
     )
     return {
         name: "" if share is None else percent(share) + (f" {bounds(interval)}" if interval else "")
@@ -111,13 +111,13 @@ def abstaining_shares(found: Abstaining) -> dict[str, str]:
 
 
 def controls_apart(summaries: Sequence[RunSummary]) -> list[int]:
-    """Return the place of the first of the controls at the end, where runs that are none stand before them."""
-    last = len(list(takewhile(lambda one: one.control, reversed(summaries))))
+    """Return the index at which the controls at the end begin; empty if there are none, or no other runs."""
+    last = len(list(takewhile(lambda summary: summary.control, reversed(summaries))))
     return [len(summaries) - last] if 0 < last < len(summaries) else []
 
 
 def remarks(summary: RunSummary) -> list[str]:
-    """Return what makes the figures of a run another kind of figures, in a word or two each."""
+    """Return what sets the figures of a run apart from others, in a word or two each."""
     return [
         *(["control"] if summary.control else []),
         *(["reads gold"] if summary.reads_gold else []),
@@ -126,19 +126,19 @@ def remarks(summary: RunSummary) -> list[str]:
 
 
 def row_names(summaries: Sequence[RunSummary]) -> list[str]:
-    """Return the name of each run's row: the memory, or the model of a control that has one.
+    """Return the name of each run's row: the memory, or the model if it is a control model.
 
-    Runs of one name have the parameters that they differ in after it. Where that does not tell them apart, or is long,
-    the part of the id that does stands for it.
+    Runs that share a name get the parameters in which they differ after it. If that does not tell them apart, or is
+    too long, the distinguishing part of the run id replaces it.
     """
     alike: dict[str, list[RunSummary]] = {}
-    for one in summaries:
-        alike.setdefault(_row_name(one), []).append(one)
-    names = [_with_parameters(_row_name(one), one, alike[_row_name(one)]) for one in summaries]
+    for summary in summaries:
+        alike.setdefault(_row_name(summary), []).append(summary)
+    names = [_with_parameters(_row_name(summary), summary, alike[_row_name(summary)]) for summary in summaries]
     lacking = [
         place
-        for place, (name, one) in enumerate(zip(names, summaries, strict=True))
-        if names.count(name) > 1 or len(name) > max(_LONG_NAME, len(one.memory))
+        for place, (name, summary) in enumerate(zip(names, summaries, strict=True))
+        if names.count(name) > 1 or len(name) > max(_LONG_NAME, len(summary.memory))
     ]
     ids = [summaries[place].run_id for place in lacking]
     for place, part in zip(lacking, _parts_apart(ids), strict=True):
@@ -147,13 +147,13 @@ def row_names(summaries: Sequence[RunSummary]) -> list[str]:
 
 
 def _parts_apart(ids: Sequence[str]) -> list[str]:
-    """Return the ids without the parts that all of them begin with; a bare number keeps the part before it."""
-    parts = [one.split("-") for one in ids]
+    """Return the ids without the parts that all of them begin with; the part before a bare number is kept."""
+    parts = [run_id.split("-") for run_id in ids]
     alike = sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, zip(*parts, strict=False)))
-    begin = min(alike, *(len(one) - 1 for one in parts)) if len(ids) > 1 else 0
-    if begin and any("-".join(one[begin:]).isdecimal() for one in parts):
+    begin = min(alike, *(len(words) - 1 for words in parts)) if len(ids) > 1 else 0
+    if begin and any("-".join(words[begin:]).isdecimal() for words in parts):
         begin -= 1
-    return ["-".join(one[begin:]) for one in parts]
+    return ["-".join(words[begin:]) for words in parts]
 
 
 def _row_name(summary: RunSummary) -> str:
@@ -161,14 +161,16 @@ def _row_name(summary: RunSummary) -> str:
 
 
 def _with_parameters(name: str, run: RunSummary, alike: Sequence[RunSummary]) -> str:
-    differing = [key for key, value in run.parameters.items() if any(one.parameters.get(key) != value for one in alike)]
+    differing = [
+        key for key, value in run.parameters.items() if any(other.parameters.get(key) != value for other in alike)
+    ]
     return " ".join([name, *(f"{key}={run.parameters[key]}" for key in differing)])
 
 
 def corrected_cell(summary: RunSummary) -> str:
-    """Return the score corrected for the judge's errors, with its interval; a dash where the judge was not checked.
+    """Return the score corrected for the judge's errors, with its interval; a dash if the judge was not checked.
 
-    By the rates of another data set it has an asterisk, which the note under the table explains.
+    An asterisk marks a correction by the rates of another data set; the note below the table explains it.
     """
     if summary.judge_check is None:
         return UNKNOWN
@@ -178,7 +180,7 @@ def corrected_cell(summary: RunSummary) -> str:
 
 
 def usage_share(usage: Usage, haystacks: int, messages: int) -> str:
-    """Return what model calls took for each haystack and for 1,000 messages, in one line."""
+    """Return the tokens and cost of model calls per haystack and per 1,000 messages, in one line."""
     tokens, cost = usage.prompt_tokens + usage.completion_tokens, cost_of(usage)
     shares = (("haystack", haystacks), ("1,000 messages", messages / 1000))
     shown = (
@@ -188,7 +190,7 @@ def usage_share(usage: Usage, haystacks: int, messages: int) -> str:
 
 
 def cost_text(cost: Cost, share: float = 1.0) -> str:
-    """Return a cost in US dollars, or `share` of it: `≥` where some calls have no known price, a dash for unknown."""
+    """Return a cost in US dollars, or `share` of it: `≥` if some calls have no known price, a dash if unknown."""
     if not cost.is_partly_known:
         return in_dollars(None if cost.usd is None else cost.usd * share)
     known = cost.known_usd * share

@@ -1,4 +1,4 @@
-"""Published figures as claims: the list, one claim line by line, and the document of `--json`."""
+"""Show published figures as claims: the list, one claim line by line, and the document of `--json`."""
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
@@ -53,22 +53,22 @@ def claim_lines(claim: Claim, state: State) -> Iterator[str | Table]:
     yield from (f"Deviates: {line}." for line in claim.deviations)
     if (cost := answering_cost(claim)) is not None:
         dollars, tokens = span(cost.dollars, cost.work.dollars, in_dollars), cost.work.prompt_tokens or 0
-        each = count(tokens / (cost.work.calls or 1))
-        yield f"Cost of the answers: {dollars}, by prompts of {each} tokens; `claims try --dry-run` counts them."
+        per_prompt = count(tokens / (cost.work.calls or 1))
+        yield f"Cost of the answers: {dollars}, by prompts of {per_prompt} tokens; `claims try --dry-run` counts them."
     yield f"To try it: {state.cannot}" if state.cannot else f"To try it: {state.label}."
     yield from (f"  {need.fix}." for need in state.needs)
 
 
 def attempt_lines(done: Attempt) -> Iterator[str | Table]:
-    """Yield what comes of trying a claim, the verdict first, then those on its groups, then every deviation."""
+    """Yield the outcome of trying a claim: the verdict, then the verdicts on its groups, then every deviation."""
     text = done.verdict.text
     yield f"{text[0].upper()}{text[1:]}."
     yield figures(done.verdict)
     if done.groups:
-        number, found = len(done.groups), Counter(one.finding for one in done.groups.values())
-        told = ", ".join(f"{found[finding]:,} {finding}" for finding in get_args(ClaimFinding) if found[finding])
+        number, found = len(done.groups), Counter(verdict.finding for verdict in done.groups.values())
+        counts = ", ".join(f"{found[finding]:,} {finding}" for finding in get_args(ClaimFinding) if found[finding])
         corrected = f" (corrected for {number} comparisons)" if number > 1 else ""
-        yield f"Of {count_of(number, 'group')} of questions: {told}{corrected}."
+        yield f"Of {count_of(number, 'group')} of questions: {counts}{corrected}."
         yield _groups(done.groups)
     if done.not_measured:
         yield f"Not measured, as no question here is of it: {', '.join(done.not_measured)}."
@@ -89,23 +89,23 @@ def _groups(groups: Mapping[str, ClaimVerdict]) -> Table:
 
 
 def claimed(claim: Claim) -> str:
-    """Return the figure in a sentence."""
+    """Return the claimed figure in a sentence."""
     figure = f"{percent(claim.value)} {claim.metric}" if claim.value is not None else f"{claim.metric} of parts"
     on = f"on {count_of(claim.n, 'question')}" if claim.n else "on a number of questions that is not given"
     return f"{claim.id}: {claim.system}{f', read by {claim.reader}' if claim.reader else ''}: {figure} {on}."
 
 
 def settings_shown(settings: ClaimSettings) -> dict[str, str]:
-    """Return the settings that a claim gives, by the names of this harness's options."""
-    given: dict[str, str] = {}
+    """Return the settings that a claim states, under the names of this harness's options."""
+    shown: dict[str, str] = {}
     for name, value in settings.model_dump(exclude_defaults=True).items():
         if name in _UNSHOWN:
             continue
         if isinstance(value, dict):
-            given |= {key.replace("_", " "): _value(part) for key, part in value.items()}
+            shown |= {key.replace("_", " "): _value(part) for key, part in value.items()}
         else:
-            given[name] = _value(value)
-    return given
+            shown[name] = _value(value)
+    return shown
 
 
 def claims_document(claim: Claim, state: State) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What `compare` shows: tables with their cells ready to print, and the sentences around them."""
+"""Show the result of `compare`: tables with their cells ready to print, and the sentences around them."""
 
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 
@@ -41,7 +41,7 @@ from longmemeval.statistics.power import ALPHA, DISCORDANT
 from longmemeval.statistics.resampling import smallest_p
 
 _NARROW = 16
-"""Longer names of question types take two lines."""
+"""The longest name of a question type, in characters, that stays on one line."""
 ALIKE = "Minimum detectable difference: not known, as these runs score alike on every question."
 
 
@@ -56,11 +56,11 @@ def comparison_tables(
     """Return the tables of a comparison that have rows, that of the runs first.
 
     Args:
-        comparison: what to show.
-        width: of the terminal. Where the runs do not fit, as where ids are long, they go by letters (`run_letters`).
-        details: whether to have the tables by type, of losses, costs, latencies, memories' models and repeats.
-        pairs: whether to have the table of all pairs.
-        called: run id -> what it is called; None: by the width.
+        comparison: the comparison to show.
+        width: width of the terminal. If long ids do not fit, runs go by names or letters (`run_letters`).
+        details: include the tables by type and of losses, costs, latencies, memories' models and repeats.
+        pairs: include the table of all pairs.
+        called: run id -> display name; None: chosen by the width.
     """
     called = run_letters(comparison, width) if called is None else called
     summaries, names = [run.summary for run in comparison.runs], [_name(run, called) for run in comparison.runs]
@@ -82,23 +82,23 @@ def comparison_tables(
 
 
 def run_names(comparison: Comparison) -> dict[str, str]:
-    """Return run id to what tells the run from the others (`row_names`)."""
+    """Return run id -> a name that tells the run from the others (`row_names`)."""
     summaries = [run.summary for run in comparison.runs]
-    return {one.run_id: name for one, name in zip(summaries, row_names(summaries), strict=True)}
+    return {summary.run_id: name for summary, name in zip(summaries, row_names(summaries), strict=True)}
 
 
 def run_letters(comparison: Comparison, width: int | None) -> dict[str, str]:
-    """Return run id to name where ids are long, or to letter where names are too; none where the ids fit."""
+    """Return run id -> name if ids are too long, or letter if names are too; empty if the ids fit."""
 
-    def lettered(called: Mapping[str, str]) -> dict[str, str]:
+    def assign_letters(called: Mapping[str, str]) -> dict[str, str]:
         ids = [called.get(run.summary.run_id, run.summary.run_id) for run in comparison.runs]
         return letters(ids, [_runs(comparison, [_name(run, called) for run in comparison.runs])], width)
 
-    if not lettered({}):
+    if not assign_letters({}):
         return {}
     names = run_names(comparison)
     by_id = {run_id: letter_of(place) for place, run_id in enumerate(names)}
-    return by_id if any(name == run_id for run_id, name in names.items()) or lettered(names) else names
+    return by_id if any(name == run_id for run_id, name in names.items()) or assign_letters(names) else names
 
 
 def _metric(comparison: Comparison) -> str:
@@ -106,10 +106,10 @@ def _metric(comparison: Comparison) -> str:
 
 
 def _name(run: RunFigures, called: Mapping[str, str]) -> str:
-    """Return the run's id or letter, with what makes it another kind of figure below."""
+    """Return the run's name, with its remarks below."""
     summary = run.summary
-    said = ", ".join(remarks(summary))
-    return called.get(summary.run_id, summary.run_id) + (f"\n({said})" if said else "")
+    words = ", ".join(remarks(summary))
+    return called.get(summary.run_id, summary.run_id) + (f"\n({words})" if words else "")
 
 
 def _runs(comparison: Comparison, names: Sequence[str]) -> Table:
@@ -119,7 +119,7 @@ def _runs(comparison: Comparison, names: Sequence[str]) -> Table:
     columns: list[Column[RunFigures]] = [
         Column("run", lambda run: called[run.summary.run_id], "text"),
         Column("memory", lambda run: run.summary.memory, "text", drop=2),
-        *(one for one in _SETTINGS if len({one.value(run) for run in comparison.runs}) > 1),
+        *(column for column in _SETTINGS if len({column.value(run) for run in comparison.runs}) > 1),
         Column(f"{_metric(comparison)} in %,\n95 % interval", lambda run: _score(run, marked)),
     ]
     if against:
@@ -154,7 +154,7 @@ def _p_against(run: RunFigures, against: Mapping[str, PairResult]) -> str:
 
 
 def question_count(comparison: Comparison) -> str:
-    """Return how many questions are compared; of a part of the data set, of how many and how they were chosen."""
+    """Return the number of compared questions; for a part of the data set, also the total and the selection."""
     summary = comparison.runs[0].summary
     if comparison.common:
         return count_of(len(comparison.questions), "common question")
@@ -166,7 +166,7 @@ _SETTINGS: tuple[Column[RunFigures], ...] = (
     Column("reading", lambda run: run.reading or None, "text", drop=4),
     Column("embedder", lambda run: run.summary.embedder or None, "text", drop=5),
 )
-"""Columns that are shown where the runs differ in them."""
+"""Columns that are shown only if the runs differ in them."""
 
 
 def _score(run: RunFigures, marked: Collection[str]) -> str:
@@ -192,7 +192,7 @@ def _of_type(score: Score | None) -> str | None:
 
 
 def _broken(name: str) -> str:
-    """Return a long name on two lines."""
+    """Return the name, on two lines if it is long."""
     head, hyphen, tail = name.rpartition("-")
     return f"{head}{hyphen}\n{tail}" if hyphen and len(name) > _NARROW else name
 
@@ -205,11 +205,11 @@ def _pairs(comparison: Comparison, called: Mapping[str, str]) -> Table:
         Column("a - b,\npoints", lambda pair: signed(pair.difference)),
         Column("95 %\ninterval", lambda pair: signed_bounds(pair.interval)),
     ]
-    # What the pair could show goes first, then the test beside the one that decides, its counts, then p without Holm.
+    # A narrow table drops the detectable difference first, then McNemar's p and counts, then p without Holm.
     if any(pair.mcnemar for pair in pairs):
         columns.append(Column("only a", lambda pair: pair.mcnemar.a_only if pair.mcnemar else None, drop=3))
         columns.append(Column("only b", lambda pair: pair.mcnemar.b_only if pair.mcnemar else None, drop=2))
-    # Where questions share haystacks another test decides; McNemar's is beside it.
+    # If questions share haystacks, another test decides; McNemar's is shown beside it.
     if any(pair.mcnemar and pair.mcnemar.p != pair.p for pair in pairs):
         columns.append(Column("McNemar\np", lambda pair: p_value(pair.mcnemar.p) if pair.mcnemar else None, drop=4))
     columns += [
@@ -239,7 +239,7 @@ _FLIPS: tuple[Column[RepeatGroup], ...] = (
     Column("by the\nanswer", lambda group: group.flips.by_answer, drop=2),
     Column("by the\njudge", lambda group: group.flips.by_judge, drop=3),
 )
-"""What changes between repeats."""
+"""The columns on labels that change between repeats."""
 FLIPS_NOTE = (
     "Labels that change between repeats: by the judge where one and the same text has both labels, else by the answer; "
     f"{UNKNOWN}: no text was graded twice (`evaluate --rejudge` does)."
@@ -247,23 +247,23 @@ FLIPS_NOTE = (
 
 
 def digest_table(digest: Digest, called: Mapping[str, str] = {}) -> Table:
-    """Return why answers of the run of the verdict were wrong; without rows where it lost none, or nothing is known."""
+    """Return the causes of a run's wrong answers; no rows if it has none, or nothing is known."""
     columns: list[Column[LostGroup]] = [
-        Column("cause", lambda one: one.cause, "text"),
-        Column("questions", lambda one: one.count),
-        Column("another\nrun wins", lambda one: one.won_elsewhere),
-        Column("example", lambda one: one.example, "text"),
-        Column("to try", lambda one: one.to_try or None, "prose"),
+        Column("cause", lambda group: group.cause, "text"),
+        Column("questions", lambda group: group.count),
+        Column("another\nrun wins", lambda group: group.won_elsewhere),
+        Column("example", lambda group: group.example, "text"),
+        Column("to try", lambda group: group.to_try or None, "prose"),
     ]
     name = called.get(digest.run, digest.run)
     return tabulate(f"Wrong answers of {name}: {digest.lost:,} of {digest.of:,}, by cause", columns, digest.groups)
 
 
 def repeats_table(comparison: Comparison, called: Mapping[str, str]) -> Table:
-    """Return the spread of runs that were repeated, a row per configuration; without rows where none was."""
+    """Return the spread of repeated runs, a row per configuration; no rows if none was repeated."""
     columns: list[Column[RepeatGroup]] = [
         Column("configuration", lambda group: group.name, "prose"),
-        Column("runs", lambda group: ", ".join(called.get(one, one) for one in group.run_ids), "prose"),
+        Column("runs", lambda group: ", ".join(called.get(run_id, run_id) for run_id in group.run_ids), "prose"),
         Column(f"mean\n{_metric(comparison)}", lambda group: percent(group.spread.mean)),
         Column(
             "sd between\nruns, points",
@@ -281,7 +281,7 @@ def repeats_table(comparison: Comparison, called: Mapping[str, str]) -> Table:
 
 
 def comparison_notes(comparison: Comparison) -> Iterator[str]:
-    """Return all that has to be said under the tables."""
+    """Yield all notes below the tables."""
     yield detectable_line(comparison)
     summaries = [run.summary for run in comparison.runs]
     if any(run.provenance == "session" for run in comparison.runs):
@@ -300,13 +300,13 @@ BY_SESSION_NOTE = (
 
 
 def shown_recall(run: RunFigures) -> str:
-    """Return the evidence recall, marked where it is by session."""
+    """Return the evidence recall, marked if it is by session."""
     by_session = run.evidence_recall is not None and run.provenance == "session"
     return percent(run.evidence_recall) + (" (s)" if by_session else "")
 
 
 def detectable_line(comparison: Comparison) -> str:
-    """Return the smallest difference these questions can show, and what that is based on."""
+    """Return the smallest difference that these questions can show, and the basis of that figure."""
     metrics = comparison.runs[0].summary.metrics
     n = count_of(metrics.overall.n, "question")
     shared = f" over {metrics.haystacks:,} haystacks" if metrics.haystacks else ""
@@ -331,19 +331,19 @@ def detectable_line(comparison: Comparison) -> str:
 
 
 def question_lists(comparison: Comparison) -> Iterator[tuple[str, list[str]]]:
-    """Return which questions each run wins, loses and gets wrong like the first; ids in the data's order."""
+    """Yield the questions that each run wins, loses and gets wrong like the first; ids in the order of the data."""
     first, *others = (run.summary.run_id for run in comparison.runs)
     for place, run_id in enumerate(others, start=1):
-        found: dict[str, list[str]] = {"won": [], "lost": [], "both wrong": []}
+        by_outcome: dict[str, list[str]] = {"won": [], "lost": [], "both wrong": []}
         for row in comparison.questions:
-            if found_out := outcome(row, place):
-                found[found_out].append(row.question_id)
-        for words, ids in found.items():
+            if result := outcome(row, place):
+                by_outcome[result].append(row.question_id)
+        for words, ids in by_outcome.items():
             yield f"{run_id} against {first}, {words}", ids
 
 
 def outcome(row: QuestionRow, place: int) -> str:
-    """Return `won`, `lost` or `both wrong` of the run at `place` against the first; empty if both are right."""
+    """Return `won`, `lost` or `both wrong` for the run at index `place` against the first; empty if both are right."""
     base, own = row.credits[0] or 0.0, row.credits[place] or 0.0
     if own != base:
         return "won" if own > base else "lost"
@@ -351,7 +351,7 @@ def outcome(row: QuestionRow, place: int) -> str:
 
 
 def against_line(result: AgainstBaseline) -> str:
-    """Return one run and its baseline in one sentence."""
+    """Return a sentence that compares a run with its baseline."""
     verdict = "worse" if result.worse else "not worse"
     settings = "" if result.same_settings else "; other settings"
     return (
@@ -362,7 +362,7 @@ def against_line(result: AgainstBaseline) -> str:
 
 
 def published_table(figures: Sequence[Claim]) -> Table:
-    """Return what others have published, apart from one's own figures; what repeats the row above is left empty."""
+    """Return the figures that others have published; a cell that repeats the row above is left empty."""
     repeated = [
         before is not None and _origin(before) == _origin(figure)
         for before, figure in zip((None, *figures), figures, strict=False)

@@ -1,4 +1,4 @@
-"""What runs cost and how long they took, as tables and in sentences."""
+"""Show the cost and latency of runs, as tables and in sentences."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -24,7 +24,7 @@ FREE = "Cost of prepare, question analysis, answers and judge: $0, no model was 
 
 
 def kinds(costs: RunCosts) -> dict[str, Cost]:
-    """Return the costs by the kind of work, as tables name it."""
+    """Return the costs by kind of work, under the names used in tables."""
     return {
         "prepare": costs.prepare,
         "question analysis": costs.question_analysis,
@@ -46,25 +46,26 @@ def work_table(costs: RunCosts) -> Table:
     return tabulate("", columns, (kinds(costs) | {"sum": costs.total}).items())
 
 
-def work_line(one: Cost) -> str:
-    """Return what one kind of work took, in one line."""
-    usage = one.usage
+def work_line(cost: Cost) -> str:
+    """Return the calls, tokens and price of one kind of work, in one line."""
+    usage = cost.usage
     return usage_line(usage) if usage else "not known"
 
 
 Named = tuple[str, RunSummary]
-"""A run, and what a table calls it."""
+"""A run with its name in a table."""
 
 
 def cost_table(
     summaries: Sequence[RunSummary], names: Sequence[str], cheaper_from: Sequence[int | str | None] = ()
 ) -> Table:
-    """Return a row per run; without rows where nothing was paid for.
+    """Return a row per run; no rows if nothing was paid for.
 
     Args:
-        summaries: of the runs.
-        names: what they are called, in the same order.
-        cheaper_from: for each, from how many questions on one history it costs less than the full history.
+        summaries: summaries of the runs.
+        names: names of the runs, in the same order.
+        cheaper_from: for each run, the number of questions on one history from which it costs less than the full
+            history.
     """
     from_of = dict(zip(names, cheaper_from, strict=False))
     columns: list[Column[Named]] = [
@@ -76,21 +77,21 @@ def cost_table(
         Column("sum", lambda row: cost_text(row[1].costs.total)),
         Column("analysis, answers:\n1,000 questions", lambda row: _cost_of_1000(row[1]), drop=5),
     ]
-    if any(one is not None for one in cheaper_from):
+    if any(number is not None for number in cheaper_from):
         columns.append(Column("cheaper than full\nhistory from question", lambda row: from_of[row[0]], drop=6))
     paid = not _all_free(summaries)
     return tabulate("Cost in US dollars", columns, zip(names, summaries, strict=True) if paid else ())
 
 
 def _cost_of_1000(summary: RunSummary) -> str:
-    """Return what asking 1,000 more questions costs."""
+    """Return the cost of asking 1,000 more questions."""
     costs, questions = summary.costs, summary.metrics.overall.n
-    asked = sum_costs([costs.question_analysis, costs.answers])
-    return cost_text(asked, 1000 / questions) if questions else UNKNOWN
+    answering = sum_costs([costs.question_analysis, costs.answers])
+    return cost_text(answering, 1000 / questions) if questions else UNKNOWN
 
 
 def latency_table(summaries: Sequence[RunSummary], names: Sequence[str]) -> Table:
-    """Return a row per run; without rows where nothing was timed."""
+    """Return a row per run; no rows if nothing was timed."""
     columns: list[Column[Named]] = [Column("run", lambda row: row[0], "text"), *latency_columns(lambda row: row[1])]
     timed = any(summary.latency.total.p50 is not None for summary in summaries)
     rows = zip(names, summaries, strict=True) if timed else ()
@@ -98,7 +99,7 @@ def latency_table(summaries: Sequence[RunSummary], names: Sequence[str]) -> Tabl
 
 
 def latency_columns(summary_of: Callable[[Record], RunSummary]) -> list[Column[Record]]:
-    """Return median and 95th percentile of recall, of model calls and of both; those that say least go first."""
+    """Return median and 95th percentile of recall, model calls and both; `drop` removes the least telling first."""
     return [
         Column("recall\np50", lambda row: ms(summary_of(row).latency.recall.p50), drop=2),
         Column("recall\np95", lambda row: ms(summary_of(row).latency.recall.p95), drop=5),
@@ -110,7 +111,7 @@ def latency_columns(summary_of: Callable[[Record], RunSummary]) -> list[Column[R
 
 
 def both(latency: Latency) -> str:
-    """Median and 95th percentile in one cell, milliseconds."""
+    """Return median and 95th percentile in one cell, in milliseconds."""
     return f"{ms(latency.p50)} / {ms(latency.p95)}"
 
 
@@ -119,12 +120,12 @@ def latency_line(latency: RunLatency) -> str:
     if latency.total.p50 is None:
         return "Latency per question: not known."
     named = {"recall": latency.recall, "model": latency.model, "both": latency.total}
-    parts = (f"{name} p50 {ms(one.p50)}, p95 {ms(one.p95)}" for name, one in named.items())
+    parts = (f"{name} p50 {ms(times.p50)}, p95 {ms(times.p95)}" for name, times in named.items())
     return f"Latency per question in milliseconds: {'; '.join(parts)}."
 
 
 def footprint_table(summaries: Sequence[RunSummary], names: Sequence[str]) -> Table:
-    """Return a row per run, of what its memory takes up; without rows where nothing is known."""
+    """Return a row per run with the space its memory takes up; no rows if nothing is known."""
     columns: list[Column[Named]] = [
         Column("run", lambda row: row[0], "text"),
         Column("histories", lambda row: row[1].footprint.histories or None),
@@ -137,15 +138,15 @@ def footprint_table(summaries: Sequence[RunSummary], names: Sequence[str]) -> Ta
 
 
 def footprint_line(footprint: Footprint) -> str:
-    """Return what the memory of one run takes up, in one sentence."""
+    """Return the space that the memory of one run takes up, in one sentence."""
     if _is_unknown(footprint):
         return "Footprint of the memory: not known."
     histories = count_of(footprint.histories, "history", "histories")
-    each = f", {shown_bytes(_stored_of_one(footprint))} each" if footprint.histories > 1 else ""
+    average = f", {shown_bytes(_stored_of_one(footprint))} each" if footprint.histories > 1 else ""
     stored = "not known on disk" if footprint.stored_bytes is None else f"{shown_bytes(footprint.stored_bytes)} on disk"
     peak = footprint.resident_bytes
     own = "" if peak is None else f"; its processes took up to {shown_bytes(peak)} of memory"
-    return f"Footprint of the memory: {stored} ({histories}{each if footprint.stored_bytes else ''}){own}."
+    return f"Footprint of the memory: {stored} ({histories}{average if footprint.stored_bytes else ''}){own}."
 
 
 def _is_unknown(footprint: Footprint) -> bool:
@@ -157,26 +158,26 @@ def _stored_of_one(footprint: Footprint) -> float | None:
     return None if stored is None or not footprint.histories else stored / footprint.histories
 
 
-def effort_notes(summaries: Sequence[RunSummary], *, told_free: bool = False) -> Iterator[str]:
-    """Return the notes under costs and tokens.
+def effort_notes(summaries: Sequence[RunSummary], *, shows_costs: bool = False) -> Iterator[str]:
+    """Yield the notes on costs and tokens.
 
     Args:
-        summaries: of the runs.
-        told_free: whether a table of costs, which is left out where all are $0, is above.
+        summaries: summaries of the runs.
+        shows_costs: True if a table of costs, which is left out if all are $0, stands above.
     """
-    if _all_free(summaries) and not told_free:
+    if _all_free(summaries) and not shows_costs:
         yield FREE
     if sum(summary.costs.prepare.known_usd > 0 for summary in summaries) > 1:
         yield PAID_ONCE
-    if any(one.costs.total.usd is None and not one.costs.total.is_partly_known for one in summaries):
+    if any(summary.costs.total.usd is None and not summary.costs.total.is_partly_known for summary in summaries):
         yield COST_UNKNOWN
     for summary in summaries:
-        for name, one in kinds(summary.costs).items():
-            if one.is_partly_known:
-                unpriced = count_of(one.unpriced_calls or 0, "call")
+        for name, cost in kinds(summary.costs).items():
+            if cost.is_partly_known:
+                unpriced = count_of(cost.unpriced_calls or 0, "call")
                 yield f"{summary.run_id}: {unpriced} of {name} without a known price; ≥ is what the others cost."
-            if one.cached_calls:
-                calls = f"{one.cached_calls:,} of {one.calls:,} calls of {name}"
+            if cost.cached_calls:
+                calls = f"{cost.cached_calls:,} of {cost.calls:,} calls of {name}"
                 yield f"{summary.run_id}: {calls} were answered by the cache and cost nothing again."
         if summary.latency_note and not is_offline(summary.model):
             yield f"{summary.run_id}: {summary.latency_note}."

@@ -1,4 +1,4 @@
-"""What has to be said under tables of runs."""
+"""Build the notes below tables of runs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
@@ -20,7 +20,7 @@ from longmemeval.results.graded.judge_checks import CheckedScore
 from longmemeval.results.scores.gradings import Gradings
 
 _SHOWN = 4
-"""Run ids named in one line before the rest is counted."""
+"""The number of run ids named in one line before the rest is counted."""
 ORACLE_NOTE = "oracle reads the gold evidence: it is a ceiling, not a memory system."
 CONTROL_NOTE = (
     "Control models understand no question: offline/refuse always declines, offline/parrot repeats all that was "
@@ -33,21 +33,25 @@ FALLBACK_NOTE = (
 
 
 def official_status(judge: JudgeIdentity) -> str:
-    """Say whether the figures of a judge compare with published ones."""
+    """Say whether the figures of a judge can be compared with published ones."""
     if judge.official:
         return "Official."
     return "NOT the official judge: figures do not compare with published ones."
 
 
 def footnotes(summaries: list[RunSummary]) -> list[str]:
-    """Return the notes under any table of these runs."""
+    """Return the notes that belong below any table of these runs."""
     notes: list[str] = []
     notes += warning_lines(*named_warnings(summaries))
     judges = [summary.metrics.judge for summary in summaries]
     notes += dict.fromkeys(f"Judge: {judge_name(judge)}. {official_status(judge)}" for judge in judges)
-    checked = [(one, summary) for summary in summaries if (one := summary.judge_check)]
-    notes += dict.fromkeys(_check_note(one, summary.metrics) for one, summary in checked)
-    notes += [f"{one.run_id}: the score cannot be corrected: {check.reason}." for check, one in checked if check.reason]
+    checked = [(check, summary) for summary in summaries if (check := summary.judge_check)]
+    notes += dict.fromkeys(_check_note(check, summary.metrics) for check, summary in checked)
+    notes += [
+        f"{summary.run_id}: the score cannot be corrected: {check.reason}."
+        for check, summary in checked
+        if check.reason
+    ]
     notes.extend(
         f"The questions share {haystacks} haystacks: intervals are bootstrapped over whole haystacks."
         for haystacks in dict.fromkeys(summary.metrics.haystacks for summary in summaries)
@@ -91,11 +95,11 @@ def footnotes(summaries: list[RunSummary]) -> list[str]:
 
 
 def warning_lines(runs: Warned, memories: Sequence[str] = ()) -> Iterator[str]:
-    """Return the warnings beside scores, each once, with the runs that it is about where those are not all.
+    """Yield the warnings about scores, each once, naming the runs it is about unless it is about all.
 
     Args:
-        runs: what each is called, and its warnings.
-        memories: which of them are compared; what all of these share has no mark.
+        runs: the name of each run, with its warnings.
+        memories: names of the compared memories; a warning that all of these share has no mark.
     """
     codes, about_runs = by_code(runs), dict[tuple[str, str], list[str]]()
     for name, warnings in runs:
@@ -107,11 +111,13 @@ def warning_lines(runs: Warned, memories: Sequence[str] = ()) -> Iterator[str]:
 
 
 def warning_codes(runs: Warned, memories: Sequence[str] = ()) -> list[str]:
-    """Return the codes of the warnings with the runs they are about: those that all share, then in a line with a mark.
+    """Return the codes of the warnings with the runs they are about.
+
+    Warnings that all compared memories share come first; the others follow on a line with a mark.
 
     Args:
-        runs: what each is called, and its warnings.
-        memories: which of them are compared.
+        runs: the name of each run, with its warnings.
+        memories: names of the compared memories.
     """
     lines: dict[str, list[str]] = {"Warnings: ": [], f"{WARNED} ": []}
     for code, names in by_code(runs).items():
@@ -121,23 +127,23 @@ def warning_codes(runs: Warned, memories: Sequence[str] = ()) -> list[str]:
 
 
 def named_warnings(summaries: Sequence[RunSummary], called: Mapping[str, str] = {}) -> tuple[Warned, list[str]]:
-    """Return what runs are called with their warnings, and the names of the memories that are compared."""
-    names = {one.run_id: called.get(one.run_id, one.run_id) for one in summaries}
-    memories = [names[one.run_id] for one in memories_in(summaries)]
-    return [(names[one.run_id], one.warnings) for one in summaries], memories
+    """Return the names of the runs with their warnings, and the names of the compared memories."""
+    names = {summary.run_id: called.get(summary.run_id, summary.run_id) for summary in summaries}
+    memories = [names[summary.run_id] for summary in memories_in(summaries)]
+    return [(names[summary.run_id], summary.warnings) for summary in summaries], memories
 
 
 def _about(names: Sequence[str], runs: Warned, memories: Sequence[str]) -> str:
     if len(names) == len(runs):
         return "all runs"
     if len(memories) > 1 and is_shared(names, memories):
-        others = ("the baseline" if one == runs[0][0] else one for one in names if one not in memories)
+        others = ("the baseline" if name == runs[0][0] else name for name in names if name not in memories)
         names = ["all memories", *others]
     return listed(names, _SHOWN)
 
 
 def marks_line(comparison: Comparison, called: Mapping[str, str]) -> str:
-    """Return what the marks mean, with the runs under these names; empty where no run has one."""
+    """Return the meaning of the marks, with the runs under these names; empty if no run has a mark."""
     if not any(run.marks for run in comparison.runs):
         return ""
     baseline = comparison.runs[0].summary.run_id
@@ -148,7 +154,7 @@ def marks_line(comparison: Comparison, called: Mapping[str, str]) -> str:
 def verdict_called(comparison: Comparison, called: Mapping[str, str]) -> Verdict:
     """Return the verdict with these names in place of the ids of runs."""
     return verdict_of(
-        [one.summary for one in comparison.runs],
+        [run.summary for run in comparison.runs],
         comparison.pairs,
         comparison.repeats,
         margin=comparison.verdict.margin,
@@ -158,12 +164,12 @@ def verdict_called(comparison: Comparison, called: Mapping[str, str]) -> Verdict
 
 
 def short_notes(comparison: Comparison, names: Sequence[str] = (), *, option: str = "") -> list[str]:
-    """Return the lines that stand under the table: codes of warnings, what speaks against the table, what differs.
+    """Return the lines below the table: codes of warnings, the first caution, deviations and differing settings.
 
     Args:
-        comparison: the runs.
-        names: what these are called; none: their ids.
-        option: that shows what else speaks against the table; empty: it is shown anyway.
+        comparison: the comparison of the runs.
+        names: names of the runs; empty: their ids.
+        option: the command line option that shows the other cautions; empty: they are shown anyway.
     """
     names = names or [run.summary.run_id for run in comparison.runs]
     called = dict(zip((run.summary.run_id for run in comparison.runs), names, strict=True))
@@ -179,49 +185,51 @@ def short_notes(comparison: Comparison, names: Sequence[str] = (), *, option: st
 
 
 def deviation_lines(comparison: Comparison, called: Mapping[str, str] = {}) -> Iterator[str]:
-    """Return a line per product: by which profile it was measured, and what that leaves out.
+    """Yield a line per product: the profile by which it was measured, and what that leaves out.
 
-    Runs alike share one, at whatever budgets.
+    Runs that differ only in their budgets share a line.
     """
     about: dict[tuple[str, ...], list[RunFigures]] = {}
     for run in comparison.runs:
         if run.deviations:
-            about.setdefault(tuple("" if is_amount(one) else one for one in run.deviations), []).append(run)
+            about.setdefault(tuple("" if is_amount(text) else text for text in run.deviations), []).append(run)
     for shared, runs in about.items():
-        amounts = " or ".join(dict.fromkeys(one for run in runs for one in run.deviations if is_amount(one)))
+        amounts = " or ".join(
+            dict.fromkeys(deviation for run in runs for deviation in run.deviations if is_amount(deviation))
+        )
         names = [called.get(run.summary.run_id, run.summary.run_id) for run in runs]
-        yield f"{listed(names, _SHOWN)}: {', '.join(one or amounts for one in shared)}."
+        yield f"{listed(names, _SHOWN)}: {', '.join(deviation or amounts for deviation in shared)}."
 
 
 def _check_note(check: CheckedScore, metrics: Metrics) -> str:
-    """Return what the check of a judge found, and what the corrected scores are."""
+    """Return a note on what the check of a judge found and how scores are corrected by it."""
     rates = f"{percent(check.right_passed)} of right and {percent(check.wrong_passed)} of wrong"
-    given = "passes" if metrics.judge.metric == "accuracy" else "gives on average"
+    verb = "passes" if metrics.judge.metric == "accuracy" else "gives on average"
     elsewhere = " * These plants are of ANOTHER data set: on that of the runs the judge may err otherwise."
     return (
-        f"Corrected for the judge: {judge_name(metrics.judge)} {given} {rates} planted answers "
+        f"Corrected for the judge: {judge_name(metrics.judge)} {verb} {rates} planted answers "
         f"({check.plants:,} plants on {check.of}; Rogan and Gladen). It stands beside the score, never instead of it."
         + (elsewhere if check.other_data else "")
     )
 
 
-def _gradings_note(summary: RunSummary, found: Gradings) -> str:
-    """Return the spread of a run's gradings by one judge, and which of them is the score."""
+def _gradings_note(summary: RunSummary, gradings: Gradings) -> str:
+    """Return a note on the spread of a run's gradings by one judge, and on which of them is the score."""
     judge = summary.metrics.judge
-    first = f"the first is the score, {percent(found.accuracies[0])}"
+    first = f"the first is the score, {percent(gradings.accuracies[0])}"
     shown = "" if grading(judge) == 1 else f", and this is number {grading(judge)}"
     return (
-        f"{summary.run_id}: {found.n} gradings by this judge, {judge.metric} {percent(found.lowest)} to "
-        f"{percent(found.highest)}; {first}{shown}."
+        f"{summary.run_id}: {gradings.n} gradings by this judge, {judge.metric} {percent(gradings.lowest)} to "
+        f"{percent(gradings.highest)}; {first}{shown}."
     )
 
 
 def part_notes(memory: str, parts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
-    """Sentences on each part that a run reads.
+    """Yield sentences on each part that a run reads.
 
     Args:
-        memory: how tables call it.
-        parts: what is said about them, by name: `parts` in the settings of a manifest.
+        memory: name of the memory in tables.
+        parts: the recorded facts on each part, by its name: `parts` in the settings of a manifest.
     """
     for stats in parts.values():
         if "service" in stats:
@@ -235,15 +243,15 @@ def part_notes(memory: str, parts: Mapping[str, Mapping[str, Any]]) -> Iterator[
 
 
 def _service_note(memory: str, stats: Mapping[str, Any]) -> str:
-    """Say by which versions, what is not as the tables assume, and what it lost; the whole is in run.json."""
+    """Return the versions, what is not as the tables assume, and the losses of a service; run.json has all of it."""
     packages = ", ".join(" ".join(pair) for pair in stats["packages"][0].items()) or "versions not given"
     differ = "" if len(stats["packages"]) == 1 else " (VERSIONS DIFFER between haystacks)"
     failed = stats["failed_batches"]
     lost = f"; {failed:,} of {stats['batches']:,} batches failed" if failed else ""
-    can = stats["capabilities"][0].items()
-    amiss = "".join(f"; {text}" for key, value in can if (text := _AMISS.get(f"{key}: {value}")))
-    remark = "".join(f" {one[:1].upper()}{one[1:]}." for one in stats.get("remark", ()))
-    return f"{memory}: {packages}{differ}{amiss}{lost}.{remark}"
+    capabilities = stats["capabilities"][0].items()
+    amiss = "".join(f"; {text}" for key, value in capabilities if (text := _AMISS.get(f"{key}: {value}")))
+    remarks = "".join(f" {text[:1].upper()}{text[1:]}." for text in stats.get("remark", ()))
+    return f"{memory}: {packages}{differ}{amiss}{lost}.{remarks}"
 
 
 _AMISS = {
@@ -254,4 +262,4 @@ _AMISS = {
     "persistence: none": "nothing of it is kept: each run adds all sessions again",
     "telemetry: on": "it sends telemetry",
 }
-"""What a service can that costs a reader of the tables something."""
+"""Capabilities of a service that a reader of the tables has to know about."""

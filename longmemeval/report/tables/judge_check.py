@@ -1,4 +1,4 @@
-"""What `judge check` found, as a table and the sentences under it."""
+"""Show the result of `judge check`, as a table and the sentences below it."""
 
 from collections.abc import Callable, Iterator
 
@@ -12,7 +12,7 @@ from longmemeval.results.graded.judge_checks import JudgeCheck
 
 
 def check_table(check: JudgeCheck) -> Table:
-    """Return a row per kind of plant, right ones first, and one for each group together."""
+    """Return a row for each kind of planted answer, right ones first, and a row for each group as a whole."""
     rates, labels = check.rates, check.judge.metric == "accuracy"
     planting = BENCHMARK_SPECS.get(check.benchmark).planting
     kinds = planting.kinds if planting else {}
@@ -43,11 +43,11 @@ def check_table(check: JudgeCheck) -> Table:
 
 
 def check_notes(check: JudgeCheck, *, unlike: bool) -> Iterator[str]:
-    """Say what follows for the judge's scores.
+    """Yield what follows for the judge's scores.
 
     Args:
-        check: what was found.
-        unlike: whether right plants are shown to fare better than wrong ones.
+        check: the result of the check.
+        unlike: True if right plants are shown to fare better than wrong ones.
     """
     right, wrong = check.rates.right, check.rates.wrong
     if right.credit is None or wrong.credit is None:

@@ -1,4 +1,4 @@
-"""What `retrieval` shows: a table per kind of gold, footnotes, and the JSON document."""
+"""Show the result of `retrieval`: a table per kind of gold, footnotes, and the JSON document."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -18,7 +18,7 @@ from longmemeval.report.tables.footnotes import FALLBACK_NOTE, ORACLE_NOTE, part
 
 
 def retrieval_document(report: RetrievalReport) -> dict[str, object]:
-    """Return the document that `retrieval --json` prints; means are fractions, None where no question has a value."""
+    """Return the document that `retrieval --json` prints; means are fractions, None if no question has a value."""
     results = [
         {
             "memory": result.memory,
@@ -43,7 +43,7 @@ def _means(measures: Mapping[str, Mean]) -> dict[str, float | None]:
 
 
 def retrieval_tables(report: RetrievalReport) -> Iterator[Table]:
-    """Return a table per kind of gold and denominator, one row per memory; of one memory per question type too."""
+    """Yield a table per kind of gold and denominator, with a row per memory; a single memory also has one per type."""
     for alike in zip(*(run.results for run in report.runs), strict=True):
         first = alike[0]
         names = _shown(first, report)
@@ -59,7 +59,7 @@ def retrieval_tables(report: RetrievalReport) -> Iterator[Table]:
 
 
 def _shown(result: RetrievalResult, report: RetrievalReport) -> list[str]:
-    """Return the measures that get a column."""
+    """Return the names of the measures that get a column."""
     names, protocol = list(result.measures), _official_protocol(report)
     if not isinstance(protocol, OfficialRanking) or not protocol.shown_cutoffs:
         return names
@@ -77,7 +77,7 @@ class _Row(Struct, frozen=True):
 
 
 def _columns(names: Sequence[str]) -> list[Column[_Row]]:
-    """Return the first measure with its interval, then the others, the last of which goes first."""
+    """Return the first measure with its interval, then the others; a narrow table drops the last first."""
 
     def measure(name: str, drop: int) -> Column[_Row]:
         return Column(_broken(name), lambda row: in_percent(row.measures[name].mean), drop=drop)
@@ -97,7 +97,7 @@ def _broken(name: str) -> str:
 
 
 def retrieval_footnotes(report: RetrievalReport) -> list[str]:
-    """Return the notes under the tables."""
+    """Return the notes below the tables."""
     notes = ["Figures in percent; n: questions with a value.", *_warnings(report)]
     protocol = _official_protocol(report)
     if isinstance(protocol, OfficialRanking):
@@ -118,7 +118,7 @@ def retrieval_footnotes(report: RetrievalReport) -> list[str]:
 
 
 def _warnings(report: RetrievalReport) -> Iterator[str]:
-    """Warnings, and what asking twice showed where that is none."""
+    """Yield the warnings, and the result of asking twice if it is not a warning."""
     yield from warning_lines([(run.settings.memory_name, run.warnings) for run in report.runs])
     for run in report.runs:
         found = run.asked_twice

@@ -1,4 +1,4 @@
-"""One row per run of a comparison, for data frames: what was run, its score, what it cost. Nothing is rounded."""
+"""Build one row per run of a comparison, for data frames: setup, score and cost. Nothing is rounded."""
 
 from collections.abc import Callable
 
@@ -8,42 +8,42 @@ from longmemeval.results.graded.graded_run import RunSummary
 
 
 def run_columns(comparison: Comparison) -> list[Column[RunFigures]]:
-    """Return the columns; the first run has nothing in those of differences, which are from it."""
+    """Return the columns; those of differences from the first run are empty for that run itself."""
     pairs = comparison.from_baseline
 
-    def of(title: str, value: Callable[[RunSummary], Value]) -> Column[RunFigures]:
-        return Column(title, lambda one: value(one.summary))
+    def column(title: str, value: Callable[[RunSummary], Value]) -> Column[RunFigures]:
+        return Column(title, lambda run: value(run.summary))
 
-    def against(title: str, value: Callable[[PairResult], Value]) -> Column[RunFigures]:
-        return Column(title, lambda one: value(found) if (found := pairs.get(one.summary.run_id)) else None)
+    def difference(title: str, value: Callable[[PairResult], Value]) -> Column[RunFigures]:
+        return Column(title, lambda run: value(pair) if (pair := pairs.get(run.summary.run_id)) else None)
 
     return [
-        of("run", lambda one: one.run_id),
-        of("memory", lambda one: one.memory),
-        of("model", lambda one: one.model),
-        of("embedder", lambda one: one.embedder or None),
-        of("dataset", lambda one: comparison.dataset),
-        of("status", lambda one: one.status),
-        of("reads_gold", lambda one: one.reads_gold),
-        of("control", lambda one: one.control),
-        of("judge", lambda one: one.metrics.judge.id),
-        of("official", lambda one: one.metrics.judge.official),
-        of("metric", lambda one: one.metrics.judge.metric),
-        of("questions", lambda one: one.metrics.overall.n),
-        of("not_evaluated", lambda one: one.metrics.overall.not_evaluated),
-        of("score", lambda one: one.metrics.overall.accuracy),
-        of("low", lambda one: one.metrics.overall.interval[0]),
-        of("high", lambda one: one.metrics.overall.interval[1]),
-        against("difference", lambda pair: pair.difference),
-        against("difference_low", lambda pair: pair.interval[0]),
-        against("difference_high", lambda pair: pair.interval[1]),
-        against("p", lambda pair: pair.p),
-        against("p_holm", lambda pair: pair.p_holm),
-        against("significant", lambda pair: pair.significant),
-        Column("evidence_recall", lambda one: one.evidence_recall),
-        of("prompt_tokens", lambda one: one.mean_prompt_tokens),
-        of("cost_usd", lambda one: one.costs.total.usd),
-        of("prepare_usd", lambda one: one.costs.prepare.usd),
-        of("latency_p50_ms", lambda one: one.latency.total.p50),
-        of("latency_p95_ms", lambda one: one.latency.total.p95),
+        column("run", lambda summary: summary.run_id),
+        column("memory", lambda summary: summary.memory),
+        column("model", lambda summary: summary.model),
+        column("embedder", lambda summary: summary.embedder or None),
+        column("dataset", lambda summary: comparison.dataset),
+        column("status", lambda summary: summary.status),
+        column("reads_gold", lambda summary: summary.reads_gold),
+        column("control", lambda summary: summary.control),
+        column("judge", lambda summary: summary.metrics.judge.id),
+        column("official", lambda summary: summary.metrics.judge.official),
+        column("metric", lambda summary: summary.metrics.judge.metric),
+        column("questions", lambda summary: summary.metrics.overall.n),
+        column("not_evaluated", lambda summary: summary.metrics.overall.not_evaluated),
+        column("score", lambda summary: summary.metrics.overall.accuracy),
+        column("low", lambda summary: summary.metrics.overall.interval[0]),
+        column("high", lambda summary: summary.metrics.overall.interval[1]),
+        difference("difference", lambda pair: pair.difference),
+        difference("difference_low", lambda pair: pair.interval[0]),
+        difference("difference_high", lambda pair: pair.interval[1]),
+        difference("p", lambda pair: pair.p),
+        difference("p_holm", lambda pair: pair.p_holm),
+        difference("significant", lambda pair: pair.significant),
+        Column("evidence_recall", lambda run: run.evidence_recall),
+        column("prompt_tokens", lambda summary: summary.mean_prompt_tokens),
+        column("cost_usd", lambda summary: summary.costs.total.usd),
+        column("prepare_usd", lambda summary: summary.costs.prepare.usd),
+        column("latency_p50_ms", lambda summary: summary.latency.total.p50),
+        column("latency_p95_ms", lambda summary: summary.latency.total.p95),
     ]

@@ -1,4 +1,4 @@
-"""Runs and preparations under way, as a table and in sentences."""
+"""Show runs and preparations in progress, as a table and in sentences."""
 
 from collections.abc import Callable, Iterator, Sequence
 
@@ -13,12 +13,12 @@ from longmemeval.pipeline.status.tail import Work
 
 def status_table(runs: Sequence[RunState], preparations: Sequence[PreparationState]) -> Table:
     """Return one row for each run and preparation."""
-    return tabulate("", _COLUMNS, [*map(_of_run, runs), *map(_of_preparation, preparations)])
+    return tabulate("", _COLUMNS, [*map(_run_row, runs), *map(_preparation_row, preparations)])
 
 
-def progress(one: RunState) -> str:
-    """Return how much of its present work a run has done, and how long the rest takes, in a few words."""
-    work = one.at_work
+def progress(run: RunState) -> str:
+    """Return how much of its current stage a run has done, and how long the rest takes, in a few words."""
+    work = run.at_work
     if work is None:
         return UNKNOWN
     left = f", {duration(work.seconds_left)} left" if work.seconds_left is not None else ""
@@ -33,13 +33,13 @@ class _Row(Struct, frozen=True):
     score: str | None = None
 
 
-def _of_run(one: RunState) -> _Row:
-    score = _score_so_far(one.scores[-1]) if one.scores else None
-    return _Row(one.run, one.state, one.at_work, _spent(one), score)
+def _run_row(run: RunState) -> _Row:
+    score = _score_so_far(run.scores[-1]) if run.scores else None
+    return _Row(run.run, run.state, run.at_work, _spent(run), score)
 
 
-def _of_preparation(one: PreparationState) -> _Row:
-    return _Row(one.preparation, one.state, one.work, _spent(one))
+def _preparation_row(preparation: PreparationState) -> _Row:
+    return _Row(preparation.preparation, preparation.state, preparation.work, _spent(preparation))
 
 
 def _work(title: str, value: Callable[[Work], str | int | None], kind: Kind = "figure", drop: int = 0) -> Column[_Row]:
@@ -59,36 +59,36 @@ _COLUMNS: list[Column[_Row]] = [
 ]
 
 
-def sentences(one: RunState | PreparationState) -> Iterator[str]:
-    """Return how far one run or preparation is, what it spent, its scores."""
-    name = one.run if isinstance(one, RunState) else one.preparation
-    yield f"{name}: {_what(one)}"
+def sentences(job: RunState | PreparationState) -> Iterator[str]:
+    """Yield the progress of one run or preparation, what it spent, and its scores."""
+    name = job.run if isinstance(job, RunState) else job.preparation
+    yield f"{name}: {_describe(job)}"
     works = (
-        [work for work in one.work if work is one.at_work or work.alive] if isinstance(one, RunState) else [one.work]
+        [work for work in job.work if work is job.at_work or work.alive] if isinstance(job, RunState) else [job.work]
     )
     for work in works:
         failed = f", {work.failed:,} failed" if work.failed else ""
         rate = f", {_rate(work)}" if work.per_second else ""
         left = f", {duration(work.seconds_left)} left" if work.seconds_left is not None else ""
-        quiet = f", last line {duration(work.quiet_s)} ago" if work.quiet_s is not None and not one.is_over else ""
+        quiet = f", last line {duration(work.quiet_s)} ago" if work.quiet_s is not None and not job.is_over else ""
         yield f"  {work.name}: {_done(work)} done{failed}{rate}{left}{quiet}"
-    if spent := _spent(one):
+    if spent := _spent(job):
         yield f"  spent: {spent}"
-    if isinstance(one, RunState):
-        for score in one.scores:
+    if isinstance(job, RunState):
+        for score in job.scores:
             yield f"  {_score_so_far(score)}, judged by {score.judge}"
 
 
-def _what(one: RunState | PreparationState) -> str:
-    work = one.at_work if isinstance(one, RunState) else one.work
-    if one.state == "died":
+def _describe(job: RunState | PreparationState) -> str:
+    work = job.at_work if isinstance(job, RunState) else job.work
+    if job.state == "died":
         pid = f"Process {work.pid}" if work and work.pid else "Its process"
         return f"died. {pid} ended without saying so; the same command goes on"
-    if one.state == "away":
+    if job.state == "away":
         return f"running on {work.host if work else 'another machine'}, or died there: its lock is free here"
     if work and work.alive and work.pid:
-        return f"{one.state} (process {work.pid} on {work.host})"
-    return one.state
+        return f"{job.state} (process {work.pid} on {work.host})"
+    return job.state
 
 
 def _done(work: Work) -> str:
@@ -101,11 +101,11 @@ def _rate(work: Work) -> str:
     return f"{work.per_second:.1f}/s" if work.per_second >= 1 else f"{work.per_second * 60:.1f}/min"
 
 
-def _spent(one: RunState | PreparationState) -> str | None:
-    if one.spent_usd is None:
+def _spent(job: RunState | PreparationState) -> str | None:
+    if job.spent_usd is None:
         return None
-    of = f" of {in_dollars(one.limit_usd)}" if one.limit_usd is not None else ""
-    return f"{in_dollars(one.spent_usd)}{of}"
+    of = f" of {in_dollars(job.limit_usd)}" if job.limit_usd is not None else ""
+    return f"{in_dollars(job.spent_usd)}{of}"
 
 
 def _score_so_far(score: ScoreSoFar) -> str:

@@ -1,4 +1,4 @@
-"""Recall for a question with the settings of an address; what is evidence is marked afterwards."""
+"""Recall for a question with the settings of an address; evidence is marked afterwards."""
 
 from collections.abc import Sequence
 from threading import Lock
@@ -16,18 +16,18 @@ from longmemeval.settings import Folders
 from longmemeval.view.question.evidence import Evidence
 
 _LISTED = 80
-"""Pieces that are listed, evidence always among them."""
+"""The number of pieces listed; evidence is listed beyond it."""
 _SHOWN = 300
 
 
 class FoundLine(Struct, frozen=True):
-    """One piece that was recalled."""
+    """One recalled piece."""
 
     kind: str
     rank: int | None
     score: float | None
     ingredients: tuple[float | None, ...]
-    """In the order of the names; None where it has none."""
+    """The ingredients of the score, in the order of `Exploration.names`; None if the piece lacks one."""
     date: str
     speaker: str
     text: str
@@ -35,51 +35,47 @@ class FoundLine(Struct, frozen=True):
 
 
 class Exploration(Struct, frozen=True):
-    """What a memory recalls for a question."""
+    """The recall of a memory for a question."""
 
     problem: str
     lines: tuple[FoundLine, ...] = ()
-    """Best first, then what came with them."""
+    """The ranked pieces, best first, then unranked ones."""
     names: tuple[str, ...] = ()
-    """Of the ingredients of a score."""
+    """Names of the ingredients of a score."""
     more: int = 0
     tokens: str = ""
     messages: int = 0
     found: int = 0
-    """Pieces of the evidence that were recalled."""
+    """Number of recalled pieces of evidence."""
     there: int = 0
-    """All of them; 0 where the data name none."""
+    """Number of all pieces of evidence; 0 if the data label none."""
     first: int | None = None
-    """Best rank of a piece of evidence."""
+    """The best rank of a piece of evidence; None if none has a rank."""
     left_out: int = 0
-    """Messages that were found and did not fit the budget."""
+    """Number of messages that were found but did not fit the budget."""
     notes: tuple[str, ...] = ()
 
 
 class Recallers:
-    """Recallers by data, preparation and counter, each kept open.
-
-    Args:
-        folders: the folders.
-    """
+    """A cache of open recallers, by data, preparation and model."""
 
     def __init__(self, folders: Folders) -> None:
         self._folders = folders
         self._lock = Lock()
-        self._made: dict[tuple[str, str, str], Recaller] = {}
+        self._recallers: dict[tuple[str, str, str], Recaller] = {}
 
     def of(self, run: Evaluation) -> Recaller | None:
-        """Return the one that recalls as a run did; None where nothing was prepared for it."""
+        """Return the recaller that recalls as a run did; None if nothing was prepared for the run."""
         settings = run.manifest.settings
         if not settings.preparation:
             return None
         dataset = run.asked.dataset
         key = (dataset.sha256, settings.preparation, settings.model_name)
         with self._lock:
-            if key not in self._made:
+            if key not in self._recallers:
                 counter = token_counter(settings.model_name or "offline/extractive")
-                self._made[key] = Recaller(dataset, settings.preparation, self._folders, counter)
-            return self._made[key]
+                self._recallers[key] = Recaller(dataset, settings.preparation, self._folders, counter)
+            return self._recallers[key]
 
 
 def explore(
@@ -88,11 +84,11 @@ def explore(
     """Return what a memory recalls.
 
     Args:
-        recaller: of the preparation.
-        question: whose history is searched, on whose date.
-        text: to ask in its place; empty: its own.
+        recaller: the recaller of the preparation.
+        question: the question that gives the history to search and the date.
+        text: a text to ask in place of the question's own; empty: its own.
         configuration: the memory.
-        evidence: of the question; the memory never sees it.
+        evidence: evidence of the question; the memory never sees it.
     """
     if why := why_not_again(configuration):
         return Exploration(why)
@@ -110,7 +106,7 @@ def _marked(explained: Explained, evidence: Evidence) -> Exploration:
     ordered = sorted(recall.items, key=lambda item: (item.rank is None, item.rank or 0))
     lines = [_line(item, names, explained, evidence) for item in ordered]
     shown = [line for place, line in enumerate(lines) if place < _LISTED or line.evidence]
-    found, there = evidence.found_in(one for item in recall.items for one in item.message_ids)
+    found, there = evidence.found_in(message_id for item in recall.items for message_id in item.message_ids)
     ranks = [line.rank for line in lines if line.evidence and line.rank is not None]
     return Exploration(
         problem="",

@@ -1,4 +1,4 @@
-"""The settings of a memory as fields of a form, and back."""
+"""Convert the settings of a memory to fields of a form, and back."""
 
 from collections.abc import Mapping, Sequence
 from types import UnionType
@@ -16,9 +16,9 @@ from longmemeval.memory.definition import MEMORIES
 from longmemeval.pipeline.inspect.recalling import why_not_again
 
 PREFIX = "set."
-"""Begins the names of settings in an address: `set.top_k=20`."""
+"""The prefix of the names of settings in an address: `set.top_k=20`."""
 _FIRST = ("top_k", "message_range", "last_messages", "budget")
-"""What is changed most, in this order; the others follow in theirs."""
+"""The settings changed most often, in this order; the others follow in their own."""
 
 
 class Field(Struct, frozen=True):
@@ -26,12 +26,12 @@ class Field(Struct, frozen=True):
 
     name: str
     value: str
-    """Empty where it is not set, such as no budget."""
+    """The current value; empty if not set, such as no budget."""
     usual: str
-    """The value where the address says nothing."""
+    """The value if the address does not set it."""
     kind: Literal["integer", "number", "choice"]
     options: tuple[str, ...]
-    """Of a choice."""
+    """The options of a choice."""
     words: str
 
 
@@ -43,53 +43,60 @@ def memories_to_try() -> list[str]:
 def configuration_from(
     memory: str, given: Mapping[str, str], like: Sequence[MemoryConfiguration]
 ) -> tuple[MemoryConfiguration, MemoryConfiguration]:
-    """Return the memory that an address describes, and the one it started from.
+    """Return the memory that an address describes, and the memory that it starts from.
 
     Args:
-        memory: its name.
-        given: settings by name, as text; those that the memory does not have are left out.
-        like: memories of runs: the first of that name gives the values that are not set.
+        memory: name of the memory.
+        given: settings by name, as text; those that the memory does not have are ignored.
+        like: memories of runs; the first of that name gives the values that are not set.
 
     Raises:
         HarnessError: there is no such memory, or a value is invalid.
     """
-    start = next((one for one in like if one.preset == memory and not why_not_again(one)), None)
+    start = next(
+        (
+            configuration
+            for configuration in like
+            if configuration.preset == memory and not why_not_again(configuration)
+        ),
+        None,
+    )
     start = start or resolve_configuration(memory)
     fields = definition_of(start).parameters.model_fields
     changed = [f"{name}={text}" for name, text in given.items() if name in fields and text]
     unset = [name for name, text in given.items() if name in fields and not text]
     own = chosen_parameters(start)
-    kept = [f"{name}={_as_yaml(value)}" for name, value in own.items() if name not in unset]
-    return resolve_configuration(memory, [*kept, *changed]), start
+    unchanged = [f"{name}={_to_yaml(value)}" for name, value in own.items() if name not in unset]
+    return resolve_configuration(memory, [*unchanged, *changed]), start
 
 
 def fields_of(configuration: MemoryConfiguration, start: MemoryConfiguration) -> list[Field]:
     """Return the settings of a memory that are numbers or words to choose from.
 
     Args:
-        configuration: has the values.
-        start: has the usual ones.
+        configuration: the memory with the current values.
+        start: the memory with the usual values.
     """
-    found = []
+    fields = []
     for name, declared in definition_of(configuration).parameters.model_fields.items():
         kind, options = _kind(declared.annotation)
         if kind is not None:
             value, usual = configuration.parameters.get(name), start.parameters.get(name)
             words = (declared.description or "").partition("\n")[0]
-            found.append(Field(name, _text(value), _text(usual), kind, options, words))
+            fields.append(Field(name, _text(value), _text(usual), kind, options, words))
     places = {name: place for place, name in enumerate(_FIRST)}
-    return sorted(found, key=lambda one: places.get(one.name, len(_FIRST)))
+    return sorted(fields, key=lambda field: places.get(field.name, len(_FIRST)))
 
 
 def _kind(annotation: object) -> tuple[Literal["integer", "number", "choice"] | None, tuple[str, ...]]:
     if get_origin(annotation) in (Union, UnionType):
-        kinds = [one for one in get_args(annotation) if one is not type(None)]
+        kinds = [argument for argument in get_args(annotation) if argument is not type(None)]
         return _kind(kinds[0]) if len(kinds) == 1 and get_origin(kinds[0]) is not Literal else (None, ())
     if annotation is int:
         return "integer", ()
     if annotation is float:
         return "number", ()
-    if get_origin(annotation) is Literal and all(isinstance(one, str) for one in get_args(annotation)):
+    if get_origin(annotation) is Literal and all(isinstance(argument, str) for argument in get_args(annotation)):
         return "choice", get_args(annotation)
     return None, ()
 
@@ -98,5 +105,5 @@ def _text(value: object) -> str:
     return "" if value is None else f"{value:g}" if isinstance(value, float) else str(value)
 
 
-def _as_yaml(value: object) -> str:
+def _to_yaml(value: object) -> str:
     return "null" if value is None else str(list(value)) if isinstance(value, list | tuple) else str(value)

@@ -1,4 +1,4 @@
-"""Labelling blind: answers of several runs in an order that tells nothing, under a name that tells nothing either."""
+"""Label blind: answers of several runs in an order and under a code that do not reveal the runs."""
 
 import base64
 import binascii
@@ -18,31 +18,31 @@ from longmemeval.view.question.evidence import evidence_of
 
 
 class BlindItem(Struct, frozen=True):
-    """One answer to label; nothing in it tells whose it is."""
+    """One answer to label; nothing in it reveals its run."""
 
     place: int
-    """In the order of this labelling; what a form sends back."""
+    """Position in the order of this labelling; the form sends it back."""
     question: str
     date: str
     right_answer: str
     evidence: tuple[str, ...]
-    """Texts of the labelled messages."""
+    """Texts of the messages labelled as evidence."""
     answer: str
     done: int
-    """Answers that the person has labelled."""
+    """Number of answers that the person has labelled."""
     total: int
 
 
 def code_of(choice: Choice) -> str:
-    """Return the runs of a labelling in letters that nobody reads a name from at a glance."""
+    """Return a code for the runs of a labelling that does not show their names at a glance."""
     return base64.urlsafe_b64encode(msgspec.json.encode([choice.judge, *choice.runs])).decode().rstrip("=")
 
 
 def choice_in(code: str) -> Choice:
-    """Return the runs of a code.
+    """Return the runs that a code stands for.
 
     Raises:
-        HarnessError: it is not one.
+        HarnessError: the code is invalid.
     """
     try:
         judge, *runs = msgspec.json.decode(base64.urlsafe_b64decode(code + "=" * (-len(code) % 4)), type=list[str])
@@ -54,34 +54,34 @@ def choice_in(code: str) -> Choice:
 
 
 def order_of(runs: Sequence[Evaluation], code: str) -> list[tuple[Evaluation, str]]:
-    """Return run and question of every answer, in an order that is the same for everybody with the same code.
+    """Return run and question id of every answer, in an order that is the same for everybody with the same code.
 
-    Equal answers to one question are one item, the first run's.
+    Equal answers to a question are a single item, that of the first run.
     """
-    found: dict[tuple[str, str], tuple[Evaluation, str]] = {}
+    items: dict[tuple[str, str], tuple[Evaluation, str]] = {}
     for run in runs:
         for question_id, answer in run.answers.items():
             if answer.status == "ok":
-                found.setdefault((question_id, answer.hypothesis.strip()), (run, question_id))
+                items.setdefault((question_id, answer.hypothesis.strip()), (run, question_id))
 
-    def mixed(item: tuple[Evaluation, str]) -> str:
+    def shuffle_key(item: tuple[Evaluation, str]) -> str:
         return hashlib.sha256(f"{code} {item[0].id} {item[1]}".encode()).hexdigest()
 
-    return sorted(found.values(), key=mixed)
+    return sorted(items.values(), key=shuffle_key)
 
 
 def next_item(runs: Sequence[Evaluation], code: str, name: str, begin: int) -> BlindItem | None:
-    """Return the first answer, from the place `begin`, that the person has not labelled; None after the last.
+    """Return the first answer from position `begin` that the person has not labelled; None after the last.
 
     Raises:
-        HarnessError: the name cannot be used.
+        HarnessError: the name is not allowed.
     """
     judge = person_identity(name, blind=True)
-    given = {run.id: RunFiles(run.files.folder).current_judgements(judge.id).keys() for run in runs}
+    labelled = {run.id: RunFiles(run.files.folder).current_judgements(judge.id).keys() for run in runs}
     order = order_of(runs, code)
-    done = sum(question_id in given[run.id] for run, question_id in order)
+    done = sum(question_id in labelled[run.id] for run, question_id in order)
     for place, (run, question_id) in enumerate(order):
-        if place >= begin and question_id not in given[run.id]:
+        if place >= begin and question_id not in labelled[run.id]:
             return _item(place, run, question_id, done, len(order))
     return None
 
@@ -89,13 +89,16 @@ def next_item(runs: Sequence[Evaluation], code: str, name: str, begin: int) -> B
 def _item(place: int, run: Evaluation, question_id: str, done: int, total: int) -> BlindItem:
     question, evidence = run.asked.questions[question_id], evidence_of(run.asked, question_id)
     messages = haystack_messages(run.asked.dataset.haystack(question.haystack_id))
-    labelled = [one for one in messages if evidence.turns and evidence.holds(one.message_id)]
+    labelled = [message for message in messages if evidence.turns and evidence.holds(message.message_id)]
     return BlindItem(
         place,
         question.text,
         question.date_text,
         evidence.answer,
-        tuple(f"{one.created_at:%Y-%m-%d} {one.speaker or one.role}: {one.content}" for one in labelled),
+        tuple(
+            f"{message.created_at:%Y-%m-%d} {message.speaker or message.role}: {message.content}"
+            for message in labelled
+        ),
         run.answers[question_id].hypothesis,
         done,
         total,

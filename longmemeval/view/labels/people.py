@@ -1,4 +1,4 @@
-"""What people said of answers, read anew for every page: they may be labelling in another window."""
+"""Read people's labels of answers, anew for every page, as people may be labelling in another window."""
 
 from msgspec import Struct
 
@@ -20,27 +20,27 @@ class PersonSaid(Struct, frozen=True):
 
 
 class Agreeing(Struct, frozen=True):
-    """How far a person and another judge agree on the answers of one run."""
+    """The agreement of a person and another judge on the answers of one run."""
 
     place: int
-    """Of the run among those of the page."""
+    """Index of the run among those of the page."""
     person: str
     other: str
     agreement: Agreement
 
 
 def labels_of_people(comparison: Comparison, question_id: str) -> list[list[PersonSaid]]:
-    """Return what people said of the answers to one question, for each run of a comparison."""
-    return [_said(run, question_id) for run in comparison.evaluations]
+    """Return people's labels of the answers to one question, for each run of a comparison."""
+    return [_labels_on(run, question_id) for run in comparison.evaluations]
 
 
-def _said(run: Evaluation, question_id: str) -> list[PersonSaid]:
-    found = []
+def _labels_on(run: Evaluation, question_id: str) -> list[PersonSaid]:
+    labels_said = []
     for judge, labels in person_labels(RunFiles(run.files.folder)):
-        if (given := labels.get(question_id)) and given.label is not None:
+        if (judgement := labels.get(question_id)) and judgement.label is not None:
             who = judge.model.partition("/")[2]
-            found.append(PersonSaid(who, given.label, given.raw, bool(judge.parameters.get("blind"))))
-    return found
+            labels_said.append(PersonSaid(who, judgement.label, judgement.raw, bool(judge.parameters.get("blind"))))
+    return labels_said
 
 
 def agreements(comparison: Comparison) -> list[Agreeing]:
@@ -48,10 +48,10 @@ def agreements(comparison: Comparison) -> list[Agreeing]:
     found = []
     for place, run in enumerate(comparison.evaluations):
         files = RunFiles(run.files.folder, manifest=run.manifest)
-        judges = {one.judge.id: one.judge for one in files.metrics}
+        judges = {metrics.judge.id: metrics.judge for metrics in files.metrics}
         people = {judge.id for judge, _ in person_labels(files)}
         for pair in agreement_with_people(files, run.asked):
             person, other = (pair.a, pair.b) if pair.a in people else (pair.b, pair.a)
-            first, second = (judge_name(judges[one]).removeprefix("person/") for one in (person, other))
+            first, second = (judge_name(judges[judge_id]).removeprefix("person/") for judge_id in (person, other))
             found.append(Agreeing(place, first, second, pair.agreement))
     return found

@@ -1,4 +1,4 @@
-"""The comparison: `/compare?run=A&run=B&baseline=A&judge=J`, its pictures under `/compare/pictures?…`."""
+"""Serve the comparison: `/compare?run=A&run=B&baseline=A&judge=J`, its pictures under `/compare/pictures?…`."""
 
 from collections.abc import Mapping
 
@@ -27,7 +27,7 @@ from longmemeval.view.site import Site, site_of
 
 
 def show(request: Request) -> Response:
-    """Answer with the verdict, the table, and what the figures rest on."""
+    """Answer with the verdict, the table, and the notes on the figures."""
     site = site_of(request)
     choice = site.graded(request)
     judges = _judges(site, choice)
@@ -44,11 +44,11 @@ def show(request: Request) -> Response:
         comparison=comparison,
         verdict=verdict_called(comparison, called),
         judged=first.title,
-        offline=all(is_offline(one.summary.model) for one in comparison.runs),
+        offline=all(is_offline(run.summary.model) for run in comparison.runs),
         scores=scores_of(comparison),
         changes=lambda kind, row: choice.address("/questions", {"show": _SHOWN[kind], "of": row.run_id}),
         judges=judges,
-        warnings=list(warning_lines(*named_warnings([one.summary for one in comparison.runs], called))),
+        warnings=list(warning_lines(*named_warnings([run.summary for run in comparison.runs], called))),
         settings=settings_side_by_side(comparison.evaluations),
         columns=shown_in(comparison),
         pairs=pair_rows(comparison),
@@ -59,14 +59,14 @@ def show(request: Request) -> Response:
 
 
 _SHOWN = {"won": "won", "lost": "lost", "same": "unchanged"}
-"""What the page of questions calls the ways in which a run can change a question."""
+"""Filters of the page of questions for the ways in which a run can change a question."""
 
 
 def _side_by_side(request: Request, choice: Choice, error: HarnessError, judges: list[str]) -> Response:
-    """Answer with why runs are not compared, and where they can be read with their scores beside each other."""
+    """Answer with the reason why runs are not compared and, if they can be read, their scores side by side."""
     try:
         graded = site_of(request).opened.evaluations(choice)
-    except HarnessError:  # The very error: a run is damaged, or not graded by this judge.
+    except HarnessError:  # The same error: a run is damaged, or not graded by this judge.
         return page(request, "refused.html.j2", choice, 409, error=error, judges=judges, table=None)
     if len({run.metrics.judge.id for run in graded}) == 1:  # Another judge would not help.
         judges = []
@@ -90,24 +90,24 @@ def _judges(site: Site, choice: Choice) -> list[str]:
 
 
 def _digest(comparison: Comparison, choice: Choice, called: Mapping[str, str]) -> Table:
-    """Return why answers were wrong: causes and examples in words, which lead to the question."""
+    """Return the causes of wrong answers in words, with examples that link to the question."""
     table, lost_by = digest_table(comparison.digest, called), comparison.digest.run
     example = table.headings.index("example")
     texts = comparison.evaluations[0].asked.questions
 
     causes = {cause_of(stage): words for stage, words in WHY_LOST.items()}
 
-    def linked(row: list[str]) -> list[str]:
+    def add_link(row: list[str]) -> list[str]:
         cause, *row = row
         row = [causes.get(cause, cause), *row]
         address = choice.address("/question", {"q": row[example], "shown": lost_by})
         return [*row[:example], Link(texts[row[example]].text, address), *row[example + 1 :]]
 
-    return replace(table, rows=[linked(row) for row in table.rows])
+    return replace(table, rows=[add_link(row) for row in table.rows])
 
 
 def pictures(request: Request) -> Response:
-    """Answer with the pictures of a comparison, as a page of their own; scripts put its content into the first one."""
+    """Answer with the pictures of a comparison as a separate page; a script inserts its content into the comparison."""
     site = site_of(request)
     choice = site.choice(request)
     try:
@@ -120,8 +120,8 @@ def pictures(request: Request) -> Response:
 
 def _charts(comparison: Comparison) -> list[Chart]:
     shown = shown_in(comparison)
-    types = charts.group_chart("types", "By question type", comparison, shown, lambda one: one.by_type)
-    abilities = charts.group_chart("abilities", "By ability", comparison, shown, lambda one: one.by_ability)
+    types = charts.group_chart("types", "By question type", comparison, shown, lambda metrics: metrics.by_type)
+    abilities = charts.group_chart("abilities", "By ability", comparison, shown, lambda metrics: metrics.by_ability)
     return [*charts.tradeoff_charts(comparison, shown), *filter(None, [types, abilities])]
 
 

@@ -1,7 +1,7 @@
-"""The recall explorer: `/explore?q=ID&text=TYPED&memory=NAME&set.top_k=20&find=TEXT`.
+"""Serve the recall explorer: `/explore?q=ID&text=TYPED&memory=NAME&set.top_k=20&find=TEXT`.
 
-`q` is the question whose history is searched, `text` what is asked in place of its own words, `find` looks for another.
-`/explore/result` with the same grammar is what is recalled alone, which the page's script puts in place of the last.
+`q` is the question whose history is searched, `text` replaces its own words, `find` searches for another question.
+`/explore/result` takes the same parameters and returns only the result, with which the page's script updates the page.
 """
 
 from collections.abc import Mapping, Sequence
@@ -23,22 +23,22 @@ from longmemeval.view.question.prompt import memory_of
 from longmemeval.view.site import Site, site_of
 
 _OFFERED = 10
-"""Questions that a search lists."""
+"""The most questions that a search lists."""
 _LONGEST = 2_000
-"""Characters of a typed question."""
+"""The longest typed question, in characters."""
 
 
 def show(request: Request) -> Response:
-    """Answer with the form and what is recalled."""
-    return _answered(request, "explore.html.j2")
+    """Answer with the form and the result."""
+    return _answer(request, "explore.html.j2")
 
 
 def show_result(request: Request) -> Response:
-    """Answer with what is recalled, and nothing around it."""
-    return _answered(request, "explore_result.html.j2")
+    """Answer with the result alone."""
+    return _answer(request, "explore_result.html.j2")
 
 
-def _answered(request: Request, template: str) -> Response:
+def _answer(request: Request, template: str) -> Response:
     site = site_of(request)
     choice = site.graded(request)
     return page(request, template, choice, **_explored(request, site, choice))
@@ -46,14 +46,14 @@ def _answered(request: Request, template: str) -> Response:
 
 def _explored(request: Request, site: Site, choice: Choice) -> dict[str, Any]:
     query, runs = request.query_params, site.opened.evaluations(choice)
-    run = next((one for one in runs if one.manifest.settings.preparation), runs[0])
+    run = next((run for run in runs if run.manifest.settings.preparation), runs[0])
     questions = run.asked.questions
     question_id = query.get("q") or next(iter(questions))
     if question_id not in questions:
         raise HarnessError(f"These runs have no question '{question_id}'", fix=nearest(question_id, questions))
     question, evidence = questions[question_id], evidence_of(run.asked, question_id)
     by_score = sorted(runs, key=lambda graded: -graded.metrics.overall.accuracy)
-    memories, like = memories_to_try(), [one for one in map(memory_of, by_score) if one]
+    memories, like = memories_to_try(), [memory for memory in map(memory_of, by_score) if memory]
     memory = _memory(query.get("memory", ""), memories, like)
     given = {key.removeprefix(PREFIX): value for key, value in query.items() if key.startswith(PREFIX)}
     fields, problem_with = _fields(memory, given, like)
@@ -77,20 +77,24 @@ def _explored(request: Request, site: Site, choice: Choice) -> dict[str, Any]:
         "answer": evidence.answer,
         "find": find,
         "matches": _matches(run, find),
-        "at": lambda one: choice.address("/explore", {"q": one, "memory": memory}),
+        "at": lambda other_id: choice.address("/explore", {"q": other_id, "memory": memory}),
         "back": choice.address("/question", {"q": question_id}),
         "prefix": PREFIX,
     }
 
 
 def _memory(wanted: str, memories: Sequence[str], like: Sequence[MemoryConfiguration]) -> str:
-    """Return the memory to try: the one that is wanted, else the first of the runs that can be tried here."""
-    tried = [one.preset for one in like if one.preset in memories and definition_of(one).control is None]
+    """Return the memory to try: the requested one, else the first memory of the runs that can recall here."""
+    tried = [
+        configuration.preset
+        for configuration in like
+        if configuration.preset in memories and definition_of(configuration).control is None
+    ]
     return wanted if wanted in memories else (tried or list(memories))[0]
 
 
 def _fields(memory: str, given: Mapping[str, str], like: Sequence[MemoryConfiguration]) -> tuple[list[Field], str]:
-    """Return the fields of the form with what was typed, and what is wrong with it."""
+    """Return the fields of the form with the given values, and the error in them; empty if there is none."""
     try:
         return fields_of(*configuration_from(memory, given, like)), ""
     except HarnessError as error:
@@ -98,10 +102,10 @@ def _fields(memory: str, given: Mapping[str, str], like: Sequence[MemoryConfigur
 
 
 def _matches(run: Evaluation, find: str) -> list[tuple[str, str]]:
-    """Return id and text of the questions that hold the text that is looked for."""
+    """Return id and text of the questions that contain the text `find`."""
     wanted = find.casefold()
-    found = [(one.question_id, one.text) for one in run.asked.questions.values()] if wanted else []
-    return [one for one in found if wanted in one[0].casefold() or wanted in one[1].casefold()][:_OFFERED]
+    found = [(question.question_id, question.text) for question in run.asked.questions.values()] if wanted else []
+    return [match for match in found if wanted in match[0].casefold() or wanted in match[1].casefold()][:_OFFERED]
 
 
 routes: list[BaseRoute] = [Route("/explore", show), Route("/explore/result", show_result)]

@@ -1,6 +1,6 @@
-"""Labels by people: `/labels?by=NAME`, and one answer after the other, blind, at `/labels/blind?set=CODE&by=NAME&at=N`.
+"""Serve labelling by people: `/labels?by=NAME`, and blind, answer by answer, at `/labels/blind?set=CODE&by=NAME&at=N`.
 
-A label is a `POST` to `/label` (from the page of a question) or to `/labels/blind`; both lead back to a page.
+A label is a `POST` to `/label` (from the page of a question) or to `/labels/blind`; both redirect to a page.
 """
 
 from collections.abc import Mapping
@@ -22,11 +22,11 @@ from longmemeval.view.selected import selection_of
 from longmemeval.view.site import Site, site_of
 
 _LONGEST_FORM = 100_000
-"""Bytes."""
+"""The largest form, in bytes."""
 
 
 def show(request: Request) -> Response:
-    """Answer with the agreement of people and judges, and the way to label."""
+    """Answer with the agreement of people and judges, and the links to label answers."""
     site = site_of(request)
     choice = site.graded(request)
     comparison = site.opened.comparison(choice)
@@ -38,7 +38,7 @@ def show(request: Request) -> Response:
         agreements=agreements(comparison),
         code=code_of(choice),
         by=request.query_params.get("by", ""),
-        question=lambda one: choice.address("/question", {"q": one}),
+        question=lambda question_id: choice.address("/question", {"q": question_id}),
     )
 
 
@@ -52,22 +52,27 @@ def show_blind(request: Request) -> Response:
 
 
 async def keep(request: Request) -> Response:
-    """Keep a label of an answer whose run is known, and go back to the question."""
+    """Store a label of an answer whose run is known, and go back to the question."""
     return await run_in_threadpool(_keep, request, await _sent(request))
 
 
 def _keep(request: Request, sent: Mapping[str, str]) -> Response:
     site, choice = site_of(request), site_of(request).choice(request)
     label = _label(sent, sent.get("of", ""), sent.get("q", ""))
-    _give(site, choice, label, sent.get("by", ""), blind=False)
-    given = {"q": label.question_id, "shown": sent.get("shown", ""), "by": sent.get("by", ""), "kept": label.run_id}
+    _store(site, choice, label, sent.get("by", ""), blind=False)
+    parameters = {
+        "q": label.question_id,
+        "shown": sent.get("shown", ""),
+        "by": sent.get("by", ""),
+        "kept": label.run_id,
+    }
     return RedirectResponse(
-        choice.address("/question", given | selection_of(request.query_params).address()), status_code=303
+        choice.address("/question", parameters | selection_of(request.query_params).address()), status_code=303
     )
 
 
 async def keep_blind(request: Request) -> Response:
-    """Keep a label of an answer whose run the page does not tell, and go on to the next."""
+    """Store a label of an answer whose run the page does not reveal, and go on to the next."""
     return await run_in_threadpool(_keep_blind, request, await _sent(request))
 
 
@@ -79,7 +84,7 @@ def _keep_blind(request: Request, sent: Mapping[str, str]) -> Response:
         raise HarnessError("This labelling has no such answer", fix="Begin again on the page of labels")
     if sent.get("right") != "skip":
         run, question_id = order[int(place)]
-        _give(site, choice, _label(sent, run.id, question_id), by, blind=True)
+        _store(site, choice, _label(sent, run.id, question_id), by, blind=True)
     onward = Choice().address("/labels/blind", {"set": code, "by": by, "at": str(int(place) + 1)})
     return RedirectResponse(onward, status_code=303)
 
@@ -88,7 +93,7 @@ async def _sent(request: Request) -> dict[str, str]:
     """Return the fields of a form.
 
     Raises:
-        HarnessError: it is too large, or no form.
+        HarnessError: the form is too large, or is not a form.
     """
     body = b""
     async for chunk in request.stream():
@@ -107,8 +112,8 @@ def _label(sent: Mapping[str, str], run_id: str, question_id: str) -> PersonLabe
     return PersonLabel(run_id, question_id, sent["right"] == "yes", sent.get("why", ""))
 
 
-def _give(site: Site, choice: Choice, label: PersonLabel, by: str, *, blind: bool) -> None:
-    run = next((one for one in site.opened.evaluations(choice) if one.id == label.run_id), None)
+def _store(site: Site, choice: Choice, label: PersonLabel, by: str, *, blind: bool) -> None:
+    run = next((run for run in site.opened.evaluations(choice) if run.id == label.run_id), None)
     if run is None:
         raise HarnessError(f"Run '{label.run_id}' is none of those on this page", fix="Choose it on the runs page")
     label_answer(label, run.asked, site.folders, name=by, blind=blind)

@@ -1,4 +1,4 @@
-"""Work under way: `/live`, and as it goes on `/live/events` (server-sent events, one JSON document each).
+"""Serve work in progress: `/live`, and updates at `/live/events` (server-sent events, one JSON document each).
 
 The figures are those of `longmemeval runs --watch`, from the files of runs and preparations alone.
 """
@@ -23,12 +23,12 @@ _EVERY_S = 1.0
 
 
 class Under(Struct, frozen=True):
-    """All work under way, as it is shown."""
+    """All work in progress, as shown on the page."""
 
     titles: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     ended: tuple[str, ...]
-    """Runs that were under way when this was first asked, and are no longer."""
+    """Runs that were in progress when the page was opened, and have been completed since."""
 
 
 def _shown(found: UnderWay) -> Under:
@@ -36,18 +36,18 @@ def _shown(found: UnderWay) -> Under:
     return Under(
         tuple(column.title for column in table.columns),
         tuple(map(tuple, table.rows)),
-        tuple(one.run for one in found.runs if one.state == "completed"),
+        tuple(run.run for run in found.runs if run.state == "completed"),
     )
 
 
 def show(request: Request) -> Response:
-    """Answer with what is under way now."""
+    """Answer with the work in progress."""
     watch = Watching(joining=site_of(request).folders)
     return page(request, "live.html.j2", site_of(request).choice(request), now=_shown(watch.look()))
 
 
 def events(request: Request) -> Response:
-    """Answer with what is under way, again whenever it has changed, until the page is left."""
+    """Answer with the work in progress, again whenever it has changed, until the page is closed."""
     watch = Watching(joining=site_of(request).folders)
 
     async def stream() -> AsyncIterator[bytes]:

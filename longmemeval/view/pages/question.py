@@ -1,8 +1,9 @@
-"""One question over the runs: `/question?q=ID&shown=RUN&prompt=all&by=NAME&show=…`, beside runs, baseline and judge.
+"""Serve one question over the runs: `/question?q=ID&shown=RUN&prompt=all&by=NAME&show=…`, with runs, baseline, judge.
 
-`shown` is the run whose prompt is open, `prompt=all` shows all of a long one, `by` is who labels. `show`, `of`, `type`,
-`stage`, `only`, `sort`, `find` and `in` are the filter and order of `pages/questions.py` (its `q` is `find` here): one
-goes on to the questions that they choose. Without `q` it is the first question on which the runs differ.
+`shown` is the run whose prompt is open, `prompt=all` shows all of a long prompt, `by` is the person who labels. `show`,
+`of`, `type`, `stage`, `only`, `sort`, `find` and `in` are the filter and order of `pages/questions.py` (its `q` is
+`find` here), which choose the previous and next questions. Without `q`, the page shows the first question on which the
+runs differ.
 """
 
 from markupsafe import Markup
@@ -33,7 +34,7 @@ def show(request: Request) -> Response:
     comparison = site.opened.comparison(choice)
     question_id = query.get("q", "")
     if not question_id:
-        first = next((one.question_id for one in comparison.questions if len(set(one.credits)) > 1), "")
+        first = next((row.question_id for row in comparison.questions if len(set(row.credits)) > 1), "")
         question_id = first or comparison.questions[0].question_id
         return RedirectResponse(choice.address("/question", {"q": question_id}), status_code=303)
     wanted, walked, words = selection_of(query), list[str](), ""
@@ -58,7 +59,7 @@ def show(request: Request) -> Response:
         choice,
         found=found,
         runs=runs,
-        ids=[one.id for one in comparison.evaluations],
+        ids=[run.id for run in comparison.evaluations],
         strips=[Markup(strip(place)) for place in range(len(runs))],
         history=Markup(history_strip(found.sessions)),
         dates=dates_below(found.sessions),
@@ -81,7 +82,7 @@ def _shown(wanted: str, of: str, comparison: Comparison, found: QuestionPage) ->
     """Return the place of the run whose prompt is open: the one the filter is about, else the best that lost it.
 
     Raises:
-        HarnessError: the run that is named is none of them.
+        HarnessError: the named run is not on this page.
     """
     ids = [run.id for run in comparison.evaluations]
     if wanted and wanted not in ids:
@@ -93,7 +94,7 @@ def _shown(wanted: str, of: str, comparison: Comparison, found: QuestionPage) ->
 
 
 def _explorer(choice: Choice, comparison: Comparison, shown: int, question_id: str) -> str:
-    """Return the address of the explorer with this question and the memory of the run that is open."""
+    """Return the address of the explorer with this question and the memory of the run whose prompt is open."""
     memory = comparison.evaluations[shown].manifest.settings.memory
     return choice.address("/explore", {"q": question_id, "memory": memory.preset if memory else ""})
 

@@ -1,10 +1,10 @@
-"""The matrix: `/questions?run=A&…&show=S&of=RUN&type=T&stage=L&only=RUN&sort=O&q=TEXT&in=answers`.
+"""Serve the matrix: `/questions?run=A&…&show=S&of=RUN&type=T&stage=L&only=RUN&sort=O&q=TEXT&in=answers`.
 
 `show` is `differ`, `lost`, `won`, `unchanged`, `wrong`, `disagree`, `found` or `all`; the first three against the
-baseline, of the run `of` or of any. `sort` is `data`, `regression`, `disagreement` or `tokens`. `q` is looked for in
-questions, with `in=answers` in answers too, with `in=recalled` in the messages that were recalled too; with
-`in=pattern` it is a regular expression on questions and answers. Where nothing is said, those that differ are shown.
-The data are under `/data/questions?…`, what a search finds beyond the questions under `/data/search?q=TEXT&in=…&…`.
+baseline, for the run `of` or for any. `sort` is `data`, `regression`, `disagreement` or `tokens`. `q` is searched for
+in questions, with `in=answers` also in answers, with `in=recalled` also in the recalled messages; with `in=pattern` it
+is a regular expression for questions and answers. By default, the questions on which the runs differ are shown. The
+data are under `/data/questions?…`, the results of a search beyond the questions under `/data/search?q=TEXT&in=…&…`.
 """
 
 import asyncio
@@ -26,9 +26,9 @@ from longmemeval.view.selected import FILTERS, Selection, selected, selection_of
 from longmemeval.view.site import Site, site_of
 
 _FIRST = 100
-"""Rows that are there without scripts."""
+"""The number of rows shown without scripts."""
 _LOOK_S = 0.1
-"""Seconds between looks whether who asked is still there."""
+"""Seconds between checks whether the client is still connected."""
 
 
 def show(request: Request) -> Response:
@@ -53,16 +53,16 @@ def show(request: Request) -> Response:
         number=len(rows),
         filters=FILTERS,
         at=lambda **more: choice.address("/questions", {**wanted.address("q"), **more}),
-        question=lambda one: choice.address("/question", {"q": one, **wanted.address()}),
+        question=lambda question_id: choice.address("/question", {"q": question_id, **wanted.address()}),
         source=choice.address("/data/questions"),
     )
 
 
 def rows_in(site: Site, comparison: Comparison, wanted: Selection) -> list[int]:
-    """Return the rows of the matrix of a comparison that an address chooses, in its order.
+    """Return the rows of a comparison's matrix that an address selects, in its order.
 
     Raises:
-        HarnessError: its pattern cannot be used.
+        HarnessError: the pattern is invalid, or takes too much time or memory.
     """
     found = _found(site, comparison, wanted.text, wanted.within) if wanted.text and wanted.within else ""
     return selected(site.opened.of(comparison, matrix_of), wanted, found)
@@ -75,7 +75,7 @@ def questions(request: Request) -> Response:
 
 
 async def search(request: Request) -> Response:
-    """Answer with a string of `1` for each question that is found, else `0`; end where nobody waits any more."""
+    """Answer with `1` for each question that is found, else `0`; stop once the client has disconnected."""
     gone = Event()
     work = asyncio.ensure_future(run_in_threadpool(_search, request, gone.is_set))
     while not (await asyncio.wait({work}, timeout=_LOOK_S))[0]:
@@ -91,7 +91,7 @@ def _search(request: Request, stopped: Stopped) -> Response:
 
 
 def _found(site: Site, comparison: Comparison, text: str, place: str, stopped: Stopped = lambda: False) -> str:
-    """Return `1` for each question where a text, or a pattern, is in what `place` names beside the questions."""
+    """Return `1` for each question for which `text` is found in what `place` names, else `0`."""
     if place == "pattern":
         hits = _by_pattern(comparison, text, stopped)
     else:

@@ -1,4 +1,4 @@
-"""Which words of an answer are not those of another."""
+"""Find the words in which an answer differs from another."""
 
 import re
 from difflib import SequenceMatcher
@@ -7,24 +7,24 @@ from msgspec import Struct
 
 _WORD = re.compile(r"\S+\s*|^\s+")
 _MOST = 4_000_000
-"""Product of the numbers of words above which two texts are not compared: they would take longer than a look."""
+"""The largest product of two texts' numbers of words for which they are compared: beyond it a visitor would wait."""
 
 _ALIKE = 0.4
-"""Share of words in common below which two texts are simply different."""
+"""The share of common words below which two texts count as entirely different."""
 
 
 class Stretch(Struct, frozen=True):
-    """Some words in a row."""
+    """Some consecutive words."""
 
     text: str
     differs: bool = False
 
 
 def differing_words(text: str, other: str) -> tuple[Stretch, ...]:
-    """Return `text` in stretches, those marked that `other` does not have in this place.
+    """Return `text` in stretches, marking those that `other` does not have in the same place.
 
-    Case and punctuation at the ends of words make no difference. Where hardly a word is shared all of it is marked, as
-    single words in common say nothing. Texts too long to be compared are returned unmarked.
+    Case and punctuation at the ends of words make no difference. If hardly any words are shared, the whole text is
+    marked, as a few words in common say nothing. Texts too long to compare are returned unmarked.
     """
     words, others = _WORD.findall(text), _WORD.findall(other)
     if not words or len(words) * len(others) > _MOST:

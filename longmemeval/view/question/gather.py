@@ -26,19 +26,20 @@ WHY_LOST: dict[str, str] = {
     "not answered": "gave no answer",
     "no provenance": "answered otherwise, and does not say what it recalled",
 }
-"""By stage (`measures/losses.py`), after the name of a run."""
+"""The reasons by stage (`measures/losses.py`), to follow the name of a run."""
 
 
 def question_page(comparison: Comparison, question_id: str, walked: Sequence[str] = ()) -> QuestionPage:
     """Return the page of one question.
 
     Args:
-        comparison: of the runs; the first is the baseline that answers are marked against.
+        comparison: the comparison of the runs; answers are marked against those of the first run.
         question_id: one of its questions.
-        walked: ids in whose order one goes on to others; where it is none of them, all in the data's order.
+        walked: ids of the questions to step through, in order; if they lack this question, all questions are stepped
+            through in the order of the data.
 
     Raises:
-        HarnessError: there is no such question.
+        HarnessError: the runs have no such question.
     """
     ids = [row.question_id for row in comparison.questions]
     if question_id not in ids:
@@ -46,8 +47,8 @@ def question_page(comparison: Comparison, question_id: str, walked: Sequence[str
     place, runs = ids.index(question_id), comparison.evaluations
     row, asked = comparison.questions[place], runs[0].asked
     question = asked.questions[question_id]
-    found, _ = details([question_id], runs, full=True, prompts=False)
-    (detail,) = found.questions
+    gathered, _ = details([question_id], runs, full=True, prompts=False)
+    (detail,) = gathered.questions
     messages = haystack_messages(asked.dataset.haystack(question.haystack_id))
     threads = list(dict.fromkeys(message.thread_id for message in messages))
     evidence = evidence_of(asked, question_id)
@@ -58,7 +59,7 @@ def question_page(comparison: Comparison, question_id: str, walked: Sequence[str
         why_lost(stage, run.answers.get(question_id), evidence, unanswerable=detail.unanswerable)
         for run, stage in zip(runs, row.stages, strict=True)
     ]
-    said = [one.hypothesis.text if one.hypothesis else "" for one in detail.runs]
+    hypotheses = [run.hypothesis.text if run.hypothesis else "" for run in detail.runs]
     judges = [scores.judge for run in runs for scores in run.files.metrics if not is_person(scores.judge)]
     names = {judge.id: judge_name(judge) for judge in judges}
     return QuestionPage(
@@ -66,9 +67,9 @@ def question_page(comparison: Comparison, question_id: str, walked: Sequence[str
         question_type=row.question_type,
         text=question.text,
         detail=detail,
-        judges=tuple(names.get(one, "") for one in found.judges),
+        judges=tuple(names.get(judge_id, "") for judge_id in gathered.judges),
         credits=row.credits,
-        answers=tuple(_marked(one, said[0], own=not place) for place, one in enumerate(said)),
+        answers=tuple(_marked(answer, hypotheses[0], own=not place) for place, answer in enumerate(hypotheses)),
         whys=tuple(whys),
         spent=tuple(map(_spent, runs, detail.runs)),
         sessions=_sessions(messages, threads, evidence),
@@ -77,12 +78,12 @@ def question_page(comparison: Comparison, question_id: str, walked: Sequence[str
         total=len(order),
         previous=order[at - 1] if at else "",
         next=order[at + 1] if at + 1 < len(order) else "",
-        next_that_differs=next((one for one in order[at + 1 :] if one in differ), ""),
+        next_that_differs=next((other_id for other_id in order[at + 1 :] if other_id in differ), ""),
     )
 
 
 def why_lost(stage: str | None, answer: Answer | None, evidence: Evidence, *, unanswerable: bool = False) -> str:
-    """Return why a question was lost, to follow the name of a run; empty where it was not."""
+    """Return the reason why a question was lost, to follow the name of a run; empty if it was not."""
     if stage is None:
         return ""
     if unanswerable and stage == "in the prompt":
@@ -126,13 +127,13 @@ def _track(place: int, run: Evaluation, question_id: str, threads: Sequence[str]
 
 
 def _marked(answer: str, baseline: str, *, own: bool) -> tuple[Stretch, ...]:
-    """Return an answer, marked where it differs from the baseline's, unless it is the baseline's own."""
+    """Return an answer with marks where it differs from the baseline's; the baseline's own answer has none."""
     if not answer:
         return ()
     return (Stretch(answer),) if own or not baseline else differing_words(answer, baseline)
 
 
-def _spent(run: Evaluation, one: RunDetail) -> str:
+def _spent(run: Evaluation, detail: RunDetail) -> str:
     own = run.manifest.kind == "run"
-    tokens, time = (count(one.prompt_tokens), milliseconds(one.latency_ms)) if own else (UNKNOWN, UNKNOWN)
-    return " · ".join([f"{tokens} tokens", *([in_dollars(one.cost_usd)] if one.cost_usd else []), time])
+    tokens, time = (count(detail.prompt_tokens), milliseconds(detail.latency_ms)) if own else (UNKNOWN, UNKNOWN)
+    return " · ".join([f"{tokens} tokens", *([in_dollars(detail.cost_usd)] if detail.cost_usd else []), time])

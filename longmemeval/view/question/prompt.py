@@ -1,4 +1,4 @@
-"""What one run put before its model: tokens of each part, what was found by rank, what was cut."""
+"""Show the prompt that one run sent to its model: tokens of each part, recalled pieces by rank, and what was cut."""
 
 from collections.abc import Iterable, Mapping, Sequence
 
@@ -17,40 +17,44 @@ from longmemeval.view.question.evidence import Evidence, evidence_of
 from longmemeval.view.question.records import PromptLine, PromptView
 
 _LISTED, _CUT_LISTED = 60, 15
-"""Pieces that are listed, evidence always among them."""
+"""The numbers of pieces listed from the prompt and from the cut; evidence is listed beyond them."""
 _SHOWN = 400
-"""Characters of a piece that are shown."""
+"""The number of characters shown of a piece."""
 _PAGE = 60_000
-"""Characters of a prompt that the page holds; longer ones are asked for."""
+"""The longest prompt, in characters, in the page; longer ones load on request."""
 
 
 def prompt_view(run: Evaluation, question_id: str, recaller: Recaller | None, *, whole: bool = False) -> PromptView:
-    """Return what one run put before its model.
+    """Return the prompt that one run sent to its model.
 
     Args:
-        run: as it was graded.
+        run: the graded run.
         question_id: one of its questions.
-        recaller: recalls again for the ranks, which answers do not keep; None: ranks stay unknown.
-        whole: with the text of the prompt however long it is.
+        recaller: recalls again to find the ranks, which answers do not store; None: ranks stay unknown.
+        whole: include the text of the prompt however long it is.
     """
     answer = run.answers.get(question_id)
     if answer is None or run.manifest.kind != "run":
         return PromptView("", (), (), 0, "There is no prompt: the answer is missing or was taken over", (), 0)
     question = run.asked.questions[question_id]
     evidence = evidence_of(run.asked, question_id)
-    history = {one.message_id: one for one in haystack_messages(run.asked.dataset.haystack(question.haystack_id))}
-    recall, remark = _again(run, question_id, answer, recaller)
+    history = {
+        message.message_id: message for message in haystack_messages(run.asked.dataset.haystack(question.haystack_id))
+    }
+    recall, remark = _recall_again(run, question_id, answer, recaller)
     known = set(answer.recall_ids)
     if recall:
         lines = _recalled(recall, answer, evidence)
-        known |= {one for item in recall.items for one in item.message_ids}
+        known |= {message_id for item in recall.items for message_id in item.message_ids}
     else:
-        lines = [_message_line(one, history, evidence, cut=False) for one in dict.fromkeys(answer.recall_ids)]
-    cut = (one for one in dict.fromkeys(answer.cut_ids) if one not in known)
-    lines += [_message_line(one, history, evidence, cut=True) for one in cut]
+        lines = [
+            _message_line(message_id, history, evidence, cut=False) for message_id in dict.fromkeys(answer.recall_ids)
+        ]
+    cut = (message_id for message_id in dict.fromkeys(answer.cut_ids) if message_id not in known)
+    lines += [_message_line(message_id, history, evidence, cut=True) for message_id in cut]
     shown, more = _fitting(lines)
     prompts = run.files.prompts_to(question_id)
-    sent = next((one for one in prompts if one.sha256 == answer.prompt_sha256), None)
+    sent = next((prompt for prompt in prompts if prompt.sha256 == answer.prompt_sha256), None)
     texts = [(message.role, message.content) for message in sent.messages] if sent else []
     length = sum(len(text) for _, text in texts)
     return PromptView(
@@ -65,7 +69,7 @@ def prompt_view(run: Evaluation, question_id: str, recaller: Recaller | None, *,
 
 
 def memory_of(run: Evaluation) -> MemoryConfiguration | None:
-    """Return the memory of a run as its settings record it; None where it is unknown."""
+    """Return the memory of a run as its settings record it; None if unknown."""
     memory = run.manifest.settings.memory
     if memory is None:
         return None
@@ -74,8 +78,10 @@ def memory_of(run: Evaluation) -> MemoryConfiguration | None:
     )
 
 
-def _again(run: Evaluation, question_id: str, answer: Answer, recaller: Recaller | None) -> tuple[Recall | None, str]:
-    """Return the recall once more, if it is that of the run, and what has to be said of it."""
+def _recall_again(
+    run: Evaluation, question_id: str, answer: Answer, recaller: Recaller | None
+) -> tuple[Recall | None, str]:
+    """Recall again; return the result if it is the same as that of the run, and a remark."""
     if recaller is None:
         return None, ""
     try:
@@ -87,8 +93,8 @@ def _again(run: Evaluation, question_id: str, answer: Answer, recaller: Recaller
         recall = recaller.recall(run.asked.questions[question_id], configuration).recall
     except HarnessError as error:
         return None, f"In the order of the prompt; ranks are not kept, and recalling again fails: {error}"
-    found = {one for item in recall.items for one in item.message_ids} | set(recall.left_out_ids)
-    if found != {*answer.recall_ids, *answer.cut_ids}:
+    recalled = {message_id for item in recall.items for message_id in item.message_ids} | set(recall.left_out_ids)
+    if recalled != {*answer.recall_ids, *answer.cut_ids}:
         return (
             None,
             "In the order of the prompt; recalled again, the memory finds other messages: fixtures have changed",
@@ -97,7 +103,7 @@ def _again(run: Evaluation, question_id: str, answer: Answer, recaller: Recaller
 
 
 def _recalled(recall: Recall, answer: Answer, evidence: Evidence) -> list[PromptLine]:
-    """Return the pieces, best first; then what came with them, in the order of the prompt; cut ones last."""
+    """Return the ranked pieces, best first, then unranked ones in the order of the prompt; cut ones come last."""
     shown = set(answer.recall_ids)
     lines = []
     for item in recall.items:
@@ -136,7 +142,7 @@ def _message_line(message_id: str, history: Mapping[str, Message], evidence: Evi
 
 
 def _fitting(lines: Sequence[PromptLine]) -> tuple[list[PromptLine], int]:
-    """Return the lines that are listed, and the number of the others."""
+    """Return the listed lines, and the number of the others."""
     left = {False: _LISTED, True: _CUT_LISTED}
     shown = []
     for line in lines:
@@ -157,10 +163,10 @@ def _parts(
     counter = token_counter(settings.model.spec)
     if counter.name != settings.token_counter:
         return
-    found = prompt_parts(sent, question, template or settings.reading.template, answer.prompt_tokens, counter)
-    if found:
+    tokens = prompt_parts(sent, question, template or settings.reading.template, answer.prompt_tokens, counter)
+    if tokens:
         yield from (
-            ("instruction", count(found.instruction)),
-            ("memory", count(found.memory)),
-            ("question", count(found.question)),
+            ("instruction", count(tokens.instruction)),
+            ("memory", count(tokens.memory)),
+            ("question", count(tokens.question)),
         )

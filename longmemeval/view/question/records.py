@@ -1,4 +1,4 @@
-"""What the page of one question shows; every text is as in the data."""
+"""The records behind the page of one question; every text is as in the data."""
 
 from typing import Literal
 
@@ -8,7 +8,7 @@ from longmemeval.report.page.question_records import QuestionDetail
 from longmemeval.view.question.differences import Stretch
 
 Found = Literal["evidence", "beside", "cut"]
-"""What a run has of a session: some of the evidence, messages beside it, or only messages that were then left out."""
+"""The recall from a session: some of the evidence, only other messages, or only messages that were then cut."""
 
 
 class Asked(Struct, frozen=True):
@@ -20,14 +20,14 @@ class Asked(Struct, frozen=True):
 
 
 class Track(Struct, frozen=True):
-    """What one run recalled of each session."""
+    """The sessions that one run recalled from."""
 
     place: int
-    """Of the run among those of the page."""
+    """Index of the run among those of the page."""
     sessions: dict[int, Found]
-    """By place of the session; those it recalled nothing of are absent."""
+    """What was recalled, by index of the session; sessions from which nothing was recalled are absent."""
     known: bool
-    """False where the run does not say what it recalled."""
+    """False if the run does not say what it recalled."""
 
 
 class QuestionPage(Struct, frozen=True):
@@ -37,35 +37,35 @@ class QuestionPage(Struct, frozen=True):
     question_type: str
     text: str
     detail: QuestionDetail
-    """What was asked and what each run did, as the report has it, nothing left out."""
+    """The question and the work of each run, as in the report but with nothing left out."""
     judges: tuple[str, ...]
-    """Names of the judges by their numbers in `detail`; empty for people, whose labels are read anew."""
+    """Names of the judges, by their indexes in `detail`; empty for people, whose labels are read anew."""
     credits: tuple[float | None, ...]
     answers: tuple[tuple[Stretch, ...], ...]
-    """Of each run, marked where it differs from the first one's; empty where there is none."""
+    """The answer of each run, marked where it differs from the first run's; empty if there is none."""
     whys: tuple[str, ...]
-    """Why each run lost it, to follow its name; empty where it did not."""
+    """The reason why each run lost the question, to follow its name; empty if it did not."""
     spent: tuple[str, ...]
-    """Tokens, dollars and time of each run."""
+    """Tokens, dollars and time of each run for the question."""
     sessions: tuple[Asked, ...]
     tracks: tuple[Track, ...]
     number: int
-    """From 1, among the questions."""
+    """Position among the questions, from 1."""
     total: int
     previous: str
-    """Id of the question before it; empty at the beginning."""
+    """Id of the previous question; empty at the beginning."""
     next: str
     next_that_differs: str
-    """Id of the next question on which the runs differ; empty where none follows."""
+    """Id of the next question on which the runs differ; empty if none follows."""
 
     @property
     def lost(self) -> dict[str, list[int]]:
-        """Each reason why it was lost, with the places of the runs that it holds for."""
-        return {why: [place for place, one in enumerate(self.whys) if one == why] for why in self.whys if why}
+        """Each reason why the question was lost, with the indexes of the runs it applies to."""
+        return {why: [place for place, other in enumerate(self.whys) if other == why] for why in self.whys if why}
 
 
 class PromptLine(Struct, frozen=True):
-    """One piece of what a memory found."""
+    """One piece of a memory's recall."""
 
     kind: str
     rank: int | None
@@ -74,24 +74,24 @@ class PromptLine(Struct, frozen=True):
     speaker: str
     text: str
     left_out: int
-    """Characters of the text that are not shown."""
+    """Number of characters of the text that are not shown."""
     evidence: bool
     cut: bool
 
 
 class PromptView(Struct, frozen=True):
-    """What one run put before its model."""
+    """The prompt that one run sent to its model."""
 
     total: str
     parts: tuple[tuple[str, str], ...]
-    """Name and tokens of each part; empty where they cannot be told apart."""
+    """Name and tokens of each part; empty if the parts cannot be told apart."""
     lines: tuple[PromptLine, ...]
-    """In the order of the prompt, then what was cut."""
+    """The listed pieces: those in the prompt first, then those that were cut."""
     more: int
-    """Pieces that are not listed."""
+    """Number of pieces that are not listed."""
     remark: str
-    """Why ranks are not known, or what the model saw otherwise; empty where nothing has to be said."""
+    """The reason why ranks are unknown, or why there is no prompt; empty if there is nothing to say."""
     texts: tuple[tuple[str, str], ...]
-    """Role and text of each message as it was sent; empty where it was not kept or is too long for the page."""
+    """Role and text of each message as sent; empty if the prompt was not stored or is too long for the page."""
     length: int
-    """Characters of them, whether they are here or not."""
+    """Number of characters in the prompt, whether `texts` contains it or not."""

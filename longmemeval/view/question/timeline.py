@@ -1,4 +1,4 @@
-"""Draw which sessions hold the evidence and which of them each run recalled: a strip of cells for each."""
+"""Draw strips of cells: the sessions that hold the evidence, and those that each run recalled from."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
@@ -9,15 +9,15 @@ from longmemeval.view.question.records import Asked, Found, Track
 
 _CELL, _GAP = 10, 1.2
 _MOST_TITLES = 150
-"""Sessions up to which each cell says its date to the pointer; of longer histories, cells alike in a row are one."""
+"""The most sessions for which each cell has a tooltip; in longer histories, equal cells in a row are merged."""
 _MOST_DATES = 5
 
 
 def history_strip(sessions: Sequence[Asked]) -> str:
-    """Return the strip of the history as an `svg` element that fills its place."""
-    labelled = sum(one.evidence for one in sessions)
+    """Return the strip of the history as an `svg` element that fills its container."""
+    labelled = sum(session.evidence for session in sessions)
     label = f"The history: {count_of(len(sessions), 'session')}, {labelled} with evidence"
-    cells = {place: "evidence" if one.evidence else "session" for place, one in enumerate(sessions)}
+    cells = {place: "evidence" if session.evidence else "session" for place, session in enumerate(sessions)}
     return _strip(cells, sessions, label, "history")
 
 
@@ -25,19 +25,19 @@ def track_strip(track: Track, sessions: Sequence[Asked], name: str, colour: int)
     """Return the strip of one run.
 
     Args:
-        track: what it recalled.
-        sessions: of the history.
-        name: the run's.
-        colour: number of its class.
+        track: the sessions that the run recalled from.
+        sessions: the sessions of the history.
+        name: display name of the run.
+        colour: number in the CSS class of the run's colour.
     """
     return _strip(track.sessions, sessions, f"{name} {in_words(track, sessions)}", f"run-{colour}")
 
 
 def in_words(track: Track, sessions: Sequence[Asked]) -> str:
-    """Return what a strip shows, for those who do not see it; it goes on after the name of the run."""
+    """Describe a strip for readers who cannot see it; the text follows the name of the run."""
     if not track.known:
         return "does not say what it recalled"
-    labelled = [place for place, one in enumerate(sessions) if one.evidence]
+    labelled = [place for place, session in enumerate(sessions) if session.evidence]
     seen = sum(track.sessions.get(place) == "evidence" for place in labelled)
     recalled = sum(found != "cut" for found in track.sessions.values())
     words = f"recalled from {recalled} of {count_of(len(sessions), 'session')}"
@@ -45,7 +45,7 @@ def in_words(track: Track, sessions: Sequence[Asked]) -> str:
 
 
 def dates_below(sessions: Sequence[Asked]) -> list[str]:
-    """Return a few dates at equal distances, the first and the last among them."""
+    """Return a few dates at equal distances, including the first and the last."""
     last = len(sessions) - 1
     if last < 0:
         return []
@@ -64,17 +64,17 @@ def _strip(cells: Mapping[int, str] | Mapping[int, Found], sessions: Sequence[As
 
 
 def _titled(cells: Mapping[int, str], sessions: Sequence[Asked]) -> Iterator[str]:
-    words = {"evidence": "evidence", "beside": "recalled", "cut": "found, then cut", "session": "no evidence"}
+    states = {"evidence": "evidence", "beside": "recalled", "cut": "found, then cut", "session": "no evidence"}
     for place, found in sorted(cells.items()):
-        one = sessions[place]
-        said = f"{one.date}, {count_of(one.messages, 'message')}: {words[found]}"
-        yield _cell(place, place + 1, found, f"<title>{escape_html(said)}</title>")
+        session = sessions[place]
+        words = f"{session.date}, {count_of(session.messages, 'message')}: {states[found]}"
+        yield _cell(place, place + 1, found, f"<title>{escape_html(words)}</title>")
 
 
 def _merged(cells: Mapping[int, str]) -> Iterator[str]:
-    """Yield one mark for cells alike in a row."""
+    """Yield one mark for each row of equal cells."""
     ordered = enumerate(sorted(cells.items()))
-    for (_, found), group in groupby(ordered, key=lambda one: (one[1][0] - one[0], one[1][1])):
+    for (_, found), group in groupby(ordered, key=lambda item: (item[1][0] - item[0], item[1][1])):
         places = [place for _, (place, _) in group]
         yield _cell(places[0], places[-1] + 1, found, "")
 

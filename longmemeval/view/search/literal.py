@@ -1,4 +1,4 @@
-"""Literal text, whatever its case, in the answers of runs and in the messages that they recalled."""
+"""Search for literal text, ignoring case, in the answers of runs and in the messages that they recalled."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
@@ -9,13 +9,13 @@ from longmemeval.results.run_questions import RunQuestions
 from longmemeval.storage.messages import haystack_messages
 
 Stopped = Callable[[], bool]
-"""Whether nobody waits for the result any more."""
+"""A function that returns True once nobody waits for the result any more."""
 _KEPT = 100_000_000
-"""Characters of recalled messages that are kept for the next search; what is beyond is read again."""
+"""The number of characters of recalled messages that are cached for the next search; others are read again."""
 
 
 def in_answers(comparison: Comparison, text: str) -> set[str]:
-    """Return the ids of the questions in whose answers the text is."""
+    """Return the ids of the questions with an answer that contains the text."""
     wanted = text.casefold()
     return {
         question_id
@@ -26,7 +26,7 @@ def in_answers(comparison: Comparison, text: str) -> set[str]:
 
 
 class RecalledTexts:
-    """The recalled messages of histories, kept from one search to the next; used by several requests at once."""
+    """A cache of the recalled messages of histories for later searches; safe for several requests at once."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -37,33 +37,37 @@ class RecalledTexts:
         """Return the ids of the questions for which a run recalled a message with the text.
 
         Args:
-            comparison: of the runs.
-            text: what is looked for, whatever its case.
-            stopped: asked before each history; once it is true, what was found until then is returned.
+            comparison: the comparison of the runs.
+            text: the text to search for, ignoring case.
+            stopped: called before each history; once it returns True, the search ends with what it has found.
         """
         wanted, asked, hits = text.casefold(), comparison.evaluations[0].asked, set[str]()
         for haystack_id, recalled in _by_haystack(comparison).items():
             if stopped():
                 break
             texts = self._of(asked, haystack_id, set().union(*recalled.values()))
-            there = {message_id for message_id, said in texts.items() if wanted in said}
+            there = {message_id for message_id, recalled_text in texts.items() if wanted in recalled_text}
             hits.update(question_id for question_id, ids in recalled.items() if not there.isdisjoint(ids))
         return hits
 
     def _of(self, asked: RunQuestions, haystack_id: str, ids: Iterable[str]) -> dict[str, str]:
-        """Return the texts of a history's messages by their ids, these among them."""
+        """Return texts of a history's messages by their ids, including at least these ids."""
         key = (asked.dataset.sha256, haystack_id)
         with self._lock:
-            kept = self._texts.get(key)
-            if kept is None or not kept.keys() >= set(ids):
+            cached = self._texts.get(key)
+            if cached is None or not cached.keys() >= set(ids):
                 messages = haystack_messages(asked.dataset.haystack(haystack_id))
-                wanted = {*ids, *(kept or ())}
-                made = {one.message_id: one.content.casefold() for one in messages if one.message_id in wanted}
-                # Ids that are no messages of the history are not looked for again.
-                self._keep(key, dict.fromkeys(wanted, "") | made)
-                return made
+                wanted = {*ids, *(cached or ())}
+                texts = {
+                    message.message_id: message.content.casefold()
+                    for message in messages
+                    if message.message_id in wanted
+                }
+                # Ids that are not messages of the history get empty texts, so they are not looked up again.
+                self._keep(key, dict.fromkeys(wanted, "") | texts)
+                return texts
             self._texts.move_to_end(key)
-            return kept
+            return cached
 
     def _keep(self, key: tuple[str, str], texts: dict[str, str]) -> None:
         self._size -= sum(map(len, self._texts.pop(key, {}).values()))
@@ -77,12 +81,12 @@ class RecalledTexts:
 def _by_haystack(comparison: Comparison) -> dict[str, dict[str, set[str]]]:
     """Return haystack -> question -> the ids of the messages that any run recalled for it."""
     questions = comparison.evaluations[0].asked.questions
-    found: dict[str, dict[str, set[str]]] = {}
+    by_haystack: dict[str, dict[str, set[str]]] = {}
     for question_id, question in questions.items():
         ids = set[str]()
         for run in comparison.evaluations:
             if (answer := run.answers.get(question_id)) is not None:
                 ids.update(answer.recall_ids)
         if ids:
-            found.setdefault(question.haystack_id, {})[question_id] = ids
-    return found
+            by_haystack.setdefault(question.haystack_id, {})[question_id] = ids
+    return by_haystack

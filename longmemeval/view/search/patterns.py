@@ -1,4 +1,4 @@
-"""Regular expressions of a visitor, tried in a process of their own: one that takes too long is ended with it."""
+"""Search by regular expressions of a visitor, in a separate process that is killed if a pattern takes too long."""
 
 import subprocess
 import sys
@@ -13,33 +13,33 @@ from longmemeval.errors import HarnessError
 from longmemeval.view.search.literal import Stopped
 
 LIMIT_S = 2
-"""Seconds of a processor that a pattern may take over all texts."""
+"""The processor time in seconds that a pattern may take for all texts."""
 _WAITING = 5
-"""Times as many on the clock, as a processor may be busy with other work, or not be counted on this system."""
+"""The factor from processor time to wall-clock time: the processor may be busy, or the system may not limit it."""
 _LOOK_S = 0.05
 _WORKER = Path(__file__).with_name("try_pattern.py")
 
 
 def matching(pattern: str, texts: Sequence[str], stopped: Stopped, *, limit_s: int = LIMIT_S) -> list[int]:
-    """Return the places of the texts in which a pattern is found, whatever its case.
+    """Return the indexes of the texts in which a pattern is found, ignoring case.
 
     Args:
-        pattern: in the syntax of Python's `re`.
-        texts: that are searched.
-        stopped: asked while it runs; once it is true, nothing is found.
-        limit_s: seconds of a processor until it is ended.
+        pattern: a regular expression in the syntax of Python's `re`.
+        texts: the texts to search.
+        stopped: called during the search; once it returns True, the search ends and nothing is found.
+        limit_s: processor time in seconds after which the search is ended.
 
     Raises:
-        HarnessError: it is no pattern, or takes longer or more memory than it may.
+        HarnessError: the pattern is invalid, or takes too much time or memory.
     """
     command = [sys.executable, "-I", "-S", str(_WORKER)]
-    given = msgspec.json.encode([pattern, list(texts), limit_s])
+    arguments = msgspec.json.encode([pattern, list(texts), limit_s])
     too_long = HarnessError(
         f"The pattern took longer than {limit_s} s and was ended",
         fix="Search for plain text, or leave out repetitions inside of repetitions",
     )
-    with tempfile.TemporaryFile() as sent:  # A file, as `communicate` does not go on sending once it timed out.
-        sent.write(given)
+    with tempfile.TemporaryFile() as sent:  # A file, as `communicate` does not resume sending after a timeout.
+        sent.write(arguments)
         sent.seek(0)
         with subprocess.Popen(command, stdin=sent, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL) as worker:
             ends = time.monotonic() + limit_s * _WAITING
@@ -49,18 +49,18 @@ def matching(pattern: str, texts: Sequence[str], stopped: Stopped, *, limit_s: i
                     if stopped():
                         return []
                     raise too_long
-    if worker.returncode < 0:  # Ended by the system, which counts its seconds.
+    if worker.returncode < 0:  # Ended by the system, which limits processor time.
         raise too_long
     if worker.returncode > 0:
         raise HarnessError("The pattern takes more memory than it may", fix="Search for plain text")
-    found = msgspec.json.decode(reply, type=list[int] | str)
-    if isinstance(found, str):
-        raise HarnessError(f"This is no regular expression: {found}", fix="Search for plain text, or mend it")
-    return found
+    result = msgspec.json.decode(reply, type=list[int] | str)
+    if isinstance(result, str):
+        raise HarnessError(f"This is no regular expression: {result}", fix="Search for plain text, or mend it")
+    return result
 
 
 def _reply(worker: subprocess.Popen[bytes]) -> bytes | None:
-    """Return what the process has written once it has ended; None while it is at work."""
+    """Return the output of the process once it has ended; None while it runs."""
     try:
         return worker.communicate(timeout=_LOOK_S)[0]
     except subprocess.TimeoutExpired:

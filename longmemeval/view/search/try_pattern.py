@@ -1,4 +1,4 @@
-"""The process that tries a pattern: reads `[pattern, texts, seconds]`, writes the places it is in, or an error."""
+"""Search for a pattern in a process of its own: read `[pattern, texts, seconds]`, write indexes or an error."""
 
 import json
 import re
@@ -7,11 +7,11 @@ import warnings
 from contextlib import suppress
 
 _MEMORY = 1 << 30
-"""Bytes that it may take, where the system can hold it to that."""
+"""The most bytes of memory that the process may take, if the system can enforce it."""
 
 
 def main() -> None:
-    """Read, search, write."""
+    """Read the arguments, search the texts, and write the result."""
     warnings.simplefilter("ignore")
     pattern, texts, seconds = json.load(sys.stdin)
     with suppress(ImportError, ValueError, OSError):

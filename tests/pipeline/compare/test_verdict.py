@@ -56,8 +56,8 @@ def test_no_difference_says_what_the_questions_can_show(dataset: Dataset, folder
     found = judged(dataset, folders, a=200, b=mixed)
     assert found.finding == "not shown"
     # Half of the questions part them: 1.96 √0.5 + 0.84 √(0.5 - d²), over √400.
-    shown = "No difference between b and a is shown (50.0 against 50.0 %; with 400 questions a difference of 9.9 points or more would show)."
-    assert (found.text, found.more) == (shown, "")
+    scores, power = "50.0 against 50.0 %", "with 400 questions a difference of 9.9 points or more would show"
+    assert (found.text, found.more) == (f"No difference between b and a is shown ({scores}; {power}).", "")
 
 
 def test_as_well_as_needs_the_interval_inside_the_margin(dataset: Dataset, folders: Folders) -> None:
