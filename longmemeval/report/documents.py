@@ -26,7 +26,6 @@ def comparison_document(
     """Return the comparison as one document.
 
     Args:
-        comparison: the comparison.
         against: the runs compared with a baseline.
         published: figures that others have published.
         questions: list every question.

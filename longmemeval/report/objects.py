@@ -91,8 +91,8 @@ def data_frame(held: Held) -> "DataFrame":
     if isinstance(held, Evaluation):
         columns, rows = question_columns(held), question_rows(held)
     else:
-        asked = RunQuestions(held.manifest, dataset_of(held.manifest, None, held.folders))
-        columns, rows = question_columns(held.files), question_rows(held.files, asked.questions)
+        run_questions = RunQuestions(held.manifest, dataset_of(held.manifest, None, held.folders))
+        columns, rows = question_columns(held.files), question_rows(held.files, run_questions.questions)
     types = {column.title: _TYPES[column.form] for column in columns}
     return DataFrame(rows, columns=list(types), dtype="object").astype(types)
 

@@ -35,7 +35,6 @@ def latex(
     Everything else that the figures rest on follows as comments.
 
     Args:
-        comparison: the comparison of the runs.
         published: figures that others have published, shown as a table of their own.
         columns: titles of the columns in the table of runs; empty: all in which the runs differ.
         style: `siunitx` aligns numbers at their decimal points.

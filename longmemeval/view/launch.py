@@ -76,7 +76,6 @@ def serve(
     """Serve the pages until the process is interrupted.
 
     Args:
-        folders: the folders.
         run_ids: the runs that pages show first.
         judge: the judge whose scores the pages show; empty: the official one if it graded, else the newest.
         host: the address to listen on.

@@ -119,8 +119,8 @@ class OpenRuns:
             runs = self._evaluations(choice, stats)
             # On the same data, compare the questions that all runs answered; the comparison notes what is left out.
             common = len({run.manifest.dataset["content_sha256"] for run in runs}) == 1
-            found = compare_runs(runs, self.folders, common=common, remembered=self._remembered)
-            return self._comparisons.put(choice, stats, found)
+            comparison = compare_runs(runs, self.folders, common=common, remembered=self._remembered)
+            return self._comparisons.put(choice, stats, comparison)
 
     def of(self, comparison: Comparison, make: Callable[[Comparison], M]) -> M:
         """Return the result of a function on a comparison, computed once while the comparison is cached.
@@ -134,9 +134,9 @@ class OpenRuns:
             # The entry also keeps the comparison alive, so no other can have its id.
             entry = self._made.get(key, None)
         if entry is None:
-            made = (comparison, make(comparison))  # Outside the lock: another request may compute it too.
+            computed = (comparison, make(comparison))  # Outside the lock: another request may compute it too.
             with self._lock:
-                entry = self._made.put(key, None, made)
+                entry = self._made.put(key, None, computed)
         # The entry under this key is a result of this very function.
         return cast("M", entry[1])
 

@@ -96,7 +96,7 @@ class Guard:
         """Return a redirect for a request with the token, None for one with the cookie, a refusal for any other."""
         if request.url.path.startswith(STATIC):
             return None
-        if (given := request.query_params.get("token")) is not None and self._is_token(given):
+        if (token := request.query_params.get("token")) is not None and self._is_token(token):
             left = urlencode([pair for pair in request.query_params.multi_items() if pair[0] != "token"])
             onward = RedirectResponse(request.url.path + (f"?{left}" if left else ""), status_code=303)
             onward.set_cookie(self._cookie, self._token, httponly=True, samesite="lax")

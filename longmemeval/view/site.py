@@ -17,7 +17,6 @@ class Site:
     """The state of one server.
 
     Args:
-        folders: the folders.
         named: the choice for addresses that name no run; if it has no runs, those like the newest graded run.
     """
 

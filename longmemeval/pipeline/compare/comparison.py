@@ -82,7 +82,7 @@ class PairResult(Struct, frozen=True):
 
     @property
     def turned(self) -> "PairResult":
-        """The same result with the two runs swapped."""
+        """This result with the two runs swapped."""
         low, high = self.interval
         mcnemar = self.mcnemar
         return structs.replace(

@@ -64,7 +64,6 @@ def dot_chart(name: str, title: str, groups: Sequence[Group], *, axis: str, base
 
     Args:
         name: a name that is unique among the charts of a page.
-        title: the heading.
         groups: the groups from top to bottom.
         axis: label of the axis of values.
         baseline: the score to mark with a line; None: no line.

@@ -84,7 +84,6 @@ def html_page(
     """Return the page: the same bytes for the same files.
 
     Args:
-        comparison: the comparison of the runs.
         graded: the same runs, in the same order.
         full: cut no text, whatever the size of the page.
         published: figures that others have published, shown last.

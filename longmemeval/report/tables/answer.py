@@ -32,7 +32,6 @@ def comparison_answer(
     """Yield the verdict, the table of runs with its main notes, the lost questions, and whatever else is requested.
 
     Args:
-        comparison: the comparison to show.
         width: characters on a line; None: no limit.
         tables: show all tables.
         pairs: show every pair of runs.

@@ -13,7 +13,6 @@ def budget_table(comparison: Comparison, recall: Callable[[RunFigures], str]) ->
     """Return a row per memory and a column per budget; no rows if no memory has several budgets.
 
     Args:
-        comparison: the comparison of the runs.
         recall: function that formats the evidence recall of a run.
     """
     curves = budget_curves(comparison.runs)

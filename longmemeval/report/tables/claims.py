@@ -65,8 +65,10 @@ def attempt_lines(done: Attempt) -> Iterator[str | Table]:
     yield f"{text[0].upper()}{text[1:]}."
     yield figures(done.verdict)
     if done.groups:
-        number, found = len(done.groups), Counter(verdict.finding for verdict in done.groups.values())
-        counts = ", ".join(f"{found[finding]:,} {finding}" for finding in get_args(ClaimFinding) if found[finding])
+        number, findings = len(done.groups), Counter(verdict.finding for verdict in done.groups.values())
+        counts = ", ".join(
+            f"{findings[finding]:,} {finding}" for finding in get_args(ClaimFinding) if findings[finding]
+        )
         corrected = f" (corrected for {number} comparisons)" if number > 1 else ""
         yield f"Of {count_of(number, 'group')} of questions: {counts}{corrected}."
         yield _groups(done.groups)

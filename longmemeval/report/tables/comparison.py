@@ -56,7 +56,6 @@ def comparison_tables(
     """Return the tables of a comparison that have rows, that of the runs first.
 
     Args:
-        comparison: the comparison to show.
         width: width of the terminal. If long ids do not fit, runs go by names or letters (`run_letters`).
         details: include the tables by type and of losses, costs, latencies, memories' models and repeats.
         pairs: include the table of all pairs.
@@ -178,7 +177,7 @@ def _types(comparison: Comparison, names_of_runs: Sequence[str]) -> Table:
     sizes = {name: score.n for run in comparison.runs for name, score in run.summary.metrics.by_type.items()}
 
     def column(name: str, n: int) -> Column[Named]:
-        return Column(f"{_broken(name)}\nn {n:,}", lambda row: _of_type(row[1].metrics.by_type.get(name)))
+        return Column(f"{_broken(name)}\nn {n:,}", lambda row: _type_cell(row[1].metrics.by_type.get(name)))
 
     summaries = [run.summary for run in comparison.runs]
     columns: list[Column[Named]] = [Column("run", lambda row: row[0], "text"), *map(column, sizes, sizes.values())]
@@ -187,7 +186,7 @@ def _types(comparison: Comparison, names_of_runs: Sequence[str]) -> Table:
     return tabulate(title, columns, rows, breaks=controls_apart(summaries))
 
 
-def _of_type(score: Score | None) -> str | None:
+def _type_cell(score: Score | None) -> str | None:
     return f"{in_percent(score.accuracy)}\n{bounds(score.interval)}" if score else None
 
 

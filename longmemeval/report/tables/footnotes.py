@@ -167,7 +167,6 @@ def short_notes(comparison: Comparison, names: Sequence[str] = (), *, option: st
     """Return the lines below the table: codes of warnings, the first caution, deviations and differing settings.
 
     Args:
-        comparison: the comparison of the runs.
         names: names of the runs; empty: their ids.
         option: the command line option that shows the other cautions; empty: they are shown anyway.
     """

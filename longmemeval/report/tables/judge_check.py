@@ -46,7 +46,6 @@ def check_notes(check: JudgeCheck, *, unlike: bool) -> Iterator[str]:
     """Yield what follows for the judge's scores.
 
     Args:
-        check: the result of the check.
         unlike: True if right plants are shown to fare better than wrong ones.
     """
     right, wrong = check.rates.right, check.rates.wrong

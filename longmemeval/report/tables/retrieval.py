@@ -121,9 +121,9 @@ def _warnings(report: RetrievalReport) -> Iterator[str]:
     """Yield the warnings, and the result of asking twice if it is not a warning."""
     yield from warning_lines([(run.settings.memory_name, run.warnings) for run in report.runs])
     for run in report.runs:
-        found = run.asked_twice
-        if found and not found.changed:
-            yield f"{run.settings.memory_name}: {found.sentence}"
-        if report.twice and (number := run.questions - (found.n if found else 0)):
+        repeat = run.asked_twice
+        if repeat and not repeat.changed:
+            yield f"{run.settings.memory_name}: {repeat.sentence}"
+        if report.twice and (number := run.questions - (repeat.n if repeat else 0)):
             left = count_of(number, "question was", "questions were")
             yield f"{run.run_id}: {left} ranked before without --twice; another --run-id asks them all twice."

@@ -84,17 +84,15 @@ def explore(
     """Return what a memory recalls.
 
     Args:
-        recaller: the recaller of the preparation.
         question: the question that gives the history to search and the date.
         text: a text to ask in place of the question's own; empty: its own.
-        configuration: the memory.
         evidence: evidence of the question; the memory never sees it.
     """
     if why := why_not_again(configuration):
         return Exploration(why)
-    asked = structs.replace(question, text=text.strip() or question.text)
+    query = structs.replace(question, text=text.strip() or question.text)
     try:
-        explained = recaller.recall(asked, configuration, explain=True)
+        explained = recaller.recall(query, configuration, explain=True)
     except HarnessError as error:
         return Exploration(str(error))
     return _marked(explained, evidence)

@@ -35,12 +35,12 @@ def labels_of_people(comparison: Comparison, question_id: str) -> list[list[Pers
 
 
 def _labels_on(run: Evaluation, question_id: str) -> list[PersonSaid]:
-    labels_said = []
+    on_answer = []
     for judge, labels in person_labels(RunFiles(run.files.folder)):
         if (judgement := labels.get(question_id)) and judgement.label is not None:
             who = judge.model.partition("/")[2]
-            labels_said.append(PersonSaid(who, judgement.label, judgement.raw, bool(judge.parameters.get("blind"))))
-    return labels_said
+            on_answer.append(PersonSaid(who, judgement.label, judgement.raw, bool(judge.parameters.get("blind"))))
+    return on_answer
 
 
 def agreements(comparison: Comparison) -> list[Agreeing]:

@@ -85,8 +85,10 @@ def _side_by_side(request: Request, choice: Choice, error: HarnessError, judges:
 
 def _judges(site: Site, choice: Choice) -> list[str]:
     """Return the ids of the judges that have graded all of the runs."""
-    found = [{path.stem for path in (site.folders.results_dir / run / "metrics").glob("*.json")} for run in choice.runs]
-    return sorted(set[str].intersection(*found)) if found else []
+    by_run = [
+        {path.stem for path in (site.folders.results_dir / run / "metrics").glob("*.json")} for run in choice.runs
+    ]
+    return sorted(set[str].intersection(*by_run)) if by_run else []
 
 
 def _digest(comparison: Comparison, choice: Choice, called: Mapping[str, str]) -> Table:

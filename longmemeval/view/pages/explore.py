@@ -55,25 +55,25 @@ def _explored(request: Request, site: Site, choice: Choice) -> dict[str, Any]:
     by_score = sorted(runs, key=lambda graded: -graded.metrics.overall.accuracy)
     memories, like = memories_to_try(), [memory for memory in map(memory_of, by_score) if memory]
     memory = _memory(query.get("memory", ""), memories, like)
-    given = {key.removeprefix(PREFIX): value for key, value in query.items() if key.startswith(PREFIX)}
-    fields, problem_with = _fields(memory, given, like)
+    values = {key.removeprefix(PREFIX): value for key, value in query.items() if key.startswith(PREFIX)}
+    fields, problem_with = _fields(memory, values, like)
     text, find = query.get("text", "").strip()[:_LONGEST], query.get("find", "").strip()
     text = "" if text == question.text else text
     recaller = site.recallers.of(run)
     if problem_with:
-        found = Exploration(problem_with)
+        exploration = Exploration(problem_with)
     elif recaller is None:
-        found = Exploration("Nothing is prepared for these runs: `longmemeval prepare` makes fixtures")
+        exploration = Exploration("Nothing is prepared for these runs: `longmemeval prepare` makes fixtures")
     else:
-        found = explore(recaller, question, text, configuration_from(memory, given, like)[0], evidence)
+        exploration = explore(recaller, question, text, configuration_from(memory, values, like)[0], evidence)
     return {
-        "found": found,
+        "found": exploration,
         "question": question,
         "text": text,
         "memory": memory,
         "memories": memories,
         "fields": fields,
-        "given": given,
+        "given": values,
         "answer": evidence.answer,
         "find": find,
         "matches": _matches(run, find),
@@ -103,9 +103,9 @@ def _fields(memory: str, given: Mapping[str, str], like: Sequence[MemoryConfigur
 
 def _matches(run: Evaluation, find: str) -> list[tuple[str, str]]:
     """Return id and text of the questions that contain the text `find`."""
-    wanted = find.casefold()
-    found = [(question.question_id, question.text) for question in run.asked.questions.values()] if wanted else []
-    return [match for match in found if wanted in match[0].casefold() or wanted in match[1].casefold()][:_OFFERED]
+    folded = find.casefold()
+    matches = [(question.question_id, question.text) for question in run.asked.questions.values()] if folded else []
+    return [match for match in matches if folded in match[0].casefold() or folded in match[1].casefold()][:_OFFERED]
 
 
 routes: list[BaseRoute] = [Route("/explore", show), Route("/explore/result", show_result)]

@@ -64,8 +64,8 @@ def rows_in(site: Site, comparison: Comparison, wanted: Selection) -> list[int]:
     Raises:
         HarnessError: the pattern is invalid, or takes too much time or memory.
     """
-    found = _found(site, comparison, wanted.text, wanted.within) if wanted.text and wanted.within else ""
-    return selected(site.opened.of(comparison, matrix_of), wanted, found)
+    hits = _found(site, comparison, wanted.text, wanted.within) if wanted.text and wanted.within else ""
+    return selected(site.opened.of(comparison, matrix_of), wanted, hits)
 
 
 def questions(request: Request) -> Response:
@@ -102,8 +102,8 @@ def _found(site: Site, comparison: Comparison, text: str, place: str, stopped: S
 
 
 def _by_pattern(comparison: Comparison, pattern: str, stopped: Stopped) -> set[str]:
-    asked = comparison.evaluations[0].asked.questions
-    texts = [(question_id, question.text) for question_id, question in asked.items()]
+    by_id = comparison.evaluations[0].asked.questions
+    texts = [(question_id, question.text) for question_id, question in by_id.items()]
     texts += [(name, answer.hypothesis) for run in comparison.evaluations for name, answer in run.answers.items()]
     return {texts[place][0] for place in matching(pattern, [text for _, text in texts], stopped)}
 

@@ -49,22 +49,22 @@ class RunLine(Struct, frozen=True):
 def show(request: Request) -> Response:
     """Answer with the list of runs."""
     site, query = site_of(request), request.query_params
-    given = {name: query.get(name, "") for name in _FILTERS}
+    filters = {name: query.get(name, "") for name in _FILTERS}
     listed = [*planned_runs(site.folders.results_dir), *list_runs(site.folders.results_dir)]
-    wanted = RunFilter(**{name: value or None for name, value in given.items()})
+    run_filter = RunFilter(**{name: value or None for name, value in filters.items()})
     sort = query["sort"] if query.get("sort") in _SORTS else "newest"
-    found = sorted((run for run in listed if wanted.fits(run) and _has(run, query.get("q", ""))), key=_SORTS[sort])
+    shown = sorted((run for run in listed if run_filter.fits(run) and _has(run, query.get("q", ""))), key=_SORTS[sort])
     parameters = [pair for pair in query.multi_items() if pair[0] != "sort"]
     return page(
         request,
         "runs.html.j2",
         choice_of(query, site.folders.results_dir, Choice(judge=site.named.judge)),
-        lines=[_line(run, site) for run in found],
+        lines=[_line(run, site) for run in shown],
         total=len(listed),
         sort=sort,
         sorts=list(_SORTS),
         sorted_by=lambda order: f"/runs?{urlencode([*parameters, ('sort', order)])}",
-        given=given | {"q": query.get("q", "")},
+        given=filters | {"q": query.get("q", "")},
         offered=_offered(listed),
         folder=str(site.folders.results_dir),
     )

@@ -25,7 +25,7 @@ class Track(Struct, frozen=True):
     place: int
     """Index of the run among those of the page."""
     sessions: dict[int, Found]
-    """What was recalled, by index of the session; sessions from which nothing was recalled are absent."""
+    """The recall by index of the session; sessions from which nothing was recalled are absent."""
     known: bool
     """False if the run does not say what it recalled."""
 

@@ -39,7 +39,7 @@ def in_words(track: Track, sessions: Sequence[Asked]) -> str:
         return "does not say what it recalled"
     labelled = [place for place, session in enumerate(sessions) if session.evidence]
     seen = sum(track.sessions.get(place) == "evidence" for place in labelled)
-    recalled = sum(found != "cut" for found in track.sessions.values())
+    recalled = sum(state != "cut" for state in track.sessions.values())
     words = f"recalled from {recalled} of {count_of(len(sessions), 'session')}"
     return f"{words}, {seen} of {len(labelled)} with evidence" if labelled else words
 

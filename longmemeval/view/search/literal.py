@@ -16,12 +16,12 @@ _KEPT = 100_000_000
 
 def in_answers(comparison: Comparison, text: str) -> set[str]:
     """Return the ids of the questions with an answer that contains the text."""
-    wanted = text.casefold()
+    folded = text.casefold()
     return {
         question_id
         for run in comparison.evaluations
         for question_id, answer in run.answers.items()
-        if wanted in answer.hypothesis.casefold()
+        if folded in answer.hypothesis.casefold()
     }
 
 
@@ -41,13 +41,13 @@ class RecalledTexts:
             text: the text to search for, ignoring case.
             stopped: called before each history; once it returns True, the search ends with what it has found.
         """
-        wanted, asked, hits = text.casefold(), comparison.evaluations[0].asked, set[str]()
+        folded, asked, hits = text.casefold(), comparison.evaluations[0].asked, set[str]()
         for haystack_id, recalled in _by_haystack(comparison).items():
             if stopped():
                 break
             texts = self._of(asked, haystack_id, set().union(*recalled.values()))
-            there = {message_id for message_id, recalled_text in texts.items() if wanted in recalled_text}
-            hits.update(question_id for question_id, ids in recalled.items() if not there.isdisjoint(ids))
+            matches = {message_id for message_id, recalled_text in texts.items() if folded in recalled_text}
+            hits.update(question_id for question_id, ids in recalled.items() if not matches.isdisjoint(ids))
         return hits
 
     def _of(self, asked: RunQuestions, haystack_id: str, ids: Iterable[str]) -> dict[str, str]:
