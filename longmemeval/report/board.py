@@ -80,10 +80,7 @@ def board_page(board: Board) -> str:
         kind="board",
         title="Memory systems, measured",
         lead=f"{count_of(runs, 'verified run')}, {count_of(len(board.apart), 'run')} not ranked",
-        groups=[
-            _group(list(fields))
-            for _, fields in groupby(board.fields, lambda board_field: board_field.field.dataset_sha256)
-        ],
+        groups=[_group(list(fields)) for _, fields in groupby(board.fields, lambda own: own.field.dataset_sha256)],
         apart=tabulate("", _APART, board.apart) if board.apart else None,
     )
 

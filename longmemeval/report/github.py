@@ -44,13 +44,11 @@ def annotations(comparison: Comparison, against: Sequence[AgainstBaseline] = ())
     Without a baseline, the notice is the comparison's verdict. Each annotation is one line, a workflow command of
     GitHub (https://docs.github.com/actions/reference/workflow-commands-for-github-actions).
     """
-    lines = [_result_annotation(result) for result in against] or [
-        _command("notice", "Verdict", comparison.verdict.whole)
-    ]
+    lines = [_annotation(result) for result in against] or [_command("notice", "Verdict", comparison.verdict.whole)]
     return lines + [_command("warning", "Comparable with care", caution) for caution in comparison.cautions]
 
 
-def _result_annotation(result: AgainstBaseline) -> str:
+def _annotation(result: AgainstBaseline) -> str:
     if worse := regression([result]):
         return _command("error", _heading(result), str(worse))
     return _command("notice", _heading(result), against_line(result))

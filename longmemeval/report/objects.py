@@ -129,10 +129,5 @@ def write_comparison(comparison: Comparison, path: Path, force: bool) -> None:
     """Write the report on the runs of a comparison; the file's suffix determines the format."""
     first = comparison.evaluations[0]
     options = ReportOptions(format=_FORMATS.get(path.suffix, "html"), judge=first.metrics.judge.id)
-    write_report(
-        [evaluation.id for evaluation in comparison.evaluations],
-        path,
-        options=options,
-        folders=first.folders,
-        force=force,
-    )
+    run_ids = [evaluation.id for evaluation in comparison.evaluations]
+    write_report(run_ids, path, options=options, folders=first.folders, force=force)

@@ -103,7 +103,5 @@ def _letter(stage: str | None, names: Sequence[str]) -> str:
 
 
 def _mean_tokens(graded: Sequence[Evaluation], question_id: str) -> int:
-    tokens = [
-        answer.prompt_tokens for run in graded if (answer := run.answers.get(question_id)) and answer.prompt_tokens
-    ]
-    return round(sum(tokens) / len(tokens)) if tokens else 0
+    sent = [answer.prompt_tokens for run in graded if (answer := run.answers.get(question_id)) and answer.prompt_tokens]
+    return round(sum(sent) / len(sent)) if sent else 0

@@ -80,9 +80,8 @@ def dot_chart(name: str, title: str, groups: Sequence[Group], *, axis: str, base
             colour = run_colour(value.run.look)
             if value.interval:
                 axes.plot(value.interval, (place, place), color=colour, linewidth=1.6, solid_capstyle="butt")
-            look = value.run.look
-            axes.plot([value.value], [place], marker=look.marker, markersize=6.5 if single else 5, color=colour,
-                      markerfacecolor=run_face(look), linestyle="none")  # fmt: skip
+            axes.plot([value.value], [place], marker=value.run.look.marker, markersize=6.5 if single else 5,
+                      color=colour, markerfacecolor=run_face(value.run.look), linestyle="none")  # fmt: skip
             if single:
                 axes.text(1.01, place, value.text, transform=axes.get_yaxis_transform(), va="center", fontsize=8.5)
         percent_axis(axes, "x", [end for value in values for end in (value.value, *(value.interval or ()))])
@@ -172,9 +171,7 @@ class Point(Struct, frozen=True):
 
 def front_of(points: Sequence[Point]) -> list[Point]:
     """Return the points on the Pareto front of score against `x`, cheapest first, without runs that read the gold."""
-    memories = [
-        ParetoPoint(point.run.name, point.score, cost_usd=point.x) for point in points if not point.run.look.hatched
-    ]
+    memories = [ParetoPoint(mark.run.name, mark.score, cost_usd=mark.x) for mark in points if not mark.run.look.hatched]
     names = pareto_front(memories)
     return sorted((point for point in points if point.run.name in names), key=lambda point: (point.x, point.run.name))
 
@@ -182,17 +179,15 @@ def front_of(points: Sequence[Point]) -> list[Point]:
 def tradeoff_chart(name: str, title: str, points: Sequence[Point], *, x_axis: str, score_axis: str) -> Chart:
     """Return scores against effort; the Pareto front is a line through filled points, all others are hollow."""
     front = front_of(points)
-    logarithmic = min(point.x for point in points) > 0 and max(point.x for point in points) > 20 * min(
-        point.x for point in points
-    )
+    least, most = min(point.x for point in points), max(point.x for point in points)
+    logarithmic = least > 0 and most > 20 * least
 
     def draw(figure: "Figure") -> None:
         axes = figure.add_subplot()
         if logarithmic:
             axes.set_xscale("log")
-        axes.plot(
-            [point.x for point in front], [point.score for point in front], color=MUTED, linewidth=1, linestyle="--"
-        )
+        across, up = [point.x for point in front], [point.score for point in front]
+        axes.plot(across, up, color=MUTED, linewidth=1, linestyle="--")
         for point in points:
             colour = run_colour(point.run.look)
             if point.interval:
@@ -243,11 +238,7 @@ def recall_chart(curves: Sequence[Curve]) -> Chart:
         axes = figure.add_subplot()
         axes.set_xscale("log")
         named_lines(
-            axes,
-            [
-                (curve.run.look, _short(curve.run.name), list(zip(curve.k, curve.shares, strict=True)))
-                for curve in curves
-            ],
+            axes, [(own.run.look, _short(own.run.name), list(zip(own.k, own.shares, strict=True))) for own in curves]
         )
         axes.set_xlim(0.9, max(curve.k[-1] for curve in curves) * 1.08)
         axes.xaxis.set_major_formatter("{x:,.0f}")

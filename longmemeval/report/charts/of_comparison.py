@@ -115,9 +115,7 @@ def tradeoff_charts(comparison: Comparison, shown: Sequence[Shown]) -> list[Char
     waiting = "median milliseconds per question, recall and model"
     # The cost is unknown for answers made elsewhere, and for calls without a price.
     return [
-        *chart(
-            "tokens", "Against tokens", "prompt tokens per question", lambda summary: summary.mean_prompt_tokens, count
-        ),
+        *chart("tokens", "Against tokens", "prompt tokens per question", lambda run: run.mean_prompt_tokens, count),
         *chart("cost", "Against cost", dollars, lambda summary: summary.costs.total.usd, in_dollars),
         *chart("waiting", "Against latency", waiting, lambda summary: summary.latency.total.p50, milliseconds),
     ]
@@ -155,10 +153,8 @@ def calibration_charts(graded: Sequence[Evaluation], shown: Sequence[Shown]) -> 
         if not any(unanswerable.values()) or all(score is None for score in scores.values()):
             continue
         credits = {question_id: credit(judgement) for question_id, judgement in run.judgements.items()}
-        hypotheses = {
-            question_id: answer.hypothesis for question_id, answer in run.answers.items() if answer.status == "ok"
-        }
-        calibration = calibrate(scores, unanswerable, credits, declined(hypotheses) & unanswerable.keys())
+        texts = {question_id: answer.hypothesis for question_id, answer in run.answers.items() if answer.status == "ok"}
+        calibration = calibrate(scores, unanswerable, credits, declined(texts) & unanswerable.keys())
         if calibration.curve:
             metric = run.metrics.judge.metric
             charts.append(calibration_chart(place, shown_run, metric, calibration))
@@ -195,11 +191,9 @@ def _two_judges(
     scores = [run.corrected(figures) for figures in metrics]
     agreed, n = pair.agreement.overall.agreed, pair.agreement.overall.n
     judged = tuple(
-        JudgedBy(
-            judge_name(figures.judge), score.right_passed, score.wrong_passed, figures.overall.accuracy, score.corrected
-        )
-        for figures, score in zip(metrics, scores, strict=True)
-        if score and score.corrected
+        JudgedBy(judge_name(own.judge), check.right_passed, check.wrong_passed, own.overall.accuracy, check.corrected)
+        for own, check in zip(metrics, scores, strict=True)
+        if check and check.corrected
     )
     if len(judged) < 2 or agreed is None:
         reasons = dict.fromkeys(score.reason for score in scores if score and score.reason)

@@ -162,7 +162,7 @@ def _row_name(summary: RunSummary) -> str:
 
 def _with_parameters(name: str, run: RunSummary, alike: Sequence[RunSummary]) -> str:
     differing = [
-        key for key, value in run.parameters.items() if any(other.parameters.get(key) != value for other in alike)
+        key for key, value in run.parameters.items() if any(peer.parameters.get(key) != value for peer in alike)
     ]
     return " ".join([name, *(f"{key}={run.parameters[key]}" for key in differing)])
 

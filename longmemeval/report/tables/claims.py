@@ -66,9 +66,7 @@ def attempt_lines(done: Attempt) -> Iterator[str | Table]:
     yield figures(done.verdict)
     if done.groups:
         number, findings = len(done.groups), Counter(verdict.finding for verdict in done.groups.values())
-        counts = ", ".join(
-            f"{findings[finding]:,} {finding}" for finding in get_args(ClaimFinding) if findings[finding]
-        )
+        counts = ", ".join(f"{findings[name]:,} {name}" for name in get_args(ClaimFinding) if findings[name])
         corrected = f" (corrected for {number} comparisons)" if number > 1 else ""
         yield f"Of {count_of(number, 'group')} of questions: {counts}{corrected}."
         yield _groups(done.groups)

@@ -47,11 +47,7 @@ def footnotes(summaries: list[RunSummary]) -> list[str]:
     notes += dict.fromkeys(f"Judge: {judge_name(judge)}. {official_status(judge)}" for judge in judges)
     checked = [(check, summary) for summary in summaries if (check := summary.judge_check)]
     notes += dict.fromkeys(_check_note(check, summary.metrics) for check, summary in checked)
-    notes += [
-        f"{summary.run_id}: the score cannot be corrected: {check.reason}."
-        for check, summary in checked
-        if check.reason
-    ]
+    notes += [f"{run.run_id}: the score cannot be corrected: {check.reason}." for check, run in checked if check.reason]
     notes.extend(
         f"The questions share {haystacks} haystacks: intervals are bootstrapped over whole haystacks."
         for haystacks in dict.fromkeys(summary.metrics.haystacks for summary in summaries)
@@ -193,9 +189,7 @@ def deviation_lines(comparison: Comparison, called: Mapping[str, str] = {}) -> I
         if run.deviations:
             about.setdefault(tuple("" if is_amount(text) else text for text in run.deviations), []).append(run)
     for shared, runs in about.items():
-        amounts = " or ".join(
-            dict.fromkeys(deviation for run in runs for deviation in run.deviations if is_amount(deviation))
-        )
+        amounts = " or ".join(dict.fromkeys(text for run in runs for text in run.deviations if is_amount(text)))
         names = [called.get(run.summary.run_id, run.summary.run_id) for run in runs]
         yield f"{listed(names, _SHOWN)}: {', '.join(deviation or amounts for deviation in shared)}."
 

@@ -53,14 +53,7 @@ def configuration_from(
     Raises:
         HarnessError: there is no such memory, or a value is invalid.
     """
-    start = next(
-        (
-            configuration
-            for configuration in like
-            if configuration.preset == memory and not why_not_again(configuration)
-        ),
-        None,
-    )
+    start = next((used for used in like if used.preset == memory and not why_not_again(used)), None)
     start = start or resolve_configuration(memory)
     fields = definition_of(start).parameters.model_fields
     changed = [f"{name}={text}" for name, text in given.items() if name in fields and text]

@@ -95,10 +95,7 @@ def _item(place: int, run: Evaluation, question_id: str, done: int, total: int) 
         question.text,
         question.date_text,
         evidence.answer,
-        tuple(
-            f"{message.created_at:%Y-%m-%d} {message.speaker or message.role}: {message.content}"
-            for message in labelled
-        ),
+        tuple(f"{turn.created_at:%Y-%m-%d} {turn.speaker or turn.role}: {turn.content}" for turn in labelled),
         run.answers[question_id].hypothesis,
         done,
         total,

@@ -85,10 +85,8 @@ def _side_by_side(request: Request, choice: Choice, error: HarnessError, judges:
 
 def _judges(site: Site, choice: Choice) -> list[str]:
     """Return the ids of the judges that have graded all of the runs."""
-    by_run = [
-        {path.stem for path in (site.folders.results_dir / run / "metrics").glob("*.json")} for run in choice.runs
-    ]
-    return sorted(set[str].intersection(*by_run)) if by_run else []
+    names = [{path.stem for path in (site.folders.results_dir / run / "metrics").glob("*.json")} for run in choice.runs]
+    return sorted(set[str].intersection(*names)) if names else []
 
 
 def _digest(comparison: Comparison, choice: Choice, called: Mapping[str, str]) -> Table:

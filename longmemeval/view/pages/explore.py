@@ -85,11 +85,7 @@ def _explored(request: Request, site: Site, choice: Choice) -> dict[str, Any]:
 
 def _memory(wanted: str, memories: Sequence[str], like: Sequence[MemoryConfiguration]) -> str:
     """Return the memory to try: the requested one, else the first memory of the runs that can recall here."""
-    tried = [
-        configuration.preset
-        for configuration in like
-        if configuration.preset in memories and definition_of(configuration).control is None
-    ]
+    tried = [used.preset for used in like if used.preset in memories and definition_of(used).control is None]
     return wanted if wanted in memories else (tried or list(memories))[0]
 
 

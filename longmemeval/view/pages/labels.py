@@ -60,14 +60,9 @@ def _keep(request: Request, sent: Mapping[str, str]) -> Response:
     site, choice = site_of(request), site_of(request).choice(request)
     label = _label(sent, sent.get("of", ""), sent.get("q", ""))
     _store(site, choice, label, sent.get("by", ""), blind=False)
-    parameters = {
-        "q": label.question_id,
-        "shown": sent.get("shown", ""),
-        "by": sent.get("by", ""),
-        "kept": label.run_id,
-    }
+    back = {"q": label.question_id, "shown": sent.get("shown", ""), "by": sent.get("by", ""), "kept": label.run_id}
     return RedirectResponse(
-        choice.address("/question", parameters | selection_of(request.query_params).address()), status_code=303
+        choice.address("/question", back | selection_of(request.query_params).address()), status_code=303
     )
 
 

@@ -38,18 +38,15 @@ def prompt_view(run: Evaluation, question_id: str, recaller: Recaller | None, *,
         return PromptView("", (), (), 0, "There is no prompt: the answer is missing or was taken over", (), 0)
     question = run.asked.questions[question_id]
     evidence = evidence_of(run.asked, question_id)
-    history = {
-        message.message_id: message for message in haystack_messages(run.asked.dataset.haystack(question.haystack_id))
-    }
+    stored = haystack_messages(run.asked.dataset.haystack(question.haystack_id))
+    history = {message.message_id: message for message in stored}
     recall, remark = _recall_again(run, question_id, answer, recaller)
     known = set(answer.recall_ids)
     if recall:
         lines = _recalled(recall, answer, evidence)
         known |= {message_id for item in recall.items for message_id in item.message_ids}
     else:
-        lines = [
-            _message_line(message_id, history, evidence, cut=False) for message_id in dict.fromkeys(answer.recall_ids)
-        ]
+        lines = [_message_line(name, history, evidence, cut=False) for name in dict.fromkeys(answer.recall_ids)]
     cut = (message_id for message_id in dict.fromkeys(answer.cut_ids) if message_id not in known)
     lines += [_message_line(message_id, history, evidence, cut=True) for message_id in cut]
     shown, more = _fitting(lines)

@@ -58,11 +58,7 @@ class RecalledTexts:
             if cached is None or not cached.keys() >= set(ids):
                 messages = haystack_messages(asked.dataset.haystack(haystack_id))
                 wanted = {*ids, *(cached or ())}
-                texts = {
-                    message.message_id: message.content.casefold()
-                    for message in messages
-                    if message.message_id in wanted
-                }
+                texts = {turn.message_id: turn.content.casefold() for turn in messages if turn.message_id in wanted}
                 # Ids that are not messages of the history get empty texts, so they are not looked up again.
                 self._keep(key, dict.fromkeys(wanted, "") | texts)
                 return texts
