@@ -44,7 +44,7 @@ def test_tables(command: Command) -> None:
 
 def test_the_answer_comes_first_and_the_rest_is_asked_for(command: Command) -> None:
     short = command("compare good fair bad").stdout
-    assert short.startswith("No difference between fair and good is shown (75.0 against 80.0 %; 100 questions ")
+    assert short.startswith("No difference between fair and good is shown (75.0 against 80.0 %; with 100 questions ")
     assert "fair is the best of the 2 other runs; there is no winner." in " ".join(short.split())
     assert "Pairs" not in short
     assert "By question type" not in short
