@@ -24,11 +24,7 @@ _DAGGER = "† significantly other than the baseline, {}: p after Holm below 0.0
 
 
 def latex(
-    comparison: Comparison,
-    published: Sequence[Claim] = (),
-    *,
-    columns: Sequence[str] = (),
-    style: LatexStyle = "plain",
+    comparison: Comparison, published: Sequence[Claim] = (), *, columns: Sequence[str] = (), style: LatexStyle = "plain"
 ) -> str:
     """Return the tables in the style of booktabs: each with a short caption and a label, notes below the first.
 

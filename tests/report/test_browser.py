@@ -259,6 +259,7 @@ def test_a_question_opens_by_mouse_with_all_that_is_known_of_it(reader: Reader, 
     assert "0 of 1 messages in the prompt, 1 found but cut" in runs.nth(2).inner_text()
     # What was recalled, evidence marked.
     runs.nth(0).get_by_text("In the prompt: 3 messages, 1 of them evidence").click()
+    runs.nth(0).locator(".message .text").first.wait_for()  # They are written once the summary has opened.
     assert runs.nth(0).locator(".message .text").all_inner_texts() == [
         "How do I boil 0 eggs?",
         "I painted my bicycle0 red today. Any tips?",
@@ -266,6 +267,7 @@ def test_a_question_opens_by_mouse_with_all_that_is_known_of_it(reader: Reader, 
     ]
     assert runs.nth(0).locator(".message.evidence").inner_text().startswith("Evidence · 2023-05-21 10:00 · user")
     runs.nth(2).get_by_text("Found but kept out of the prompt: 1 message").click()
+    runs.nth(2).locator(".message .text").first.wait_for()
     assert "bicycle0 red" in runs.nth(2).locator(".message.evidence").inner_text()
     # The prompt as sent, and the other judge.
     runs.nth(0).get_by_text("Prompt as sent").click()

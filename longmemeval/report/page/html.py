@@ -75,11 +75,7 @@ class _PageData(Struct, frozen=True):
 
 
 def html_page(
-    comparison: Comparison,
-    graded: list[Evaluation],
-    *,
-    full: bool = False,
-    published: Sequence[Claim] = (),
+    comparison: Comparison, graded: list[Evaluation], *, full: bool = False, published: Sequence[Claim] = ()
 ) -> str:
     """Return the page: the same bytes for the same files.
 

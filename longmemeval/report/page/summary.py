@@ -7,15 +7,7 @@ from math import ceil, floor
 from msgspec import Struct
 
 from longmemeval.core.tables.table import Column, Table, tabulate
-from longmemeval.core.text.figures import (
-    bounds,
-    count,
-    milliseconds,
-    p_value,
-    percent,
-    signed,
-    signed_bounds,
-)
+from longmemeval.core.text.figures import bounds, count, milliseconds, p_value, percent, signed, signed_bounds
 from longmemeval.pipeline.compare.comparison import Comparison, PairResult, QuestionRow
 from longmemeval.pipeline.compare.shared import marked_runs
 from longmemeval.report.charts.palette import Shown, shown_runs
