@@ -53,8 +53,8 @@ DATABASES = frozenset({"falkordb", "ladybug", "lancedb", "postgres", "qdrant"})
 SILENT_AT_MOST_S = "SILENT_AT_MOST_S"
 """In the environment of a command: after how many seconds it says that it works; it says nothing without."""
 
-Request = tuple[list[str], str, dict[str, str], bool, str, str]
-"""Arguments, folder, environment, whether it ends quickly, files for standard output and standard error."""
+Request = tuple[int, list[str], str, dict[str, str], bool, str, str]
+"""Its number, arguments, folder, environment, whether it ends quickly, files for standard output and standard error."""
 
 
 _PROCESSES: list["subprocess.Popen[bytes]"] = []
@@ -66,14 +66,15 @@ class Forked:
 
     def __init__(self, server: "Server", request: Request) -> None:
         self._server = server
-        self._streams = request[4:]
+        self._number = request[0]
+        self._streams = request[-2:]
         self.pid = server.start(request)
         self.returncode: int | None = None
 
     def poll(self) -> int | None:
         """The exit code; None while it runs."""
         if self.returncode is None:
-            self.returncode = self._server.ended(self.pid)
+            self.returncode = self._server.ended(self._number)
         return self.returncode
 
     def printed(self) -> str:
@@ -110,6 +111,7 @@ class Server:
     def __init__(self, python: Path | None = None, *, shared: Path | None = None) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="longmemeval-commands-")
         self._numbers = count()
+        # By the numbers of commands: in a long session the system gives a process id a second time.
         self._ended: dict[int, int] = {}
         if shared is None:
             self._connection = _begun(python, None)
@@ -118,26 +120,26 @@ class Server:
         with locked(shared / "lock", wait=True):
             self._connection = _joined(shared / "socket") or _begun(python, shared / "socket")
 
-    def streams(self) -> tuple[str, str]:
-        """Files for standard output and standard error of the next command."""
+    def next_command(self) -> tuple[int, str, str]:
+        """Return a number for the next command, and files for its standard output and standard error."""
         number = next(self._numbers)
-        return f"{self._folder.name}/{number}.out", f"{self._folder.name}/{number}.err"
+        return number, f"{self._folder.name}/{number}.out", f"{self._folder.name}/{number}.err"
 
     def start(self, request: Request) -> int:
         """Fork a command; its process id."""
         self._connection.send(request)
         while True:
-            kind, pid, code = self._connection.recv()
+            kind, number, value = self._connection.recv()
             if kind == "begun":
-                return int(pid)
-            self._ended[pid] = code
+                return int(value)
+            self._ended[number] = value
 
-    def ended(self, pid: int) -> int | None:
-        """The exit code of a command; None while it runs."""
+    def ended(self, command: int) -> int | None:
+        """Return the exit code of the command with this number; None while it runs."""
         while self._connection.poll():
-            _, other, code = self._connection.recv()
-            self._ended[other] = code
-        return self._ended.pop(pid, None)
+            _, number, code = self._connection.recv()
+            self._ended[number] = code
+        return self._ended.pop(command, None)
 
 
 def _joined(address: Path) -> Connection | None:
@@ -198,13 +200,14 @@ def start_forked(
             short command takes. How a command ends that is interrupted only an end in full can show.
     """
     source = of or server()
-    return Forked(source, (arguments, str(cwd), environment, quickly, *source.streams()))
+    number, out, err = source.next_command()
+    return Forked(source, (number, arguments, str(cwd), environment, quickly, out, err))
 
 
 def _serve(connection: Connection, listening: socket.socket | None) -> None:
     """Fork a command for every request, until all who may ask are gone."""
     asking = [connection]
-    under_way: dict[int, Connection] = {}
+    under_way: dict[int, tuple[Connection, int]] = {}
     while asking:
         for ready in wait([*asking, *([listening] if listening else [])], 0.002 if under_way else None):
             if isinstance(ready, socket.socket):
@@ -223,12 +226,14 @@ def _serve(connection: Connection, listening: socket.socket | None) -> None:
                 if listening:
                     listening.close()
                 _become(request)
-            under_way[pid] = ready
-            _tell(ready, "begun", pid, 0)
+            number = request[0]
+            under_way[pid] = ready, number
+            _tell(ready, "begun", number, pid)
         for pid in list(under_way):
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
-                _tell(under_way.pop(pid), "ended", pid, os.waitstatus_to_exitcode(status))
+                source, number = under_way.pop(pid)
+                _tell(source, "ended", number, os.waitstatus_to_exitcode(status))
 
 
 def _tell(connection: Connection, *said: object) -> None:
@@ -238,7 +243,7 @@ def _tell(connection: Connection, *said: object) -> None:
 
 def _become(request: Request) -> NoReturn:
     """Be the command or the script that was asked for."""
-    arguments, folder, environment, quickly, *streams = request
+    _, arguments, folder, environment, quickly, *streams = request
     os.setsid()
     signal.signal(signal.SIGHUP, signal.SIG_DFL)  # A session under nohup has it ignored.
     for number, stream in enumerate(("/dev/null", *streams)):

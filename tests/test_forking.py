@@ -4,11 +4,14 @@ import subprocess
 import sys
 import tempfile
 import time
+from multiprocessing.connection import Pipe
 from pathlib import Path
 
 import pytest
 
 from longmemeval import __version__
+from tests import forking
+from tests.forking import Server, start_forked
 from tests.support import ROOT, clean_environment
 
 WORKER = """
@@ -69,3 +72,19 @@ def _is_gone(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
     except FileNotFoundError:
         return True
+
+
+def test_a_process_id_given_twice_is_not_taken_for_the_command_that_had_it_before(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ours, theirs = Pipe()
+    monkeypatch.setattr(forking, "_begun", lambda python, address: ours)
+    source = Server()
+    for answer in (("begun", 0, 77), ("ended", 0, -9), ("begun", 1, 77)):
+        theirs.send(answer)
+    first, second = (start_forked([], tmp_path, {}, of=source) for _ in range(2))
+    assert (first.pid, second.pid) == (77, 77)
+    assert second.poll() is None
+    assert first.poll() == -9
+    theirs.send(("ended", 1, 0))
+    assert second.poll() == 0
