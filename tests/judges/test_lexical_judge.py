@@ -294,6 +294,8 @@ def test_an_unanswerable_question_may_be_declined_last() -> None:
         ("Sept. 12", "september 12th"),
         ("2023-13-01", "2023-13-01"),
         ("one and a half hours, 20%, ninety-nine", "1.5 hours, 20 percent, 99"),
+        ("£38 an hour, once a week for 2 months a year", "£38 per hour, once a week for 2 months a year"),
+        ("three a day; on May 3 a week later", "3 every1day; on may 3rd a week later"),
     ],
 )
 def test_numbers_and_dates_in_one_spelling(text: str, plain: str) -> None:

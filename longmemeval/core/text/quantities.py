@@ -21,6 +21,8 @@ _FULL_MONTHS = {month[:3].lower(): month.lower() for month in MONTHS}
 _DAY_MONTH = re.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)? (?:of )?({_MONTH})\b")
 _MONTH_DAY = re.compile(rf"\b({_MONTH}) (?:the )?(\d{{1,2}})(?:st|nd|rd|th)?\b(?!:)")
 _ISO_DATE = re.compile(r"\b(\d{4})[-/](\d{1,2})[-/](\d{1,2})\b")
+_RATE = re.compile(r"(?<=\d) an? (second|minute|hour|day|week|month|year|time)\b")
+"""After an amount: "£38 an hour" counts no hours, which it would without its article."""
 _SUFFIXES = {1: "st", 2: "nd", 3: "rd"}
 _SPELLINGS = tuple(
     (re.compile(pattern), spelling)
@@ -51,7 +53,8 @@ def plain_quantities(text: str) -> str:
     """Return `text` in lower case with its numbers as digits, its dates as `may 3rd` and its times as `7:30 pm`.
 
     Thousands lose their comma, `400k` is 400000, full hours lose their minutes, `weekly` is `every1week`. The days of
-    dates keep a suffix that no other number has: `May 3` does not contain the number 3.
+    dates keep a suffix that no other number has: `May 3` does not contain the number 3. `38 an hour` is
+    `38 per hour`, a rate and no amount of hours.
     """
     text = _PRONOUN.sub(r"\1", text.lower())
     text = _NUMBER_WORD.sub(_digits, text)
@@ -60,7 +63,8 @@ def plain_quantities(text: str) -> str:
     text = _ISO_DATE.sub(_from_numbers, text)
     text = _SHORT_MONTH.sub(lambda match: f"{_FULL_MONTHS[match[1]]} ", text)
     text = _DAY_MONTH.sub(lambda match: f"{match[2]} {_ordinal(int(match[1]))}", text)
-    return _MONTH_DAY.sub(lambda match: f"{match[1]} {_ordinal(int(match[2]))}", text)
+    text = _MONTH_DAY.sub(lambda match: f"{match[1]} {_ordinal(int(match[2]))}", text)
+    return _RATE.sub(_rate, text)
 
 
 def _digits(match: re.Match[str]) -> str:
@@ -72,6 +76,10 @@ def _digits(match: re.Match[str]) -> str:
 def _from_numbers(match: re.Match[str]) -> str:
     month = int(match[2])
     return f"{MONTHS[month - 1].lower()} {_ordinal(int(match[3]))} {match[1]}" if 1 <= month <= 12 else match[0]
+
+
+def _rate(match: re.Match[str]) -> str:
+    return f" every1{match[1]}" if match[1] in ("day", "week", "month", "year") else f" per {match[1]}"
 
 
 def _ordinal(day: int) -> str:

@@ -22,8 +22,6 @@ MINIMUM_RECALL = 0.6
 _ARTICLES = frozenset({"a", "an", "the"})
 _MONTHS = frozenset(month.lower() for month in MONTHS)
 _COUNTED_NOUN = re.compile(r"\bhow many (\w+)")
-_RATE = re.compile(r"(?<=\d) an? (second|minute|hour|day|week|month|year|time)\b")
-"""After an amount: "£38 an hour" counts no hours, which it would without its article."""
 _IN_ORDER = re.compile(r"\border\b|\bearliest\b|\bfirst to last\b|\bchronolog|\bsequence\b")
 
 
@@ -51,13 +49,8 @@ def _normalised(text: str) -> tuple[str, ...]:
     text = "".join(letter for letter in unicodedata.normalize("NFKD", text) if not unicodedata.combining(letter))
     text = text.lower().replace("\u2019", "'").replace("cannot", "can not").replace("can't", "can not")
     text = text.replace("won't", "will not").replace("n't", " not").replace("'", "")
-    words = re.findall(r"\d+(?:[.:]\d+)+|\w+", _RATE.sub(_spelt_rate, plain_quantities(text)))
+    words = re.findall(r"\d+(?:[.:]\d+)+|\w+", plain_quantities(text))
     return tuple(word for word in words if word not in _ARTICLES) or tuple(words)
-
-
-def _spelt_rate(match: re.Match[str]) -> str:
-    """Return a rate as `plain_quantities` spells "per week", and "per hour" for shorter units."""
-    return f" every1{match[1]}" if match[1] in ("day", "week", "month", "year") else f" per {match[1]}"
 
 
 class Comparison:
