@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from longmemeval.core.executors.worth import MADE_BYTES, is_alone
 from longmemeval.core.journal import read_journal
+from longmemeval.core.part_options import PartOptions
 from longmemeval.core.text.figures import count_of
 from longmemeval.embedding.remote import MAX_BATCH_CHARACTERS, MAX_BATCH_TEXTS
 from longmemeval.pipeline.estimate.assumed import CALL_S, CALLS_ASSUMED, LEAST, MESSAGE_S, MOST, START_S, TEXT_S
@@ -101,7 +102,7 @@ class _Making:
         self.bases[f"as {source} took, {counted:,} messages"] = None
 
     def _assume(self, parts: Sequence[PlannedPart], plan: PreparePlan, messages: int) -> None:
-        asking = [planned.part.name for planned in parts if _is_asking(planned, plan)]
+        asking = [planned.part.name for planned in parts if not computes_alone([planned.part], plan.tools.options)]
         self.asks = self.asks or bool(asking)
         self.unknown += [planned.part.name for planned in parts if planned.part.directory]
         if len(parts) > len(asking):
@@ -171,9 +172,9 @@ def executor_of(options: PrepareOptions, parts: Sequence[Part[Any]], haystacks: 
     return options.executor, options.jobs
 
 
-def computes_alone(parts: Sequence[Part[Any]]) -> bool:
+def computes_alone(parts: Sequence[Part[Any]], options: PartOptions) -> bool:
     """Return whether making the parts takes CPU time in proportion to their texts, without a model or program."""
-    return not any(part.calls_models or part.exposes_models or part.directory for part in parts)
+    return not any(part.models(options) or part.exposes_models or part.directory for part in parts)
 
 
 def workers_of(options: PrepareOptions, parts: Sequence[Part[Any]], haystacks: int, size: int) -> int:
@@ -186,7 +187,7 @@ def workers_of(options: PrepareOptions, parts: Sequence[Part[Any]], haystacks: i
         size: bytes of their texts and vectors.
     """
     name, jobs = executor_of(options, parts, haystacks)
-    if is_alone(name, jobs, haystacks, [size], MADE_BYTES if computes_alone(parts) else 0):
+    if is_alone(name, jobs, haystacks, [size], MADE_BYTES if computes_alone(parts, options) else 0):
         return 1
     from joblib import cpu_count
 
@@ -211,12 +212,6 @@ def embedding_rate(plan: PreparePlan) -> ReplyStats:
     return ReplyStats(
         0, rate, f"assumed {rate:g} s for {what}" + ("" if metered else ", a third to three times as much")
     )
-
-
-def _is_asking(planned: PlannedPart, plan: PreparePlan) -> bool:
-    """Return whether making a part may cost money, or calls another program."""
-    part = planned.part
-    return bool(part.models(plan.tools.options)) or part.exposes_models or part.directory
 
 
 def _at_limits(plan: PreparePlan, stages: Sequence[StageEstimate]) -> float:
