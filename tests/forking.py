@@ -83,12 +83,11 @@ class Forked:
 
     def communicate(self, timeout: float = 240) -> tuple[str, str]:
         """Wait for its end; what it printed on standard output and standard error."""
-        deadline = time.monotonic() + timeout
-        while self.poll() is None:
-            if time.monotonic() > deadline:
-                os.killpg(self.pid, signal.SIGKILL)
-                raise TimeoutError(f"still running after {timeout} s")
-            time.sleep(0.002)
+        if self.returncode is None:
+            self.returncode = self._server.ended(self._number, within=timeout)
+        if self.returncode is None:
+            os.killpg(self.pid, signal.SIGKILL)
+            raise TimeoutError(f"still running after {timeout} s")
         out, err = (Path(stream).read_text(encoding="utf-8") for stream in self._streams)
         return out, err
 
@@ -134,9 +133,10 @@ class Server:
                 return int(value)
             self._ended[number] = value
 
-    def ended(self, command: int) -> int | None:
-        """Return the exit code of the command with this number; None while it runs."""
-        while self._connection.poll():
+    def ended(self, command: int, *, within: float = 0.0) -> int | None:
+        """Return the exit code of the command with this number; None if it still runs after `within` seconds."""
+        deadline = time.monotonic() + within
+        while command not in self._ended and self._connection.poll(max(0.0, deadline - time.monotonic())):
             _, number, code = self._connection.recv()
             self._ended[number] = code
         return self._ended.pop(command, None)
@@ -208,8 +208,13 @@ def _serve(connection: Connection, listening: socket.socket | None) -> None:
     """Fork a command for every request, until all who may ask are gone."""
     asking = [connection]
     under_way: dict[int, tuple[Connection, int]] = {}
+    # Ready when the process with this id has ended. Where the system has none, this process looks now and then.
+    ends: dict[int, int] = {}
     while asking:
-        for ready in wait([*asking, *([listening] if listening else [])], 0.002 if under_way else None):
+        look = 0.002 if len(ends) < len(under_way) else None
+        for ready in wait([*asking, *([listening] if listening else []), *ends.values()], look):
+            if isinstance(ready, int):
+                continue
             if isinstance(ready, socket.socket):
                 asking.append(Connection(ready.accept()[0].detach()))
                 continue
@@ -221,18 +226,24 @@ def _serve(connection: Connection, listening: socket.socket | None) -> None:
                 continue
             pid = os.fork()
             if pid == 0:
-                for one in asking:
-                    one.close()
+                for open_connection in asking:
+                    open_connection.close()
+                for end in ends.values():
+                    os.close(end)
                 if listening:
                     listening.close()
                 _become(request)
             number = request[0]
             under_way[pid] = ready, number
+            if hasattr(os, "pidfd_open"):
+                ends[pid] = os.pidfd_open(pid)
             _tell(ready, "begun", number, pid)
         for pid in list(under_way):
             ended, status = os.waitpid(pid, os.WNOHANG)
             if ended:
                 source, number = under_way.pop(pid)
+                if pid in ends:
+                    os.close(ends.pop(pid))
                 _tell(source, "ended", number, os.waitstatus_to_exitcode(status))
 
 

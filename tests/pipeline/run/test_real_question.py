@@ -1,4 +1,4 @@
-"""The whole pipeline on one real LongMemEval question, with a real embedding model and a real HTTP endpoint."""
+"""The whole pipeline on one real LongMemEval question and a real HTTP endpoint; a part with a real embedding model."""
 
 import hashlib
 import json
@@ -29,10 +29,9 @@ def respond(body: dict[str, Any]) -> str:
 
 
 @pytest.fixture(scope="module")
-def workspace(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
-    """A folder in which the real question is prepared: with `--thorough` with the real model, else with hashes."""
+def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which the real question is prepared."""
     data = real_file("longmemeval_e47becba.json")
-    embedder = f"fastembed:{minilm_folder()}" if request.config.getoption("--thorough") else "hashing:384"
     folder = tmp_path_factory.mktemp("real")
     done = longmemeval(
         "prepare",
@@ -40,7 +39,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureR
         data,
         *(word for preset in MEMORIES.built_in for word in ("--memory", preset)),
         "--embedder",
-        embedder,
+        "hashing:384",
         cwd=folder,
     )
     assert "550 messages" in done.stdout
@@ -125,6 +124,36 @@ def test_semantic_recall_finds_the_evidence_turn(served: ModelServer, workspace:
     answer = json_lines(workspace / "results" / "semantic-recall" / "answers.jsonl")[0]
     assert EVIDENCE_TURN in answer["recall_ids"]
     assert len(answer["recall_ids"]) < 100
+
+
+@pytest.mark.thorough
+@pytest.mark.parametrize("memory", ["semantic-recall", "hybrid"])
+def test_a_real_model_finds_the_evidence_turn_in_a_tenth_of_the_sessions(embedded: Path, memory: str) -> None:
+    with ModelServer(respond) as server:
+        longmemeval(
+            "run", "--dataset", embedded / "part.json", "--memory", memory, "--model", "openai/gpt-4o-2024-08-06",
+            "--api-base", server.url, "--run-id", memory, cwd=embedded,
+        )  # fmt: skip
+    answer = json_lines(embedded / "results" / memory / "answers.jsonl")[0]
+    assert EVIDENCE_TURN in answer["recall_ids"]
+    assert answer["hypothesis"] == ANSWER
+    vector = json.loads((embedded / "prepared-data" / "part" / "default" / "e47becba" / "vector.json").read_text())
+    assert (vector["index"]["dimension"], vector["index"]["count"]) == (384, 81)
+
+
+@pytest.fixture(scope="module")
+def embedded(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder in which every tenth session, and the one with the evidence, is prepared with the real model."""
+    (record,) = json.loads(real_file("longmemeval_e47becba.json").read_text())
+    sessions = record["haystack_session_ids"]
+    chosen = [place for place, name in enumerate(sessions) if place % 10 == 0 or name in record["answer_session_ids"]]
+    for name in ("haystack_session_ids", "haystack_sessions", "haystack_dates"):
+        record[name] = [record[name][place] for place in chosen]
+    folder = tmp_path_factory.mktemp("embedded")
+    (folder / "part.json").write_text(json.dumps([record]))
+    model = f"fastembed:{minilm_folder()}"
+    longmemeval("prepare", "-d", "part.json", "-m", "semantic-recall", "-m", "hybrid", "--embedder", model, cwd=folder)
+    return folder
 
 
 def test_scores_follow_from_what_was_recalled(served: ModelServer, workspace: Path) -> None:
