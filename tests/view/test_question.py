@@ -73,7 +73,10 @@ def test_the_prompt_is_shown_by_rank_with_the_tokens_of_its_parts(compared: Comp
     assert view.remark == ""
     ranks = [line.rank for line in view.lines if line.rank is not None]
     assert ranks == list(range(1, 11))
-    assert sum(line.evidence for line in view.lines) == 2
+    assert [line.missed for line in view.lines if line.evidence] == [True, False, False]
+    assert (view.lines[0].date, view.lines[0].speaker) == ("2024-07-07", "user")
+    full = prompt_view(compared.evaluations[0], KAYAK, None)
+    assert not any(line.missed for line in full.lines)
     assert [name for name, _ in view.parts] == ["instruction", "memory", "question"]
     assert sum(int(tokens.replace(",", "")) for _, tokens in view.parts) == int(view.total.replace(",", ""))
     without = prompt_view(hybrid, KAYAK, None)

@@ -11,7 +11,7 @@ from longmemeval.core.tables.table import Link, Table
 from longmemeval.errors import HarnessError
 from longmemeval.llm.options import is_offline
 from longmemeval.measures.losses import cause_of
-from longmemeval.pipeline.compare.comparable import setting_differences, settings_side_by_side
+from longmemeval.pipeline.compare.comparable import in_words, setting_differences, settings_side_by_side
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.report.charts import of_comparison as charts
 from longmemeval.report.charts.charts import Chart
@@ -50,6 +50,7 @@ def show(request: Request) -> Response:
         judges=judges,
         warnings=list(warning_lines(*named_warnings([run.summary for run in comparison.runs], called))),
         settings=settings_side_by_side(comparison.evaluations),
+        in_words=in_words,
         columns=shown_in(comparison),
         pairs=pair_rows(comparison),
         digest=_digest(comparison, choice, called),

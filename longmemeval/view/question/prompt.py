@@ -1,6 +1,7 @@
 """Show the prompt that one run sent to its model: tokens of each part, recalled pieces by rank, and what was cut."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 
 from longmemeval.core.text.figures import count
 from longmemeval.errors import HarnessError
@@ -46,9 +47,13 @@ def prompt_view(run: Evaluation, question_id: str, recaller: Recaller | None, *,
         lines = _recalled(recall, answer, evidence)
         known |= {message_id for item in recall.items for message_id in item.message_ids}
     else:
-        lines = [_message_line(name, history, evidence, cut=False) for name in dict.fromkeys(answer.recall_ids)]
+        lines = [_message_line(name, history, evidence) for name in dict.fromkeys(answer.recall_ids)]
     cut = (message_id for message_id in dict.fromkeys(answer.cut_ids) if message_id not in known)
     lines += [_message_line(message_id, history, evidence, cut=True) for message_id in cut]
+    if answer.provenance != "none":
+        recalled, sessions = known.union(answer.cut_ids), set(answer.recall_sessions)
+        missed = (name for name in history if name not in recalled and evidence.session_of(name) not in sessions)
+        lines[:0] = [_message_line(name, history, evidence, missed=True) for name in missed if evidence.holds(name)]
     shown, more = _fitting(lines)
     prompts = run.files.prompts_to(question_id)
     sent = next((prompt for prompt in prompts if prompt.sha256 == answer.prompt_sha256), None)
@@ -105,37 +110,36 @@ def _recalled(recall: Recall, answer: Answer, evidence: Evidence) -> list[Prompt
     lines = []
     for item in recall.items:
         cut = bool(item.message_ids) and not shown.intersection(item.message_ids)
-        text = item.text[:_SHOWN]
-        lines.append(
-            PromptLine(
-                kind=item.kind,
-                rank=item.rank,
-                score=item.score,
-                date=f"{item.date:%Y-%m-%d}" if item.date else "",
-                speaker=item.speaker,
-                text=text,
-                left_out=len(item.text) - len(text),
-                evidence=any(map(evidence.holds, item.message_ids)),
-                cut=cut,
-            )
-        )
+        held = any(map(evidence.holds, item.message_ids))
+        ranked = (item.kind, item.rank, item.score)
+        lines.append(_line(ranked, item.date, item.speaker, item.text, evidence=held, cut=cut))
     return sorted(lines, key=lambda line: (line.cut, line.rank is None, line.rank or 0))
 
 
-def _message_line(message_id: str, history: Mapping[str, Message], evidence: Evidence, *, cut: bool) -> PromptLine:
+def _message_line(
+    message_id: str, history: Mapping[str, Message], evidence: Evidence, *, cut: bool = False, missed: bool = False
+) -> PromptLine:
+    unranked, held = ("message", None, None), evidence.holds(message_id)
     message = history.get(message_id)
-    content = message.content if message else "(not a message of the data set)"
-    return PromptLine(
-        kind="message",
-        rank=None,
-        score=None,
-        date=f"{message.created_at:%Y-%m-%d}" if message else "",
-        speaker=(message.speaker or message.role) if message else message_id,
-        text=content[:_SHOWN],
-        left_out=max(0, len(content) - _SHOWN),
-        evidence=evidence.holds(message_id),
-        cut=cut,
-    )
+    if message is None:
+        return _line(unranked, None, message_id, "(not a message of the data set)", evidence=held, cut=cut)
+    speaker = message.speaker or message.role
+    return _line(unranked, message.created_at, speaker, message.content, evidence=held, cut=cut, missed=missed)
+
+
+def _line(
+    ranked: tuple[str, int | None, float | None],
+    when: datetime | None,
+    speaker: str,
+    text: str,
+    *,
+    evidence: bool,
+    cut: bool,
+    missed: bool = False,
+) -> PromptLine:
+    """Return one piece, of which the first characters are shown."""
+    date, left_out = f"{when:%Y-%m-%d}" if when else "", max(0, len(text) - _SHOWN)
+    return PromptLine(*ranked, date, speaker, text[:_SHOWN], left_out, evidence, cut, missed)
 
 
 def _fitting(lines: Sequence[PromptLine]) -> tuple[list[PromptLine], int]:

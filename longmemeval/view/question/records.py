@@ -77,6 +77,8 @@ class PromptLine(Struct, frozen=True):
     """Number of characters of the text that are not shown."""
     evidence: bool
     cut: bool
+    missed: bool = False
+    """True for evidence that was not recalled."""
 
 
 class PromptView(Struct, frozen=True):
@@ -86,7 +88,7 @@ class PromptView(Struct, frozen=True):
     parts: tuple[tuple[str, str], ...]
     """Name and tokens of each part; empty if the parts cannot be told apart."""
     lines: tuple[PromptLine, ...]
-    """The listed pieces: those in the prompt first, then those that were cut."""
+    """The listed pieces: evidence that was not recalled, those in the prompt, and those that were cut."""
     more: int
     """Number of pieces that are not listed."""
     remark: str
