@@ -126,6 +126,7 @@ def imported_rooms(path: Path) -> Iterator[tuple[int, str]]:
                 yield node.lineno, room if room in RANKS else ""
 
 
+@pytest.mark.slow
 def test_imports_point_one_way() -> None:
     wrong = []
     for path in modules():
@@ -172,11 +173,13 @@ def circles(graph: dict[str, set[str]]) -> list[list[str]]:
         left = {name: others - loose for name, others in left.items() if name not in loose}
 
 
+@pytest.mark.slow
 def test_no_circle_of_imports() -> None:
     assert circles({"a": {"b"}, "b": {"c"}, "c": {"b"}, "d": {"a"}}) == [["b", "c"]]
     assert circles(import_graph()) == []
 
 
+@pytest.mark.slow
 def test_no_circle_among_the_rooms_of_the_pipeline() -> None:
     def room(module: str) -> str:
         return ".".join(module.split(".")[:3])
@@ -210,6 +213,7 @@ RUN_VERBS = {
 }
 
 
+@pytest.mark.slow
 def test_readers_do_not_import_the_verbs_that_wrote_the_files() -> None:
     verbs = {f"longmemeval.pipeline.{name}" for name in VERBS}
     graph = import_graph()
@@ -224,6 +228,7 @@ def test_readers_do_not_import_the_verbs_that_wrote_the_files() -> None:
 ALSO_A_COLUMN = "tokens"
 
 
+@pytest.mark.slow
 def test_pipeline_command_line_and_reports_know_no_part_by_name() -> None:
     parts = known_parts()
     assert {"db", "vector", "words", "tokens", "dates", "working-memory"} < parts.keys()
@@ -240,6 +245,7 @@ def test_pipeline_command_line_and_reports_know_no_part_by_name() -> None:
     assert {one for one in found if one[1] != ALSO_A_COLUMN or one[0].startswith("pipeline/")} == set()
 
 
+@pytest.mark.slow
 def test_only_named_modules_touch_gold() -> None:
     readers = set()
     for path in modules():
@@ -307,6 +313,7 @@ def test_the_command_line_has_arguments_and_printing_alone() -> None:
     assert found == MAY_WORK.keys()
 
 
+@pytest.mark.slow
 def test_no_benchmark_is_named_outside_its_folder() -> None:
     named = [
         f"{path.relative_to(ROOT)}:{line} {found[0]}"
@@ -441,6 +448,7 @@ def test_folders_keep_their_size() -> None:
     assert {str(path.relative_to(ROOT)): n for path, n in sizes.items() if n > 14} == {}
 
 
+@pytest.mark.slow
 def test_functions_keep_their_size() -> None:
     """Without their parameters: those of a command are its options."""
     long = {
@@ -453,6 +461,7 @@ def test_functions_keep_their_size() -> None:
     assert long == {}
 
 
+@pytest.mark.slow
 def test_nothing_is_silenced() -> None:
     marks = ("type: ignore", "noqa", "pragma: no cover")
     places = [

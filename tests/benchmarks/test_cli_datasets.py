@@ -58,6 +58,7 @@ def test_list_shows_the_whole_catalogue(tmp_path: Path) -> None:
     assert "superseded by longmemeval_s" in " ".join(words)
 
 
+@pytest.mark.slow
 def test_download_and_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")
     server = FileServer()

@@ -349,6 +349,7 @@ def test_no_question_is_answered_by_the_sentence_with_most_of_its_words() -> Non
     assert near / len(RECORDS) < 0.25
 
 
+@pytest.mark.slow
 def test_the_offline_model_tells_contexts_apart() -> None:
     """Else the table of `longmemeval demo` teaches nothing."""
     oracle = sum(read(record, messages(record, evidence_only=True)) for record in RECORDS)
@@ -360,6 +361,7 @@ def test_the_offline_model_tells_contexts_apart() -> None:
     assert nothing == len(ABSTENTION)
 
 
+@pytest.mark.slow
 def test_distractors_mislead_who_sees_everything() -> None:
     """Of what is answered from the evidence alone, much is lost with the whole haystack; hardly anything is gained."""
     labels = [

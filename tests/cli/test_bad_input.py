@@ -389,6 +389,7 @@ def test_bad_data(name: str, workspace: Path, command: Command) -> None:
     assert {path: content(workspace)[path] for path in before} == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", INPUT)
 def test_bad_input(name: str, workspace: Path, command: Command) -> None:
     spoil_it, line, told = INPUT[name]
@@ -431,6 +432,7 @@ def test_misspelt_options_are_told_by_name(line: str, told: str, workspace: Path
     assert content(workspace) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("prepared", "memory", "options"),
     [

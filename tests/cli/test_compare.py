@@ -29,6 +29,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
 
 
+@pytest.mark.slow
 def test_tables(command: Command) -> None:
     done = command("compare good fair bad --tables --pairs --notes")
     assert (done.code, done.stderr) == (0, "")
@@ -42,6 +43,7 @@ def test_tables(command: Command) -> None:
     assert "Published" not in done.stdout
 
 
+@pytest.mark.slow
 def test_the_answer_comes_first_and_the_rest_is_asked_for(command: Command) -> None:
     short = command("compare good fair bad").stdout
     assert short.startswith("No difference between fair and good is shown (75.0 against 80.0 %; with 100 questions ")
@@ -57,6 +59,7 @@ def test_the_answer_comes_first_and_the_rest_is_asked_for(command: Command) -> N
         assert option not in longer.splitlines()[-1]
 
 
+@pytest.mark.slow
 def test_the_baseline_is_chosen(command: Command) -> None:
     document = json.loads(command("compare good fair bad --baseline bad --json").stdout)
     assert [run["run"] for run in document["runs"]] == ["bad", "good", "fair"]
@@ -67,6 +70,7 @@ def test_the_baseline_is_chosen(command: Command) -> None:
     assert text.startswith("good is better than bad by 30.0 points (80.0 against 50.0 %; 95 % interval +2")
 
 
+@pytest.mark.slow
 def test_the_margin_decides_on_as_well_as(command: Command) -> None:
     assert command("compare good fair").stdout.startswith("No difference between fair and good is shown (75.0 ")
     wide = command("compare good fair --margin 0.3").stdout
@@ -74,6 +78,7 @@ def test_the_margin_decides_on_as_well_as(command: Command) -> None:
     assert "inside a margin of 30.0 points)" in " ".join(wide.split())
 
 
+@pytest.mark.slow
 def test_json_document(command: Command) -> None:
     done = command("compare good bad --against good --margin 0.4 --published all --questions --json")
     assert (done.code, done.stderr) == (0, "")
@@ -89,6 +94,7 @@ def test_json_document(command: Command) -> None:
     assert {tuple(figure) for figure in document["published"]} == {tuple(fields)}
 
 
+@pytest.mark.slow
 def test_a_deliberate_regression_ends_with_4(command: Command) -> None:
     saved = command("compare good --save-baseline base.json")
     assert (saved.code, saved.stderr) == (0, "Baseline of good: base.json\n")
@@ -106,12 +112,14 @@ def test_a_deliberate_regression_ends_with_4(command: Command) -> None:
     assert command("compare odd --against good").code == 0
 
 
+@pytest.mark.slow
 def test_json_of_a_regression_is_whole(command: Command) -> None:
     done = command("compare bad --against good --json")
     assert done.code == 4
     assert json.loads(done.stdout)["against"][0]["worse"] is True
 
 
+@pytest.mark.slow
 def test_a_worse_run_makes_no_baseline(command: Command) -> None:
     command("compare good --save-baseline base.json")
     before = Path("base.json").read_bytes()
@@ -119,6 +127,7 @@ def test_a_worse_run_makes_no_baseline(command: Command) -> None:
     assert Path("base.json").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_questions_published_and_common(command: Command) -> None:
     done = command("compare good few --common --questions --published all")
     assert done.code == 0
@@ -127,6 +136,7 @@ def test_questions_published_and_common(command: Command) -> None:
     assert "Published, graded by others, not comparable unless judge and data are the same" in done.stdout
 
 
+@pytest.mark.slow
 def test_published_alone_keeps_to_the_same_judge_and_metric(command: Command) -> None:
     done = command("compare --published good fair")
     assert done.code == 0
@@ -141,6 +151,7 @@ def test_text_from_files_is_shown_escaped(command: Command) -> None:
     assert "\x1b" not in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "said"),
     [
@@ -168,6 +179,7 @@ def test_a_baseline_in_the_place_of_a_folder_names_it(command: Command) -> None:
     assert done.stderr == "Error: A folder is where a file should be written (results). Name a file.\n"
 
 
+@pytest.mark.slow
 def test_no_run_id_is_broken_in_a_pipe(command: Command, tmp_path: Path) -> None:
     names = [f"a-run-id-of-thirty-characters{place}" for place in range(2)]
     for name, right in zip(names, (80, 20), strict=True):
@@ -179,6 +191,7 @@ def test_no_run_id_is_broken_in_a_pipe(command: Command, tmp_path: Path) -> None
     assert " ".join(pair).endswith(f"{names[0]} is better by 60.0 points")
 
 
+@pytest.mark.slow
 def test_runs_on_different_data_share_a_table_by_ability(command: Command, tmp_path: Path) -> None:
     talks = LocomoDataset(write(tmp_path / "talks.json", make_conversation()))
     folders = folders_in(tmp_path)

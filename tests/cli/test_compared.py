@@ -82,6 +82,7 @@ def test_the_terminal_follows_the_rule(folders: Folders, command: Command, line:
     assert compared(command, line)[0] == first
 
 
+@pytest.mark.slow
 def test_the_pages_follow_it_too(folders: Folders, command: Command) -> None:
     """Without names; with those that were ticked on the list, where none was chosen as the baseline; as named."""
     client = visitor(folders)

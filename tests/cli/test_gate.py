@@ -124,6 +124,7 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("GITHUB_STEP_SUMMARY", raising=False)
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("workspace")
 def test_elsewhere_the_summary_is_printed(command: Command) -> None:
     done = command("compare good bad odd --against good --format github")

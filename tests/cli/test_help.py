@@ -42,6 +42,7 @@ def options_of(verb: str) -> set[str]:
     return found | {"--help"}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", LINES)
 def test_snapshot_of_help(
     verb: str, command: Command, monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest

@@ -15,6 +15,7 @@ from tests.cli.conftest import Command
 LONGMEMEVAL, LOCOMO = BENCHMARK_SPECS.get("longmemeval"), BENCHMARK_SPECS.get("locomo")
 
 
+@pytest.mark.slow
 def test_the_whole_way_by_following_what_is_suggested(
     tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -53,6 +54,7 @@ def test_judge_fits_the_model_and_the_keys(monkeypatch: pytest.MonkeyPatch) -> N
     assert "--judge" not in next_step.grade("r", LOCOMO, "openai/gpt-4o", places)
 
 
+@pytest.mark.slow
 def test_a_fresh_folder_claims_no_cache(tmp_path: Path, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     fresh = command("prepare -d sample -m hybrid --limit 3").stdout

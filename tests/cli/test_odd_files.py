@@ -44,6 +44,7 @@ def marked(path: Path, text: str) -> None:
     path.write_bytes(BOM_UTF8 + text.encode())
 
 
+@pytest.mark.slow
 def test_byte_order_mark_before_what_people_write(prepared: Path, command: Command, tmp_path: Path) -> None:
     marked(tmp_path / "m.yaml", "preset: last-k\n")
     marked(tmp_path / "t", "{history} {question_date} {question}")
@@ -65,6 +66,7 @@ def test_byte_order_mark_before_what_people_write(prepared: Path, command: Comma
     well(command("sweep sweep.yaml"))
 
 
+@pytest.mark.slow
 def test_byte_order_mark_before_a_data_set(tmp_path: Path) -> None:
     plain = write_dataset(tmp_path / "d.json", record("q1"), record("q2"))
     folder = tmp_path / "user_evidence" / "1_evidence"
@@ -81,6 +83,7 @@ def test_byte_order_mark_before_a_data_set(tmp_path: Path) -> None:
         assert one.sha256 != other.sha256
 
 
+@pytest.mark.slow
 def test_haystack_folder_elsewhere_is_read_and_written_there(prepared: Path, command: Command, tmp_path: Path) -> None:
     elsewhere = tmp_path / "large disk"
     shutil.move(prepared / "q1", elsewhere)
@@ -93,6 +96,7 @@ def test_haystack_folder_elsewhere_is_read_and_written_there(prepared: Path, com
     assert sorted(path.name for path in elsewhere.iterdir()) == ["db.json", "meta.json", "working-memory.json"]
 
 
+@pytest.mark.slow
 def test_part_elsewhere_is_read_and_replaced_by_a_file(prepared: Path, command: Command, tmp_path: Path) -> None:
     part, elsewhere = prepared / "q1" / "db.json", tmp_path / "db.json"
     shutil.move(part, elsewhere)
@@ -105,6 +109,7 @@ def test_part_elsewhere_is_read_and_replaced_by_a_file(prepared: Path, command: 
     assert elsewhere.read_bytes() == before
 
 
+@pytest.mark.slow
 def test_run_folder_elsewhere_is_gone_on_with(prepared: Path, command: Command, tmp_path: Path) -> None:
     well(command(f"{RUN} --run-id a --limit 1"))
     shutil.move(tmp_path / "results" / "a", tmp_path / "archive")
@@ -114,6 +119,7 @@ def test_run_folder_elsewhere_is_gone_on_with(prepared: Path, command: Command, 
     assert len(json_lines(tmp_path / "archive" / "answers.jsonl")) == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", ["0", "-1", "null", "1.5", '"1"', "true"])
 def test_manifest_of_a_format_that_does_not_exist_is_damaged(
     prepared: Path, command: Command, tmp_path: Path, number: str

@@ -23,6 +23,7 @@ FOUR = "With 4 questions no difference from any other run can be shown, however 
 LAST_K = "retrieval --dataset colours.json --memory last-k"
 
 
+@pytest.mark.slow
 def test_json_document(command: Command) -> None:
     done = command(f"{LAST_K} --memory oracle --measure mrr --measure recall_any --k 1 --json")
     assert (done.code, done.stderr) == (0, "")
@@ -50,6 +51,7 @@ def test_json_document(command: Command) -> None:
     }
 
 
+@pytest.mark.slow
 def test_one_memory_is_shown_with_its_types(command: Command) -> None:
     done = command(f"{LAST_K} --run-id mine")
     lines = [line.split() for line in done.stdout.splitlines()]
@@ -62,6 +64,7 @@ def test_one_memory_is_shown_with_its_types(command: Command) -> None:
     assert "Next: longmemeval export mine --format trec" in done.stderr
 
 
+@pytest.mark.slow
 def test_several_memories_are_rows_and_warned_about(command: Command) -> None:
     done = command(f"{LAST_K} --memory oracle --memory semantic-recall --k 5")
     rows = [line.split()[:2] for line in done.stdout.splitlines()]
@@ -76,6 +79,7 @@ def test_settings_reach_the_memory(command: Command) -> None:
     assert json.loads(done.stdout)["results"][0]["measures"] == {"recall_any@3": 0.0}
 
 
+@pytest.mark.slow
 def test_options_short_for_settings(command: Command) -> None:
     line = "retrieval --dataset colours.json --memory bm25 --granularity turn --measure recall_any@5 --json --run-id"
     by_option, by_setting = command(f"{line} a --budget 12"), command(f"{line} b --set budget=12")
@@ -88,6 +92,7 @@ def test_options_short_for_settings(command: Command) -> None:
     assert settings[0]["memory"]["parameters"]["budget"] == 12
 
 
+@pytest.mark.slow
 def test_official_protocol_needs_no_fixture(command: Command, tmp_path: Path) -> None:
     write_dataset(tmp_path / "other.json", colour_record(1), colour_record(2, question_id="q2_abs"))
     line = "retrieval --dataset other.json --memory bm25 --protocol official --granularity turn"
@@ -106,6 +111,7 @@ def test_official_protocol_needs_no_fixture(command: Command, tmp_path: Path) ->
     assert "Embedder: hashing, the offline fallback" in shown
 
 
+@pytest.mark.slow
 def test_locomo_is_shown_by_both_recalls(command: Command, tmp_path: Path) -> None:
     write_dataset(tmp_path / "talk.json", make_conversation())
     assert command("prepare --dataset talk.json --memory last-k").code == 0
@@ -116,6 +122,7 @@ def test_locomo_is_shown_by_both_recalls(command: Command, tmp_path: Path) -> No
     assert strict["measures"]["recall@50"] == 1.0
 
 
+@pytest.mark.slow
 def test_export(command: Command, tmp_path: Path) -> None:
     command(f"{LAST_K} --run-id mine")
     done = command("export mine --format trec --output out")
@@ -125,6 +132,7 @@ def test_export(command: Command, tmp_path: Path) -> None:
     assert json.loads(command("export mine --format trec --json").stdout)["questions"] == 4
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "told"),
     [

@@ -65,6 +65,7 @@ def test_filters(command: Command, line: str, found: list[str]) -> None:
     assert names(command, line) == found
 
 
+@pytest.mark.slow
 def test_mistakes_end_with_2(command: Command) -> None:
     for line, said in (
         ("runs --since yesterday", "is not a date"),
@@ -114,6 +115,7 @@ def test_a_line_of_the_index_that_a_kill_cut_short_is_dropped_and_written_again(
     assert read_index(workspace)[-1].run == "grid-like"
 
 
+@pytest.mark.slow
 def test_patterns_and_sweeps_name_runs(command: Command, workspace: Path) -> None:
     assert named_runs(["demo-*", "demo-a"], workspace) == ["demo-a", "demo-b", "demo-a"]
     assert named_runs(["demo-b", "demo-*"], workspace) == ["demo-b", "demo-a"]
@@ -129,6 +131,7 @@ def test_patterns_and_sweeps_name_runs(command: Command, workspace: Path) -> Non
     assert "subjects" in json.loads(command("verify 'demo-*' --json").stdout)
 
 
+@pytest.mark.slow
 def test_a_sweep_is_the_runs_that_record_it(command: Command, workspace: Path) -> None:
     """Another sweep whose name begins with `grid`, and a run begun by hand under an id of its kind, are not of it."""
     dataset, folders = colours(workspace.parent / "d.json", 10), folders_in(workspace.parent)

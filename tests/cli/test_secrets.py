@@ -171,6 +171,7 @@ def test_nothing_a_server_repeats_is_kept_or_shown(
     holds_none(folder, *shown)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "address",
     [

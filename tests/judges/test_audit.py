@@ -152,6 +152,7 @@ def test_ceiling_is_the_share_not_disputed() -> None:
     assert ceiling([], {"b2"}).overall is None
 
 
+@pytest.mark.slow
 def test_ceilings_of_the_public_audit(tmp_path: Path) -> None:
     """As many entries per category as the public audit has: 28, 26, 9 and 36 of categories 1 to 4."""
     dataset = LocomoDataset(real_file("locomo10.json"))

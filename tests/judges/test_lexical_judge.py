@@ -220,6 +220,7 @@ def agreement(half: str) -> tuple[float, float, float]:
     return share, (share - chance) / (1 - chance), ours - theirs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("half", ["tuned", "unseen"])
 def test_it_agrees_with_labels_by_hand(half: str) -> None:
     share, kappa, off = agreement(half)

@@ -105,12 +105,14 @@ def test_a_score_below_what_wrong_answers_get_has_none() -> None:
     assert found == NotCorrectable("the score is above what this judge gives right answers alone")
 
 
+@pytest.mark.slow
 def test_a_difference_grows_and_so_does_its_interval() -> None:
     found = given(corrected_difference(0.10, (0.02, 0.18), measured(0.8, 0.3, 10_000)))
     assert found.value == pytest.approx(0.2, abs=0.001)
     assert found.interval == pytest.approx((0.04, 0.36), abs=0.005)
 
 
+@pytest.mark.slow
 def test_few_plants_make_a_difference_uncertain() -> None:
     many = corrected_difference(0.3, (0.2, 0.4), measured(0.8, 0.3, 10_000))
     few = corrected_difference(0.3, (0.2, 0.4), measured(0.8, 0.3, 40))

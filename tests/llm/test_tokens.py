@@ -63,6 +63,7 @@ def in_parts(counter: TokenCounter, prompt: str, texts: Sequence[str]) -> Counte
     return counter.counted_whole(prompt, texts, list(map(counter.counted, texts)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", ["openai/gpt-4o", "openai/gpt-4"])
 @settings(max_examples=examples(300))
 @given(
@@ -85,6 +86,7 @@ def test_a_prompt_counts_the_same_when_its_texts_are_known(
     assert counter.counted_whole(prompt, [history], [counted]).tokens == whole(counter, prompt)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("spec", ["openai/gpt-4o", "openai/gpt-4"])
 def test_a_real_history_is_counted_once(spec: str, monkeypatch: pytest.MonkeyPatch) -> None:
     record = json.loads(real_file("longmemeval_e47becba.json").read_text())[0]

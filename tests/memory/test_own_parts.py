@@ -54,6 +54,7 @@ def meta(folders: Folders, question: str = "q1") -> dict[str, Any]:
     return document
 
 
+@pytest.mark.slow
 def test_its_parts_are_made_written_and_read_like_any_other(dataset: Dataset, folders: Folders) -> None:
     report = prepare(dataset, [own("shelf=true")], folders=folders)
     assert report.parts == ("db", "facts", "shelf")

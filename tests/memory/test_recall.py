@@ -111,6 +111,7 @@ def ranks(recalled: Recall) -> dict[str, int]:
     return {item.message_ids[0]: item.rank for item in recalled.items if item.rank is not None}
 
 
+@pytest.mark.slow
 def test_none_recalls_nothing(fixture: Fixture) -> None:
     assert recall(fixture, "none") == Recall(())
 
@@ -230,6 +231,7 @@ def recall_prepared(data: LongMemEvalDataset, fixture: Fixture, preset: str, *ov
     return complete(build_memory(resolve_configuration(preset, overrides), tools).recall(question, fixture))
 
 
+@pytest.mark.slow
 def test_history_is_in_time_order_whatever_the_files(tmp_path: Path) -> None:
     dates = ["2023/05/22 (Mon) 09:15", "2023/05/20 (Sat) 02:21", "2023/05/20 (Sat) 02:21"]
     data, fixture = prepared(tmp_path, record(haystack_dates=dates))
@@ -261,6 +263,7 @@ def test_blank_message_is_stored_and_shown_but_has_no_vector(tmp_path: Path) -> 
     assert message_ids(recall_prepared(data, fixture, "semantic-recall", "last_messages=0")) == everything
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "haystack",
     [

@@ -267,6 +267,7 @@ def test_sessions_at_once_give_the_same_document_as_one_by_one(sessions: list[Se
     assert updater.update(template, *sessions) == WorkingMemoryUpdate(document, notes=notes)
 
 
+@pytest.mark.slow
 def test_work_grows_with_the_history_and_no_faster() -> None:
     def calls(count: int) -> int:
         """Function calls, those into C included, that a history of `count` sessions takes."""

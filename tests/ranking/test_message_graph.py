@@ -58,6 +58,7 @@ def test_rankings_of_everything_have_no_graph_built(
     assert built == [6, 6]
 
 
+@pytest.mark.slow
 def test_a_graph_follows_its_vectors(dataset: Dataset, folders: Folders) -> None:
     make(dataset, folders, "semantic-recall")
     make(dataset, folders, "hybrid", force=True, embedder="hashing:64")

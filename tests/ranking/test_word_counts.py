@@ -70,6 +70,7 @@ def test_blocks_of_texts_are_counted_as_one(monkeypatch: pytest.MonkeyPatch) -> 
         np.testing.assert_array_equal(getattr(whole, one), getattr(blocks, other))
 
 
+@pytest.mark.slow
 def test_counting_takes_less_memory_than_the_words(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(word_counts, "_BLOCK_WORDS", 4096)
     vocabulary = Vocabulary()

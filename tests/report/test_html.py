@@ -79,6 +79,7 @@ def test_messages_are_embedded_once_however_many_runs_recall_them(page: str) -> 
     assert judges == [graded_runs.STRICT.id, graded_runs.LENIENT.id]
 
 
+@pytest.mark.slow
 def test_hostile_texts_cannot_end_their_element(tmp_path: Path) -> None:
     page = render_report(["one", "two"], folders=hostile_run(tmp_path))
     assert page.count("<script") == page.count("</script>") == 3
@@ -107,6 +108,7 @@ def test_full_leaves_nothing_out(tmp_path: Path) -> None:
     assert (folder / "prompts.jsonl").stat().st_size > len(short)
 
 
+@pytest.mark.slow
 def test_many_records_keep_their_answers_and_lose_their_prompts(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

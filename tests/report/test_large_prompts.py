@@ -53,6 +53,7 @@ def peak(work: Callable[[], T]) -> tuple[T, int]:
         tracemalloc.stop()
 
 
+@pytest.mark.slow
 def test_verify_holds_one_prompt_at_a_time(folders: Folders) -> None:
     verification, held = peak(lambda: verify("r", folders=folders))
     assert not [problem for problem in verification.problems if "prompts.jsonl" in problem]

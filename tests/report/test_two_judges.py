@@ -113,6 +113,7 @@ def test_nothing_is_missing_where_nothing_can_be_checked(folders: Folders, monke
     assert judges_chart(load_graded(["good"], folders, judge="strict"), [run("A")]) == (None, "")
 
 
+@pytest.mark.slow
 def test_rates_that_leave_nothing_are_not_drawn(tmp_path: Path) -> None:
     folders = three_runs(tmp_path)
     check(folders, STRICT, 0.98, 0.02)
@@ -136,6 +137,7 @@ def test_agreement_of_judges_that_err_independently() -> None:
     assert expected_agreement(0.6, known(0.9, 0.1), known(0.95, 0.6)) == pytest.approx(in_fact, abs=0.005)
 
 
+@pytest.mark.slow
 def test_equal_figures_give_an_equal_drawing() -> None:
     both = (
         JudgedBy("a < b", 1.0, 0.0, 0.5, Corrected(0.5, (0.4, 0.6))),

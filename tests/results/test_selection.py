@@ -40,6 +40,7 @@ def test_sample_does_not_depend_on_file_order(types: dict[str, str], seed: int, 
     assert set(chosen(types, selection)) == set(chosen(shuffled, selection))
 
 
+@pytest.mark.slow
 @given(TYPES, st.integers(0, 5), st.data())
 def test_every_prefix_keeps_the_shares_of_the_types(types: dict[str, str], seed: int, data: st.DataObject) -> None:
     size = data.draw(st.integers(1, len(types)))

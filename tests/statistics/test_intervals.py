@@ -36,6 +36,7 @@ def conversations(seed: int) -> tuple[list[float], list[str]]:
     return labels.tolist(), [f"c{number}" for number, size in enumerate(sizes) for _ in range(size)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(3))
 def test_labels_of_shared_haystacks_by_a_plain_recomputation(seed: int) -> None:
     labels, clusters = conversations(seed)

@@ -64,6 +64,7 @@ def test_mcnemar_by_hand(a_only: int, b_only: int, p: float) -> None:
     assert mcnemar(a_only, b_only) == pytest.approx(p, abs=1e-12)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("a_only", "b_only"), [(0, 1), (7, 7), (7, 8), (81, 29), (900, 1086), (40, 3000), (20_000, 20_300)]
 )
@@ -127,6 +128,7 @@ def test_the_record_survives_json() -> None:
     assert msgspec.json.decode(msgspec.json.encode(pair), type=Paired) == pair
 
 
+@pytest.mark.slow
 @given(
     st.dictionaries(
         st.text(max_size=3), st.tuples(st.sampled_from([0.0, 0.5, 1.0, None]), st.sampled_from([0.0, 1.0])), max_size=12

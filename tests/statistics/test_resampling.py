@@ -133,6 +133,7 @@ def test_no_p_is_below_the_smallest(units: int) -> None:
     assert sign_flip_p([0.25] * units, own(units)) == smallest_p(units)
 
 
+@pytest.mark.slow
 def test_many_scores_are_drawn_like_few() -> None:
     # The same values on a grid so coarse that they are counted, and on one so fine that they are drawn one by one.
     source = random.Random(11)
@@ -213,6 +214,7 @@ def test_the_clustered_bootstrap_covers_the_truth() -> None:
     assert by_question / trials < 0.8
 
 
+@pytest.mark.slow
 def test_p_is_uniform_where_nothing_differs() -> None:
     generator, trials = np.random.default_rng(1), 400
     by_haystack, by_question = [], []

@@ -76,6 +76,7 @@ def test_without_the_package_the_extra_is_named(tmp_path: Path, monkeypatch: pyt
     assert not folders.prepared_dir.exists()
 
 
+@pytest.mark.slow
 def test_a_compressed_preparation_verifies_and_answers_the_same(tmp_path: Path) -> None:
     dataset = colours(tmp_path / "colours.json")
     found = {}

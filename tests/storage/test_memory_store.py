@@ -97,6 +97,7 @@ turns = st.builds(
 sessions = st.builds(Session, st.text(max_size=3), st.datetimes(), st.just(""), st.lists(turns, max_size=3).map(tuple))
 
 
+@pytest.mark.slow
 @given(st.builds(Haystack, st.text(), st.lists(sessions, max_size=4).map(tuple)))
 def test_persist_then_hydrate_loses_nothing(haystack: Haystack) -> None:
     store = MemoryStore.from_haystack(haystack)

@@ -98,12 +98,14 @@ def test_zero_vectors_are_stored_and_score_zero(engine: Engine) -> None:
     assert [(hit.item.id, hit.score) for hit in index.query(vector(0, 0), 2)] == [("t0:0", 0), ("t0:1", 0)]
 
 
+@pytest.mark.slow
 def test_a_zero_query_ties_with_everything_in_item_order_in_a_large_index_too() -> None:
     index = index_of(clustered(3000, 8, seed=4))
 
     assert ids(index.query(np.zeros(8, dtype=np.float32), 3)) == ["t0:0", "t0:1", "t0:2"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("count", "dimension"), [(550, 384), (3000, 64)])
 def test_the_graph_finds_the_ten_nearest(count: int, dimension: int) -> None:
     vectors, queries = clustered(count, dimension, seed=5), clustered(100, dimension, seed=6)
@@ -187,6 +189,7 @@ def test_vector_json_is_small() -> None:
     assert len(index_of(clustered(550, 384, seed=10)).persist()) <= 1.6 * 550 * 384 * 4
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(40))
 @given(
     seed=st.integers(0, 10_000),
@@ -269,6 +272,7 @@ def edited(data: bytes, name: str, value: object) -> bytes:
     return json.dumps(document).encode()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "value"),
     [

@@ -56,6 +56,7 @@ def test_nothing_changes_by_get_nor_from_elsewhere(client: TestClient, folders: 
     assert given(folders) == {}
 
 
+@pytest.mark.slow
 def test_faults_are_told_in_words(client: TestClient) -> None:
     assert label(client, "q0", "maybe") == 409
     assert label(client, "q0", "yes", by=" ") == 409
@@ -68,6 +69,7 @@ def test_faults_are_told_in_words(client: TestClient) -> None:
     assert "has labelled this answer before, as right" in again.text
 
 
+@pytest.mark.slow
 def test_two_windows_at_once_lose_nothing(folders: Folders) -> None:
     windows = [visitor(folders), visitor(folders)]
     jobs = [(windows[number % 2], f"q{number}") for number in range(11)]

@@ -54,6 +54,7 @@ def test_one_judge_that_both_have_compares_them(folders: Folders, visit: Visit) 
     assert f"judge={STRICT.id}" in page.url
 
 
+@pytest.mark.slow
 def test_a_judge_that_one_of_them_lacks_is_named_and_left_by_a_link(folders: Folders) -> None:
     client = visitor(folders)
     refused = client.get(f"/compare?{BOTH}&judge={LENIENT.id}")

@@ -88,6 +88,7 @@ def test_no_runs_say_what_to_do(tmp_path: Path) -> None:
         assert "longmemeval evaluate" in client.get(path).text
 
 
+@pytest.mark.slow
 def test_a_damaged_run_is_listed_as_such_and_opens_nothing_else(folders: Folders) -> None:
     (folders.results_dir / "bad" / "run.json").write_text("{")
     client = visitor(folders)
@@ -104,6 +105,7 @@ def said(run_ids: list[str], folders: Folders) -> str:
     return verdict_called(found, run_names(found)).whole
 
 
+@pytest.mark.slow
 def test_the_verdict_is_the_sentence_of_the_terminal(folders: Folders) -> None:
     expected = said(["good", "good-again", "bad"], folders)
     assert expected in words(visitor(folders).get(f"/compare?{THREE}").text)
@@ -221,6 +223,7 @@ def test_a_search_that_nobody_waits_for_reads_no_further(folders: Folders) -> No
     assert len(RecalledTexts().found(comparison, "e", lambda: next(looks))) == 2
 
 
+@pytest.mark.slow
 def test_a_pattern_is_searched_in_questions_and_answers(folders: Folders) -> None:
     client = visitor(folders)
 
@@ -254,6 +257,7 @@ def test_opened_runs_are_read_again_when_a_file_has_changed(folders: Folders) ->
     assert [one is other for one, other in zip(opened.evaluations(choice), runs, strict=True)] == [True, False]
 
 
+@pytest.mark.slow
 def test_what_was_checked_before_is_not_computed_again_and_says_the_same(
     folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -294,6 +298,7 @@ def test_a_file_changed_behind_the_clock_is_refused_though_its_figures_are_remem
     assert OpenRuns(folders).comparison(choice).runs
 
 
+@pytest.mark.slow
 def test_a_page_looks_at_the_files_of_a_run_once(folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
     client = visitor(folders)
     asked: list[Path] = []
@@ -309,6 +314,7 @@ def test_a_page_looks_at_the_files_of_a_run_once(folders: Folders, monkeypatch: 
         assert len(asked) == 3, path
 
 
+@pytest.mark.slow
 def test_hostile_texts_are_shown_as_text(tmp_path: Path) -> None:
     folders = hostile_run(tmp_path)
     client = visitor(folders)

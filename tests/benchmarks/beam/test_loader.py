@@ -199,6 +199,7 @@ def peak_of(work: Callable[[], object]) -> int:
     return peak
 
 
+@pytest.mark.slow
 def test_memory_is_that_of_one_conversation(tmp_path: Path) -> None:
     """Texts are read plan by plan, and those of a conversation are gone before the next is read."""
     one, three = of_10m(tmp_path / "one", 1), of_10m(tmp_path / "three", 3)

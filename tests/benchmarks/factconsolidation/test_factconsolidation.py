@@ -69,6 +69,7 @@ def small(tmp_path_factory: pytest.TempPathFactory) -> Path:
     )
 
 
+@pytest.mark.slow
 def test_the_published_parquet_file_loads_as_its_rows_in_json_do(
     tmp_path: Path, real: FactConsolidationDataset, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -151,6 +152,7 @@ def test_units_are_connected_by_way_of_others() -> None:
     assert connected([("a", "12"), ("b", "3"), ("c", "32"), ("d", "4")]) == {"a": "a", "b": "a", "c": "a", "d": "d"}
 
 
+@pytest.mark.slow
 def test_chunks_are_cut_between_facts(real: FactConsolidationDataset) -> None:
     chunked = FactConsolidationDataset(real.path, chunk_tokens=512)
     turns = [turn.content for session in chunked.haystack("6k").sessions for turn in session.turns]
@@ -254,6 +256,7 @@ def bm25_ranking(facts: Sequence[str], query: str) -> list[str]:
     return [f"facts_{serial // 50}:{serial % 50}" for serial in ranked]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kind", "current", "shown", "first", "changed"),
     [("single-hop", 100, 74, 53, 74), ("multi-hop", None, 77, None, 96)],
@@ -276,6 +279,7 @@ def test_measures_count_what_the_reference_counts(
     assert current is None or (found["current_recall@10"], found["stale_first"]) == (current, first)
 
 
+@pytest.mark.slow
 def test_bm25_finds_the_current_fact_and_cannot_tell_it_from_the_stale_one(small: Path, tmp_path: Path) -> None:
     folders, dataset = folders_in(tmp_path), load_dataset(small)
     prepare(dataset, ["bm25"], options=PrepareOptions(jobs=1), folders=folders)

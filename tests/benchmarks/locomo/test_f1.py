@@ -53,6 +53,7 @@ def test_normalised_text(text: str, normalised: str) -> None:
     assert normalise(text) == normalised
 
 
+@pytest.mark.slow
 def test_words_become_stems() -> None:
     assert tokens("Psychology, counseling certification") == ["psycholog", "counsel", "certif"]
 
@@ -227,6 +228,7 @@ def real_locomo() -> LocomoDataset:
 Policy = Callable[[Question, Gold], str]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("policy", "by_type", "overall", "answerable"),
     [

@@ -539,6 +539,7 @@ def test_quirks(tmp_path: Path) -> None:
     )
 
 
+@pytest.mark.slow
 def test_real_file_by_name(real_locomo: LocomoDataset) -> None:
     source = catalogue_entry("locomo10").source
     assert source is not None
@@ -548,6 +549,7 @@ def test_real_file_by_name(real_locomo: LocomoDataset) -> None:
     assert (dataset.name, dataset.copy, len(dataset)) == ("locomo10", "official", 1986)
 
 
+@pytest.mark.slow
 def test_real_file_agrees_with_its_plain_json(real_locomo: LocomoDataset) -> None:
     plain = json.loads(real_locomo.path.read_text(encoding="utf-8"))
     for record, haystack in zip(plain, real_locomo.haystacks(), strict=True):
@@ -596,6 +598,7 @@ def test_real_gold(real_locomo: LocomoDataset) -> None:
     assert spans["single-hop", True] == 1
 
 
+@pytest.mark.slow
 def test_real_stats(real_locomo: LocomoDataset) -> None:
     stats = dataset_stats(real_locomo)
     assert stats.by_type == {
@@ -628,6 +631,7 @@ def test_real_stats(real_locomo: LocomoDataset) -> None:
     )
 
 
+@pytest.mark.slow
 def test_real_stats_are_printed(real_locomo: LocomoDataset) -> None:
     folder = str(real_locomo.path.parent)
     shown = CliRunner().invoke(app, ["stats", "locomo10", "--data-dir", folder])
@@ -639,6 +643,7 @@ def test_real_stats_are_printed(real_locomo: LocomoDataset) -> None:
     assert document == msgspec.to_builtins(dataset_stats(load_dataset("locomo10", real_locomo.path.parent)))
 
 
+@pytest.mark.slow
 def test_real_file_with_one_edited_caption(real_locomo: LocomoDataset, tmp_path: Path) -> None:
     plain = json.loads(real_locomo.path.read_text(encoding="utf-8"))
     plain[0]["conversation"]["session_7"][7]["blip_caption"] += " called 'Nothing is Impossible'"

@@ -81,6 +81,7 @@ def test_braces_in_a_trap_stay(tmp_path: Path) -> None:
     assert "{0} {trap} %s" in question.appended
 
 
+@pytest.mark.slow
 def test_real_questions_are_offered_the_two_official_options() -> None:
     dataset = LocomoDataset(real_file("locomo10.json"))
     questions = official_questions(dataset, dataset.questions(), seed=42)

@@ -91,6 +91,7 @@ def test_ceilings_of_the_official_recall_on_the_real_file(
     assert round(100 * mean, 2) == overall
 
 
+@pytest.mark.slow
 def test_repaired_evidence_can_be_found_whole(conversations: list[Conversation]) -> None:
     values = []
     for sample in conversations:

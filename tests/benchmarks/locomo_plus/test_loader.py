@@ -61,6 +61,7 @@ def test_gaps_are_read_as_officially(text: str, days: int | None) -> None:
     assert days_of(text) == days
 
 
+@pytest.mark.slow
 def test_dates_are_written_as_the_conversations_write_them(real: LocomoPlusDataset) -> None:
     for haystack in real.haystacks():
         assert all(session.date_text == date_text(session.date) for session in haystack.sessions)

@@ -358,6 +358,7 @@ def valid_records(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(40))
 @given(st.lists(valid_records(), min_size=1, max_size=4, unique_by=lambda record: str(record["question_id"])))
 def test_every_valid_file_comes_back(tmp_path_factory: pytest.TempPathFactory, records: list[dict[str, Any]]) -> None:

@@ -18,6 +18,7 @@ from longmemeval.core.locks import LockedError, locked
 from longmemeval.errors import HarnessError
 
 
+@pytest.mark.slow
 def test_a_task_goes_through_the_scheduler_as_a_reference() -> None:
     text = "a haystack " * 100_000
     with closing(Hub("127.0.0.1")) as hub:
@@ -34,6 +35,7 @@ def here() -> str:
     return "here"
 
 
+@pytest.mark.slow
 def test_a_text_is_one_workers_until_it_is_there_or_the_worker_is_gone(tmp_path: Path) -> None:
     path, keys = tmp_path / "embeddings.sqlite", [b"a", b"b"]
     with closing(Hub("127.0.0.1")) as hub:
@@ -70,6 +72,7 @@ def test_an_executor_of_this_machine_takes_no_address() -> None:
         executor_named("threads@tcp://127.0.0.1:1")
 
 
+@pytest.mark.slow
 def test_while_the_command_is_stopped_nobody_is_silent() -> None:
     with closing(Hub("127.0.0.1")) as hub:
         worker = HubConnection(hub.address, hub.key, "one", identity())
@@ -79,6 +82,7 @@ def test_while_the_command_is_stopped_nobody_is_silent() -> None:
         assert hub.drop_silent(2) == ["one"]
 
 
+@pytest.mark.slow
 def test_who_waits_for_an_answer_is_not_silent() -> None:
     inside = Event()
     with closing(Hub("127.0.0.1")) as hub:
@@ -96,6 +100,7 @@ def test_who_waits_for_an_answer_is_not_silent() -> None:
         assert hub.drop_silent(0) == ["one"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("theirs", "told"),
     [

@@ -87,6 +87,7 @@ def test_the_end_of_a_chain_of_reasoning_decides(second: str, end: str, expected
     assert abstains(CHAIN.format(second=second, end=end)) is expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "answer", ["", " ", "0", "none", "None.", "No.", "nothing", "\N{SNOWMAN}", "Answer:", "(", '"']
 )

@@ -16,6 +16,7 @@ def looked_up(model: str, prompt_tokens: int, completion_tokens: int) -> float:
     return float(sum(parts))
 
 
+@pytest.mark.slow
 def test_prices_are_those_of_the_table() -> None:
     table: dict[str, dict[str, Any]] = load_litellm().model_cost
     tiers = [name for name, entry in table.items() if any("_above_" in key for key in entry)]

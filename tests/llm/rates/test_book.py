@@ -38,6 +38,7 @@ def test_tokens_per_minute(kind: type[Server], size: Callable[[random.Random], t
     assert outcome.share_refused() < 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [SlidingWindow, TokenBucket])
 def test_both_at_once(kind: type[Server]) -> None:
     servers = {"requests": kind(120), "tokens": kind(60_000)}
@@ -47,6 +48,7 @@ def test_both_at_once(kind: type[Server]) -> None:
     assert outcome.share_refused() < 0.01
 
 
+@pytest.mark.slow
 def test_nothing_given_but_the_providers_headers() -> None:
     outcome = simulate(Rate(), {"requests": SlidingWindow(600)}, small, headers=True)
     requests, _ = outcome.per_minute(60, 300)
@@ -64,6 +66,7 @@ def test_a_limit_that_is_lower_than_given_is_found_out(kind: type[Server], retry
     assert outcome.share_refused() < 0.07
 
 
+@pytest.mark.slow
 def test_others_with_the_same_key_are_seen_in_the_headers() -> None:
     servers: dict[str, Server] = {"requests": SlidingWindow(600)}
     outcome = simulate(Rate(rpm=600), servers, small, headers=True, others_each_s=3.0)

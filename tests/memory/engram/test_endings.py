@@ -13,6 +13,7 @@ HERE = Path(__file__).parent
 NOTHING = (HERE / "endings_none.txt").read_text().splitlines()[1:]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", ["endings.txt", "endings_second.txt", "endings_held.txt"])
 def test_endings_are_told_from_what_ends_nothing(name: str) -> None:
     cases = lives(HERE / name)
@@ -25,6 +26,7 @@ def test_endings_are_told_from_what_ends_nothing(name: str) -> None:
     assert found / there >= 0.9
 
 
+@pytest.mark.slow
 def test_what_only_looks_like_an_ending_ends_nothing() -> None:
     ended = []
     for line in NOTHING:

@@ -127,6 +127,7 @@ def forgets_and_goes_on(engine: Engram, path: Path, steps: list[Said]) -> None:
     assert replayed.persist() == stored.persist() == Engram(path, extractor=read).persist()
 
 
+@pytest.mark.slow
 @settings(max_examples=25)
 @given(sequences)
 def test_any_sequence_keeps_every_invariant(steps: list[Said]) -> None:

@@ -71,6 +71,7 @@ def test_there_are_sixty_questions() -> None:
     assert sum(one.believed_at is not None for one in questions()) >= 15
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("asked", questions(), ids=lambda one: f"{one.predicate}-{one.as_of:%Y%m%d}")
 def test_it_is_answered_from_the_facts(asked: Asked, engines: tuple[Engram, Engram]) -> None:
     for engine in engines:

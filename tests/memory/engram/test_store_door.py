@@ -54,6 +54,7 @@ def own_module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
+@pytest.mark.slow
 def test_a_life_is_answered_from_a_store_of_ones_own(own_module: Path) -> None:
     usual = lived(Engram(own_module / "usual.json"))
     own = lived(Engram(own_module / "own.json", store="own_stores:Facts", vectors="own_stores:Vectors"))

@@ -12,6 +12,7 @@ KNOWN = {"unseen_life.txt": 37, "unseen/a.txt": 37, "unseen/b.txt": 37, "unseen/
 """Checks answered of 37. For c, which no rule was mended for, it is what the rules answered the first time."""
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", KNOWN)
 def test_a_life_is_known_from_what_was_told(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     verdicts = [one for told in shown(HERE / name).values() for one in told]

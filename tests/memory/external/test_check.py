@@ -178,6 +178,7 @@ def test_the_example_takes_no_other_place(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["mymem.py"]
 
 
+@pytest.mark.slow
 def test_a_memory_is_tried_from_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(tempfile, "tempdir", None)

@@ -104,6 +104,7 @@ def test_a_faulty_child_is_told_of_and_ended(fault: str, tmp_path: Path) -> None
         assert "process:" in str(error)
 
 
+@pytest.mark.slow
 def test_what_a_child_logs_is_kept_within_bounds_and_without_secrets(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

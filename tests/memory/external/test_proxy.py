@@ -243,6 +243,7 @@ def test_without_a_model_the_error_names_the_option(proxy: ModelProxy, tmp_path:
     assert sums(read_calls(tmp_path / "calls.jsonl")).failed_calls == 1
 
 
+@pytest.mark.slow
 def test_an_endpoint_that_cannot_be_reached_is_tried_by_us_alone(
     proxy: ModelProxy, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -184,6 +184,7 @@ def test_a_fault_is_told_and_the_rest_goes_on(transport: str, folder: Path) -> N
         asyncio.run(work(service))
 
 
+@pytest.mark.slow
 def test_the_standard_library_is_all_that_a_child_needs(folder: Path) -> None:
     """`serve.py` by its path, where there is neither longmemeval nor any other package."""
     command = [sys.executable, "-I", "-S", str(ROOT / "longmemeval/memory/external/serve.py"), "mymem:MyMemory"]

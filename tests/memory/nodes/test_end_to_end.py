@@ -89,6 +89,7 @@ def test_an_entry_that_nobody_said_is_found_by_verify(dataset: Dataset, folders:
     assert any("whose evidence is not in answer_1:0" in problem for problem in told)
 
 
+@pytest.mark.slow
 def test_other_nodes_are_another_part_and_do_not_mix(dataset: Dataset, folders: Folders, tmp_path: Path) -> None:
     nodes = tmp_path / "nodes"
     nodes.mkdir()

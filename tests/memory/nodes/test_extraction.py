@@ -107,6 +107,7 @@ def scored() -> tuple[dict[str, Score], list[str]]:
     return {node: Score(*numbers) for node, numbers in counts.items()}, wrong
 
 
+@pytest.mark.slow
 def test_precision_is_at_least_nine_in_ten(capsys: pytest.CaptureFixture[str]) -> None:
     """The rules were written beside these cases: this holds what they do, it is no estimate for other texts."""
     scores, wrong = scored()

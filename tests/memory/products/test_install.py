@@ -87,6 +87,7 @@ def test_an_interpreter_that_is_not_there(
         install(place(tmp_path, monkeypatch, offline), "python9.9")
 
 
+@pytest.mark.slow
 def test_uv_is_told_how_pip_is_configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "pip.conf").write_text(
         "[global]\nindex-url = https://one.example/simple\nfind-links = /not/this\n"

@@ -62,6 +62,7 @@ def built(folders: Folders) -> dict[str, dict[str, object]]:
     return {row.run: structs.asdict(row) for field in board.fields for row in field.rows}
 
 
+@pytest.mark.slow
 def test_places_hold_beyond_the_noise_and_within_a_field(folders: Folders) -> None:
     rows = built(folders)
     assert {name: row["rank"] for name, row in rows.items()} == {
@@ -88,6 +89,7 @@ def test_a_place_ends_only_where_all_above_are_better_than_all_below() -> None:
     assert ranks(0, unless()) == []
 
 
+@pytest.mark.slow
 def test_signatures_are_checked_with_the_keys_of_who_makes_the_board(folders: Folders, tmp_path: Path) -> None:
     keys = tmp_path / "keys"
     keys.mkdir()
@@ -152,6 +154,7 @@ def test_data_comes_from_here_and_shards_do_not_count(folders: Folders) -> None:
         make_board([folders.results_dir / "nobody"], folders=folders)
 
 
+@pytest.mark.slow
 def test_page_escapes_and_links(folders: Folders, tmp_path: Path) -> None:
     data = [str(tmp_path / "colours.json")]
     output = tmp_path / "board"
@@ -176,6 +179,7 @@ def test_page_escapes_and_links(folders: Folders, tmp_path: Path) -> None:
     assert tree(output) == before
 
 
+@pytest.mark.slow
 def test_command_line(folders: Folders, tmp_path: Path, command: Command) -> None:
     (folders.results_dir / "gold" / "run.json").write_text("{")
     asked = f"board build {folders.results_dir} -o {tmp_path}/board -d {tmp_path}/colours.json"

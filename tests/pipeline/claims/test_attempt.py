@@ -40,6 +40,7 @@ def test_a_planted_wrong_claim_is_not_reproduced_and_a_right_one_is_the_same(tmp
     assert right.deviations == ()
 
 
+@pytest.mark.slow
 def test_a_small_sample_tells_nothing(tmp_path: Path) -> None:
     tried = try_claim(planted(tmp_path, 0.5, n=500), sample=8, folders=folders_in(tmp_path))
     assert tried.verdict.finding == "cannot be told"

@@ -27,6 +27,7 @@ def different() -> dict[str, Claim]:
     return found
 
 
+@pytest.mark.slow
 def test_every_claim_is_shown_line_by_line(tmp_path: Path) -> None:
     for claim in all_claims():
         lines = [line for line in claim_lines(claim, state_of(claim, tmp_path)) if isinstance(line, str)]

@@ -79,6 +79,7 @@ def test_a_deliberate_regression(hundred: Dataset, folders: Folders) -> None:
     assert "\n" not in told
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("lost", "won", "margin", "worse"), [
     (12, 0, 0.0, True),
     (12, 0, 0.05, True),

@@ -89,6 +89,7 @@ def test_nobody_is_better_inside_the_noise(ten: Dataset, folders: Folders) -> No
     assert [run.marks for run in compare(["a", "b"], folders=folders).runs] == ["", ""]
 
 
+@pytest.mark.slow
 def test_holm_and_marks_of_three_runs(many: Dataset, folders: Folders) -> None:
     """Discordant pairs 20:0, 9:0 and 11:0 of nested runs: p = 2/2^20, 2/2^9, 2/2^11, times 3, 1, 2."""
     graded_run(many, folders, "low", labels(100, 400))
@@ -111,6 +112,7 @@ def test_holm_and_marks_of_three_runs(many: Dataset, folders: Folders) -> None:
     assert [row[-2] for row in _pair_rows(found)] == [f"{one * 100:.1f}" for one in by_pair]
 
 
+@pytest.mark.slow
 def test_only_the_sign_depends_on_the_order(many: Dataset, folders: Folders) -> None:
     source = random.Random(1)
     for run_id in ("a", "b", "c"):
@@ -126,6 +128,7 @@ def test_only_the_sign_depends_on_the_order(many: Dataset, folders: Folders) -> 
     assert len(back) == 3
 
 
+@pytest.mark.slow
 def test_a_seed_decides_the_intervals_and_nothing_else(many: Dataset, folders: Folders) -> None:
     source = random.Random(2)
     graded_run(many, folders, "a", [source.random() < 0.5 for _ in range(500)])

@@ -41,6 +41,7 @@ def graded(data: Dataset, folders: Folders, run_id: str, memory: str, *overrides
     return warnings_of(run_id, folders)
 
 
+@pytest.mark.slow
 def test_limits_that_let_the_whole_history_through(tmp_path: Path) -> None:
     """Each history has six messages of a few dozen tokens."""
     data, folders = prepared_colours(tmp_path, 8, "bm25")
@@ -58,6 +59,7 @@ def test_limits_that_let_the_whole_history_through(tmp_path: Path) -> None:
     assert "history-fits" not in graded(data, folders, "whole", "full-history"), "a control sees all of it by design"
 
 
+@pytest.mark.slow
 def test_a_share_of_the_questions(tmp_path: Path) -> None:
     data, folders = prepared_colours(tmp_path, 8, "bm25")
     graded(data, folders, "r", "bm25", "top_k=6")
@@ -69,6 +71,7 @@ def test_a_share_of_the_questions(tmp_path: Path) -> None:
     assert history_fits(some).startswith("For 25 % of the questions")
 
 
+@pytest.mark.slow
 def test_fewer_questions_than_can_show_anything(tmp_path: Path) -> None:
     data, folders = prepared_colours(tmp_path, 6)
     assert "few-questions" not in graded(data, folders, "six", "last-k")
@@ -83,6 +86,7 @@ def test_fewer_questions_than_can_show_anything(tmp_path: Path) -> None:
     ] == [[told], [told]]
 
 
+@pytest.mark.slow
 def test_a_judge_that_was_never_checked(tmp_path: Path) -> None:
     data, folders = prepared_colours(tmp_path, 6)
     told = graded(data, folders, "r", "last-k")["unchecked-judge"]
@@ -93,6 +97,7 @@ def test_a_judge_that_was_never_checked(tmp_path: Path) -> None:
     assert not any(one.code == "unchecked-judge" for one_run in comparison.runs for one in one_run.summary.warnings)
 
 
+@pytest.mark.slow
 def test_a_benchmark_that_says_nothing_of_plants(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No judge is checked on it, no score corrected, by an old check neither, and nobody is sent to make one."""
     data, folders = prepared_colours(tmp_path, 6)

@@ -34,6 +34,7 @@ def warned(folders: Folders, *run_ids: str) -> dict[str, str]:
     return {run_id: one.text for run_id, warnings in found.items() for one in warnings if one.code == CODE}
 
 
+@pytest.mark.slow
 def test_memories_that_show_more_than_others_are_warned_about(colours: tuple[Dataset, Folders]) -> None:
     few = ("last_messages=0", "message_range=0")
     narrow = run(*colours, "narrow", "bm25", "top_k=1", *few)
@@ -48,6 +49,7 @@ def test_memories_that_show_more_than_others_are_warned_about(colours: tuple[Dat
     assert not warned(folders, narrow)
 
 
+@pytest.mark.slow
 def test_equal_budgets_are_no_reason_to_warn(colours: tuple[Dataset, Folders]) -> None:
     """Each budget is compared with itself; a run without one is compared with all."""
     folders = colours[1]
@@ -61,6 +63,7 @@ def test_equal_budgets_are_no_reason_to_warn(colours: tuple[Dataset, Folders]) -
     assert warned(folders, "a-40", "b-160").keys() == {"a-40", "b-160"}
 
 
+@pytest.mark.slow
 def test_a_curve_over_budgets(colours: tuple[Dataset, Folders]) -> None:
     folders = colours[1]
     ids = [run(*colours, f"r{budget}", "bm25", f"budget={budget}") for budget in (160, 40)]

@@ -41,6 +41,7 @@ def test_one_run_is_its_score_with_the_interval(dataset: Dataset, folders: Folde
     assert (found.finding, found.baseline, found.winner) == ("score", None, None)
 
 
+@pytest.mark.slow
 def test_better_and_worse_are_seen_from_the_run_that_is_no_baseline(dataset: Dataset, folders: Folders) -> None:
     better = judged(dataset, folders, a=200, b=300)
     assert (better.finding, better.winner) == ("better", "b")
@@ -83,6 +84,7 @@ def test_few_questions_show_nothing_however_alike(tmp_path_factory: pytest.TempP
     assert found.text == shown
 
 
+@pytest.mark.slow
 def test_of_several_runs_the_winner_beats_each(dataset: Dataset, folders: Folders) -> None:
     won = judged(dataset, folders, a=200, b=240, c=300)
     assert won.winner == "c"
@@ -100,6 +102,7 @@ def test_of_several_runs_the_winner_beats_each(dataset: Dataset, folders: Folder
     )
 
 
+@pytest.mark.slow
 def test_among_several_pairs_what_can_be_shown_is_said_of_two_alone(dataset: Dataset, folders: Folders) -> None:
     mixed = [*[True, False] * 100, *[False, True] * 100]
     found = judged(dataset, folders, a=200, b=mixed, c=mixed[::-1], control=0)
@@ -109,6 +112,7 @@ def test_among_several_pairs_what_can_be_shown_is_said_of_two_alone(dataset: Dat
     assert limit == "That limit is for two runs alone; among 6 pairs it is higher"
 
 
+@pytest.mark.slow
 def test_a_control_is_never_the_winner(dataset: Dataset, folders: Folders) -> None:
     found = judged(dataset, folders, a=200, b=199, control=390)
     assert (found.winner, found.run) == (None, "b")
@@ -119,6 +123,7 @@ def test_a_control_is_never_the_winner(dataset: Dataset, folders: Folders) -> No
     assert against.more == "a is the best of the 2 other runs; there is no winner."
 
 
+@pytest.mark.slow
 def test_repeats_of_one_configuration_are_no_rivals(dataset: Dataset, folders: Folders) -> None:
     graded_run(dataset, folders, "base", labels(200, 200), settings={"reading": {"method": "con"}})
     for number, right in ((1, 300), (2, 302)):
@@ -139,6 +144,7 @@ def test_where_so_many_pairs_can_show_none_nothing_is_said_of_two_alone(
     assert found.more == "b is the best of the 3 other runs; there is no winner."
 
 
+@pytest.mark.slow
 def test_pages_call_the_runs_as_their_tables_do(dataset: Dataset, folders: Folders) -> None:
     judged(dataset, folders, a=100, control=390)
     found = compare(["a", "control"], folders=folders)

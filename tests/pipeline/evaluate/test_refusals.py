@@ -88,6 +88,7 @@ CHANGES: dict[str, Callable[[Path], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", CHANGES)
 def test_nothing_is_printed_of_changed_files(folders: Folders, change: str) -> None:
     name = CHANGES[change](folders.results_dir / "r")
@@ -133,6 +134,7 @@ def test_commands_end_with_3_and_name_the_file(folders: Folders, tmp_path: Path)
         assert done.stdout == ""
 
 
+@pytest.mark.slow
 def test_rankings_that_were_changed_are_not_exported(folders: Folders, tmp_path: Path) -> None:
     dataset, _ = prepared_colours(tmp_path, 4, "combined")
     prepare(dataset, ["bm25"], folders=folders)
@@ -143,6 +145,7 @@ def test_rankings_that_were_changed_are_not_exported(folders: Folders, tmp_path:
         export_trec("ranked", folders=folders)
 
 
+@pytest.mark.slow
 def test_scores_older_than_the_answers_are_made_again_by_evaluate(folders: Folders, tmp_path: Path) -> None:
     """A run is graded before it is complete, and resumed."""
     dataset, _ = prepared_colours(tmp_path, 4, "combined")
@@ -219,6 +222,7 @@ def test_tables_of_retrieval_say_so_too(folders: Folders, tmp_path: Path) -> Non
     assert json.loads(longmemeval(*command, "--json", cwd=tmp_path).stdout)["part"] == "1 of 4 questions, chosen by id"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("selection", [Selection(), *(selection for selection, _ in SELECTIONS.values())])
 def test_questions_cannot_be_dropped_unnoticed(folders: Folders, tmp_path: Path, selection: Selection) -> None:
     dataset, _ = prepared_colours(tmp_path, 4, "combined")
@@ -260,6 +264,7 @@ def test_scores_of_a_newer_version_are_refused(folders: Folders) -> None:
     assert caught.value.fix == "Upgrade longmemeval"
 
 
+@pytest.mark.slow
 def test_agreement_in_a_report_is_that_of_each_run(folders: Folders, tmp_path: Path) -> None:
     """Runs of one data set share its questions; their judgements are their own."""
     dataset, _ = prepared_colours(tmp_path, 4, "combined")

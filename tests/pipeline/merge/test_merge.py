@@ -80,6 +80,7 @@ def comparable(folders: Folders, run_id: str) -> dict[str, Any]:
     return found | {"run.json": {key: document[key] for key in DECISIVE}, "totals": document["totals"]}
 
 
+@pytest.mark.slow
 def test_eight_shards_equal_one_run(shards: Folders) -> None:
     before = tree(shards.results_dir, without=("index.jsonl",))
     report = merge(SHARDS[::-1], folders=shards)
@@ -203,6 +204,7 @@ def test_other_divisions_do_not_mix(made: tuple[Dataset, Folders], shards: Folde
         merge([*SHARDS, "r-1of2"], folders=shards)
 
 
+@pytest.mark.slow
 def test_shards_of_rankings(made: tuple[Dataset, Folders], tmp_path: Path) -> None:
     dataset, folders = made[0], made[1].model_copy(update={"results_dir": tmp_path / "results"})
     retrieve(dataset, ["bm25"], options=RetrievalOptions(run_id="whole", protocol="official"), folders=folders)

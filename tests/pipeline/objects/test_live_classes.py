@@ -72,6 +72,7 @@ def test_a_global_that_no_code_uses_does_not_count() -> None:
     assert code_hash(defined(CELL)) == code_hash(defined(f"{CELL}\nkept = query = object()\n"))
 
 
+@pytest.mark.slow
 def test_a_dataclass_and_library_calls_are_hashed() -> None:
     code = """
 import dataclasses, functools, json, re

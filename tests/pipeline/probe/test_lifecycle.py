@@ -159,6 +159,7 @@ def test_what_does_not_delete_for_good_and_alone_is_not_passed(
     assert _counted(tried(memory).deletion) == (0, 6)
 
 
+@pytest.mark.slow
 def test_what_comes_back_in_other_words_fails_where_it_does(tried: Callable[[type], Lifecycle]) -> None:
     """The bicycle lock is deleted in two lives of three, and its code is shown again."""
     assert _counted(tried(Retold).deletion) == (4, 6)
@@ -176,6 +177,7 @@ def test_late_is_measured_in_messages(tried: Callable[[type], Lifecycle]) -> Non
     assert late.found_after_ms is None or late.found_after_ms > 0
 
 
+@pytest.mark.slow
 def test_what_becomes_ready_by_itself_needs_no_message(tried: Callable[[type], Lifecycle]) -> None:
     eventual = tried(Eventual)
     assert _counted(eventual.read_after_write) == (9, 9)

@@ -240,6 +240,7 @@ def test_locomo_sessions_are_found_by_their_number(
     assert strict.measures["recall@1"].mean == pytest.approx((0.5 + 1 + 0 + 0) / 4)
 
 
+@pytest.mark.slow
 def test_perfect_rankings_of_locomo_reach_its_known_ceilings(
     tmp_path: Path, fixed: Callable[[Callable[[str], Sequence[Sequence[str]]]], str]
 ) -> None:
@@ -254,6 +255,7 @@ def test_perfect_rankings_of_locomo_reach_its_known_ceilings(
     assert (strict.measures["recall@50"].mean, strict.measures["recall@50"].n) == (1.0, 1982)
 
 
+@pytest.mark.slow
 def test_finished_runs_are_scored_again_and_not_written_to(workspace: tuple[Dataset, Folders]) -> None:
     dataset, folders = workspace
     first = results(dataset, folders, measures=("mrr",))

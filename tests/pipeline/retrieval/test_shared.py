@@ -89,6 +89,7 @@ def test_together_or_one_by_one_gives_the_same_rankings(talks: Dataset, folders:
         assert first.read_bytes() == second.read_bytes()
 
 
+@pytest.mark.slow
 def test_what_memories_share_is_read_and_indexed_once(
     talks: Dataset, folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -23,6 +23,7 @@ def ranked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RetrievalRun]:
     return dict(zip(MEMORIES, report.runs, strict=True))
 
 
+@pytest.mark.slow
 def test_one_memory_has_its_figure_and_its_interval(ranked: dict[str, RetrievalRun]) -> None:
     alone = "bm25: recall_any@1 100.0 % (95 % interval 75.8 to 100.0) on 12 questions."
     assert retrieval_sentence([ranked["bm25"]]) == alone

@@ -51,6 +51,7 @@ def test_a_run_ends_early_when_every_question_fails_in_the_same_way(
     assert verify("r", folders=folders).problems == ()
 
 
+@pytest.mark.slow
 def test_prompts_that_our_own_check_finds_too_long_end_a_run_early(tmp_path: Path) -> None:
     dataset, folders = prepared_colours(tmp_path, 60)
     options = RunOptions(run_id="r", reading=reading_configuration(max_tokens=50, context_window=1051))

@@ -41,6 +41,7 @@ def answer(dataset: Dataset, folders: Folders, sample: int, run_id: str = "r", *
     ).newly_answered
 
 
+@pytest.mark.slow
 def test_only_the_new_questions_are_asked_and_judged(begun: tuple[Dataset, Folders]) -> None:
     dataset, folders = begun
     folder = folders.results_dir / "r"
@@ -63,12 +64,14 @@ def test_only_the_new_questions_are_asked_and_judged(begun: tuple[Dataset, Folde
     assert (whole.overall, whole.by_type) == (graded.metrics.overall, graded.metrics.by_type)
 
 
+@pytest.mark.slow
 def test_the_same_again_does_nothing(begun: tuple[Dataset, Folders]) -> None:
     dataset, folders = begun
     assert answer(dataset, folders, 5, extend=True) == 0
     assert read_manifest(folders.results_dir / "r").extended_from == ()
 
 
+@pytest.mark.slow
 def test_extended_twice(begun: tuple[Dataset, Folders]) -> None:
     dataset, folders = begun
     answer(dataset, folders, 8, extend=True)
@@ -79,6 +82,7 @@ def test_extended_twice(begun: tuple[Dataset, Folders]) -> None:
     assert verify("r", folders=folders).problems == ()
 
 
+@pytest.mark.slow
 def test_scores_of_fewer_questions_are_old_though_no_new_one_has_an_answer(
     begun: tuple[Dataset, Folders], monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -96,6 +100,7 @@ def test_scores_of_fewer_questions_are_old_though_no_new_one_has_an_answer(
     assert answer(dataset, folders, 12, extend=True) == 7
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("selection", "options", "said"),
     [
@@ -116,6 +121,7 @@ def test_what_is_not_nested_or_not_the_same_is_refused(
     assert (folders.results_dir / "r" / "run.json").read_bytes() == before
 
 
+@pytest.mark.slow
 def test_without_the_option_other_questions_are_refused(begun: tuple[Dataset, Folders]) -> None:
     dataset, folders = begun
     with pytest.raises(HarnessError, match="--extend r"):

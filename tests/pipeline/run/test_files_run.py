@@ -109,6 +109,7 @@ def test_killed_in_the_middle_of_a_question_it_is_asked_again_from_its_beginning
     assert verify("r", folders=folders).problems == ()
 
 
+@pytest.mark.slow
 def test_offline_and_beside_other_memories_in_a_sweep(tmp_path: Path) -> None:
     report = swept(tmp_path, memories=["bm25", "files"], readings=["direct", "con"])
     assert report.runs == ("s_bm25_m_direct", "s_bm25_m_con", "s_files_m_files")

@@ -57,6 +57,7 @@ def stored(folders: Folders, *parts: str) -> int:
     return sum(len(file.read_bytes()) for file in files)
 
 
+@pytest.mark.slow
 def test_only_the_parts_that_are_read_count(folders: Folders, data: Data, measured: Measure) -> None:
     prepare(data, "hybrid", "bm25", folders=folders)
     found = measured("bm25")
@@ -85,6 +86,7 @@ class Files:
         self.kept = json.loads((folder / "kept.json").read_text())
 
 
+@pytest.mark.slow
 def test_a_directory_counts_with_all_its_files(folders: Folders, measured: Measure) -> None:
     found = measured(Files)
     assert found == Footprint(3, stored(folders, "db.json*", "Files-*"), None)
@@ -107,6 +109,7 @@ class Service:
         return "there"
 
 
+@pytest.mark.slow
 def test_what_a_service_keeps_itself_is_not_known(measured: Measure) -> None:
     found = measured(Service)
     assert found == Footprint(3, None, None)
@@ -161,6 +164,7 @@ def test_a_child_counts_at_its_peak_with_what_it_started(
     assert 48 * MB < with_helper - small < 80 * MB
 
 
+@pytest.mark.slow
 def test_old_runs_and_unknown_figures(folders: Folders, data: Data, measured: Measure) -> None:
     measured("bm25")
     path = folders.results_dir / "r0" / "run.json"
@@ -170,6 +174,7 @@ def test_old_runs_and_unknown_figures(folders: Folders, data: Data, measured: Me
     assert footprint_of(read_manifest(path.parent).totals) == Footprint()
 
 
+@pytest.mark.slow
 def test_fixtures_without_recorded_sizes_count_by_their_files(folders: Folders, data: Data, measured: Measure) -> None:
     prepare(data, "bm25", folders=folders)
     for path in folders.prepared_dir.rglob("meta.json"):

@@ -78,6 +78,7 @@ def test_finished_run_is_not_touched_by_the_same_command(tmp_path: Path) -> None
     assert tree(folders.results_dir) == before
 
 
+@pytest.mark.slow
 def test_runs_without_a_name_never_meet(tmp_path: Path) -> None:
     dataset, folders = prepared_colours(tmp_path)
     names = {run(dataset, "last-k", MODEL, folders=folders).run_id for _ in range(3)}
@@ -257,6 +258,7 @@ def test_endpoint_of_the_environment_is_part_of_the_settings(
         run(dataset, "last-k", "openai/local", options=options, folders=folders)
 
 
+@pytest.mark.slow
 def test_resume_on_changed_data_or_fixtures_is_refused(tmp_path: Path) -> None:
     dataset, folders = prepared_colours(tmp_path, memory="semantic-recall")
     answer_all(dataset, folders, memory="semantic-recall")

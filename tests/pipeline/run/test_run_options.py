@@ -175,6 +175,7 @@ def test_weak_recall_is_answered_without_a_call(tmp_path: Path) -> None:
     assert verify("careful", folders=folders).problems == ()
 
 
+@pytest.mark.slow
 def test_repeats_are_told_from_sampling(tmp_path: Path) -> None:
     dataset, folders = prepared_colours(tmp_path)
     reports = run_repeats(dataset, "last-k", MODEL, 3, options=RunOptions(run_id="same"), folders=folders)

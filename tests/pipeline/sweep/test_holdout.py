@@ -68,6 +68,7 @@ def test_repeats_are_one_configuration_and_ties_are_said(tmp_path: Path, folders
     assert "83.3 %, as high as same. " in holdout_line(found)
 
 
+@pytest.mark.slow
 def test_the_best_of_many_equals_loses_and_a_run_that_is_better_does_not() -> None:
     """Of 30 coins the best looks better than it is; one that is really better is so on the other half too."""
     units = {f"q{number}": f"h{number}" for number in range(200)}

@@ -37,6 +37,7 @@ def accuracies(report: SweepReport, judge: int = 0) -> dict[str, float]:
 # Doing it
 
 
+@pytest.mark.slow
 def test_everything_is_run_graded_and_compared(tmp_path: Path) -> None:
     report = swept(tmp_path, readings=["direct", "con"])
     assert report.runs == ("s_none_m_direct", "s_none_m_con", "s_last-k_m_direct", "s_last-k_m_con")
@@ -50,6 +51,7 @@ def test_everything_is_run_graded_and_compared(tmp_path: Path) -> None:
     assert len(json_lines(folders.prepared_dir / "colours" / "default" / "prepare.jsonl")) == 4
 
 
+@pytest.mark.slow
 def test_what_is_yet_to_run_is_on_record(tmp_path: Path) -> None:
     results = folders_in(tmp_path).results_dir
     estimated(tmp_path)
@@ -62,6 +64,7 @@ def test_what_is_yet_to_run_is_on_record(tmp_path: Path) -> None:
     assert (one.status, one.sweep, one.dataset) == ("planned", "s", "colours")
 
 
+@pytest.mark.slow
 def test_runs_record_their_sweep(tmp_path: Path) -> None:
     """`s_none`, the other sweep's name, is how the ids of this sweep begin."""
     mine = swept(tmp_path).runs
@@ -71,6 +74,7 @@ def test_runs_record_their_sweep(tmp_path: Path) -> None:
     assert named_runs([], results, sweep="s_none") == list(other)
 
 
+@pytest.mark.slow
 def test_second_time_no_byte_changes(tmp_path: Path) -> None:
     first = swept(tmp_path)
     before = tree(tmp_path)
@@ -83,6 +87,7 @@ def test_second_time_no_byte_changes(tmp_path: Path) -> None:
     assert {path: path.stat().st_mtime_ns for path in (tmp_path / "results").rglob("*")} == times
 
 
+@pytest.mark.slow
 def test_only_what_an_added_entry_asks_for_is_done(tmp_path: Path) -> None:
     swept(tmp_path)
     before = tree(tmp_path / "results", without=("index.jsonl", "s_plan.json"))
@@ -95,6 +100,7 @@ def test_only_what_an_added_entry_asks_for_is_done(tmp_path: Path) -> None:
     assert len(report.comparisons[0].comparison.repeats) == 4
 
 
+@pytest.mark.slow
 def test_second_judge_grades_the_answers_that_are_there(tmp_path: Path) -> None:
     swept(tmp_path)
     scripted = tmp_path / "labels.json"
@@ -119,6 +125,7 @@ def test_finished_sweep_needs_no_key_and_no_model(
 # What fails
 
 
+@pytest.mark.slow
 def test_questions_that_fail_are_told_and_the_others_go_on(tmp_path: Path) -> None:
     script = tmp_path / "script.json"
     script.write_text(json.dumps({"q0": "red", "q1": "green"}))
@@ -146,6 +153,7 @@ def test_model_that_refuses_everything_does_not_stop_the_others(tmp_path: Path, 
     assert accuracies(again)["s_last-k_refused_direct"] == 0.25
 
 
+@pytest.mark.slow
 def test_prompts_that_do_not_fit_are_failures_that_the_estimate_foretells(tmp_path: Path) -> None:
     readings = [{"method": "direct", "name": "tight", "context_window": 1540}, "direct"]
     report = swept(tmp_path, memories=["last-k"], readings=readings)
@@ -159,6 +167,7 @@ def test_prompts_that_do_not_fit_are_failures_that_the_estimate_foretells(tmp_pa
     )
 
 
+@pytest.mark.slow
 def test_answers_that_were_changed_are_a_failure(tmp_path: Path) -> None:
     swept(tmp_path)
     journal = tmp_path / "results" / "s_none_m_direct" / "answers.jsonl"
@@ -202,6 +211,7 @@ def test_run_that_was_begun_as_something_else(tmp_path: Path, change: dict[str, 
     assert tree(tmp_path, without=("sweep.yaml",)) == before
 
 
+@pytest.mark.slow
 def test_preparation_made_otherwise(tmp_path: Path) -> None:
     swept(tmp_path, memories=["hybrid"])
     before = tree(tmp_path, without=("sweep.yaml",))
@@ -210,6 +220,7 @@ def test_preparation_made_otherwise(tmp_path: Path) -> None:
     assert tree(tmp_path, without=("sweep.yaml",)) == before
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "told"),
     [
@@ -247,6 +258,7 @@ def test_unknown_provider_of_a_judge_is_no_surprise_at_the_end(tmp_path: Path) -
     assert not (tmp_path / "results").exists()
 
 
+@pytest.mark.slow
 def test_questions_that_a_judge_leaves_out_are_settled(tmp_path: Path) -> None:
     """Mem0's score leaves LoCoMo's adversarial questions out: the sweep is done all the same, and stays done."""
     write(tmp_path / "talks.json", make_conversation())

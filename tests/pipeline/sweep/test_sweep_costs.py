@@ -33,6 +33,7 @@ def sized(folder: Path, count: int) -> None:
     write_dataset(folder / "colours.json", *(record(f"q{number:02}", **one, **ids) for number in range(count)))
 
 
+@pytest.mark.slow
 def test_haystacks_tell_the_prompts_of_full_history_before_they_are_prepared(tmp_path: Path) -> None:
     sized(tmp_path, 3)
     estimate = estimated(tmp_path, memories=["full-history", "last-k"], models=[PRICED], judges=[PRICED])
@@ -91,6 +92,7 @@ def test_where_fixtures_are_there_the_estimate_is_what_is_then_sent(
             assert run.answering.work.prompt_tokens == tokens + 4 * framing_tokens(1)
 
 
+@pytest.mark.slow
 def test_twenty_questions_stand_for_all(tmp_path: Path) -> None:
     sized(tmp_path, 50)
     swept(tmp_path, memories=["full-history"], judges=[LEXICAL])

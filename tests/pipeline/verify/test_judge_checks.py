@@ -76,6 +76,7 @@ def summary_of(folders: Folders) -> RunSummary:
     return graded.summary
 
 
+@pytest.mark.slow
 def test_verify_says_which_check_the_scores_rest_on(folders: Folders) -> None:
     found = verify("r", folders=folders)
     place = check_folder(folders).relative_to(folders.results_dir).as_posix()
@@ -228,6 +229,7 @@ def test_a_signature_covers_the_check(tmp_path: Path, folders: Folders) -> None:
     assert f"{place}/{CHECK}" in done.stderr.replace("\n", "")
 
 
+@pytest.mark.slow
 def test_a_check_made_after_signing_is_not_under_the_signature(tmp_path: Path, folders: Folders) -> None:
     private, public = make_key(tmp_path, "key")
     data, folder = colours(tmp_path / "colours.json", 8), check_folder(folders)
@@ -242,6 +244,7 @@ def test_a_check_made_after_signing_is_not_under_the_signature(tmp_path: Path, f
     assert not verify("r", public_key=public, folders=folders).problems
 
 
+@pytest.mark.slow
 def test_a_signature_of_before_holds_and_says_what_it_does_not_cover(tmp_path: Path, folders: Folders) -> None:
     private, public = make_key(tmp_path, "key")
     key = private_key(private)

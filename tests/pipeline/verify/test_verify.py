@@ -160,6 +160,7 @@ PREPARATION_CHANGES: dict[str, Callable[[Path], str]] = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("change", PREPARATION_CHANGES)
 def test_change_of_a_preparation_is_found_and_its_place_named(finished: tuple[Dataset, Folders], change: str) -> None:
     _, folders = finished
@@ -215,6 +216,7 @@ def test_question_that_the_data_does_not_have_ends_with_3(finished: tuple[Datase
     assert "Traceback" not in told
 
 
+@pytest.mark.slow
 def test_labels_after_the_scores_are_told_from_changed_ones(finished: tuple[Dataset, Folders]) -> None:
     """Grading that was interrupted has appended labels; the scores are still the old ones."""
     dataset, folders = finished
@@ -231,6 +233,7 @@ def test_labels_after_the_scores_are_told_from_changed_ones(finished: tuple[Data
     assert problem.startswith(f"metrics/{scores.name}: is older than the last lines of judgements/{judgements.name}")
 
 
+@pytest.mark.slow
 def test_abstentions_counted_by_earlier_rules_are_not_counted_again(finished: tuple[Dataset, Folders]) -> None:
     _, folders = finished
     file = only(folders.results_dir / "r" / "metrics")
@@ -244,6 +247,7 @@ def test_abstentions_counted_by_earlier_rules_are_not_counted_again(finished: tu
     assert "gives other figures" in verify("r", folders=folders).problems[0]
 
 
+@pytest.mark.slow
 def test_figures_of_an_earlier_version_are_told_with_what_makes_them_again(finished: tuple[Dataset, Folders]) -> None:
     _, folders = finished
     (file,) = (folders.results_dir / "r" / "metrics").glob("*.json")
@@ -262,6 +266,7 @@ def test_figures_of_an_earlier_version_are_told_with_what_makes_them_again(finis
     assert verify("r", folders=folders).problems == ()
 
 
+@pytest.mark.slow
 def test_killed_run_is_no_changed_run(finished: tuple[Dataset, Folders]) -> None:
     """A run under way promises no hash of its journals."""
     dataset, folders = finished
@@ -272,6 +277,7 @@ def test_killed_run_is_no_changed_run(finished: tuple[Dataset, Folders]) -> None
     assert verify("killed", folders=folders).problems == ()
 
 
+@pytest.mark.slow
 def test_run_is_verified_without_its_fixtures_but_not_without_its_data(
     finished: tuple[Dataset, Folders], tmp_path: Path
 ) -> None:
@@ -284,6 +290,7 @@ def test_run_is_verified_without_its_fixtures_but_not_without_its_data(
     assert verify("r", dataset=str(moved), folders=folders).problems == ()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("subject", ["rr", "colour", "colours/other", "../../x", "", "colours/../.."])
 def test_unknown_subject_is_refused(finished: tuple[Dataset, Folders], subject: str) -> None:
     _, folders = finished

@@ -45,6 +45,7 @@ def by_model(reply: str) -> Decomposition:
 NAMED = st.one_of(st.text(max_size=30), st.sampled_from(["the", "Anna food", "anna  Food", QUESTION]))
 
 
+@pytest.mark.slow
 @given(st.lists(NAMED, max_size=9))
 def test_any_parts_give_the_question_first_and_what_can_be_searched_for(named: list[str]) -> None:
     whole, *parts = by_model(json.dumps(named)).queries

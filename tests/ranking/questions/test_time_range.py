@@ -81,6 +81,7 @@ def test_garbage_and_contradictions_give_no_range_and_a_note(reply: str, reason:
     assert reason in resolution.note
 
 
+@pytest.mark.slow
 @given(st.text())
 def test_no_reply_raises(reply: str) -> None:
     assert resolve(Replies(reply), "What did I do last week?").range is None

@@ -115,6 +115,7 @@ def take(dataset: Dataset, file: Path, format: HarnessFormat, cutoff: str | None
     return import_harness(file, dataset, format, cutoff=cutoff, folders=folders_in(dataset.path.parent))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("format", "content", "cutoff", "memory", "model"),
     [
@@ -254,6 +255,7 @@ def test_the_command_says_what_the_file_claims_and_what_it_is_here(dataset: Data
     longmemeval("import", file, "--dataset", dataset.path, "--cutoff", "top_5", cwd=tmp_path, code=2)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", ["{conversation}-q{place}", "{conversation}_q{place}"])
 def test_every_question_of_locomo_is_found(tmp_path: Path, form: str) -> None:
     """By the ids that two harnesses give them, also where a text is asked more than once."""

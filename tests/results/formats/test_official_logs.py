@@ -204,6 +204,7 @@ def test_importing_twice_changes_nothing(references: Dataset, tmp_path: Path) ->
     assert tree(folders.results_dir) == before
 
 
+@pytest.mark.slow
 def test_hypotheses_alone_become_a_run_to_evaluate(references: Dataset, tmp_path: Path) -> None:
     lines = [{"question_id": question.question_id, "hypothesis": "green"} for question in references.questions()]
     folders = folders_in(tmp_path)

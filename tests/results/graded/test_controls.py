@@ -125,6 +125,7 @@ def about_the_best_control(names: list[str], folders: Folders) -> str:
     return sentence
 
 
+@pytest.mark.slow
 def test_the_runs_and_one_control_are_a_family_of_their_own(tmp_path: Path, folders: Folders) -> None:
     """Nine questions won, none lost: p = 2/2^9, times 12 runs 0.047, times all 78 pairs 0.30."""
     dataset = colours(tmp_path / "colours.json", N)

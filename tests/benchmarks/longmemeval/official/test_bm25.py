@@ -37,6 +37,7 @@ odd_texts = st.lists(
 ).map(" ".join)
 
 
+@pytest.mark.slow
 @given(st.lists(odd_texts, min_size=1, max_size=5), odd_texts)
 def test_odd_words_equal_the_library(documents: list[str], query: str) -> None:
     assert scores(documents, query).tobytes() == official(documents, query)

@@ -302,6 +302,7 @@ def test_other_memories_are_refused(tmp_path: Path, memory: MemoryConfiguration 
     assert not (tmp_path / "results").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("granularity", ["session", "turn"])
 def test_verify_recomputes(tmp_path: Path, granularity: Granularity) -> None:
     dataset = many(tmp_path / "d.json")
