@@ -400,6 +400,7 @@ def test_whose_data_it_is_takes_no_loader_and_no_judge() -> None:
     assert {"longmemeval.judges.plants.answer_plants", "longmemeval.judges.asking", "numpy"} & set(loaded) == set()
 
 
+@pytest.mark.slow
 def test_what_is_imported_on_demand_is_there() -> None:
     targets = [
         ast.literal_eval(node.args[0])

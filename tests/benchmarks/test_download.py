@@ -132,6 +132,7 @@ def test_a_file_with_other_bytes_is_replaced(at: Setting) -> None:
     assert at.path.read_bytes() == BODY
 
 
+@pytest.mark.slow
 def test_a_cut_connection_is_resumed_within_one_call(at: Setting) -> None:
     at.server.faults = [at.server.cut_after(2_000_000), at.server.cut_after(500_000)]
     assert at.download().read_bytes() == BODY

@@ -82,6 +82,7 @@ def test_the_command_copies_it_and_asks_no_server(cache: Path, tmp_path: Path, m
     server.close()
 
 
+@pytest.mark.slow
 def test_a_file_with_other_bytes_is_not_taken(cache: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Whatever its name says: a blob under the right hash that was cut or changed."""
     monkeypatch.setenv("NO_PROXY", "127.0.0.1")

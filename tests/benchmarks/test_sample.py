@@ -294,6 +294,7 @@ def test_quirks_of_the_real_data() -> None:
     assert sum(isinstance(record["answer"], int) for record in RECORDS) >= 2
 
 
+@pytest.mark.slow
 def test_one_day_is_out_of_order_and_one_question_is_early() -> None:
     disordered = 0
     for record in RECORDS:

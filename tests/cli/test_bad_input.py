@@ -378,6 +378,7 @@ def is_one_paragraph(outcome: Outcome, told: list[str]) -> None:
     assert [fragment for fragment in told if fragment not in paragraph] == [], paragraph
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", DATA)
 def test_bad_data(name: str, workspace: Path, command: Command) -> None:
     spoil_it, told = DATA[name]
@@ -399,6 +400,7 @@ def test_bad_input(name: str, workspace: Path, command: Command) -> None:
     assert content(workspace) == before
 
 
+@pytest.mark.slow
 def test_damaged_vectors_stop_the_run(workspace: Path, command: Command) -> None:
     spoil("prepared-data/colours/default/q0/vector.json", '"vectors":"', '"vectors":"AAAA')()
     before = content(workspace)
@@ -407,6 +409,7 @@ def test_damaged_vectors_stop_the_run(workspace: Path, command: Command) -> None
     assert not Path("results/new").exists()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("line", "told"),
     [

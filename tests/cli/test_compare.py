@@ -145,6 +145,7 @@ def test_published_alone_keeps_to_the_same_judge_and_metric(command: Command) ->
     assert "published" not in json.loads(command("compare good --published --json").stdout)
 
 
+@pytest.mark.slow
 def test_text_from_files_is_shown_escaped(command: Command) -> None:
     done = command("compare odd")
     assert "[bold]x[/]\\x1b[31m" in done.stdout.replace("\n", "")
@@ -173,6 +174,7 @@ def test_mistakes_end_with_2(command: Command, line: str, said: str) -> None:
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_baseline_in_the_place_of_a_folder_names_it(command: Command) -> None:
     done = command("compare good --save-baseline results")
     assert done.code == 2

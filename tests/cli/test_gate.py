@@ -137,6 +137,7 @@ def test_elsewhere_the_summary_is_printed(command: Command) -> None:
     assert "\x1b" not in done.stdout
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("workspace")
 def test_without_a_baseline_the_notice_is_the_verdict(command: Command) -> None:
     done = command("compare good bad --format github")

@@ -62,6 +62,7 @@ def test_snapshot_of_help(
     check_snapshot(name, narrow, write=request.config.getoption("--write-snapshots"))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("verb", VERBS)
 def test_every_option_is_named(verb: str, command: Command, monkeypatch: pytest.MonkeyPatch) -> None:
     for asked in ("--help", "--help-all"):

@@ -74,6 +74,7 @@ def test_several_memories_are_rows_and_warned_about(command: Command) -> None:
     assert "Embedder: hashing, the offline fallback" in done.stdout
 
 
+@pytest.mark.slow
 def test_settings_reach_the_memory(command: Command) -> None:
     done = command(f"{LAST_K} --set last_messages=2 --measure recall_any@3 --json")
     assert json.loads(done.stdout)["results"][0]["measures"] == {"recall_any@3": 0.0}

@@ -82,6 +82,7 @@ def test_what_was_begun_is_finished_with_the_loop() -> None:
     assert closed == [True]
 
 
+@pytest.mark.slow
 def test_time_that_is_not_its_own_is_left_out_once() -> None:
     """Waiting for the work thread, while something is opened, is part of the opening and of nothing else."""
 
@@ -128,6 +129,7 @@ def test_an_interrupt_inside_a_loop_cancels_the_work_and_leaves_no_thread() -> N
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.slow
 def test_run_and_evaluate_inside_a_notebooks_loop(tmp_path: Path) -> None:
     dataset, folders = prepared_colours(tmp_path, memory="semantic-recall")
 

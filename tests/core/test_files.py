@@ -113,6 +113,7 @@ def test_safe_name_of_known_ids(identifier: str, name: str) -> None:
 identifiers = st.text(max_size=40) | st.text(alphabet="./%2E0~\\", max_size=8) | st.text(alphabet="aé", min_size=100)
 
 
+@pytest.mark.slow
 @given(identifiers)
 def test_a_safe_name_is_one_visible_file_in_its_folder(identifier: str) -> None:
     name = safe_name(identifier)

@@ -112,6 +112,7 @@ def test_lasting_failure_ends_after_the_retries(server: EmbeddingServer) -> None
     assert len(server.batches) == 7
 
 
+@pytest.mark.slow
 def test_dead_server_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("longmemeval.embedding.remote._FIRST_PAUSE_S", 0.001)
     with socket.create_server(("127.0.0.1", 0)) as free:

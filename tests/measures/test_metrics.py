@@ -135,6 +135,7 @@ def test_other_vocabularies_average_over_the_types_present() -> None:
         assert (metrics.task_averaged, metrics.official_figures) == (0.75, None)
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.tuples(st.sampled_from([*OFFICIAL_TYPES, "other"]), st.booleans()), max_size=30),
     st.data(),

@@ -114,6 +114,7 @@ def test_its_chat_model_is_cached_counted_and_paid_for_by_who_reads(
     assert free == Usage()
 
 
+@pytest.mark.slow
 def test_calls_that_nobody_counted_are_of_unknown_cost(
     dataset: Dataset, folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -176,6 +177,7 @@ def test_a_part_is_made_again_when_what_it_was_made_of_was(
     assert litter(folders.prepared_dir) == []
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", ["changed", "added", "removed", "gone"])
 def test_a_damaged_directory_is_named(dataset: Dataset, folders: Folders, damage: str) -> None:
     prepare(dataset, [own("shelf=true")], folders=folders)

@@ -254,6 +254,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(150))
 @given(JSON.map(json.dumps) | st.lists(JSON, max_size=4).map(lambda value: items(*value)), st.sampled_from(KINDS))
 def test_any_reply_gives_expansions_that_can_be_written(reply: str, kind: ExpansionKind) -> None:

@@ -70,6 +70,7 @@ def test_history_without_units(mode: JoinMode) -> None:
     )
 
 
+@pytest.mark.slow
 @given(
     st.lists(st.lists(st.sampled_from(["", " ", "tea", "big lemon"]), max_size=3) | st.none(), min_size=3, max_size=3),
     st.sampled_from(MODES),

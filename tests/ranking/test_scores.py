@@ -55,6 +55,7 @@ def test_bm25_by_hand() -> None:
     assert LexicalIndex(view, PLAIN).scores("violin") == pytest.approx([math.log(2), 0.0])
 
 
+@pytest.mark.slow
 @given(st.lists(st.lists(st.lists(st.sampled_from(WORDS), max_size=6), min_size=1, max_size=4), min_size=1, max_size=4))
 def test_window_and_session_are_the_formula(sessions: list[list[list[str]]]) -> None:
     lines: list[list[Line]] = [[("user", " ".join(words)) for words in session] for session in sessions]

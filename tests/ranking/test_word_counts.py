@@ -85,6 +85,7 @@ def test_every_content_word_is_counted(texts: list[str]) -> None:
     assert [counted(words, place) for place in range(len(texts))] == [Counter(content_words(text)) for text in texts]
 
 
+@pytest.mark.slow
 @given(st.lists(st.text(max_size=30), max_size=6))
 def test_the_part_holds_what_was_counted(texts: list[str]) -> None:
     store = history([("user", text) for text in texts])

@@ -116,6 +116,7 @@ def test_the_command_says_where_the_file_is(tmp_path: Path) -> None:
     assert folders.results_dir == tmp_path / "results"
 
 
+@pytest.mark.slow
 def test_json_lines_and_parquet_hold_the_same_rows_with_their_types(tmp_path: Path) -> None:
     from pyarrow import parquet
 

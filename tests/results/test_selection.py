@@ -33,6 +33,7 @@ def test_smaller_sample_lies_in_the_larger(types: dict[str, str], seed: int, dat
     assert len(inner) == small
 
 
+@pytest.mark.slow
 @given(TYPES, st.integers(0, 5), st.data())
 def test_sample_does_not_depend_on_file_order(types: dict[str, str], seed: int, data: st.DataObject) -> None:
     shuffled = dict(data.draw(st.permutations(list(types.items()))))

@@ -31,6 +31,7 @@ def test_bootstrap_of_a_published_table() -> None:
     assert (low, high) == pytest.approx((0.064, 0.144), abs=0.003)
 
 
+@pytest.mark.slow
 def test_counting_units_draws_what_drawing_them_one_by_one_draws() -> None:
     # bootstrap_mean draws indices: another stream, the same distribution.
     source = random.Random(3)

@@ -122,6 +122,7 @@ def test_the_graph_finds_the_ten_nearest(count: int, dimension: int) -> None:
     assert found / 1000 >= 0.99
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("engine", ENGINES)
 def test_a_filter_that_few_items_pass_gives_just_those(engine: Engine) -> None:
     vectors = clustered(800, 16, seed=7)

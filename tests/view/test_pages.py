@@ -44,6 +44,7 @@ def words(page: str) -> str:
     return " ".join(re.sub(r"<[^>]*>", " ", page).split()).replace("\u2212", "-")
 
 
+@pytest.mark.slow
 def test_runs_are_listed_with_score_interval_cost_and_filters(folders: Folders) -> None:
     client = visitor(folders)
     shown = words(client.get("/runs").text)
@@ -178,6 +179,7 @@ def test_what_a_sweep_has_yet_to_begin_is_listed_as_planned(folders: Folders) ->
     assert "3 runs" in words(client.get("/runs").text)
 
 
+@pytest.mark.slow
 def test_the_matrix_is_packed_and_counted_by_hand(folders: Folders) -> None:
     client = visitor(folders)
     matrix = client.get(f"/data/questions?{THREE}").json()
@@ -199,6 +201,7 @@ def test_literal_search_in_answers(folders: Folders) -> None:
     assert set(nothing["found"]) == {"0"}
 
 
+@pytest.mark.slow
 def test_literal_search_in_what_was_recalled(folders: Folders) -> None:
     client = visitor(folders)
 

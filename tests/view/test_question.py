@@ -120,6 +120,7 @@ def test_the_page_is_readable_without_scripts_and_small(folders: Folders) -> Non
     assert client.get("/question", follow_redirects=False).headers["location"].startswith("/question?run=")
 
 
+@pytest.mark.slow
 def test_texts_from_the_data_are_shown_as_text(tmp_path: Path) -> None:
     client = visitor(hostile_run(tmp_path), ["one", "two"])
     page = client.get("/question").text

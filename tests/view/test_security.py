@@ -38,6 +38,7 @@ def test_without_the_token_nothing_is_shown_but_how_to_get_in(stranger: TestClie
     assert stranger.get("/data/anything").json()["error"]["what"].startswith("This address has expired")
 
 
+@pytest.mark.slow
 def test_the_token_is_exchanged_for_a_cookie_and_leaves_the_address(stranger: TestClient) -> None:
     answer = stranger.get(f"/runs?q=goo&token={TOKEN}", follow_redirects=False)
     assert (answer.status_code, answer.headers["location"]) == (303, "/runs?q=goo")
@@ -90,6 +91,7 @@ def test_every_answer_has_the_policy(stranger: TestClient) -> None:
         assert one.headers["referrer-policy"] == "same-origin"
 
 
+@pytest.mark.slow
 def test_pages_have_neither_inline_style_nor_inline_script(tmp_path: Path) -> None:
     client = visitor(three_runs(tmp_path))
     for path in ("/runs", "/compare", "/nowhere"):

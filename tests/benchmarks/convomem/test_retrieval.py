@@ -13,6 +13,7 @@ from tests.benchmarks.convomem.files import write_folder
 from tests.pipeline.helpers import checked, folders_in
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("level", "gold"),
     [

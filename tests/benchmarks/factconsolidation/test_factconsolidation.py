@@ -94,6 +94,7 @@ def test_the_published_parquet_file_loads_as_its_rows_in_json_do(
         load_dataset(published)
 
 
+@pytest.mark.slow
 def test_the_real_file_has_four_lists_of_200_questions(real: FactConsolidationDataset) -> None:
     assert {one: len(facts) for one, facts in real.lists.items()} == {
         "6k": 455,

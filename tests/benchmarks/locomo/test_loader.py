@@ -402,6 +402,7 @@ JSON = st.recursive(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(150))
 @given(st.sampled_from(places(make_conversation())), JSON)
 def test_any_value_anywhere_is_read_or_told(
@@ -655,6 +656,7 @@ def test_real_file_with_one_edited_caption(real_locomo: LocomoDataset, tmp_path:
     assert forced.content_sha256 != real_locomo.content_sha256
 
 
+@pytest.mark.slow
 def test_real_file_rewritten_says_the_same(real_locomo: LocomoDataset, tmp_path: Path) -> None:
     path = write(tmp_path / "locomo10.json", *json.loads(real_locomo.path.read_text(encoding="utf-8")))
     assert LocomoDataset(path).content_sha256 == real_locomo.content_sha256

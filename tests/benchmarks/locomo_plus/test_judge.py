@@ -125,6 +125,7 @@ def test_a_filled_prompt_is_the_one_hashed_outside_this_project(official: Path) 
     assert (judgement.label, judgement.error) == (None, "The judge's reply cannot be read (finish reason: stop)")
 
 
+@pytest.mark.slow
 def test_who_is_official(official: Path) -> None:
     strict, substring = judge().identity, judge("locomo-plus-substring@openai/gpt-4o-mini").identity
     assert [strict.official, is_official(strict)] == [True, True]

@@ -182,6 +182,7 @@ def test_the_longest_option_scores_what_the_reference_says(real: PersonaMemDatas
         assert metrics.haystacks == 20
 
 
+@pytest.mark.slow
 def test_the_longest_option_is_of_the_question_not_of_the_history(tmp_path: Path) -> None:
     data = made(tmp_path / "data", user_question_or_message="Which?\n(a) The longest line of all, but of no question.")
     folders, dataset = folders_in(tmp_path), load_dataset(data)

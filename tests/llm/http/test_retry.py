@@ -51,6 +51,7 @@ class Flaky:
         return "done"
 
 
+@pytest.mark.slow
 def test_own_limit_does_not_shorten_what_the_server_asks() -> None:
     call = Flaky(TransientModelError("busy", retry_after=0.4))
     assert asyncio.run(call_with_retries(call, max_attempts=2, max_wait_s=0.01)) == ("done", 2)

@@ -29,6 +29,7 @@ def test_requests_per_minute(kind: type[Server], window: float, network: float) 
     assert outcome.share_refused() < 0.01
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", [SlidingWindow, TokenBucket])
 @pytest.mark.parametrize("size", [small, large])
 def test_tokens_per_minute(kind: type[Server], size: Callable[[random.Random], tuple[int, int, int]]) -> None:

@@ -20,6 +20,7 @@ def value(memory: Engram, predicate: str, day: str) -> list[str]:
     return [fact.object for fact in memory.facts(None, predicate, as_of=datetime.fromisoformat(day))]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("correction", "since"),
     [

@@ -115,6 +115,7 @@ def test_what_a_child_logs_is_kept_within_bounds_and_without_secrets(
     assert len(told) < 5000
 
 
+@pytest.mark.slow
 def test_what_a_child_began_ends_with_it(tmp_path: Path) -> None:
     pid = tmp_path / "pid"
     begun = f"with open({str(pid)!r}, 'w') as file: file.write(str(subprocess.Popen(['sleep', '600']).pid))"
@@ -149,6 +150,7 @@ def test_progress_gives_a_call_more_time(tmp_path: Path) -> None:
     asyncio.run(work())
 
 
+@pytest.mark.slow
 def test_a_scope_that_stays_pending_is_given_up(tmp_path: Path) -> None:
     service = child(tmp_path, "reply({})", Timeouts(no_progress=0.3, shutdown=0.5))
 
@@ -235,6 +237,7 @@ def test_what_may_pass_is_tried_again_and_nothing_else() -> None:
         asyncio.run(ready(nobody().removesuffix("/v1")))
 
 
+@pytest.mark.slow
 def test_another_version_is_refused() -> None:
     told = "speaks version 2 of the protocol, this is version 1"
     with http((200, {"protocol": 2, "name": "newer"})) as (address, _), pytest.raises(ServiceError, match=told):

@@ -65,6 +65,7 @@ def facts(recall: Recall) -> list[str]:
     return [item.text for item in recall.items if item.kind == "fact"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("budget", [60, 150, 300, 600])
 @pytest.mark.parametrize("share", [0, 0.3, 0.7, 1])
 def test_what_is_rendered_keeps_to_the_budget(fixture: Fixture, budget: int, share: float) -> None:

@@ -100,6 +100,7 @@ def test_the_whole_interval_must_lie_beyond_the_margin(
     assert (regression([result]) is not None) == worse
 
 
+@pytest.mark.slow
 def test_what_does_not_fit_is_refused(hundred: Dataset, folders: Folders, tmp_path: Path) -> None:
     graded_run(hundred, folders, "old", labels(80, 20))
     graded_run(hundred, folders, "few", labels(8, 2))

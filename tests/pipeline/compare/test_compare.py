@@ -379,6 +379,7 @@ def offline_run(dataset: Dataset, folders: Folders, run_id: str, memory: str) ->
     evaluate(run_id, options=OFFLINE, folders=folders)
 
 
+@pytest.mark.slow
 def test_where_questions_were_lost(tmp_path: Path) -> None:
     dataset, folders = prepared_colours(tmp_path)
     for memory in ("none", "oracle"):

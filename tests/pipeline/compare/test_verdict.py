@@ -35,6 +35,7 @@ def judged(dataset: Dataset, folders: Folders, **right: int | Sequence[bool | No
     return compare(list(right), folders=folders).verdict
 
 
+@pytest.mark.slow
 def test_one_run_is_its_score_with_the_interval(dataset: Dataset, folders: Folders) -> None:
     found = judged(dataset, folders, a=300)
     assert found.text.startswith("a: 75.0 % accuracy (95 % interval 70.5 to 79.0) on 400 questions, by test/strict")
@@ -61,6 +62,7 @@ def test_no_difference_says_what_the_questions_can_show(dataset: Dataset, folder
     assert (found.text, found.more) == (f"No difference between b and a is shown ({scores}; {power}).", "")
 
 
+@pytest.mark.slow
 def test_as_well_as_needs_the_interval_inside_the_margin(dataset: Dataset, folders: Folders) -> None:
     near = [*labels(198, 2), *labels(2, 198)]
     found = judged(dataset, folders, a=200, b=near)

@@ -157,6 +157,7 @@ def test_every_selected_question_counts(tmp_path: Path) -> None:
     assert "2 questions failed and count as wrong" in done.stdout
 
 
+@pytest.mark.slow
 def test_answer_after_a_failure_is_judged(tmp_path: Path) -> None:
     dataset, folders = colours(tmp_path / "d.json", 2), folders_in(tmp_path)
     scripted(tmp_path, dataset, folders, {"q0": "red"})

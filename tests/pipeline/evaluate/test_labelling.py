@@ -69,6 +69,7 @@ def test_a_second_label_of_one_person_is_refused_and_another_person_may_differ(f
     assert len(person_labels(RunFiles(folders.results_dir / "good"))) == 3
 
 
+@pytest.mark.slow
 def test_labels_given_at_once_are_all_kept_and_one_question_is_labelled_once(folders: Folders) -> None:
     asked = asked_of(folders)
 

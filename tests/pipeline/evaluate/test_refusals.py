@@ -257,6 +257,7 @@ def test_questions_cannot_be_dropped_unnoticed(folders: Folders, tmp_path: Path,
             read()
 
 
+@pytest.mark.slow
 def test_scores_of_a_newer_version_are_refused(folders: Folders) -> None:
     changed(only(folders.results_dir / "r" / "metrics"), '"format": 3', '"format": 9')
     with pytest.raises(HarnessError, match="The file of scores has format 9") as caught:

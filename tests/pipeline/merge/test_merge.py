@@ -216,6 +216,7 @@ def test_shards_of_rankings(made: tuple[Dataset, Folders], tmp_path: Path) -> No
     assert comparable(folders, "k") == comparable(folders, "whole")
 
 
+@pytest.mark.slow
 def test_a_whole_run_is_graded_in_shards(shards: Folders) -> None:
     names = [shard_to_grade("whole", f"{number}/3", None, shards) for number in (1, 2, 3)]
     for name in names:

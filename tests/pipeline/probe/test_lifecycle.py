@@ -152,6 +152,7 @@ def test_controls_are_what_they_must_be(lives: LivesDataset) -> None:
     assert until_found(ceiling).endswith("ms")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("memory", [Keeps, Amnesiac, Undone, Reminded, Broken])
 def test_what_does_not_delete_for_good_and_alone_is_not_passed(
     memory: type, tried: Callable[[type], Lifecycle]

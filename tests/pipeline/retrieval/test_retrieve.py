@@ -310,6 +310,7 @@ def test_rankings_that_were_changed_are_refused(workspace: tuple[Dataset, Folder
         results(dataset, folders)
 
 
+@pytest.mark.slow
 def test_a_killed_run_goes_on_where_it_was(workspace: tuple[Dataset, Folders]) -> None:
     dataset, folders = workspace
     whole = results(dataset, folders)
@@ -325,6 +326,7 @@ def test_a_killed_run_goes_on_where_it_was(workspace: tuple[Dataset, Folders]) -
     assert read_manifest(folder).status == "completed"
 
 
+@pytest.mark.slow
 def test_other_settings_are_another_run(workspace: tuple[Dataset, Folders]) -> None:
     dataset, folders = workspace
     results(dataset, folders)
@@ -408,6 +410,7 @@ def test_locomo_verifies_too(tmp_path: Path) -> None:
     assert (len(outcomes), set(outcomes)) == (11, {None})
 
 
+@pytest.mark.slow
 def test_runs_without_a_name_get_their_own(workspace: tuple[Dataset, Folders]) -> None:
     dataset, folders = workspace
     names = {retrieve(dataset, ["last-k"], folders=folders).runs[0].run_id for _ in range(2)}

@@ -215,6 +215,7 @@ def test_no_jobs_for_the_official_protocol(tmp_path: Path, folders: Folders) -> 
         ranked(colours(tmp_path / "colours.json"), folders, ["bm25"], jobs=0)
 
 
+@pytest.mark.slow
 def test_fixtures_without_words_are_named(tmp_path: Path, folders: Folders) -> None:
     dataset = colours(tmp_path / "colours.json")
     prepare(dataset, ["last-k"], options=PrepareOptions(jobs=1), folders=folders)

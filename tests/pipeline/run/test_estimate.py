@@ -189,6 +189,7 @@ def test_replies_about_questions_that_are_kept_are_not_paid_again(tmp_path: Path
     assert (forecast.stages[0].work.calls, forecast.stages[0].work.basis) == (1, "all 4 prompts, 3 in the cache")
 
 
+@pytest.mark.slow
 def test_by_batch_at_the_price_of_batches(tmp_path: Path) -> None:
     prepared_colours(tmp_path, 4)
     direct, batched = foreseen(tmp_path), foreseen(tmp_path, batch=BatchOptions())

@@ -144,6 +144,7 @@ def test_what_does_not_fit_is_refused_before_anything_is_asked(tmp_path: Path, o
     assert not folders.results_dir.exists()
 
 
+@pytest.mark.slow
 def test_any_memory_can_be_read_by_tools(tmp_path: Path) -> None:
     dataset, folders = prepared_colours(tmp_path, 4, "last-k")
     options = RunOptions(run_id="r", reading=reading_configuration("files"))

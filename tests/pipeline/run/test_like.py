@@ -75,6 +75,7 @@ def refused(file: Path, folders: Folders) -> list[str]:
     return [line.removeprefix(f"Differs from {file}: ").partition(":")[0] for line in told]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("memory", "chosen"), [("hybrid", Selection(sample=3, seed=7)), (OWN, Selection(question_ids=("q2", "q0")))]
 )

@@ -227,6 +227,7 @@ def changed_runs(tmp_path: Path) -> dict[str, tuple[str, dict[str, Any]]]:
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "change", ["parameter", "configuration", "model", "endpoint", "template", "method", "questions", "preparation"]
 )
@@ -331,6 +332,7 @@ def test_damaged_fixture_stops_the_run_and_leaves_a_manifest(tmp_path: Path) -> 
     assert answer_all(dataset, folders).newly_answered == 4 - len(kept)
 
 
+@pytest.mark.slow
 def test_embedder_may_have_moved_but_not_changed(tmp_path: Path) -> None:
     dataset, folders = prepared_colours(tmp_path, 4, "semantic-recall")
     with pytest.raises(FixtureError, match=r"embedded by hashing:512.*this is hashing:64"):

@@ -153,6 +153,7 @@ def test_a_benchmark_without_such_a_protocol_is_named(tmp_path: Path) -> None:
         run(dataset, "last-k", MODEL, options=RunOptions(protocol="official"), folders=folders)
 
 
+@pytest.mark.slow
 def test_weak_recall_is_answered_without_a_call(tmp_path: Path) -> None:
     dataset, folders = prepared_colours(tmp_path, memory="bm25")
     run(dataset, "bm25", MODEL, options=RunOptions(run_id="always"), folders=folders)

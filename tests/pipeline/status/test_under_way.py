@@ -34,6 +34,7 @@ def seen(folders: Folders, now: float) -> list[str]:
     return [one.run for one in watch_recent(folders, now).look().runs]
 
 
+@pytest.mark.slow
 def test_the_last_ten_of_a_day_are_looked_at(folders: Folders) -> None:
     newest = [f"r{number:02}" for number in reversed(range(12))]
     assert list(runs_by_change(folders.results_dir)) == newest

@@ -188,6 +188,7 @@ def test_judge_without_labels_is_a_failure(tmp_path: Path) -> None:
 # What is refused before anything is done
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("change", "told"),
     [

@@ -56,6 +56,7 @@ def test_haystacks_tell_the_prompts_of_full_history_before_they_are_prepared(tmp
     assert estimated(tmp_path, memories=["full-history"], models=[PRICED]).runs[0].answering.work == work
 
 
+@pytest.mark.slow
 def test_tokens_of_haystacks_by_rule_of_thumb(tmp_path: Path) -> None:
     sized(tmp_path, 3)
     (run,) = estimated(tmp_path, memories=["full-history"]).runs
@@ -118,6 +119,7 @@ def test_unknown_price_is_said_and_not_zero(tmp_path: Path, server: ModelServer)
     assert server.requests == []
 
 
+@pytest.mark.slow
 def test_only_what_is_left_is_estimated(tmp_path: Path) -> None:
     script = tmp_path / "script.json"
     script.write_text(json.dumps({"q0": "red"}))

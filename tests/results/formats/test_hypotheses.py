@@ -99,6 +99,7 @@ def test_second_attempt_at_a_question_is_refused(dataset: Dataset, tmp_path: Pat
     assert not (tmp_path / "results").exists()
 
 
+@pytest.mark.slow
 def test_same_file_again_changes_nothing_and_another_selection_is_another_run(dataset: Dataset, tmp_path: Path) -> None:
     file = jsonl(tmp_path, line("q1"), line("q2"))
     first = adopt(file, dataset)

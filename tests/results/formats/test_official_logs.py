@@ -81,6 +81,7 @@ def as_the_script_prints(lines: Sequence[dict[str, Any]], dataset: Dataset) -> d
     }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(5))
 def test_a_judged_log_gives_the_scripts_figures(references: Dataset, tmp_path: Path, seed: int) -> None:
     lines = log_of(references, seed)

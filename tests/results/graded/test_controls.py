@@ -143,6 +143,7 @@ def test_the_runs_and_one_control_are_a_family_of_their_own(tmp_path: Path, fold
     assert sentence == f"No run is significantly better than {adjusted(13)}."
 
 
+@pytest.mark.slow
 def test_repeats_are_pooled_first(tmp_path: Path, folders: Folders) -> None:
     """Five repeats are one run with the mean credit of each question, tested once; so are repeats of the control."""
     dataset = colours(tmp_path / "colours.json", N)
@@ -167,6 +168,7 @@ def test_a_mean_that_chance_could_make_is_not_shown_by_pooling(tmp_path: Path, f
     assert sentence == f"r1 (3 repeats pooled) is not significantly better than {FLOOR}."
 
 
+@pytest.mark.slow
 def test_where_no_difference_could_be_shown_it_says_so(tmp_path: Path, folders: Folders) -> None:
     dataset = colours(tmp_path / "colours.json", 7)
     refuse = settings("none", "offline/refuse")

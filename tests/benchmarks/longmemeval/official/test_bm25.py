@@ -22,6 +22,7 @@ def official(documents: list[str], query: str) -> bytes:
 texts = st.lists(st.sampled_from(["a", "b", "c", "B", "", "long", "a,"]), max_size=12).map(" ".join)
 
 
+@pytest.mark.slow
 @given(st.lists(texts, min_size=1, max_size=8), texts)
 def test_equal_to_the_library(documents: list[str], query: str) -> None:
     assert scores(documents, query).tobytes() == official(documents, query)
