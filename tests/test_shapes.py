@@ -5,6 +5,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from longmemeval.benchmarks.registry import load_dataset
 
 SCRIPT = Path(__file__).resolve().parents[1] / "scripts" / "benchmarks" / "shapes.py"
@@ -15,6 +17,7 @@ def written(path: Path, *arguments: str) -> Path:
     return path
 
 
+@pytest.mark.thorough
 def test_haystacks_of_m_share_sessions_and_hold_their_answer(tmp_path: Path) -> None:
     path = written(tmp_path / "m.json", "m", "--haystacks", "6", "--sessions", "20")
     again = written(tmp_path / "again.json", "m", "--haystacks", "6", "--sessions", "20")

@@ -66,6 +66,7 @@ def demo_with_gaps(at: Path, factory: pytest.TempPathFactory) -> None:
     shutil.rmtree(at / "prepared-data" / "sample" / "default" / "smp_4ea7")
 
 
+@pytest.mark.thorough
 def test_demo_runs_from_a_wheel_in_another_folder(
     installed: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:

@@ -134,19 +134,20 @@ def simulated(
 
 
 @pytest.mark.slow
+@pytest.mark.variants
 @pytest.mark.parametrize(
     ("accuracy", "evaluated", "right", "wrong", "n", "questions", "together"),
     [
-        pytest.param(0.6, 1.0, 0.95, 0.1, 200, 150, 0.0, marks=pytest.mark.thorough),
+        (0.6, 1.0, 0.95, 0.1, 200, 150, 0.0),
         # A truth of 30 with labels for 60 %.
-        pytest.param(0.5, 0.6, 0.95, 0.1, 200, 60, 0.0, marks=pytest.mark.thorough),
+        (0.5, 0.6, 0.95, 0.1, 200, 60, 0.0),
         (0.5, 0.6, 0.9, 0.2, 500, 60, 1.0),  # And plants that fail together.
-        pytest.param(0.6, 1.0, 0.97, 0.02, 500, 40, 1.0, marks=pytest.mark.thorough),
-        pytest.param(0.05, 1.0, 0.98, 0.03, 500, 60, 1.0, marks=pytest.mark.thorough),
-        pytest.param(0.9, 1.0, 0.95, 0.3, 100, 50, 1.0, marks=pytest.mark.thorough),
+        (0.6, 1.0, 0.97, 0.02, 500, 40, 1.0),
+        (0.05, 1.0, 0.98, 0.03, 500, 60, 1.0),
+        (0.9, 1.0, 0.95, 0.3, 100, 50, 1.0),
         (0.5, 0.6, 1.0, 0.0, 200, 60, 0.0),  # Perfect rates.
         (0.6, 1.0, 0.95, 0.1, 200, 12, 0.0),  # Few plants.
-        pytest.param(0.6, 1.0, 0.95, 0.1, 200, 12, 1.0, marks=pytest.mark.thorough),
+        (0.6, 1.0, 0.95, 0.1, 200, 12, 1.0),
     ],
 )
 def test_the_interval_covers_the_truth(

@@ -197,7 +197,7 @@ def clustered(generator: np.random.Generator, mean: float) -> tuple[list[float],
     return values.tolist(), np.repeat(own(40), sizes).tolist()
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_the_clustered_bootstrap_covers_the_truth() -> None:
     generator, trials = np.random.default_rng(0), 300
     by_haystack = by_question = by_mean = 0

@@ -239,13 +239,9 @@ def test_plants_of_answers_are_wrong_where_the_gold_is_none(
     assert len(disagreed(checking)) > 0.05 * len(checking.plants)
 
 
-@pytest.mark.parametrize(
-    "case",
-    [
-        pytest.param(case, id=name, marks=[] if name in ("longmemeval-golds", "beam-paper") else pytest.mark.thorough)
-        for name, case in CASES.items()
-    ],
-)
+@pytest.mark.variants
+@pytest.mark.slow
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_judge_of_known_errors_is_corrected_to_the_truth(
     case: Case, folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
