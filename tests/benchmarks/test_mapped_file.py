@@ -95,7 +95,7 @@ def test_each_record_is_decoded_once(tmp_path: Path, indent: int | None) -> None
     assert Read.counted == list(range(20))
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 @pytest.mark.skipif(not SMAPS.exists(), reason="needs /proc/self/smaps")
 def test_memory_is_released_in_the_middle_of_the_one_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(mapped_file, "_RESIDENT_BYTES", 1 << 20)

@@ -102,6 +102,7 @@ def computed(printed: str) -> list[str]:
     return re.findall("Embeddings: .* computed.*", printed)
 
 
+@pytest.mark.thorough
 def test_what_a_worker_has_to_say_is_told_here(cluster: Cluster, caplog: pytest.LogCaptureFixture) -> None:
     (done,) = executor_named(cluster.spec).map([Task("one", warn, "here", 1)], None)
     assert isinstance(done, Done)
@@ -194,6 +195,7 @@ def test_a_worker_that_loaded_the_memory_before_it_was_edited_makes_no_part(tmp_
         cluster.end()
 
 
+@pytest.mark.thorough
 def test_another_server_at_the_address_is_no_traceback(tmp_path: Path) -> None:
     with socketserver.ThreadingTCPServer(("127.0.0.1", 0), _SpeaksHttp) as server:
         Thread(target=server.serve_forever, daemon=True).start()

@@ -321,7 +321,8 @@ with ModelProxy().offered(name, "prepare", lent, folder / f"{name}.jsonl") as sc
 """
 
 
-@pytest.mark.parametrize("kind", ["chat", pytest.param("embeddings", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("kind", ["chat", "embeddings"])
 def test_of_two_processes_that_ask_the_same_one_pays(server: ModelServer, tmp_path: Path, kind: str) -> None:
     server.plan = lambda: "slow:0.05"
     environment = clean_environment(OPENAI_API_KEY=KEY)

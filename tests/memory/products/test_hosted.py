@@ -149,13 +149,13 @@ def test_lists_say_what_was_not_run(tmp_path: Path) -> None:
         assert {name for name in PRODUCTS if any(f" {name} " in line for line in lines)} == PRODUCTS.keys()
 
 
-# The names are made by the harness: one product shows that they reach a service, all of them with --thorough.
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     "case",
     [
         "zep",
-        pytest.param("supermemory", marks=pytest.mark.thorough),
-        pytest.param("honcho", marks=pytest.mark.thorough),
+        "supermemory",
+        "honcho",
         pytest.param("mem0-platform", marks=pytest.mark.products),
     ],
     indirect=True,

@@ -61,6 +61,7 @@ def test_from_a_killed_prepare_to_a_table(with_product: Callable[[str], Path]) -
     assert first["recall_sessions"]
 
 
+@pytest.mark.thorough
 def test_a_memory_that_is_changed_comes_from_both_sessions(with_product: Callable[[str], Path]) -> None:
     with endpoint() as server:
         tried = Tried("langmem", with_product("langmem"), server)
@@ -80,6 +81,7 @@ def test_a_memory_that_is_changed_comes_from_both_sessions(with_product: Callabl
     assert written == [1, 2]
 
 
+@pytest.mark.thorough
 def test_the_store_alone_asks_no_chat_model(with_product: Callable[[str], Path]) -> None:
     with endpoint() as server:
         found = Tried("langmem", with_product("langmem"), server, "mode=raw").checked()

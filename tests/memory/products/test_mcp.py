@@ -98,6 +98,7 @@ def mapped(tmp_path: Path) -> Path:
     return file
 
 
+@pytest.mark.thorough
 def test_a_server_from_check_to_recall(mapped: Path, with_product: Callable[[str], Path]) -> None:
     folder = with_product("mcp")
     checked = longmemeval("memory", "check", "mcp:notes.toml", "--json", cwd=folder)

@@ -60,7 +60,7 @@ def test_a_judge_that_always_says_the_same(tmp_path: Path, label: bool, passed: 
     assert not outcome.rates.unlike
 
 
-@pytest.mark.slow
+@pytest.mark.thorough
 def test_a_judge_that_errs_at_random_is_found_out_nearly_always(tmp_path: Path) -> None:
     """A share of its labels is turned round by a hash of the prompt and a seed; the truth is known by the plant."""
     data, folders = colours(tmp_path / "c.json", 30), folders_in(tmp_path)
