@@ -105,5 +105,5 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     config.hook.pytest_deselected(items=others)
     items[:] = [item for item in items if item not in others]
     for item in items:
-        if begins_something(item.path, getattr(item, "originalname", None) or item.name):
+        if begins_something(item):
             item.add_marker(pytest.mark.slow)

@@ -4,15 +4,14 @@ Nobody has to mark a test that begins something: it is found in the test itself,
 helpers that it uses, in whatever module of the tests they stand. `@pytest.mark.slow` is for the rest.
 """
 
-import ast
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
+from inspect import unwrap
 from pathlib import Path
-from typing import NamedTuple
+from types import CodeType, FunctionType
+from typing import Any
 
 import pytest
-
-ROOT = Path(__file__).resolve().parents[1]
 
 BEGINNERS = frozenset(
     {
@@ -22,22 +21,23 @@ BEGINNERS = frozenset(
         "install",
         "longmemeval",
         "minilm_folder",
+        "real_longmemeval",
         "s3_bucket",
         "subprocess",
         "sync_playwright",
     }
 )
-"""Names of what begins a process or a server, or reads much; where they are imported."""
+"""Names of what begins a process or a server, or reads much, as the tests use them."""
 
 
-def begins_something(file: Path, test: str) -> bool:
-    """Whether the function `test` of a test module begins a process or a server.
-
-    Args:
-        file: the module.
-        test: the function's name, without parameters.
-    """
-    return test in _beginning(file)
+def begins_something(item: pytest.Item) -> bool:
+    """Whether a test begins a process or a server, by itself, a fixture or a helper."""
+    if not isinstance(item, pytest.Function):
+        return False
+    fixtures = item._fixtureinfo.name2fixturedefs
+    if not BEGINNERS.isdisjoint(fixtures):
+        return True
+    return any(_begins(function) for function in (item.function, *(each[-1].func for each in fixtures.values())))
 
 
 def later_variants(items: Sequence[pytest.Item]) -> set[pytest.Item]:
@@ -50,57 +50,43 @@ def later_variants(items: Sequence[pytest.Item]) -> set[pytest.Item]:
 
 
 @cache
-def _beginning(file: Path) -> frozenset[str]:
-    """What begins something in a test module: its functions and fixtures, those of its conftests, what it imports."""
-    conftests = [folder / "conftest.py" for folder in reversed(file.parents) if "tests" in folder.parts]
-    return _reached([*filter(Path.exists, conftests), file])
+def _begins(function: object) -> bool:
+    """Whether a function of the tests uses one of `BEGINNERS`, or another function or class of the tests that does."""
+    seen: set[object] = set()
+    waiting = [function]
+    while waiting:
+        used = waiting.pop()
+        if used in seen:
+            continue
+        seen.add(used)
+        if isinstance(used, type) and not BEGINNERS.isdisjoint(base.__name__ for base in used.__mro__):
+            return True
+        for each in _functions(used):
+            names = {name for name in _names(each.__code__) if name in each.__globals__}
+            if names & BEGINNERS:
+                return True
+            waiting += [each.__globals__[name] for name in names if _is_of_tests(each.__globals__[name])]
+    return False
 
 
-@cache
-def _beginning_in(name: str) -> frozenset[str]:
-    """What begins something in a module of helpers, by its name with dots."""
-    path = ROOT.joinpath(*name.split(".")).with_suffix(".py")
-    return _reached([path]) if path.exists() else frozenset()
+def _is_of_tests(used: object) -> bool:
+    return callable(used) and str(getattr(used, "__module__", "")).startswith("tests.")
 
 
-def _reached(paths: list[Path]) -> frozenset[str]:
-    """The names in modules that begin something, by themselves or through each other."""
-    modules = [_module(path) for path in paths]
-    uses = {name: used for module in modules for name, used in module.uses.items()}
-    reached = {"real_longmemeval"} | {
-        here
-        for module in modules
-        for source, name, here in module.imported
-        if name in BEGINNERS or (source.startswith("tests.") and name in _beginning_in(source))
-    }
-    while more := {name for name, used in uses.items() if name not in reached and used & reached}:
-        reached |= more
-    return frozenset(reached)
+def _functions(used: object) -> Iterator[FunctionType]:
+    """Yield the function under its decorators; the methods of a class."""
+    values: list[Any] = list(vars(used).values()) if isinstance(used, type) else [used]
+    for value in values:
+        # A property-based test stands in its wrapper.
+        inner = getattr(getattr(value, "hypothesis", None), "inner_test", value)
+        function = unwrap(getattr(inner, "__func__", inner))
+        if isinstance(function, FunctionType):
+            yield function
 
 
-class _Module(NamedTuple):
-    """What stands in a module: its functions and classes with the names they use, and what it imports."""
-
-    uses: dict[str, frozenset[str]]
-    imported: list[tuple[str, str, str]]
-    """From which module (empty: a module itself), what, and what it is called here."""
-
-
-@cache
-def _module(path: Path) -> _Module:
-    found = _Module({}, [])
-    for node in ast.parse(path.read_text(encoding="utf-8")).body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
-            found.uses[node.name] = _names(node)
-        elif isinstance(node, ast.Import | ast.ImportFrom):
-            source = (node.module or "") if isinstance(node, ast.ImportFrom) else ""
-            found.imported.extend((source, one.name, one.asname or one.name) for one in node.names)
-    return found
-
-
-def _names(definition: ast.stmt) -> frozenset[str]:
-    """The names in a function or class, of its arguments too."""
-    nodes = ast.walk(definition)
-    return frozenset(
-        node.arg if isinstance(node, ast.arg) else node.id for node in nodes if isinstance(node, ast.arg | ast.Name)
-    )
+def _names(code: CodeType) -> Iterator[str]:
+    """Yield the names of globals and attributes that code uses, functions inside it included."""
+    yield from code.co_names
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _names(constant)

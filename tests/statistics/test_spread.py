@@ -1,5 +1,4 @@
 import pytest
-from scipy.stats import binomtest
 
 from longmemeval.statistics.spread import percentile, wilson_interval
 
@@ -18,9 +17,12 @@ def test_wilson_known_answers(successes: int, n: int, low: float, high: float) -
     assert wilson_interval(successes, n) == pytest.approx((low, high), abs=5e-4)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("confidence", [0.8, 0.95, 0.99])
 @pytest.mark.parametrize("n", [1, 2, 7, 30, 419, 1986])
 def test_wilson_equals_scipys(n: int, confidence: float) -> None:
+    from scipy.stats import binomtest  # Takes a second, which the quick tests save.
+
     for successes in {0, 1, n // 3, n // 2, n - 1, n}:
         interval = binomtest(successes, n).proportion_ci(confidence_level=confidence, method="wilson")
         assert wilson_interval(successes, n, confidence) == pytest.approx((interval.low, interval.high), abs=1e-12)

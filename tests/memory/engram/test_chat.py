@@ -390,6 +390,7 @@ near_facts = st.fixed_dictionaries(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(150))
 @given(st.lists(anything | near_facts, max_size=6), anything)
 def test_whatever_a_model_replies_a_fact_has_its_proof(items: list[object], other: object) -> None:
@@ -403,6 +404,7 @@ def test_whatever_a_model_replies_a_fact_has_its_proof(items: list[object], othe
     assert Engram(chat_model=Said("{}")).persist() != memory.persist()
 
 
+@pytest.mark.slow
 @settings(max_examples=examples(50))
 @example("")
 @example(" \n")

@@ -12,6 +12,7 @@ from tests.pipeline.helpers import colours, folders_in
 from tests.pipeline.objects.test_objects import Notes
 
 
+@pytest.mark.slow
 def test_recall_is_asserted(tmp_path: Path) -> None:
     data, folders = colours(tmp_path / "d.json", 4), folders_in(tmp_path)
     assert_recall("bm25", data, at=5, least=0.9, folders=folders)
@@ -25,6 +26,7 @@ def test_recall_is_asserted(tmp_path: Path) -> None:
     assert not folders.results_dir.exists()
 
 
+@pytest.mark.slow
 def test_a_regression_fails_and_so_does_what_cannot_be_decided(tmp_path: Path) -> None:
     data, folders = colours(tmp_path / "d.json", 100), folders_in(tmp_path)
     for name, right in (("old", 60), ("same", 60), ("worse", 20)):

@@ -96,6 +96,7 @@ UNHASHED = CELL.replace("LIMIT = 3", "import threading\nLIMIT = 3\nMODEL = threa
 )
 
 
+@pytest.mark.slow
 def test_what_cannot_be_hashed_is_marked_and_prepared_anew(tmp_path: Path) -> None:
     data, folders = colours(tmp_path / "d.json", 2), folders_in(tmp_path)
     first, second = defined(UNHASHED), defined(UNHASHED)
@@ -108,6 +109,7 @@ def test_what_cannot_be_hashed_is_marked_and_prepared_anew(tmp_path: Path) -> No
     assert memory["source"]["unhashed"] == "MODEL (lock)"
 
 
+@pytest.mark.slow
 def test_a_changed_cell_is_another_memory_beside_the_first(tmp_path: Path) -> None:
     data, folders = colours(tmp_path / "d.json", 2), folders_in(tmp_path)
     first = lme.run(data, defined(CELL), MODEL, folders=folders)

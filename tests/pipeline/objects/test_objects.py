@@ -73,6 +73,7 @@ def test_every_verb_of_the_command_line_is_there() -> None:
     assert set(FUNCTIONS.values()) <= set(lme.__all__)
 
 
+@pytest.mark.slow
 def test_a_run_is_verified_inspected_and_exported(data: lme.Data, folder: Path) -> None:
     run = lme.run(data, "bm25", MODEL)
     graded = run.evaluate(OFFLINE)
@@ -128,6 +129,7 @@ def test_records_are_a_data_set_that_evaluate_finds_again(data: lme.Data, folder
     assert lme.run(changed, "full-history", MODEL).id != run.id
 
 
+@pytest.mark.slow
 def test_the_same_settings_return_the_run_and_others_make_another(data: lme.Data, folder: Path) -> None:
     first = lme.run(data, "bm25", MODEL)
     before = tree(folder / "results")
@@ -168,6 +170,7 @@ def test_a_run_and_its_evaluation_hold_what_the_files_say(data: lme.Data, folder
     assert read_manifest(folder / "results" / run.id) == run.manifest
 
 
+@pytest.mark.slow
 def test_a_comparison_prints_as_the_terminal_does(data: lme.Data, folder: Path) -> None:
     graded = [lme.run(data, memory, MODEL).evaluate(OFFLINE) for memory in ("none", "full-history")]
     found = lme.compare(*graded)
@@ -192,6 +195,7 @@ def test_runs_lists_what_there_is(data: lme.Data) -> None:
     assert [run.id for run in lme.runs(memory="last*")] == made[1:]
 
 
+@pytest.mark.slow
 def test_a_class_is_a_memory(data: lme.Data) -> None:
     run = lme.run(data, lme.Memory(Notes, limit=2), MODEL)
     assert (run.status, run.manifest.settings.memory_name) == ("completed", "Notes")
@@ -200,6 +204,7 @@ def test_a_class_is_a_memory(data: lme.Data) -> None:
     assert other.id != run.id
 
 
+@pytest.mark.slow
 def test_a_class_in_hand_is_probed_and_nothing_is_not(folder: Path) -> None:
     found = lme.probe(Notes, "bm25", seed=2, lives=1, sessions=(10,))
     assert [one.memory for one in found.memories] == ["Notes", "bm25", "none", "oracle"]

@@ -61,6 +61,7 @@ def printed(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str])
     return call
 
 
+@pytest.mark.slow
 def test_text_and_plain_data_are_what_the_command_line_prints(
     none: lme.Evaluation, full: lme.Evaluation, printed: Callable[[str], str], folder: Path
 ) -> None:
@@ -94,6 +95,7 @@ def same(shown: list[dict[str, object]], rows: list[Mapping[str, object]]) -> No
         assert {name: one[name] for name in names} == {name: row[name] for name in names}
 
 
+@pytest.mark.slow
 def test_a_data_frame_of_questions_is_that_of_the_export(none: lme.Evaluation, full: lme.Evaluation) -> None:
     pytest.importorskip("pandas")
     frame, label = full.to_pandas(), f"label {full.metrics.judge.id}"
@@ -122,6 +124,7 @@ def test_a_run_in_hand_shows_no_gold_though_it_was_graded(full: lme.Evaluation) 
     assert not [name for name in frame.columns if name.startswith(of_gold)]
 
 
+@pytest.mark.slow
 def test_a_data_frame_of_a_comparison_has_a_row_per_run(none: lme.Evaluation, full: lme.Evaluation) -> None:
     pytest.importorskip("pandas")
     both = lme.compare(none, full)
@@ -164,6 +167,7 @@ def balanced(latex: str) -> None:
         assert {row.replace("\\&", "").count("&") + 1 for row in rows} == {len(columns)}
 
 
+@pytest.mark.slow
 def test_latex_is_whole_tables(none: lme.Evaluation, full: lme.Evaluation) -> None:
     for held in (lme.Run.open("everything"), full, lme.compare(none, full)):
         written = held.to_latex()
@@ -175,6 +179,7 @@ def test_latex_is_whole_tables(none: lme.Evaluation, full: lme.Evaluation) -> No
         balanced("\\begin{tabular}{ll}\na & b \\\\\nc \\\\\n\\end{tabular}")
 
 
+@pytest.mark.slow
 def test_charts_are_those_of_the_report(none: lme.Evaluation, full: lme.Evaluation, folder: Path) -> None:
     pytest.importorskip("matplotlib")
     both = lme.compare(none, full)
