@@ -4,6 +4,7 @@ import hashlib
 import logging
 import shlex
 import sqlite3
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,6 +25,9 @@ _CREATE_RECEIPTS = (
     " (number INTEGER PRIMARY KEY AUTOINCREMENT, account TEXT NOT NULL, content BLOB NOT NULL)"
 )
 _INSERT = "INSERT OR IGNORE INTO entries (key, value, checksum) VALUES (?, ?, ?)"
+
+_LOCKED_AT_MOST_S = 60.0
+"""How long to wait for another process."""
 
 _LOG = logging.getLogger(__name__)
 
@@ -61,14 +65,9 @@ class SqliteCache:
         self.damaged = 0
         path.parent.mkdir(parents=True, exist_ok=True)
         with self._translated_errors():
-            # One writer at a time within this object; other processes wait up to a minute for a lock.
-            self._connection = sqlite3.connect(path, timeout=60.0, check_same_thread=False)
-            self._connection.execute(f"PRAGMA page_size={_PAGE_BYTES}")
-            self._refuse_older()
-            self._connection.execute("PRAGMA journal_mode=WAL")
-            self._connection.execute("PRAGMA synchronous=NORMAL")
-            self._connection.execute(_CREATE)
-            self._connection.execute(_CREATE_RECEIPTS)
+            # One writer at a time within this object; other processes wait for a lock.
+            self._connection = sqlite3.connect(path, timeout=_LOCKED_AT_MOST_S, check_same_thread=False)
+            self._create()
 
     def get_many(self, keys: Sequence[bytes]) -> dict[bytes, bytes]:
         """Return the values of those `keys` that are stored undamaged."""
@@ -138,6 +137,23 @@ class SqliteCache:
     def close(self) -> None:
         """Close the file."""
         self._connection.close()
+
+    def _create(self) -> None:
+        """Create the tables of a new file; whichever process is second waits, which SQLite itself does not do here."""
+        deadline = time.monotonic() + _LOCKED_AT_MOST_S
+        while True:
+            try:
+                self._connection.execute(f"PRAGMA page_size={_PAGE_BYTES}")
+                self._refuse_older()
+                self._connection.execute("PRAGMA journal_mode=WAL")
+                self._connection.execute("PRAGMA synchronous=NORMAL")
+                self._connection.execute(_CREATE)
+                self._connection.execute(_CREATE_RECEIPTS)
+                return
+            except sqlite3.OperationalError as error:
+                if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
+                    raise
+                time.sleep(0.01)
 
     def _refuse_older(self) -> None:
         if self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'cache'").fetchone():

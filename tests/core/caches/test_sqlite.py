@@ -4,8 +4,10 @@ import shlex
 import sqlite3
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
+from threading import Barrier
 
 import pytest
 
@@ -77,6 +79,20 @@ def test_processes_that_open_and_write_at_once_lose_nothing(path: Path) -> None:
     expected = {cache_key(name, str(i)): name.encode() for name in names for i in range(500)}
     expected |= {cache_key("shared", str(i)): b"the same" for i in range(500)}
     assert SqliteCache(path).get_many(list(expected)) == expected
+
+
+@pytest.mark.slow
+def test_those_who_create_it_at_once_wait_for_each_other(tmp_path: Path) -> None:
+    # SQLite refuses some of them at once, whatever the timeout: about one file in twenty.
+    together = Barrier(4)
+
+    def create(number: int) -> None:
+        together.wait()
+        SqliteCache(tmp_path / f"{number}.sqlite").close()
+
+    with ThreadPoolExecutor(4) as threads:
+        for number in range(150):
+            list(threads.map(create, [number] * 4))
 
 
 def test_killed_writer_leaves_whole_transactions(path: Path) -> None:
