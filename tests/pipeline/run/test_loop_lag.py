@@ -267,7 +267,8 @@ def test_recall_time_is_that_of_the_recall_itself(small: Made, monkeypatch: pyte
 def test_load_that_distorts_latency_is_told(small: Made, monkeypatch: pytest.MonkeyPatch) -> None:
     memory = use(monkeypatch, Blocks())
     with ModelServer() as server:
-        slow(server, *[0.1] * 64)
+        # Replies that all come at once would find the loop free; one after the other, each waits for a recall.
+        slow(server, *(0.02 + 0.02 * (number % 16) for number in range(64)))
         report = served(server, small, RunOptions(run_id="busy", concurrency=16), memory)
     assert report.load.startswith("The latencies are too high: this process was so busy that calls had to wait")
     load = manifest(small[1], "busy")["totals"]["load"]
