@@ -13,19 +13,12 @@ import msgspec
 from msgspec import structs
 
 from longmemeval.core.files import remove_leftovers, sha256_file
-from longmemeval.core.journal import Journal, StoredJournal
+from longmemeval.core.journal import Journal, StoredJournal, now
+from longmemeval.core.text.differences import differences
 from longmemeval.core.text.figures import listed
 from longmemeval.errors import BatchCancelledError, EndpointDownError, HarnessError, IntegrityError, SpendingLimitError
 from longmemeval.results.lines import ANSWERS, PROMPTS, RANKINGS
-from longmemeval.results.manifest import (
-    EarlierExtent,
-    RunManifest,
-    RunStatus,
-    differences,
-    now,
-    stored_manifest,
-    write_manifest,
-)
+from longmemeval.results.manifest import EarlierExtent, RunManifest, RunStatus, stored_manifest, write_manifest
 from longmemeval.results.selection import Selection
 
 R = TypeVar("R")

@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
 from importlib import metadata
 from itertools import count
 from pathlib import Path
@@ -134,11 +133,6 @@ def planned_manifest(
         started_at="",
         selection=selection,
     )
-
-
-def now() -> str:
-    """Return the wall-clock time, for records only."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def environment() -> dict[str, Any]:
@@ -333,34 +327,3 @@ def write_manifest(folder: Path, manifest: RunManifest) -> None:
             where=str(path),
             fix="Fix this and rerun the command; finished work is kept",
         ) from error
-
-
-def differences(
-    before: Mapping[str, Any],
-    after: Mapping[str, Any],
-    prefix: str = "",
-    *,
-    template: str = "was {old!r}, now {new!r}",
-) -> list[str]:
-    """Return the differences of two settings, one sentence each: `reading.method: was 'con', now 'direct'`."""
-    found = []
-    for key in sorted({*before, *after}):
-        old, new = before.get(key), after.get(key)
-        if isinstance(old, Mapping) and isinstance(new, Mapping):
-            found.extend(differences(old, new, f"{prefix}{key}.", template=template))
-        elif isinstance(old or new, Mapping) and old != new and not (old and new):
-            found.extend(differences(old or {}, new or {}, f"{prefix}{key}.", template=template))
-        elif old != new:
-            shown = {"old": _NOT_SET if old is None else old, "new": _NOT_SET if new is None else new}
-            found.append(f"{prefix}{key}: {template.format(**shown)}")
-    return found
-
-
-class _NotSet:
-    """Placeholder for a setting that is absent."""
-
-    def __repr__(self) -> str:
-        return "not set"
-
-
-_NOT_SET = _NotSet()

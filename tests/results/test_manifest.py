@@ -8,11 +8,11 @@ import msgspec
 import pytest
 
 from longmemeval.core.files import sha256_bytes
+from longmemeval.core.text.differences import differences
 from longmemeval.errors import HarnessError, IntegrityError
 from longmemeval.results.index import settings_sha256
 from longmemeval.results.manifest import (
     check_run_id,
-    differences,
     environment,
     read_manifest,
     run_folder,

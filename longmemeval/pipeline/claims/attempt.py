@@ -14,6 +14,7 @@ from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.core.defaults import CONCURRENCY
 from longmemeval.core.files import safe_name, sha256_bytes
 from longmemeval.core.secrets.redaction import public_url
+from longmemeval.core.text.differences import differences
 from longmemeval.errors import DataError, HarnessError
 from longmemeval.judges.question_types import ABSTENTION
 from longmemeval.llm.costs.spending import SPENDING, limit_beside
@@ -36,7 +37,6 @@ from longmemeval.pipeline.run.estimate import RunEstimate, estimate_run
 from longmemeval.pipeline.run.request import run_request
 from longmemeval.pipeline.run.run import RunOptions
 from longmemeval.reading.options import ReadingOptions
-from longmemeval.results.manifest import differences
 from longmemeval.settings import Folders
 
 

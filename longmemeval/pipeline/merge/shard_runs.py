@@ -9,10 +9,11 @@ import msgspec
 from msgspec import Struct, structs
 
 from longmemeval.core.files import sha256_file
+from longmemeval.core.text.differences import differences
 from longmemeval.core.text.figures import listed
 from longmemeval.errors import HarnessError
 from longmemeval.judges.protocol import JudgeIdentity
-from longmemeval.results.manifest import MergedShard, RunManifest, differences, run_folder
+from longmemeval.results.manifest import MergedShard, RunManifest, run_folder
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import RunQuestions, dataset_of
 from longmemeval.results.scores.checked import read_run

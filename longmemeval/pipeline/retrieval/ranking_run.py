@@ -13,7 +13,7 @@ from msgspec import Struct, structs
 
 from longmemeval.benchmarks.specs import units_of
 from longmemeval.core.files import write_atomic
-from longmemeval.core.journal import StoredJournal
+from longmemeval.core.journal import StoredJournal, now
 from longmemeval.dataset import Dataset
 from longmemeval.errors import FatalModelError
 from longmemeval.llm.costs.spending import Account, limit_beside
@@ -25,7 +25,7 @@ from longmemeval.records import Question
 from longmemeval.results.graded.recall_stability import ASKED_TWICE, Repeatability, repeatability
 from longmemeval.results.lifecycle import OpenRun, open_run
 from longmemeval.results.lines import RANKINGS
-from longmemeval.results.manifest import RunManifest, environment, now, planned_manifest
+from longmemeval.results.manifest import RunManifest, environment, planned_manifest
 from longmemeval.results.scores.warnings import ScoreWarning, cutoff_warnings, number_warnings, recall_warnings
 from longmemeval.results.selection import Selection
 from longmemeval.results.settings import RetrievalSettings

@@ -13,6 +13,7 @@ from longmemeval.benchmarks.catalogue import catalogue
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.core.files import sha256_bytes
+from longmemeval.core.text.differences import differences
 from longmemeval.dataset import Dataset
 from longmemeval.errors import DataError, FixtureError, HarnessError, nearest
 from longmemeval.llm.options import ModelOptions
@@ -24,14 +25,7 @@ from longmemeval.pipeline.run.run import RunOptions, asked_of
 from longmemeval.reading.configuration import ReadingConfiguration, reading_configuration
 from longmemeval.reading.options import READING_METHODS, ReadingMethod
 from longmemeval.reading.templates import NOTE_FIELDS, READER_FIELDS, checked_template
-from longmemeval.results.manifest import (
-    RunManifest,
-    dataset_record,
-    differences,
-    manifest_in,
-    read_manifest,
-    run_folder,
-)
+from longmemeval.results.manifest import RunManifest, dataset_record, manifest_in, read_manifest, run_folder
 from longmemeval.results.settings import AnswerSettings
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import meta_of

@@ -9,7 +9,7 @@ from msgspec import structs
 
 from longmemeval.benchmarks.spec import OfficialAnswering
 from longmemeval.benchmarks.specs import benchmark_of
-from longmemeval.core.journal import StoredJournal
+from longmemeval.core.journal import StoredJournal, now
 from longmemeval.core.remote.places import as_given
 from longmemeval.core.secrets.redaction import public_url
 from longmemeval.dataset import Dataset
@@ -46,7 +46,6 @@ from longmemeval.results.manifest import (
     dataset_record,
     default_run_id,
     environment,
-    now,
     run_folder,
 )
 from longmemeval.results.selection import Selection, select

@@ -8,6 +8,7 @@ from longmemeval.benchmarks.judges import load_judge
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.core.files import sha256_text
+from longmemeval.core.text.differences import differences
 from longmemeval.errors import HarnessError
 from longmemeval.judges.protocol import Judge, JudgeIdentity
 from longmemeval.llm.call_counter import CallCounter
@@ -21,7 +22,7 @@ from longmemeval.pipeline.sweep.plan import PlannedRun, SweepPlan
 from longmemeval.records import Answer, Question
 from longmemeval.results.index import IndexEntry, read_index
 from longmemeval.results.lines import ANSWERS
-from longmemeval.results.manifest import RunManifest, differences, planned_manifest
+from longmemeval.results.manifest import RunManifest, planned_manifest
 from longmemeval.results.planned import RecordedRun, SweepRecord
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import RunQuestions

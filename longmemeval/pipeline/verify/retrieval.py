@@ -7,6 +7,7 @@ import msgspec
 
 from longmemeval.benchmarks.retrieval_protocols import OfficialRanking
 from longmemeval.benchmarks.specs import benchmark_of
+from longmemeval.core.text.differences import differences
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.measures.notation import Measure
@@ -14,7 +15,6 @@ from longmemeval.measures.rankings import Ranking, RetrievalResult
 from longmemeval.pipeline.retrieval.scoring import RankingScores, official_scoring, standard_scoring
 from longmemeval.results.graded.recall_stability import ASKED_TWICE, repeatability
 from longmemeval.results.lines import RANKINGS
-from longmemeval.results.manifest import differences
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.settings import RetrievalSettings
 

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.core.files import sha256_bytes, write_atomic
+from longmemeval.core.journal import now
 from longmemeval.core.text_files import UnreadableError, decode_json, reading
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
@@ -20,7 +21,6 @@ from longmemeval.results.manifest import (
     check_run_id,
     dataset_record,
     environment,
-    now,
     read_manifest,
     write_manifest,
 )

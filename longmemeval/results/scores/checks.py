@@ -10,6 +10,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from longmemeval.core.files import sha256_text
+from longmemeval.core.text.differences import differences
 from longmemeval.errors import IntegrityError
 from longmemeval.judges.official_status import is_named_by_its_hash, is_official
 from longmemeval.judges.protocol import JudgeIdentity
@@ -24,7 +25,7 @@ from longmemeval.results.lines import (
     is_cut,
     is_empty,
 )
-from longmemeval.results.manifest import RunManifest, differences
+from longmemeval.results.manifest import RunManifest
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import RunQuestions
 
