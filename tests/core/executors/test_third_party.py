@@ -17,11 +17,12 @@ from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
 from longmemeval.results.selection import Selection
 from tests.cli.test_plugins import install
+from tests.core.executors.test_clusters import GATED, at_work
 from tests.core.executors.test_executors import is_alive
+from tests.memory.external.transported import EXAMPLE
 from tests.pipeline.helpers import folders_in, start, timeless
 from tests.pipeline.test_interrupts import wait_until
 from tests.pipeline.test_workers import children_of
-from tests.server import ModelServer
 from tests.support import ROOT, longmemeval
 
 PLAIN = '''
@@ -98,22 +99,16 @@ def test_workers_elsewhere_whose_parent_is_gone_write_their_fixtures(
     assert trees[0] == trees[1]
 
 
-@pytest.fixture
-def server() -> Iterator[ModelServer]:
-    with ModelServer(lambda body: '{"edits": []}') as running:
-        yield running
-
-
-def test_processes_end_with_a_command_that_is_killed(server: ModelServer, tmp_path: Path) -> None:
-    """While they wait for a model that takes its time: nobody is left to write beside the next command."""
-    server.plan = lambda: "slow:25"
-    model = ("--working-memory-model", "openai/local", "--api-base", server.url, "--jobs", "2")
+def test_processes_end_with_a_command_that_is_killed(tmp_path: Path) -> None:
+    """While they fill a memory that takes its time: nobody is left to write beside the next command."""
+    (tmp_path / "mymem.py").write_text(EXAMPLE)
+    (tmp_path / "gated.py").write_text(GATED)
     command = start(
-        "prepare", "--dataset", "sample", "--memory", "working-memory", "--limit", "4", *model, cwd=tmp_path
+        *("prepare", "--dataset", "sample", "--memory", "gated:Gated", "--limit", "4", "--jobs", "2"), cwd=tmp_path
     )
-    wait_until(lambda: len(server.chat_requests) >= 2, command)
+    wait_until(lambda: len(at_work(tmp_path)) == 2, command)
     workers = children_of(command)
-    assert len(workers) == 2
+    assert sorted(workers) == sorted(at_work(tmp_path))
     command.send_signal(signal.SIGKILL)
     command.communicate()
     for worker in workers:
