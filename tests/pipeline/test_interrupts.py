@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 from longmemeval.pipeline.prepare.prepare import prepare
+from tests.core.executors.test_clusters import GATED, at_work
 from tests.forking import Forked
+from tests.memory.external.transported import EXAMPLE
 from tests.pipeline.helpers import answer_all, colours, litter, prepared_colours, start
 from tests.pipeline.sweeps import written
 from tests.server import ModelServer
@@ -74,8 +76,8 @@ def test_while_a_model_is_asked(
     [
         pytest.param(ALONE, signal.SIGTERM, id="alone-SIGTERM"),
         pytest.param(ALONE, signal.SIGHUP, id="alone-SIGHUP"),
-        pytest.param(PROCESSES, signal.SIGTERM, id="processes-SIGTERM"),
-        # Each worker loads for seconds.
+        # Each worker loads what asks models for seconds; usually the next test is enough.
+        pytest.param(PROCESSES, signal.SIGTERM, id="processes-SIGTERM", marks=pytest.mark.thorough),
         pytest.param(PROCESSES, signal.SIGHUP, id="processes-SIGHUP", marks=pytest.mark.thorough),
         pytest.param(THREADS, signal.SIGTERM, id="threads-SIGTERM"),
         pytest.param(THREADS, signal.SIGHUP, id="threads-SIGHUP"),
@@ -98,6 +100,21 @@ def test_sigterm_and_sighup_end_like_ctrl_c(
     # What worker processes left is taken up by this one, which loads what asks models once.
     again = ALONE if workers == PROCESSES else workers
     resumed = start(*command[: -len(workers)], *again, cwd=tmp_path)
+    assert resumed.communicate()[1] == ""
+    assert resumed.returncode == 0
+
+
+def test_sigterm_while_worker_processes_fill_a_memory(tmp_path: Path) -> None:
+    colours(tmp_path / "d.json", 6)
+    (tmp_path / "mymem.py").write_text(EXAMPLE)
+    (tmp_path / "gated.py").write_text(GATED)
+    command = ("prepare", "--dataset", "d.json", "--memory", "gated:Gated")
+    process = start(*command, *PROCESSES, cwd=tmp_path)
+    wait_until(lambda: len(at_work(tmp_path)) == 2, process)
+    assert interrupt(process, (), signal.SIGTERM) == SENTENCE.replace("ed.", "ed by SIGTERM.", 1)
+    assert process.returncode == 128 + signal.SIGTERM
+    (tmp_path / "open").touch()
+    resumed = start(*command, *ALONE, cwd=tmp_path)
     assert resumed.communicate()[1] == ""
     assert resumed.returncode == 0
 
