@@ -58,10 +58,12 @@ def bootstrap_mean(
     if resamples is None:
         resamples = RESAMPLES if len(sums) <= _FEW_UNITS else _RESAMPLES_OF_MANY
     generator = np.random.default_rng(seed)
+    # Units of one size, as questions with a haystack each are: every draw has as many values as all have.
+    size = sizes.sum() if (sizes == sizes[0]).all() else None
     means = []
     for rows in chunks(resamples, len(sums)):
         drawn = generator.integers(len(sums), size=(rows, len(sums)))
-        means.append(sums[drawn].sum(axis=1) / sizes[drawn].sum(axis=1))
+        means.append(sums.take(drawn).sum(axis=1) / (sizes.take(drawn).sum(axis=1) if size is None else size))
     return _central(np.concatenate(means), confidence)
 
 
