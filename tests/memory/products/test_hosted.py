@@ -12,7 +12,7 @@ from tests.memory.products.hosted.mem0_platform import Mem0Stub
 from tests.memory.products.hosted.stub import HostedStub
 from tests.memory.products.hosted.supermemory import SupermemoryStub
 from tests.memory.products.hosted.zep import ZepStub
-from tests.support import json_lines, longmemeval, longmemeval_anew, record, write_dataset
+from tests.support import json_lines, longmemeval, record, write_dataset
 
 KEY = "sk-hosted-4d8f1c0e7a"
 
@@ -144,7 +144,7 @@ def test_a_missing_key_is_told(case: Case) -> None:
 
 def test_lists_say_what_was_not_run(tmp_path: Path) -> None:
     for words in (("memory", "install"), ("plugins",)):
-        shown = longmemeval_anew(*words, cwd=tmp_path, COLUMNS="400").stdout
+        shown = longmemeval(*words, cwd=tmp_path, COLUMNS="400").stdout
         lines = [line for line in shown.splitlines() if "not run against the real service" in line]
         assert {name for name in PRODUCTS if any(f" {name} " in line for line in lines)} == PRODUCTS.keys()
 
