@@ -3,10 +3,8 @@
 import asyncio
 import hashlib
 import json
-import os
 import shlex
 import signal
-import subprocess
 import sys
 import time
 from pathlib import Path
@@ -31,7 +29,8 @@ from longmemeval.memory.external.transports.service import close_services
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import read_meta
 from tests.memory.external.transported import EXAMPLE, NODE, SERVE, http_served
-from tests.support import COMMAND, clean_environment, json_lines, longmemeval, record, write_dataset
+from tests.pipeline.helpers import start
+from tests.support import json_lines, longmemeval, record, write_dataset
 
 RUN = ("run", "--model", "offline/extractive")
 
@@ -193,14 +192,14 @@ def test_a_killed_prepare_goes_on_within_a_haystack(folder: Path) -> None:
     (folder / "slow.py").write_text(SLOW)
     (folder / "wait").touch()
     arguments = ["prepare", "--dataset", "d.json", "--memory", "slow:Slow", "--jobs", "1"]
-    with subprocess.Popen(
-        [*COMMAND, *arguments], cwd=folder, env=clean_environment(), stderr=subprocess.DEVNULL, start_new_session=True
-    ) as command:
-        deadline = time.monotonic() + 60
-        while not (folder / "added.log").exists() or len((folder / "added.log").read_text().split()) < 2:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        os.killpg(command.pid, signal.SIGKILL)
+    command = start(*arguments, cwd=folder)
+    deadline = time.monotonic() + 60
+    while not (folder / "added.log").exists() or len((folder / "added.log").read_text().split()) < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    command.send_signal(signal.SIGKILL, group=True)
+    command.communicate()
+    assert command.returncode == -signal.SIGKILL
     (folder / "wait").unlink()
     longmemeval(*arguments, cwd=folder)
     added = (folder / "added.log").read_text().split()

@@ -14,7 +14,8 @@ from typing import Any
 import pytest
 
 from tests.memory.external.transported import EXAMPLE, SERVE
-from tests.support import COMMAND, clean_environment, json_lines, longmemeval, record, tree, write_dataset
+from tests.pipeline.helpers import start
+from tests.support import clean_environment, json_lines, longmemeval, record, tree, write_dataset
 
 CODE = '''
 import json, os, pathlib, time
@@ -145,15 +146,14 @@ def test_a_killed_attempt_at_what_failed_goes_on(folder: Path) -> None:
     lines = json_lines(folder / "prepared-data/d/default/prepare.jsonl")
     assert [one["work"] for one in lines] == ["fixture"]
     (folder / "mine.py").write_text(CODE.replace('return {"state": "ready", "failed"', 'time.sleep(60); return {"x"'))
-    command = [*COMMAND, "prepare", *WORDS, "--jobs", "1"]
-    with subprocess.Popen(
-        command, cwd=folder, env=clean_environment(), stderr=subprocess.DEVNULL, start_new_session=True
-    ) as killed:
-        deadline = time.monotonic() + 60
-        while (folder / "calls.log").read_text().count("bicycle") < 2:
-            assert time.monotonic() < deadline
-            time.sleep(0.02)
-        os.killpg(killed.pid, signal.SIGKILL)
+    killed = start("prepare", *WORDS, "--jobs", "1", cwd=folder)
+    deadline = time.monotonic() + 60
+    while (folder / "calls.log").read_text().count("bicycle") < 2:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    killed.send_signal(signal.SIGKILL, group=True)
+    killed.communicate()
+    assert killed.returncode == -signal.SIGKILL
     (folder / "mine.py").write_text(CODE)
     shown, calls = prepared(folder, "")
     assert "failed" not in shown
