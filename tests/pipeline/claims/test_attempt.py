@@ -12,11 +12,23 @@ from longmemeval.errors import HarnessError
 from longmemeval.pipeline.claims.attempt import Changes, ClaimTrial, try_claim
 from longmemeval.pipeline.claims.catalogue import Claim, claims_of
 from longmemeval.report.tables.claims import attempt_lines
+from longmemeval.settings import Folders
 from tests.pipeline.claims.test_catalogue import ROW, write
 from tests.pipeline.helpers import folders_in
 from tests.support import longmemeval
 
 SETTINGS = {"dataset": "sample", "memory": "bm25", "model": "offline/extractive", "judge": "offline/lexical"}
+
+
+@pytest.fixture(scope="module")
+def prepared(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The prepared folder of tests whose claims need the same preparation of the sample; the first of them makes it."""
+    return tmp_path_factory.mktemp("prepared")
+
+
+@pytest.fixture
+def folders(tmp_path: Path, prepared: Path) -> Folders:
+    return folders_in(tmp_path).model_copy(update={"prepared_dir": prepared})
 
 
 def planted(folder: Path, value: float, n: int | None = None, **changes: Any) -> Claim:
@@ -41,8 +53,8 @@ def test_a_planted_wrong_claim_is_not_reproduced_and_a_right_one_is_the_same(tmp
 
 
 @pytest.mark.slow
-def test_a_small_sample_tells_nothing(tmp_path: Path) -> None:
-    tried = try_claim(planted(tmp_path, 0.5, n=500), sample=8, folders=folders_in(tmp_path))
+def test_a_small_sample_tells_nothing(tmp_path: Path, folders: Folders) -> None:
+    tried = try_claim(planted(tmp_path, 0.5, n=500), sample=8, folders=folders)
     assert tried.verdict.finding == "cannot be told"
     assert tried.verdict.needed is not None
     assert tried.verdict.needed > 8
@@ -50,7 +62,7 @@ def test_a_small_sample_tells_nothing(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_another_model_judge_and_data_are_deviations(tmp_path: Path) -> None:
+def test_another_model_judge_and_data_are_deviations(tmp_path: Path, folders: Folders) -> None:
     (claim,) = claims_of(
         write(
             tmp_path,
@@ -61,7 +73,7 @@ def test_another_model_judge_and_data_are_deviations(tmp_path: Path) -> None:
             deviations=["our prompt"],
         )
     )
-    tried = try_claim(claim, model="offline/refuse", judge="offline/lexical", folders=folders_in(tmp_path))
+    tried = try_claim(claim, model="offline/refuse", judge="offline/lexical", folders=folders)
     assert tried.deviations == (
         "data: claimed longmemeval_s, here sample",
         "judge: claimed openai/gpt-4o, here offline/lexical",
@@ -72,10 +84,10 @@ def test_another_model_judge_and_data_are_deviations(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-def test_a_claim_about_what_is_found_needs_no_model(tmp_path: Path) -> None:
+def test_a_claim_about_what_is_found_needs_no_model(tmp_path: Path, folders: Folders) -> None:
     settings = {"dataset": "sample", "memory": "bm25", "measure": "recall_any@5", "granularity": "session"}
     (claim,) = claims_of(write(tmp_path, benchmark="longmemeval", settings=settings))
-    trial = ClaimTrial(claim, folders=folders_in(tmp_path))
+    trial = ClaimTrial(claim, folders=folders)
     first = trial.attempt()
     assert first.verdict.measured.value > 0.5
     assert trial.attempt() == first
@@ -83,11 +95,10 @@ def test_a_claim_about_what_is_found_needs_no_model(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("of_rankings", [False, True])
-def test_groups_have_verdicts_of_their_own(of_rankings: bool, tmp_path: Path) -> None:
+def test_groups_have_verdicts_of_their_own(of_rankings: bool, tmp_path: Path, folders: Folders) -> None:
     """The whole first; a planted wrong group is found, one that nobody asks is named."""
     rankings: dict[str, Any] = {"measure": "recall_any@5", "granularity": "session", "model": "", "judge": ""}
     groups = {"multi-session": 0.0, "temporal-reasoning": 0.5, "abstention": 0.5, "sports": 0.5}
-    folders = folders_in(tmp_path)
     tried = try_claim(
         structs.replace(planted(tmp_path, 0.1, **(rankings if of_rankings else {})), by_group=groups), folders=folders
     )
