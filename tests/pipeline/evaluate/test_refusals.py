@@ -175,6 +175,7 @@ SELECTIONS: dict[str, tuple[Selection, str]] = {
 }
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("kind", SELECTIONS)
 def test_tables_say_which_part_of_the_questions_they_are_about(tmp_path: Path, kind: str) -> None:
     selection, part = SELECTIONS[kind]
