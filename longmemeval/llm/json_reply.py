@@ -1,6 +1,7 @@
 """Asking a chat model for a list by shipped prompts, and parsing the reply."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from importlib import resources
 from string import Template
@@ -13,6 +14,9 @@ from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatRequest
 from longmemeval.records import Usage
 
 TEMPERATURE = 0.0
+_BRACE = re.compile(r"\{")
+_OBJECT = re.compile(r"\{(?=[ \t\n\r]*[\"}])")
+"""The beginning of what may be a JSON object."""
 
 
 class UnreadableReply(ValueError):
@@ -41,7 +45,9 @@ def list_in_reply(reply: str, key: str) -> list[Any]:
                 items = value[key]
             else:
                 problem = problem or f'the JSON object has no list "{key}"'
-        position = reply.find("{", end)
+        # The first problem is told; from then on nothing need be tried that cannot be an object.
+        following = (_OBJECT if problem else _BRACE).search(reply, end)
+        position = following.start() if following else -1
     if items is None:
         raise UnreadableReply(problem or "there is no JSON object in it")
     return list(items)
