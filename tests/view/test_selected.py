@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from typing import Any
-from urllib.parse import parse_qs, parse_qsl, urlsplit
+from urllib.parse import parse_qs, parse_qsl, urljoin, urlsplit
 
 import pytest
 
@@ -83,9 +83,10 @@ def alike(folders: Folders, visit: Visit, choice: Choice, addresses: Sequence[st
     site = Site(folders)
     comparison = site.opened.comparison(choice)
     ids, found = [row.question_id for row in comparison.questions], dict[str, list[str]]()
+    page = visit(folders, choice.address("/questions"))
     for asked in addresses:
         chosen = [ids[row] for row in rows_in(site, comparison, selection_of(dict(parse_qsl(asked)), "q"))]
-        page = visit(folders, f"{choice.address('/questions')}&{asked}")
+        page.goto(urljoin(page.url, f"{choice.address('/questions')}&{asked}"))
         page.wait_for_selector("html[data-ready=matrix]")
         if "&in=" in asked:
             page.locator(".grid tbody a").first.wait_for()
