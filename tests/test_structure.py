@@ -472,19 +472,6 @@ def test_nothing_is_silenced() -> None:
     assert silenced == []
 
 
-def test_no_package_hides_what_the_root_exports() -> None:
-    """Importing a package sets its name on the root: a function of that name would be gone."""
-    exported = set(longmemeval.__all__)
-    assert {path.name for path in PACKAGE.iterdir()} & exported == set()
-    names = sorted(module_name(path) for path in modules() if path.name != "__main__.py")
-    code = (
-        f"import importlib, longmemeval\n[importlib.import_module(name) for name in {names!r}]\n"
-        "import types; print(sorted(name for name in longmemeval.__all__ "
-        "if isinstance(getattr(longmemeval, name), types.ModuleType)))"
-    )
-    assert run_code(code) == "[]\n"
-
-
 def test_public_api_is_what_all_says() -> None:
     for name in longmemeval.__all__:
         assert getattr(longmemeval, name) is not None
