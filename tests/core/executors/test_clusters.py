@@ -19,7 +19,7 @@ from tests.core.executors.clusters import KEY, Cluster, DaskCluster, RayCluster,
 from tests.memory.external.transported import EXAMPLE
 from tests.pipeline.helpers import start
 from tests.server import ModelServer
-from tests.support import ROOT, longmemeval, record, write_dataset
+from tests.support import ROOT, fewer, longmemeval, record, write_dataset
 
 pytestmark = pytest.mark.timeout(900)  # On a busy machine a cluster alone takes minutes to begin.
 
@@ -48,7 +48,8 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         patch.setenv("RAY_AUTH_MODE", "token")
         patch.setenv("RAY_AUTH_TOKEN", "of-this-test-" * 4)
         forget_token()
-        begun: Cluster = request.param(tmp_path_factory.mktemp("cluster"))
+        # Each worker takes seconds to import what it needs: one shows what goes over the network.
+        begun: Cluster = request.param(tmp_path_factory.mktemp("cluster"), fewer(0, 1))
         try:
             yield begun
         finally:
