@@ -44,6 +44,7 @@ LIBRARIES = (
     "tiktoken",
     "matplotlib.figure",
     "matplotlib.backends.backend_svg",
+    "s3fs",
 )
 """What commands import besides our own modules."""
 
