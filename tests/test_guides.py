@@ -19,6 +19,8 @@ from tests.forking import Server, start_forked
 from tests.made_once import sample_prepared
 from tests.support import ROOT, clean_environment
 
+pytestmark = pytest.mark.thorough
+
 GUIDES = {
     "add-a-memory-system.md": "results/mine/run.json",
     "engram.md": "facts.svg",
@@ -57,7 +59,6 @@ def compared(tmp_path_factory: pytest.TempPathFactory, server: Server) -> tuple[
     return folder, run_lines(server, "first-comparison.md", folder, clean_environment(COLUMNS="103"))
 
 
-@pytest.mark.variants
 @pytest.mark.parametrize("page", GUIDES)
 def test_commands_of_a_guide_run_as_they_stand(
     page: str, tmp_path: Path, server: Server, tmp_path_factory: pytest.TempPathFactory

@@ -129,6 +129,7 @@ def test_second_time_nothing_is_done_again(demo: tuple[Path, str, str]) -> None:
     assert tree(folder) == before
 
 
+@pytest.mark.thorough
 def test_what_it_leaves_behind_is_whole(demo: tuple[Path, str, str]) -> None:
     folder, _, _ = demo
     folders = folders_in(folder)

@@ -72,6 +72,7 @@ def run_action(folder: Path, *, installed: bool = True, **given: str) -> Job:
     return Job(code, log, summary.read_text())
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_gate_is_red_for_a_regression_and_green_for_noise(
     tmp_path: Path, tmp_path_factory: pytest.TempPathFactory

@@ -33,6 +33,7 @@ def front_rows(output: str) -> dict[str, list[str]]:
     return {cells[0]: cells[1:] for cells in rows if cells and cells[0] in RUNS}
 
 
+@pytest.mark.thorough
 def test_one_command_runs_grades_and_compares_eight_runs(done: tuple[Path, str, str]) -> None:
     folder, out, err = done
     assert len(RUNS) == 8
@@ -49,6 +50,7 @@ def test_one_command_runs_grades_and_compares_eight_runs(done: tuple[Path, str, 
     assert [verify(run_id, folders=folders).problems for run_id in RUNS] == [()] * 8
 
 
+@pytest.mark.thorough
 def test_second_time_it_only_shows(done: tuple[Path, str, str]) -> None:
     folder, out, _ = done
     before = tree(folder)
@@ -59,6 +61,7 @@ def test_second_time_it_only_shows(done: tuple[Path, str, str]) -> None:
     assert tree(folder) == before
 
 
+@pytest.mark.thorough
 def test_json_is_one_document_that_says_what_the_tables_say(done: tuple[Path, str, str]) -> None:
     folder, out, _ = done
     document = json.loads(longmemeval("sweep", EXAMPLE, "--json", cwd=folder).stdout)

@@ -93,6 +93,7 @@ def test_what_is_no_memory_is_refused(folder: Path, memory: str, told: str) -> N
     assert told in " ".join(refused.stderr.split())
 
 
+@pytest.mark.thorough
 def test_inside_the_tree_a_memory_system_is_its_folder(folder: Path) -> None:
     """Nothing but the folder is added to a copy of the package, and the system has a name."""
     # With what is compiled, which is as old as its source in the copy too.

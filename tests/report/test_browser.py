@@ -128,6 +128,7 @@ def test_the_summary_says_what_the_files_say(reader: Reader, report: Path) -> No
     ]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_fifteen_runs_begin_with_the_verdict_and_fit_a_screen_a_phone_and_paper(reader: Reader, tmp_path: Path) -> None:
     runs = [f"run-{place:02}" for place in range(15)]
@@ -368,6 +369,7 @@ def test_paper_gets_charts_and_summary_in_black_on_white(reader: Reader, report:
         assert page.locator(visible_part).is_visible()
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("recalled", [25, 48])
 def test_500_questions_stay_under_5_megabytes_and_come_in_portions(
     reader: Reader, tmp_path: Path, recalled: int

@@ -39,6 +39,7 @@ def embedded(page: str, name: str) -> dict[str, Any]:
     return document
 
 
+@pytest.mark.thorough
 def test_equal_files_give_an_equal_page_in_another_process_too(folders: Folders, page: str, tmp_path: Path) -> None:
     places = [f"--{name}-dir={getattr(folders, f'{name}_dir')}" for name in ("data", "prepared", "results")]
     done = longmemeval(

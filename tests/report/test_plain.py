@@ -218,6 +218,7 @@ def test_force_replaces_a_file_that_is_no_report(folders: Folders, tmp_path: Pat
     assert "longmemeval report" in notes.read_text()
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_figures_are_svg_and_pdf_for_paper(folders: Folders, tmp_path: Path) -> None:
     options = ReportOptions(format="figures", judge="strict")

@@ -34,7 +34,7 @@ def rows(page: Page) -> list[str]:
     ("width", "scheme"),
     [
         (390, "dark"),
-        (1920, "light"),
+        pytest.param(1920, "light", marks=pytest.mark.thorough),
         pytest.param(390, "light", marks=pytest.mark.thorough),
         pytest.param(1920, "dark", marks=pytest.mark.thorough),
     ],
@@ -171,6 +171,7 @@ def test_a_run_is_followed_to_its_end(tmp_path: Path, visit: Visit) -> None:
     expect(page.locator("#work tbody")).to_contain_text("completed")
 
 
+@pytest.mark.thorough
 @pytest.mark.variants
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_what_is_wider_than_a_phone_says_so_at_the_edge(tmp_path: Path, visit: Visit, scheme: Scheme) -> None:

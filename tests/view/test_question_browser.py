@@ -90,6 +90,7 @@ def test_keys_stay_within_what_the_address_chooses(folders: Folders, visit: Visi
     assert page.locator(".grid tbody a").count() == 4
 
 
+@pytest.mark.thorough
 def test_eight_runs_fit_a_small_laptop_and_a_phone(demo: Folders, visit: Visit) -> None:
     """At 1,280 px no table that matters is scrolled sideways; on a phone no page is, and each run is a list."""
     wider = "all => all.filter(one => one.scrollWidth > one.clientWidth + 1).map(one => one.ariaLabel)"

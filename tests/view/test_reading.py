@@ -29,6 +29,7 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     return settings.folders(ROOT / "data", folder / "prepared-data", folder / "results")
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_without_scripts_every_page_is_readable_and_nothing_is_dead(demo: Folders, visit: Visit) -> None:
     for path in PATHS:
@@ -69,6 +70,7 @@ CUT = """all => all.filter((one) => {
 }).map((one) => `${one.tagName}.${one.className} ${one.textContent.slice(0, 40)}`)"""
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_on_paper_nothing_is_cut_and_folded_notes_are_open(demo: Folders, visit: Visit) -> None:
     for path in PATHS:
@@ -106,6 +108,7 @@ def tab_to(page: Page, wanted: Locator) -> None:
     raise AssertionError(f"Tab does not reach {wanted}")
 
 
+@pytest.mark.thorough
 def test_by_keys_alone_from_the_runs_to_a_label(folders: Folders, visit: Visit) -> None:
     page = visit(folders, "/runs?judge=strict")
     page.keyboard.press("Tab")

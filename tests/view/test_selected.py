@@ -72,6 +72,7 @@ def test_the_browser_chooses_as_the_server_does(folders: Folders, visit: Visit) 
     alike(folders, visit, CHOICE, ASKED)
 
 
+@pytest.mark.thorough
 def test_they_do_where_there_are_controls(with_controls: Folders, visit: Visit) -> None:
     found = alike(with_controls, visit, Choice(tuple(CONTROLS)), ASKED_OF_CONTROLS)
     # Controls count where they are asked for alone.
@@ -96,6 +97,7 @@ def alike(folders: Folders, visit: Visit, choice: Choice, addresses: Sequence[st
     return found
 
 
+@pytest.mark.thorough
 def test_the_hint_on_controls_leads_to_what_one_lost(with_controls: Folders, visit: Visit) -> None:
     for scripts in (True, False):
         page = visit(with_controls, Choice(tuple(CONTROLS)).address("/questions"), scripts=scripts)

@@ -228,6 +228,7 @@ def test_unknown_ids_are_told_with_the_nearest(tmp_path: Path) -> None:
         dataset.gold("x")
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_large_file_costs_one_haystack_of_memory(tmp_path: Path) -> None:
     path = files.write_large_file(tmp_path / "user_evidence/1_evidence/batched_049.json", cases=40, conversations=30)

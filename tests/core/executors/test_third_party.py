@@ -81,6 +81,7 @@ class Detached:
             yield received
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_workers_elsewhere_whose_parent_is_gone_write_their_fixtures(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -204,6 +204,7 @@ def said(gold: Gold, right: bool, random: Random) -> tuple[str, float]:
     return answer if right else "The lighthouse of Penmarch was closed.", float(right)
 
 
+@pytest.mark.variants
 @every_case
 def test_an_ideal_judge_agrees_with_every_plant(case: Case, folders: Folders, monkeypatch: pytest.MonkeyPatch) -> None:
     data = case.data(folders)

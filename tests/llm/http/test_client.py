@@ -333,6 +333,7 @@ def test_one_model_serves_several_event_loops_and_threads(server: ModelServer) -
     assert texts == ["A fixed reply."] * 15
 
 
+@pytest.mark.thorough
 def test_a_process_with_several_event_loops_stays_silent(server: ModelServer) -> None:
     script = f"""
 import asyncio

@@ -309,6 +309,7 @@ def test_a_killed_prepare_pays_nothing_twice(folder: Path, server: ModelServer) 
     assert sum(record.usage.calls - record.usage.cached_calls for record in records) == 6
 
 
+@pytest.mark.thorough
 def test_replies_that_the_memory_no_longer_waits_for_are_counted(folder: Path, server: ModelServer) -> None:
     (folder / "client.py").write_text(OPENAI)
     server.plan = lambda: "slow:1.0"

@@ -88,6 +88,7 @@ def info_of(folder: Path) -> dict[str, Any]:
 FAULTS = {"refuse": "mine.py, line 17: ValueError: a bad day", "lose": "not indexed"}
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize("fault", FAULTS)
 def test_only_what_failed_is_tried_again(fault: str, folder: Path) -> None:
     told = f"1 of 3 batches failed: {FAULTS[fault]}. The next prepare tries again"

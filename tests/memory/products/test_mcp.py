@@ -145,6 +145,7 @@ def test_a_faulty_mapping_names_the_key_and_the_nearest(right: str, wrong: str, 
     assert "See docs/memories/mcp.md." in str(raised.value)
 
 
+@pytest.mark.thorough
 @pytest.mark.variants
 @pytest.mark.parametrize(
     ("right", "wrong", "told"),

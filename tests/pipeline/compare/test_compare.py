@@ -503,6 +503,7 @@ def test_real_runs_on_a_selection(tmp_path: Path) -> None:
     assert [run.reading for run in found.runs] == ["direct, nl", "direct, nl"]
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_twenty_runs_of_five_hundred_questions(many: Dataset, folders: Folders) -> None:
     source = random.Random(3)

@@ -204,6 +204,7 @@ def test_an_unknown_judge_is_refused(tmp_path: Path) -> None:
         JudgeChecking(colours(tmp_path / "c.json", 2), "offline/lexica", folders=folders_in(tmp_path))
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize(("file", "judge"), [("beam/chats/100K", "beam"), ("locomo_plus.json", "locomo-plus")])
 @pytest.mark.parametrize("says_yes", [True, False])
 def test_judges_of_scores_and_of_three_labels(tmp_path: Path, file: str, judge: str, says_yes: bool) -> None:

@@ -62,6 +62,7 @@ def test_the_sample(folders: Folders) -> None:
     assert published()["lexical, sample"] == found
 
 
+@pytest.mark.variants
 @pytest.mark.slow
 @pytest.mark.parametrize("column", list(COLUMNS))
 def test_locomo(folders: Folders, column: str) -> None:

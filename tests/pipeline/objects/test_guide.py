@@ -37,6 +37,7 @@ def guide(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str]:
     return folder, printed
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_guide_runs_as_a_script(guide: tuple[Path, str]) -> None:
     _, printed = guide

@@ -179,6 +179,7 @@ def test_latex_is_whole_tables(none: lme.Evaluation, full: lme.Evaluation) -> No
         balanced("\\begin{tabular}{ll}\na & b \\\\\nc \\\\\n\\end{tabular}")
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_charts_are_those_of_the_report(none: lme.Evaluation, full: lme.Evaluation, folder: Path) -> None:
     pytest.importorskip("matplotlib")

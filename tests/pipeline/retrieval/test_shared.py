@@ -127,6 +127,7 @@ def requests(server: ModelServer, path: str) -> list[Any]:
     return [one.body for one in server.requests if one.path.endswith(path)]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_questions_are_embedded_once_whoever_ranks(
     talks: Dataset, folders: Folders, server: ModelServer, jobs: int
@@ -154,6 +155,7 @@ def test_a_run_embeds_in_one_go_what_it_searches_for(talks: Dataset, folders: Fo
     assert sorted(body["input"]) == sorted(f": {one['question']}" for one in make_conversation()["qa"])
 
 
+@pytest.mark.thorough
 def test_what_a_chat_model_made_of_the_questions_reaches_the_workers(
     talks: Dataset, folders: Folders, server: ModelServer
 ) -> None:
@@ -170,6 +172,7 @@ def test_what_a_chat_model_made_of_the_questions_reaches_the_workers(
     assert first.runs[0].results == second.runs[0].results
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_a_fault_in_a_worker_stops_with_its_error_and_what_was_ranked_is_kept(tmp_path: Path, folders: Folders) -> None:
     dataset = colours(tmp_path / "colours.json", 4)

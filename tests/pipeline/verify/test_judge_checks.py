@@ -119,6 +119,7 @@ def other_text(line: dict[str, Any]) -> None:
     line["text"] += "!"
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize(
     ("file", "change"),
     [(PLANTS, turned), (PLANTS, other_text), (JUDGEMENTS, turned)],
