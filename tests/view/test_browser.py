@@ -172,7 +172,6 @@ def test_a_run_is_followed_to_its_end(tmp_path: Path, visit: Visit) -> None:
 
 
 @pytest.mark.thorough
-@pytest.mark.variants
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_what_is_wider_than_a_phone_says_so_at_the_edge(tmp_path: Path, visit: Visit, scheme: Scheme) -> None:
     """A shade where there is more, none where the end is reached or all is seen."""

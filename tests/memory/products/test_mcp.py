@@ -146,7 +146,6 @@ def test_a_faulty_mapping_names_the_key_and_the_nearest(right: str, wrong: str, 
 
 
 @pytest.mark.thorough
-@pytest.mark.variants
 @pytest.mark.parametrize(
     ("right", "wrong", "told"),
     [
