@@ -257,8 +257,8 @@ asyncio.run(main())
 
 def whole_processes(folders: Folders, data: Path, url: str, repeats: int = 3) -> None:
     """Print the processor time of the command and of the script, each the least of some repeats."""
-    folders = {"DATA": folders.data_dir, "PREPARED": folders.prepared_dir, "RESULTS": folders.results_dir}
-    environment = os.environ | {f"LONGMEMEVAL_{name}_DIR": str(folder) for name, folder in folders.items()}
+    named = {"DATA": folders.data_dir, "PREPARED": folders.prepared_dir, "RESULTS": folders.results_dir}
+    environment = os.environ | {f"LONGMEMEVAL_{name}_DIR": str(folder) for name, folder in named.items()}
     # Compiled, as what is installed is.
     environment.pop("PYTHONDONTWRITEBYTECODE", None)
     limit = str(CONCURRENCIES[-1])
