@@ -2,6 +2,7 @@
 
 import json
 import os
+import statistics
 import subprocess
 import sys
 import time
@@ -81,16 +82,6 @@ def fewer(number: int, few: int) -> int:
     return number if settings.get_current_profile_name() == "thorough" else few
 
 
-def processor_seconds(work: Callable[[], object]) -> float:
-    """What `work` takes of the processor, the least of three or, if it is short, of more: other work only ever adds."""
-    seconds = list[float]()
-    while len(seconds) < 3 or (sum(seconds) < 0.1 and len(seconds) < 30):
-        started = time.process_time()
-        work()
-        seconds.append(time.process_time() - started)
-    return min(seconds)
-
-
 def peak_memory(work: Callable[[], object]) -> int:
     """Bytes that `work` allocates at most at one time."""
     tracemalloc.start()
@@ -102,8 +93,21 @@ def peak_memory(work: Callable[[], object]) -> int:
 
 
 def growth(work: Callable[[int], object], size: int) -> float:
-    """How many times as much of the processor `work` takes at four times the size: 4 in proportion, 16 squared."""
-    return processor_seconds(lambda: work(4 * size)) / processor_seconds(lambda: work(size))
+    """How many times as much of the processor `work` takes at four times the size: 4 in proportion, 16 squared.
+
+    The middle of several pairs, each taken at once: a machine that becomes slower for a while spoils few of them.
+    """
+
+    def seconds(size: int) -> float:
+        started = time.process_time()
+        work(size)
+        return time.process_time() - started
+
+    work(size)
+    pairs = list[tuple[float, float]]()
+    while len(pairs) < 5 or (sum(map(sum, pairs)) < 0.2 and len(pairs) < 30):
+        pairs.append((seconds(4 * size), seconds(size)))
+    return statistics.median(large / small for large, small in pairs)
 
 
 IN_PROPORTION = 8

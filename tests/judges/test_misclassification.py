@@ -1,11 +1,12 @@
 """Scores corrected for a judge's errors: known answers, and the truth is inside the interval as often as it says."""
 
 from functools import lru_cache
-from time import process_time
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
+from longmemeval.statistics import misclassification
 from longmemeval.statistics.misclassification import (
     Corrected,
     MeasuredRates,
@@ -253,13 +254,16 @@ def test_the_order_of_plants_changes_nothing() -> None:
     assert first == second
 
 
-@pytest.mark.thorough
-def test_many_runs_take_no_time_to_speak_of() -> None:
-    """2,000 questions with six plants each, scored in between, are drawn once; a score then takes a millisecond."""
-    plants = [PlantCredit(f"q{place // 6}", place % 2 == 0, (place * 37 % 101) / 101) for place in range(12_000)]
-    rates = MeasuredRates([*plants, *(PlantCredit(f"r{place}", True, 1.0) for place in range(2000))])
-    assert rates.unlike
-    began = process_time()
-    for right in range(100):
-        corrected_accuracy(0.4 + right / 1000, 1000, wilson_interval(400 + right, 1000), rates)
-    assert process_time() - began < 2
+def test_rates_are_drawn_once_for_many_runs(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Drawing them takes seconds where thousands of questions have plants; a score takes a millisecond."""
+    rates, asked = measured(0.9, 0.2, 30), list[int]()
+    weights = misclassification._weights
+
+    def counted(generator: np.random.Generator, counts: NDArray[np.int64], rows: int) -> NDArray[np.float64]:
+        asked.append(rows)
+        return weights(generator, counts, rows)
+
+    monkeypatch.setattr(misclassification, "_weights", counted)
+    for right in range(3):
+        given(corrected_accuracy(0.6 + right / 10, 100, wilson_interval(60 + right, 100), rates))
+    assert sum(asked) == misclassification.DRAWS

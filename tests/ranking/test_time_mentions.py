@@ -1,6 +1,5 @@
 """Dates that messages mention, worked out by hand on a calendar."""
 
-import re
 from datetime import date, datetime
 from pathlib import Path
 
@@ -11,7 +10,7 @@ from hypothesis import strategies as st
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.core.text.dates_in_text.mentions import MentionedDate, mentioned_dates
 from longmemeval.records import Turn
-from tests.support import processor_seconds
+from tests.support import IN_PROPORTION, growth
 
 MONDAY = datetime(2023, 5, 22, 8, 15)
 
@@ -196,11 +195,9 @@ def messages(real_longmemeval: Path) -> list[tuple[datetime, Turn]]:
 
 
 @pytest.mark.thorough
-def test_real_messages_are_read_fast(messages: list[tuple[datetime, Turn]]) -> None:
-    """Held against splitting the same texts into words, so that the machine does not matter: some 20 times as long."""
-    split = processor_seconds(lambda: [re.findall(r"\w+", turn.content) for _, turn in messages])
-    read = processor_seconds(lambda: [mentioned_dates(turn.content, said_on) for said_on, turn in messages])
-    assert read < 100 * split
+def test_a_long_message_takes_time_in_proportion(messages: list[tuple[datetime, Turn]]) -> None:
+    text, said_on = "\n".join(turn.content for _, turn in messages), messages[0][0]
+    assert growth(lambda size: mentioned_dates(text[:size], said_on), len(text) // 4) < IN_PROPORTION
 
 
 def test_real_messages_are_read_right(messages: list[tuple[datetime, Turn]]) -> None:
