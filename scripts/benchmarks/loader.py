@@ -3,9 +3,9 @@
     python scripts/benchmarks/loader.py [--file FILE] [--records 500] [--repeats 3] [--processor]
 
 The first record of FILE is written again and again under new question ids. LoCoMo's file, where it is at hand, is read
-as it is. Each measurement runs in a fresh process;
-shown is the fastest of the repeats (with `--processor` by processor time, for a machine with other work). Opening
-includes the imports it makes. Memory is the peak of the process, the file pages mapped into it included.
+as it is. Each measurement runs in a fresh process; shown is the fastest of the repeats (with `--processor` by
+processor time, for a machine with other work). Opening includes the imports it makes. Memory is the peak of the
+process, the file pages mapped into it included.
 """
 
 import argparse
