@@ -14,6 +14,7 @@ from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.memory.definition import MEMORIES
 from longmemeval.pipeline.demo import SHOWN, run_demo
 from longmemeval.pipeline.verify.verify import verify
+from scripts.demo_block import COLUMNS, FIGURES, demo_block, pictures
 from tests.cli.terminal import row
 from tests.made_once import sample_demo, sample_prepared
 from tests.pipeline.helpers import folders_in
@@ -119,14 +120,23 @@ def test_whatever_was_recalled_repeating_it_is_no_answer(
     assert {name: score for name, score in scores.items() if score > 0.15} == {}
 
 
-def test_second_time_nothing_is_done_again(demo: tuple[Path, str, str]) -> None:
+def test_second_time_nothing_is_done_again_and_readme_shows_it(demo: tuple[Path, str, str]) -> None:
     folder, out, _ = demo
     before = tree(folder)
-    again = longmemeval("demo", cwd=folder)
+    again = longmemeval("demo", cwd=folder, COLUMNS=COLUMNS)
     assert "Nothing to do, everything is prepared" in again.stdout
     assert "every question was already answered" in again.stderr
-    assert [row(again.stdout, preset) for preset in PRESETS] == [row(out, preset) for preset in PRESETS]
+    assert [row(again.stdout, preset)[0] for preset in PRESETS] == [row(out, preset)[0] for preset in PRESETS]
     assert tree(folder) == before
+    stale = "Stale: README.md. Run scripts/make_docs"
+    assert demo_block(again.stdout) in (ROOT / "README.md").read_text(), stale
+
+
+def test_readme_has_the_picture_of_the_demo(demo: tuple[Path, str, str], tmp_path: Path) -> None:
+    shutil.copytree(demo[0] / "results", tmp_path / "results")
+    longmemeval(*FIGURES, cwd=tmp_path)
+    drawn = pictures(tmp_path)
+    assert {path: (ROOT / path).read_text() for path in drawn} == drawn, "Stale. Run scripts/make_docs"
 
 
 @pytest.mark.thorough
