@@ -7,15 +7,16 @@ from collections.abc import Iterator
 import pytest
 
 from longmemeval.cli.verb_table import SUMMARIES
+from tests.sources import PACKAGE, nodes
 from tests.support import ROOT
 
-PACKAGE = ROOT / "longmemeval"
+pytestmark = pytest.mark.xdist_group("structure")
 
 
 def texts_of_the_code() -> Iterator[str]:
     """Every text in the package; `…` is where a value is put into it."""
     for path in PACKAGE.rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text())):
+        for node in nodes(path):
             if isinstance(node, ast.JoinedStr):
                 yield "".join(str(part.value) if isinstance(part, ast.Constant) else "…" for part in node.values)
             elif isinstance(node, ast.Constant) and isinstance(node.value, str):

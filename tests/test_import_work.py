@@ -63,6 +63,7 @@ def imported() -> dict[str, Any]:
     return seen
 
 
+@pytest.mark.thorough
 def test_no_module_reads_files_or_folders_when_it_is_imported() -> None:
     assert imported()["touched"] == []
 

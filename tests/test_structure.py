@@ -8,17 +8,16 @@ import subprocess
 import sys
 from collections import Counter
 from collections.abc import Iterator
-from functools import cache
 from importlib import import_module
 from pathlib import Path
 
 import pytest
 
 import longmemeval
+from longmemeval.core.text.calendar_names import MONTHS, WEEKDAYS
 from longmemeval.memory.definition import known_parts
+from tests.sources import PACKAGE, nodes
 from tests.support import ROOT, clean_environment
-
-PACKAGE = ROOT / "longmemeval"
 
 pytestmark = pytest.mark.xdist_group("structure")
 
@@ -93,12 +92,6 @@ BENCHMARK_NAMES = re.compile(r"(?i:locomo|convomem|mem0|answer_session|\banswer_
 ADAPTERS_OF_MEM0 = tuple(PACKAGE / "memory" / "products" / name for name in ("mem0", "mem0_platform"))
 # Names the harnesses whose results are read, and one of them is Mem0's.
 HARNESS_FILES = PACKAGE / "results" / "formats" / "harness_files.py"
-
-
-@cache
-def nodes(path: Path) -> list[ast.AST]:
-    """All of a module's syntax; each module is read once for all tests."""
-    return list(ast.walk(ast.parse(path.read_text())))
 
 
 def modules() -> list[Path]:
@@ -476,3 +469,20 @@ def test_public_api_is_what_all_says() -> None:
     for name in longmemeval.__all__:
         assert getattr(longmemeval, name) is not None
     assert not hasattr(longmemeval, "prepaer")
+
+
+@pytest.mark.slow
+def test_nobody_keeps_a_calendar_of_their_own() -> None:
+    """No list or tuple with two names of weekdays or months stands anywhere else, whole or shortened."""
+    names = {form.lower() for name in (*WEEKDAYS, *MONTHS) for form in (name, name[:3])} - {"may"}
+    copies = []
+    for path in modules():
+        if path.name == "calendar_names.py":
+            continue
+        for node in nodes(path):
+            if not isinstance(node, ast.Tuple | ast.List | ast.Set):
+                continue
+            held = {str(item.value).lower() for item in node.elts if isinstance(item, ast.Constant)}
+            if len(held & names) > 1:
+                copies.append(f"{path.relative_to(ROOT)}:{node.lineno}")
+    assert copies == []

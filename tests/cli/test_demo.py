@@ -198,6 +198,7 @@ def test_exact_search_needs_no_hnswlib_finds_the_same_and_python_answers_as_the_
     assert found == known
 
 
+@pytest.mark.thorough
 def test_demo_of_python_is_the_demo_of_the_command(demo: tuple[Path, str, str]) -> None:
     folder, out, _ = demo
     outcome = run_demo("hnsw", folders_in(folder))

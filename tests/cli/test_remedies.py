@@ -60,6 +60,7 @@ def test_without_a_key_the_offline_way_fits_what_was_asked(tmp_path: Path, line:
     longmemeval(*typed, cwd=tmp_path)
 
 
+@pytest.mark.thorough
 def test_the_check_of_a_judge_names_the_data_as_it_was_given(tmp_path: Path) -> None:
     # Named like an entry of the catalogue, which is not here.
     shutil.copy(SAMPLE, tmp_path / "locomo10.json")

@@ -161,6 +161,7 @@ def test_runs_of_an_earlier_version_are_named_by_a_pattern(command: Command, wor
     assert [run["run"] for run in json.loads(command("compare 'grid_*' --json").stdout)["runs"]] == [edited.parent.name]
 
 
+@pytest.mark.variants
 @pytest.mark.parametrize(
     ("words", "found"),
     [

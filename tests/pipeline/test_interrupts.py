@@ -158,7 +158,7 @@ def many(tmp_path_factory: pytest.TempPathFactory) -> Path:
     [
         pytest.param((), id="once"),
         pytest.param((0.0,), id="twice", marks=pytest.mark.thorough),
-        pytest.param((0.02, 0.1), id="thrice"),
+        pytest.param((0.02, 0.1), id="thrice", marks=pytest.mark.thorough),
     ],
 )
 @pytest.mark.parametrize("workers", [ALONE, PROCESSES], ids=["alone", "processes"])

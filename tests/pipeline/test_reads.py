@@ -10,6 +10,8 @@ import pytest
 
 from tests.support import clean_environment
 
+pytestmark = pytest.mark.thorough
+
 # Runs the commands one after another and counts, for each, how often every file below the folder is opened to be read.
 COUNTED = """
 import collections, json, os, sys

@@ -53,6 +53,7 @@ def share(labels: Labels) -> float:
     return sum(labels.values()) / len(labels)
 
 
+@pytest.mark.thorough
 def test_the_evidence_is_enough_and_the_whole_history_is_not(labels: dict[str, Labels]) -> None:
     assert share(labels["oracle"]) >= 0.8
     assert share(labels["oracle"]) - share(labels["full-history"]) >= 0.15

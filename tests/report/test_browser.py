@@ -326,6 +326,7 @@ def test_hostile_texts_are_shown_and_not_obeyed(reader: Reader, tmp_path: Path) 
     assert text[:20] in (page.locator("#chart-recall svg").first.text_content() or "")
 
 
+@pytest.mark.thorough
 def test_light_and_dark(reader: Reader, report: Path) -> None:
     def colours(page: Page) -> tuple[str, str]:
         background = page.evaluate("getComputedStyle(document.body).backgroundColor")
@@ -369,7 +370,7 @@ def test_paper_gets_charts_and_summary_in_black_on_white(reader: Reader, report:
         assert page.locator(visible_part).is_visible()
 
 
-@pytest.mark.variants
+@pytest.mark.thorough
 @pytest.mark.parametrize("recalled", [25, 48])
 def test_500_questions_stay_under_5_megabytes_and_come_in_portions(
     reader: Reader, tmp_path: Path, recalled: int
@@ -408,7 +409,7 @@ def test_the_board_fits_and_its_rows_link_to_their_manifests(reader: Reader, tmp
     assert page.locator("tbody td:first-child").all_inner_texts() == ["1 to 2", "1 to 2"]
 
 
-@pytest.mark.variants
+@pytest.mark.thorough
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_axe_finds_nothing_serious(reader: Reader, report: Path, scheme: Literal["light", "dark"]) -> None:
     page = reader.open(report, scheme=scheme)

@@ -91,6 +91,7 @@ def test_hostile_texts_cannot_end_their_element(tmp_path: Path) -> None:
     assert row["text"].startswith("<script>window.harmed = 1</script></script><img")
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_full_leaves_nothing_out(tmp_path: Path) -> None:
     folders = large_run(tmp_path, questions=120)
@@ -148,6 +149,7 @@ def test_a_run_of_another_system_has_a_page(tmp_path: Path) -> None:
     assert "hypotheses from theirs.jsonl" in page
 
 
+@pytest.mark.thorough
 def test_without_the_libraries_the_error_says_what_to_install(folders: Folders, tmp_path: Path) -> None:
     (tmp_path / "without").mkdir()
     (tmp_path / "without" / "matplotlib.py").write_text("raise ImportError('no', name='matplotlib')\n")

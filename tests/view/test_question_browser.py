@@ -35,6 +35,7 @@ def test_why_a_question_was_lost_is_two_clicks_from_the_matrix(folders: Folders,
     expect(page.get_by_role("list", name="Why it was answered wrong")).to_contain_text("cut before the prompt")
 
 
+@pytest.mark.thorough
 def test_a_long_answer_is_folded_until_it_is_asked_for_and_open_on_paper(demo: Folders, visit: Visit) -> None:
     """That of the parrot, which says all that was recalled; with scripts and without."""
     for scripts in (True, False):
@@ -70,6 +71,7 @@ def test_keys_go_through_questions(folders: Folders, visit: Visit) -> None:
     page.wait_for_url(re.compile("/questions"))
 
 
+@pytest.mark.thorough
 def test_keys_stay_within_what_the_address_chooses(folders: Folders, visit: Visit) -> None:
     """The filter and the order of the matrix go on, whichever way they were set; what nobody chose is not met."""
     page = visit(folders, f"/questions?{THREE}&show=lost&type=multi-session&sort=tokens")
@@ -103,7 +105,7 @@ def test_eight_runs_fit_a_small_laptop_and_a_phone(demo: Folders, visit: Visit) 
         assert page.eval_on_selector_all(".scroll:has(> .stack), .scroll > .stack", wider) == [], path
 
 
-@pytest.mark.parametrize("width", [390, pytest.param(1920, marks=pytest.mark.thorough)])
+@pytest.mark.parametrize("width", [390, 1920])
 def test_pages_fit_and_nothing_is_serious_to_axe(folders: Folders, demo: Folders, visit: Visit, width: int) -> None:
     for folder, path in (
         (folders, f"/question?{THREE}&q=q1"),
@@ -130,6 +132,7 @@ def test_the_explorer_changes_at_once_and_the_address_follows(demo: Folders, vis
     expect(page.locator("#result thead")).not_to_contain_text("vectors")
 
 
+@pytest.mark.thorough
 def test_labels_in_two_windows_at_once(folders: Folders, visit: Visit) -> None:
     windows = [visit(folders, f"/question?{THREE}&q=q{number}&by=Eva") for number in (3, 4)]
     for page in windows:

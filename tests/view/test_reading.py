@@ -145,6 +145,7 @@ def test_by_keys_alone_from_the_runs_to_a_label(folders: Folders, visit: Visit) 
     expect(page.locator(".steps")).to_contain_text("lost to the baseline")
 
 
+@pytest.mark.thorough
 def test_the_export_is_by_the_judge_that_is_named(folders: Folders, tmp_path: Path) -> None:
     line: list[str | Path] = ["view", "good", "--export", tmp_path, "--results-dir", folders.results_dir]
     for judge in (STRICT, LENIENT):
@@ -152,6 +153,7 @@ def test_the_export_is_by_the_judge_that_is_named(folders: Folders, tmp_path: Pa
         assert f"judge {judge.model}, prompts: by hand (not official)" in (tmp_path / "index.html").read_text()
 
 
+@pytest.mark.thorough
 def test_the_export_opens_from_a_disk_with_nothing_dead(folders: Folders, tmp_path: Path, chromium: Browser) -> None:
     target = tmp_path / "page"
     line: list[str | Path] = ["view", "good-again", "bad", "--export", target, "--results-dir", folders.results_dir]

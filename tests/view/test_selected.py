@@ -68,6 +68,7 @@ def with_controls(tmp_path_factory: pytest.TempPathFactory) -> Folders:
     return folders
 
 
+@pytest.mark.thorough
 def test_the_browser_chooses_as_the_server_does(folders: Folders, visit: Visit) -> None:
     alike(folders, visit, CHOICE, ASKED)
 

@@ -53,6 +53,7 @@ def test_normalised_text(text: str, normalised: str) -> None:
     assert normalise(text) == normalised
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_words_become_stems() -> None:
     assert tokens("Psychology, counseling certification") == ["psycholog", "counsel", "certif"]

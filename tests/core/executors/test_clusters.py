@@ -73,7 +73,7 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
     return both
 
 
-@pytest.mark.variants
+@pytest.mark.thorough
 def test_the_same_bytes_and_each_text_once(
     cluster: Cluster, folders: tuple[Path, Path], pytestconfig: pytest.Config
 ) -> None:

@@ -100,6 +100,7 @@ def test_workers_elsewhere_whose_parent_is_gone_write_their_fixtures(
     assert trees[0] == trees[1]
 
 
+@pytest.mark.thorough
 def test_processes_end_with_a_command_that_is_killed(tmp_path: Path) -> None:
     """While they fill a memory that takes its time: nobody is left to write beside the next command."""
     (tmp_path / "mymem.py").write_text(EXAMPLE)

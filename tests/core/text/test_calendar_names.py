@@ -1,13 +1,9 @@
 """One table of weekdays and of months, whatever the locale."""
 
-import ast
 import calendar
 from datetime import date, datetime, timedelta
 
-import pytest
-
 from longmemeval.core.text.calendar_names import MONTHS, WEEKDAYS, official_date, weekday_of
-from tests.support import ROOT
 
 
 def test_the_names_are_those_of_the_calendar() -> None:
@@ -28,20 +24,3 @@ def test_official_date_names_every_weekday() -> None:
         "2024/01/06 (Sat) 00:05",
         "2024/01/07 (Sun) 00:05",
     ]
-
-
-@pytest.mark.slow
-def test_nobody_keeps_a_table_of_their_own() -> None:
-    """No list or tuple with two names of weekdays or months stands anywhere else, whole or shortened."""
-    names = {form.lower() for name in (*WEEKDAYS, *MONTHS) for form in (name, name[:3])} - {"may"}
-    copies = []
-    for path in sorted((ROOT / "longmemeval").rglob("*.py")):
-        if path.name == "calendar_names.py":
-            continue
-        for node in ast.walk(ast.parse(path.read_text())):
-            if not isinstance(node, ast.Tuple | ast.List | ast.Set):
-                continue
-            held = {str(item.value).lower() for item in node.elts if isinstance(item, ast.Constant)}
-            if len(held & names) > 1:
-                copies.append(f"{path.relative_to(ROOT)}:{node.lineno}")
-    assert copies == []

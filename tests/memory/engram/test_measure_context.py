@@ -4,6 +4,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from tests.pipeline.helpers import folders_in
@@ -35,6 +37,7 @@ def measured(folder: Path, budgets: str) -> list[list[str]]:
     return [[cell.strip() for cell in line.strip("|").split("|")] for line in done.stdout.splitlines()]
 
 
+@pytest.mark.thorough
 def test_figures_of_one_question(tmp_path: Path) -> None:
     head, _, *table = measured(tmp_path, "400,5")
     assert head[:5] == ["tokens", "memory", "used", "figure", "all (1)"]

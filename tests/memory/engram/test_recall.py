@@ -156,7 +156,7 @@ def test_full_knows_the_tokens_of_what_it_shows(fixture: Fixture) -> None:
     assert [one.tokens for one in known] == [count(item.text) for item in recall.items]
 
 
-@pytest.mark.variants
+@pytest.mark.thorough
 @pytest.mark.slow
 @pytest.mark.xdist_group("databases")
 @pytest.mark.parametrize(

@@ -91,7 +91,7 @@ for one in held:
 """
 
 
-@pytest.mark.variants
+@pytest.mark.thorough
 @pytest.mark.parametrize("store", ["ladybug", "qdrant"])
 def test_two_processes_that_want_each_others_histories_both_go_on(store: str, tmp_path: Path) -> None:
     needed(store)
@@ -100,7 +100,7 @@ def test_two_processes_that_want_each_others_histories_both_go_on(store: str, tm
     assert [one.wait(timeout=200) for one in both] == [0, 0]
 
 
-@pytest.mark.variants
+@pytest.mark.thorough
 @pytest.mark.parametrize("store", ["ladybug", "qdrant"])
 def test_of_two_processes_one_is_refused_where_the_other_does_not_let_go(store: str, tmp_path: Path) -> None:
     needed(store)

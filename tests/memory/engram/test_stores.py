@@ -263,7 +263,7 @@ print(read())
 """
 
 
-@pytest.mark.variants
+@pytest.mark.thorough
 @pytest.mark.parametrize(("store", "vectors"), BOTH)
 def test_another_process_reads_the_same(store: str, vectors: str, tmp_path: Path, begin: Begin) -> None:
     begin(store)

@@ -140,6 +140,7 @@ def test_an_error_names_the_line_of_the_class_not_of_a_library(tmp_path: Path) -
     assert f"mine.py, line {line}: JSONDecodeError" in json.loads(done.stdout)[-1]["told"]
 
 
+@pytest.mark.thorough
 def test_each_row_is_shown_as_soon_as_it_is_known(tmp_path: Path) -> None:
     (tmp_path / "mine.py").write_text(
         BASE.replace(

@@ -189,6 +189,7 @@ def test_ingestion_is_counted_as_the_endpoint_saw_it_and_paid_once(folder: Path,
     assert all(call.cached for call in again)
 
 
+@pytest.mark.thorough
 def test_tokens_per_haystack_are_the_same_at_prepare_and_at_evaluate(folder: Path, server: ModelServer) -> None:
     """Of a memory whose texts are embedded by a server too."""
     embedder = ("--embedder", "openai:text-embedding-3-small")
@@ -205,6 +206,7 @@ def test_tokens_per_haystack_are_the_same_at_prepare_and_at_evaluate(folder: Pat
     assert row[2] == said
 
 
+@pytest.mark.thorough
 def test_a_dry_run_knows_the_calls_of_a_memory_once_a_history_was_prepared(folder: Path, server: ModelServer) -> None:
     unknown = longmemeval(*prepare(server, "--dry-run"), cwd=folder, OPENAI_API_KEY=KEY)
     assert "time: unknown" in unknown.stdout
@@ -269,6 +271,7 @@ def test_no_key_and_no_label_reaches_the_endpoint_the_child_or_a_file(folder: Pa
     assert row[3] == f"{(prompt + reply) / 9 * 1000:,.0f}"
 
 
+@pytest.mark.thorough
 def test_the_check_offers_models_too(folder: Path, server: ModelServer) -> None:
     model = ("--memory-model", "openai/gpt-4o-mini", "--api-base", server.url)
     done = longmemeval("memory", "check", MEMORY, *model, "--json", cwd=folder, OPENAI_API_KEY=KEY)

@@ -48,6 +48,7 @@ def retrieval(folder: Path, data: str, *memories: str, level: str = "session", m
     return results
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_every_carrier_gives_the_same_rankings_and_scores(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(folder)
@@ -376,6 +377,7 @@ def source_of(file: Path) -> str:
     return hashlib.sha256(line.encode()).hexdigest()
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("broken", ["all", "one"])
 def test_prepare_that_prepared_nothing_is_no_success(broken: str, folder: Path) -> None:
     two_haystacks(folder)

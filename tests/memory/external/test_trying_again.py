@@ -163,6 +163,7 @@ def test_a_killed_attempt_at_what_failed_goes_on(folder: Path) -> None:
     assert len(stored) == len({one["text"] for one in stored}) == 6
 
 
+@pytest.mark.thorough
 def test_the_progress_line_counts_batches_within_a_haystack(folder: Path) -> None:
     """On a terminal, where people look."""
     (folder / "fault").write_text("")

@@ -60,7 +60,7 @@ def case(request: pytest.FixtureRequest, with_product: Installed) -> Iterator["C
         yield Case(name, with_product(name), stub)
 
 
-@pytest.mark.variants
+@pytest.mark.thorough
 def test_a_check_finds_nothing_wrong_and_leaves_nothing(case: Case) -> None:
     shown = case.command("memory", "check", case.name, *case.words[2:], "--json")
     found = {one["what"]: one for one in json.loads(shown)}

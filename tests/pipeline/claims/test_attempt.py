@@ -124,6 +124,7 @@ def test_what_cannot_be_tried_says_why(tmp_path: Path) -> None:
         ClaimTrial(planted(tmp_path, 0.5, types=["singlehop"]), Changes(), folders=folders_in(tmp_path))
 
 
+@pytest.mark.thorough
 def test_the_command_says_the_verdict_first(tmp_path: Path) -> None:
     path = write(tmp_path, benchmark="longmemeval", settings=SETTINGS, rows=[ROW | {"value": 0.1}])
     lines = longmemeval("claims", "try", str(path), cwd=tmp_path).stdout.splitlines()

@@ -14,7 +14,7 @@ from tests.pipeline.claims.test_catalogue import ROW, write
 EMBEDDER = "openai:text-embedding-3-small"
 
 
-@pytest.mark.variants
+@pytest.mark.thorough
 @pytest.mark.parametrize("hangs_at", [12, 45], ids=["answering", "judging"])
 def test_a_claim_of_a_reader(hangs_at: int, tmp_path: Path) -> None:
     settings = SETTINGS | {"model": "openai/gpt-4o-mini", "judge": "lenient@openai/gpt-4o-mini"}
@@ -26,7 +26,7 @@ def test_a_claim_of_a_reader(hangs_at: int, tmp_path: Path) -> None:
     assert done["verdict"]["finding"] == "not reproduced"
 
 
-@pytest.mark.variants
+@pytest.mark.thorough
 @pytest.mark.parametrize("protocol", ["standard", "official"])
 def test_a_claim_of_rankings_by_a_remote_embedder(protocol: str, tmp_path: Path) -> None:
     """Under the official protocol texts of its own are embedded, else those that were prepared."""

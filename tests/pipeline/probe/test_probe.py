@@ -44,6 +44,7 @@ def test_the_verdict_names_the_weakest_probe(report: ProbeReport) -> None:
     assert f"of {report.questions} questions" in report.verdict
 
 
+@pytest.mark.thorough
 @pytest.mark.slow
 def test_the_same_seed_is_the_same_data_and_nothing_is_prepared_again(report: ProbeReport, folders: Folders) -> None:
     again = probe(["bm25"], seed=3, lives=2, sessions=(10, 40), folders=folders)

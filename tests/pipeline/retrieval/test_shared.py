@@ -192,7 +192,7 @@ def test_a_fault_in_a_worker_stops_with_its_error_and_what_was_ranked_is_kept(tm
     assert [run.newly_ranked for run in report.runs] == [2, 2]
 
 
-@pytest.mark.variants
+@pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_interrupted_work_goes_on_where_it_was(tmp_path: Path, folders: Folders, number: signal.Signals) -> None:
     dataset = colours(tmp_path / "colours.json", 40)

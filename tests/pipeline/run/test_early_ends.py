@@ -111,6 +111,7 @@ def test_judging_ends_early_when_every_call_fails_in_the_same_way(
     assert verify("r", folders=folders).problems == ()
 
 
+@pytest.mark.thorough
 def test_one_label_is_enough_to_go_on_judging(tmp_path: Path, server: ModelServer) -> None:
     dataset, folders = prepared_colours(tmp_path, 40)
     answer_all(dataset, folders)

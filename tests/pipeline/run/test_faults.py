@@ -132,7 +132,7 @@ def test_an_endpoint_that_is_dead_from_the_start(
     assert_all_answered(folders, 60)
 
 
-@pytest.mark.variants
+@pytest.mark.thorough
 @pytest.mark.parametrize("network", ["refuses", "swallows", "fails"])
 def test_judging_at_an_endpoint_that_is_dead_from_the_start(
     server: ModelServer, workspace: tuple[Dataset, Folders], network: str

@@ -22,7 +22,7 @@ from longmemeval.settings import Folders
 from tests.pipeline.helpers import answer_all, answers, ask, manifest, prepared_colours, start, stop_when
 from tests.pipeline.sweeps import OFFLINE, swept
 from tests.server import ModelServer
-from tests.support import json_lines, longmemeval
+from tests.support import fewer, json_lines, longmemeval
 
 LOCAL = ModelOptions("http://127.0.0.1:1/v1")
 
@@ -78,14 +78,15 @@ def test_tools_on_the_wire_and_in_the_files(tmp_path: Path) -> None:
 
 
 def test_concurrency_gives_the_same_answers(tmp_path: Path) -> None:
-    dataset, folders = prepared_colours(tmp_path, 70, "files")
+    count = fewer(70, 20)
+    dataset, folders = prepared_colours(tmp_path, count, "files")
     with ModelServer() as server:
         server.message = searching
         for run_id, concurrency in (("one", 1), ("many", 64)):
             ask(dataset, folders, server, memory="files", run_id=run_id, concurrency=concurrency)
     kept = ("hypothesis", "recall_ids", "steps", "prompt_tokens", "prompt_sha256")
     one, many = (by_id(folders, run_id) for run_id in ("one", "many"))
-    assert len(one) == 70
+    assert len(one) == count
     assert all(one[name][key] == many[name][key] for name in one for key in kept)
 
 
