@@ -50,7 +50,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 def _turn(item: pytest.Item) -> int:
-    """Return when a test has its turn: claims of speed come when types and docs beside the tests are done."""
+    """Return when a test has its turn: what long ones leave of the time, many short ones fill."""
     patience = item.get_closest_marker("timeout")
     if patience and patience.args[0] > float(item.config.getini("timeout")):
         return -1
