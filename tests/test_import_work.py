@@ -63,7 +63,6 @@ def imported() -> dict[str, Any]:
     return seen
 
 
-@pytest.mark.thorough
 def test_no_module_reads_files_or_folders_when_it_is_imported() -> None:
     assert imported()["touched"] == []
 

@@ -105,6 +105,7 @@ def test_eight_runs_fit_a_small_laptop_and_a_phone(demo: Folders, visit: Visit) 
         assert page.eval_on_selector_all(".scroll:has(> .stack), .scroll > .stack", wider) == [], path
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize("width", [390, 1920])
 def test_pages_fit_and_nothing_is_serious_to_axe(folders: Folders, demo: Folders, visit: Visit, width: int) -> None:
     for folder, path in (

@@ -19,7 +19,7 @@ from tests.core.executors.clusters import KEY, Cluster, DaskCluster, RayCluster,
 from tests.memory.external.transported import EXAMPLE
 from tests.pipeline.helpers import start
 from tests.server import ModelServer
-from tests.support import ROOT, fewer, longmemeval, record, write_dataset
+from tests.support import ROOT, longmemeval, record, write_dataset
 
 pytestmark = pytest.mark.timeout(900)  # On a busy machine a cluster alone takes minutes to begin.
 
@@ -48,8 +48,7 @@ def cluster(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFac
         patch.setenv("RAY_AUTH_MODE", "token")
         patch.setenv("RAY_AUTH_TOKEN", "of-this-test-" * 4)
         forget_token()
-        # Each worker takes seconds to import what it needs: one shows what goes over the network.
-        begun: Cluster = request.param(tmp_path_factory.mktemp("cluster"), fewer(0, 1))
+        begun: Cluster = request.param(tmp_path_factory.mktemp("cluster"))
         try:
             yield begun
         finally:
@@ -74,15 +73,13 @@ def folders(tmp_path: Path) -> tuple[Path, Path]:
 
 
 @pytest.mark.thorough
-def test_the_same_bytes_and_each_text_once(
-    cluster: Cluster, folders: tuple[Path, Path], pytestconfig: pytest.Config
-) -> None:
+def test_the_same_bytes_and_each_text_once(cluster: Cluster, folders: tuple[Path, Path]) -> None:
     """A memory from outside too, whose module only the folder of the command has."""
     here, there = folders
     memories = ("--dataset", "sample", "--limit", "4", "--memory", "hybrid", "--memory", "mymem:MyMemory")
     with ModelServer() as server:
-        # One cluster's count, with --thorough, is enough: what talks to servers takes each worker seconds to load.
-        at_server = cluster.name == "dask" and bool(pytestconfig.getoption("--thorough"))
+        # One cluster's count is enough: what talks to servers takes each worker seconds to load.
+        at_server = cluster.name == "dask"
         command = ("prepare", *memories, *((*EMBEDDER, server.url) if at_server else ()))
         alone = longmemeval(*command, "--jobs", "1", cwd=here, OPENAI_API_KEY=KEY)
         asked, since = embedded(server), len(server.requests)

@@ -35,7 +35,8 @@ def place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, environment: dict[str
     return place_of(Adapter.read(tmp_path / "site" / "boxes_adapter", "boxes"), tmp_path / "there")
 
 
-@pytest.mark.parametrize("program", ["uv", pytest.param("pip", marks=pytest.mark.thorough)])
+@pytest.mark.thorough
+@pytest.mark.parametrize("program", ["uv", "pip"])
 def test_an_interrupted_install_is_completed(
     program: str, tmp_path: Path, offline: dict[str, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
