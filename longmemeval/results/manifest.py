@@ -37,7 +37,7 @@ _PACKAGES = (
     "litellm",
     "openai",
     "fastembed",
-    "joblib",
+    "loky",
     "rank-bm25",
 )
 RECORDED_NAMES = frozenset({"run_id", "name", "preset", "spec", "preparation"}) | {

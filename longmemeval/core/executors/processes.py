@@ -17,7 +17,7 @@ from longmemeval.core.executors.protocol import Done, Task
 from longmemeval.errors import HarnessError
 
 if TYPE_CHECKING:
-    from joblib.externals.loky import ProcessPoolExecutor
+    from loky import ProcessPoolExecutor
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -32,13 +32,12 @@ class Processes:
         Raises:
             HarnessError: a worker died.
         """
-        from joblib import cpu_count
-        from joblib.externals.loky import ProcessPoolExecutor
+        from loky import ProcessPoolExecutor, cpu_count
 
         count = workers or cpu_count()
         # Only this process holds this end of the pipe: however it ends, the workers read the end of the stream.
         workers_end, our_end = Pipe(duplex=False)
-        # Tasks go through pipes: joblib's own way of calling it would keep all vectors in shared memory.
+        # Tasks go through pipes.
         with _interrupts_held():
             pool = ProcessPoolExecutor(count, initializer=_follow, initargs=(workers_end,))
 

@@ -29,7 +29,7 @@ class Threads:
 
     def map(self, tasks: Iterable[Task[T, R]], workers: int | None) -> Generator[Done[R], None, None]:
         """Run the tasks; see `Executor.map`."""
-        from joblib import cpu_count
+        from loky import cpu_count
 
         make_ready()
         count = workers or cpu_count()

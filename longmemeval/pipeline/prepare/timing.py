@@ -189,7 +189,7 @@ def workers_of(options: PrepareOptions, parts: Sequence[Part[Any]], haystacks: i
     name, jobs = executor_of(options, parts, haystacks)
     if is_alone(name, jobs, haystacks, [size], MADE_BYTES if computes_alone(parts, options) else 0):
         return 1
-    from joblib import cpu_count
+    from loky import cpu_count
 
     return max(1, min(jobs or int(cpu_count()), haystacks))
 
