@@ -1,6 +1,7 @@
 """The parts of an answer that count for the rules of `lexical.py`: its beginning and end, not all it repeats."""
 
 import re
+from functools import lru_cache
 
 from longmemeval.judges.offline.refusal import conclusion
 
@@ -38,6 +39,7 @@ def sentences(answer: str) -> list[str]:
     return parts
 
 
+@lru_cache(maxsize=512)
 def counted(answer: str) -> str:
     """Return the words of an answer that count: all of a short one, the first and the last of a long one."""
     words = " ".join(sentences(answer)).split()

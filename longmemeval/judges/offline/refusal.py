@@ -40,6 +40,8 @@ _ANSWER_MARK = re.compile(
     r"|^[ \t#*_]{0,20}(?:\d+[.)] *)?(?:final |short )?(?:answer|conclusion|result|verdict)[ \t*_]{0,20}$",
     re.MULTILINE,
 )
+_ANSWER_WORDS = ("answer", "conclusion", "result", "verdict", "respond", "reply")
+"""Words of which every `_ANSWER_MARK` has one; most texts have none, and the pattern is not tried on these."""
 _LONGEST, _END = 4_000, 1_500
 """Lengths in characters. Of a longer text only the two ends are read: a refusal is at one of them."""
 _STRUCTURE = re.compile(r"\bstep \d|\bextract|\bnotes?\b\W*[:\n]|\breasoning\b|\brelevant information\b")
@@ -161,10 +163,9 @@ def abstains(text: str) -> bool:
 @lru_cache(maxsize=2048)
 def abstains_in_record(text: str) -> bool:
     """Return `abstains(text)`, cached: grading and several tables ask about the same recorded answer."""
-    plain = _plain(text)
-    if not _may_refuse(plain):
+    if not _may_refuse(_plain(text)):
         return False
-    final = _final_part(plain)
+    final = _final(text)
     concluded = _from_last_word(final)
     return _refuses(concluded) or (concluded != final and _refuses(final))
 
@@ -181,13 +182,19 @@ def ends_in_refusal(text: str) -> bool:
 
     For an unanswerable question that is enough: "You have a cat. There is no mention of a hamster."
     """
-    clauses = [clause for clause in _clauses(_final_part(_plain(text))) if clause.kind not in ("aside", "told")]
+    clauses = [clause for clause in _clauses(_final(text)) if clause.kind not in ("aside", "told")]
     return bool(clauses) and clauses[-1].kind in _REFUSALS and not clauses[-1].inexact
 
 
 def conclusion(text: str) -> str:
     """Return where `text` states its result, in lower case: after "Answer:" or the last "therefore"; else all of it."""
-    return _from_last_word(_final_part(_plain(text)))
+    return _from_last_word(_final(text))
+
+
+@lru_cache(maxsize=512)
+def _final(text: str) -> str:
+    """Return the part of `text` that decides, in lower case; cached, since several rules of a judge read it."""
+    return _final_part(_plain(text))
 
 
 def _from_last_word(final: str) -> str:
@@ -252,7 +259,7 @@ def _plain(text: str) -> str:
 
 def _final_part(text: str) -> str:
     """Return the text after the last "Answer:"; for structured reasoning the last paragraph, from a "therefore" on."""
-    for heading in reversed(list(_ANSWER_MARK.finditer(text))):
+    for heading in reversed(list(_ANSWER_MARK.finditer(text)) if any(map(text.__contains__, _ANSWER_WORDS)) else []):
         if re.search(r"\w", text[heading.end() :]):
             text = _OPENING_QUOTE.sub(r"\1\2. ", text[heading.end() :])
             break
@@ -294,7 +301,9 @@ def _clauses_of(sentence: str) -> Iterator[_Clause]:
             yield _clause(parts[index], against=index > 0 and parts[index - 1] in _AGAINST, granted=False)
 
 
+@lru_cache(maxsize=16384)
 def _clause(text: str, *, against: bool, granted: bool) -> _Clause:
+    """Return one clause, cached: the answers of several runs to a question repeat the same sentences."""
     patterns = _patterns()
     refusing = _NEGATIVE.search(text) and not patterns["reported"].search(text)
     kinds = _KINDS if refusing else _KINDS[len(_REFUSALS) :]

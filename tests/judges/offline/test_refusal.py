@@ -144,5 +144,11 @@ def test_what_is_passed_over_unread_is_no_refusal(text: str) -> None:
         assert not refusal._refuses(refusal._from_last_word(final))
 
 
+@given(st.lists(st.sampled_from((*_BITS, *refusal._ANSWER_WORDS, "the ", "by saying", ":", " is:", "\n")), max_size=12))
+def test_every_mark_of_an_answer_has_a_word_that_is_looked_for(bits: list[str]) -> None:
+    marks = [mark[0] for mark in refusal._ANSWER_MARK.finditer("".join(bits).lower())]
+    assert all(any(word in mark for word in refusal._ANSWER_WORDS) for mark in marks)
+
+
 def test_it_is_exported() -> None:
     assert inspect.unwrap(longmemeval.abstains) is inspect.unwrap(abstains)
