@@ -458,9 +458,9 @@ def test_functions_keep_their_size() -> None:
 @pytest.mark.slow
 def test_nothing_is_silenced() -> None:
     marks = ("type: ignore", "noqa", "pragma: no cover")
-    places = [
-        path for path in [*modules(), *sorted((ROOT / "tests").rglob("*.py"))] if path != Path(__file__).resolve()
-    ]
+    # This file names them; there they are the test.
+    others = {Path(__file__).resolve(), ROOT / "tests" / "pipeline" / "objects" / "users_script.py"}
+    places = [path for path in [*modules(), *sorted((ROOT / "tests").rglob("*.py"))] if path not in others]
     silenced = [f"{path.relative_to(ROOT)}: {mark}" for path in places for mark in marks if mark in path.read_text()]
     assert silenced == []
 

@@ -3,8 +3,6 @@
 import asyncio
 import re
 import signal
-import subprocess
-import sys
 import time
 from pathlib import Path
 from types import FunctionType
@@ -16,7 +14,7 @@ import longmemeval as lme
 from longmemeval.memory.live.code_hash import code_hash
 from tests.pipeline.helpers import MODEL, colours, folders_in, start
 from tests.server import ModelServer
-from tests.support import ROOT, clean_environment, json_lines
+from tests.support import json_lines
 
 CELL = '''
 LIMIT = 3
@@ -193,34 +191,3 @@ def test_arun_leaves_the_loop_free_and_can_be_cancelled(tmp_path: Path) -> None:
             server.faults.clear()
             run = asyncio.run(goes_on())
     assert (run.status, run.report and run.report.newly_answered) == ("completed", 3)
-
-
-USER_SCRIPT = """
-from longmemeval import Comparison, Evaluation, Memory, Run, compare, load_dataset, run
-data = load_dataset("sample").sample(50, seed=0).where(type="multi-session")
-runs: list[Evaluation] = [
-    run(data, memory, model="offline/extractive", max_cost=2.0).evaluate("offline/lexical")
-    for memory in ("bm25", Memory("hybrid", top_k=20), int)
-]
-table: Comparison = compare(*runs)
-print(table.verdict.text, table.lost, runs[0].score + 1, runs[0].by_type["x"].n, table.report("r.html").name)
-print(next(iter(Run.open("x").answers.values())).hypothesis.upper())
-"""
-
-
-@pytest.mark.thorough
-def test_a_users_script_passes_mypy_strict(tmp_path: Path) -> None:
-    (tmp_path / "script.py").write_text(USER_SCRIPT)
-    (tmp_path / "wrong.py").write_text("import longmemeval\nlongmemeval.runn\nlongmemeval.run(model=3)\n")
-    options = ("--strict", "--follow-imports=silent", "--cache-dir", str(tmp_path / "cache"))
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", *options, "script.py", "wrong.py"],
-        cwd=tmp_path,
-        env=clean_environment(MYPYPATH=f"{ROOT}:{ROOT / 'stubs'}"),
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    assert 'wrong.py:2: error: Module has no attribute "runn"' in done.stdout
-    assert "wrong.py:3: error:" in done.stdout
-    assert "script.py" not in done.stdout
