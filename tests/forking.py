@@ -37,7 +37,7 @@ LIBRARIES = (
     "openai.resources.beta.assistants",
     "httpcore",
     "hnswlib",
-    "joblib.externals.loky",
+    "loky",
     "jinja2",
     "nltk",
     "scipy.stats",
@@ -53,6 +53,9 @@ DATABASES = frozenset({"falkordb", "ladybug", "lancedb", "postgres", "qdrant"})
 
 SILENT_AT_MOST_S = "SILENT_AT_MOST_S"
 """In the environment of a command: after how many seconds it says that it works; it says nothing without."""
+
+UNLOADED = "UNLOADED"
+"""In the environment of the process that commands are forked from: each command imports for itself what it needs."""
 
 Request = tuple[int, list[str], str, dict[str, str], bool, str, str]
 """Its number, arguments, folder, environment, whether it ends quickly, files for standard output and standard error."""
@@ -343,10 +346,12 @@ def _load() -> None:
     # A collection in a forked process would copy all that is shared.
     gc.collect()
     gc.freeze()
+    gc.set_threshold(10_000)
 
 
 if __name__ == "__main__":
-    _load()
+    if not os.environ.get(UNLOADED):
+        _load()
     listener = socket.socket(fileno=int(sys.argv[2])) if len(sys.argv) > 2 else None
     _serve(Connection(int(sys.argv[1])), listener)
     if listener:

@@ -11,7 +11,7 @@ import pytest
 
 from longmemeval import __version__
 from tests import forking
-from tests.forking import Server, start_forked
+from tests.forking import UNLOADED, Server, start_forked
 from tests.support import ROOT, clean_environment
 
 WORKER = """
@@ -30,7 +30,12 @@ for _ in sys.stdin:
 def begun(shared: Path) -> "subprocess.Popen[str]":
     command = [sys.executable, "-c", WORKER, str(shared)]
     return subprocess.Popen(
-        command, env=clean_environment(), cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        command,
+        env=clean_environment() | {UNLOADED: "1"},
+        cwd=ROOT,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
     )
 
 
@@ -42,7 +47,6 @@ def said(worker: "subprocess.Popen[str]", asked: str = "") -> list[str]:
     return worker.stdout.readline().split()
 
 
-@pytest.mark.thorough
 def test_workers_share_one_that_outlives_the_first() -> None:
     with tempfile.TemporaryDirectory() as short:
         shared = Path(short, "s")
