@@ -4,6 +4,7 @@ Tests of patience, limits and pauses then take no time, and a slow machine chang
 """
 
 import asyncio
+import math
 import selectors
 import time
 from collections.abc import Callable, Coroutine
@@ -13,6 +14,7 @@ from typing import Any, TypeVar
 import pytest
 
 from longmemeval.embedding import remote
+from longmemeval.errors import EndpointDownError, TransientModelError
 from longmemeval.llm.http import breaker, calling, wire
 from longmemeval.llm.rates import gate
 from tests.server import ModelServer
@@ -33,8 +35,9 @@ class Clock:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self._jumped = 0.0
-        self.busy: Callable[[], bool] = lambda: any(each._sent for each in self.breakers)
+        self.busy: Callable[[], bool] = lambda: self._sent() > 0
         self.breakers: list[_Counting] = []
+        self._selector: _Selector | None = None
         clock = SimpleNamespace(
             monotonic=self.monotonic,
             perf_counter=self.monotonic,
@@ -53,18 +56,29 @@ class Clock:
         """Have seconds passed."""
         self._jumped += seconds
 
-    def in_transit(self, server: ModelServer) -> None:
-        """From now on only requests that have not reached the server yet are waited for: it answers none."""
-        begun, arrived = self._begun(), len(server.chat_requests)
-        self.busy = lambda: self._begun() - begun > len(server.chat_requests) - arrived
+    def unanswered(self, server: ModelServer, first: float = math.inf) -> None:
+        """From now on the first requests that have reached the server are not waited for: it never answers them."""
+        failed, arrived = self._failed(), len(server.chat_requests)
+        self.busy = lambda: self._sent() > min(len(server.chat_requests) - arrived, first) - (self._failed() - failed)
+
+    def until_connecting(self) -> None:
+        """From now on only attempts that do not connect yet are waited for: nobody ever takes their connections."""
+        self.busy = lambda: self._sent() > self._connecting()
 
     def run(self, work: Coroutine[Any, Any, Result]) -> Result:
         """Run a coroutine to its end by this clock."""
         with asyncio.Runner(loop_factory=lambda: _Loop(self)) as runner:
             return runner.run(work)
 
-    def _begun(self) -> int:
-        return sum(each.begun for each in self.breakers)
+    def _connecting(self) -> int:
+        assert self._selector
+        return sum(bool(key.events & selectors.EVENT_WRITE) for key in self._selector.get_map().values())
+
+    def _sent(self) -> int:
+        return sum(each._sent for each in self.breakers)
+
+    def _failed(self) -> int:
+        return sum(each.failed for each in self.breakers)
 
     def _breaker(self, where: str, give_up_after_s: float) -> "_Counting":
         self.breakers.append(_Counting(where, give_up_after_s))
@@ -72,13 +86,13 @@ class Clock:
 
 
 class _Counting(breaker.Breaker):
-    """Counts the attempts that began."""
+    """Counts the attempts that failed."""
 
-    begun = 0
+    failed = 0
 
-    def _moved(self, *, held: int = 0, sent: int = 0) -> None:
-        self.begun += max(0, sent)
-        super()._moved(held=held, sent=sent)
+    def _failed(self, call: object, started: float, error: TransientModelError) -> EndpointDownError | None:
+        self.failed += 1
+        return super()._failed(call, started, error)
 
 
 class _Selector(selectors.DefaultSelector):
@@ -87,6 +101,7 @@ class _Selector(selectors.DefaultSelector):
     def __init__(self, clock: Clock) -> None:
         super().__init__()
         self._clock = clock
+        clock._selector = self
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
         if timeout is None or timeout <= 0 or self._clock.busy():

@@ -57,7 +57,7 @@ def ask(clock: Clock, url: str, count: int, *, concurrency: int = 16, **patience
 def test_nobody_there(clock: Clock, dead: Callable[[], str] | Callable[[], AbstractContextManager[str]]) -> None:
     place = dead()
     if dead is black_hole:
-        clock.busy = lambda: False
+        clock.until_connecting()
     with nullcontext(place) if isinstance(place, str) else place as url:
         outcomes = ask(clock, url, 100, timeout_s=1.0, give_up_after_s=2.0)
     assert {type(one) for one in outcomes} == {EndpointDownError}
@@ -105,7 +105,7 @@ def test_an_outage_on_the_way_has_all_of_the_patience(clock: Clock, before: str 
 def test_nothing_but_failures(clock: Clock, server: ModelServer, fault: Fault) -> None:
     server.plan = lambda: fault
     if fault == "hang":
-        clock.in_transit(server)
+        clock.unanswered(server)
     outcomes = ask(clock, server.url, 100)
     assert 40 <= int(re.findall(r"for (\d+) s", str(outcomes[0]))[0]) < 400
     assert all(isinstance(one, EndpointDownError) and one.exit_code == 1 for one in outcomes)
@@ -158,10 +158,7 @@ def test_an_endpoint_that_comes_back_costs_no_call(clock: Clock, server: ModelSe
 def test_an_endpoint_that_comes_back_while_a_probe_hangs(clock: Clock, server: ModelServer) -> None:
     probes_hang_until = 16 + 2
     server.plan = lambda: "hang" if len(server.chat_requests) <= probes_hang_until else None
-    answering = clock.busy
-    clock.in_transit(server)
-    in_transit = clock.busy
-    clock.busy = lambda: (answering if len(server.chat_requests) > probes_hang_until else in_transit)()
+    clock.unanswered(server, probes_hang_until)
     outcomes = ask(clock, server.url, 40, give_up_after_s=60.0)
     assert all(isinstance(one, ChatReply) for one in outcomes)
 

@@ -226,7 +226,7 @@ def test_attempts_are_bounded(server: ModelServer) -> None:
 
 def test_slow_server_runs_into_the_time_out(server: ModelServer, clock: Clock) -> None:
     server.plan = lambda: "hang"
-    clock.in_transit(server)
+    clock.unanswered(server)
     model = load_chat_model("openai/gpt-4o", ModelOptions(server.url, timeout_s=100.0, max_attempts=2))
     with pytest.raises(TransientModelError) as caught:
         clock.run(model.complete(REQUEST))
