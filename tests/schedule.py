@@ -1,12 +1,14 @@
 """Which worker runs which test, where there are several.
 
 The tests of a module that prepares something for all of them stay on one worker, so that it is prepared once, and so do
-those of modules that name one `xdist_group`. First come tests that may take longer than others, by a `timeout` of their
-own, then the others that begin something, then the thorough ones, and quick ones last, so that no worker ends long
-after the others. (The groups are read from the files: pytest-xdist 3.8 writes them where pytest 9.2 no longer looks.)
+those of modules that name one `xdist_group`. (These groups are read from the files: pytest-xdist 3.8 writes them where
+pytest 9.2 no longer looks.) First come tests that may take longer than others, by a `timeout` of their own, then the
+others that begin something, then the thorough ones, and quick ones last, so that no worker ends long after the others.
+Among each of these they are mixed: tests of one file often wait for the same, and workers that all wait leave time.
 """
 
 import re
+import zlib
 from functools import cache
 from pathlib import Path
 
@@ -46,7 +48,12 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> Schedul
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Workers have the slow tests first; the order of a process alone stays that of the files."""
     if hasattr(config, "workerinput"):
-        items.sort(key=_turn)
+        items.sort(key=lambda item: (_turn(item), _mixed(item)))
+
+
+def _mixed(item: pytest.Item) -> int:
+    """Return a number that is the same for all that stay together, and for every worker."""
+    return zlib.crc32((group_of(item.path) or item.nodeid).encode())
 
 
 def _turn(item: pytest.Item) -> int:
