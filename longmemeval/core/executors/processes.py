@@ -37,7 +37,6 @@ class Processes:
         count = workers or cpu_count()
         # Only this process holds this end of the pipe: however it ends, the workers read the end of the stream.
         workers_end, our_end = Pipe(duplex=False)
-        # Tasks go through pipes.
         with _interrupts_held():
             pool = ProcessPoolExecutor(count, initializer=_follow, initargs=(workers_end,))
 
