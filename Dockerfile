@@ -3,7 +3,7 @@ FROM python:3.12-slim
 # hnswlib comes as source.
 RUN apt-get update && apt-get install --yes --no-install-recommends g++ && rm -rf /var/lib/apt/lists/*
 COPY . /source
-# uv installs in a tenth of pip's time.
+# uv installs in a fraction of pip's time.
 RUN python -m venv /opt/longmemeval && /opt/longmemeval/bin/pip install --no-cache-dir uv && \
     /opt/longmemeval/bin/uv pip install --no-cache --compile-bytecode --python /opt/longmemeval "/source[report]"
 WORKDIR /data

@@ -259,7 +259,8 @@ def _plain(text: str) -> str:
 
 def _final_part(text: str) -> str:
     """Return the text after the last "Answer:"; for structured reasoning the last paragraph, from a "therefore" on."""
-    for heading in reversed(list(_ANSWER_MARK.finditer(text)) if any(map(text.__contains__, _ANSWER_WORDS)) else []):
+    marks = list(_ANSWER_MARK.finditer(text)) if any(word in text for word in _ANSWER_WORDS) else []
+    for heading in reversed(marks):
         if re.search(r"\w", text[heading.end() :]):
             text = _OPENING_QUOTE.sub(r"\1\2. ", text[heading.end() :])
             break
