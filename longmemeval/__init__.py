@@ -5,6 +5,7 @@ differences between runs. Each name is imported on first use, so that `import lo
 """
 
 from importlib import import_module
+from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -93,6 +94,11 @@ _GONE = {
     "resolve_configuration": "Memory('hybrid', top_k=20)",
 }
 """Names that version 0.2 exported, with their replacements."""
+
+
+def renderer() -> ModuleType:
+    """Return the module that shows runs, evaluations and comparisons: objects of lower floors, which do not know it."""
+    return import_module("longmemeval.report.objects")
 
 
 if not TYPE_CHECKING:  # Otherwise every misspelt name would have a type.

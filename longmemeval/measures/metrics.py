@@ -117,6 +117,7 @@ def compute_metrics(
     top_scores: Mapping[str, float | None] | None = None,
     times: Mapping[str, int] | None = None,
     types: QuestionTypes = ANY_TYPES,
+    pooled: bool = False,
 ) -> Metrics:
     """Score a run.
 
@@ -130,11 +131,12 @@ def compute_metrics(
         top_scores: question id to the best recall score, for the threshold; None: no threshold is sought.
         times: how often an imported log has a question, if not once; only the official figures use it.
         types: the benchmark's own question types.
+        pooled: True if the credits are means over repeats: fractions, and no labels that an official script scores.
     """
     present = [judgements[gold.question_id] for gold in golds if gold.question_id in judgements]
     evaluated = [judgement for judgement in present if judgement.label is not None]
     clusters = {gold.question_id: (haystacks or {}).get(gold.question_id, gold.question_id) for gold in golds}
-    scores = _Scorer(present, identity.metric, clusters)
+    scores = _Scorer(present, clusters, labels_only=identity.metric == "accuracy" and not pooled)
     by_type = scores.grouped(golds, lambda gold: gold.question_type, types.order)
     unanswerable = [gold.question_id for gold in golds if gold.abstention]
     answerable = [gold.question_id for gold in golds if not gold.abstention]
@@ -144,7 +146,7 @@ def compute_metrics(
     ]
     official = _is_official(identity, evaluated)
     labels = {judgement.question_id: judgement.label for judgement in evaluated if judgement.label is not None}
-    figures = types.official_figures
+    figures = None if pooled else types.official_figures
     return Metrics(
         run=run,
         judge=msgspec.structs.replace(identity, official=official),
@@ -176,10 +178,10 @@ def credit(judgement: Judgement | None) -> float | None:
 class _Scorer:
     """Scores groups of questions by one judge."""
 
-    def __init__(self, judgements: Sequence[Judgement], metric: str, haystacks: Mapping[str, str]) -> None:
+    def __init__(self, judgements: Sequence[Judgement], haystacks: Mapping[str, str], *, labels_only: bool) -> None:
         self.credits = {judgement.question_id: credit(judgement) for judgement in judgements}
         self._right = {judgement.question_id for judgement in judgements if judgement.label is True}
-        self._labels_only = metric == "accuracy"
+        self._labels_only = labels_only
         self._haystacks = haystacks
 
     def score(self, questions: Sequence[str]) -> Score:

@@ -5,8 +5,10 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from longmemeval.core.tables.table import frame
 from longmemeval.pipeline.claims.catalogue import Claim
 from longmemeval.pipeline.compare.baseline import AgainstBaseline
+from longmemeval.pipeline.compare.columns import RUN_COLUMNS, columns_of
 from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
 from longmemeval.report.tables.footnotes import footnotes
 from longmemeval.results.graded.graded_run import RunSummary
@@ -35,10 +37,14 @@ def comparison_document(
         "digest": comparison.digest,
         "dataset": comparison.dataset,
         "runs": [_run(run) for run in comparison.runs],
+        "rows": frame(columns_of(RUN_COLUMNS, comparison, "frame"), comparison.rows),
+        "family": comparison.family,
+        "versus_baseline": comparison.against,
         "pairs": comparison.pairs,
         "repeats": comparison.repeats,
         "detectable": comparison.detectable,
         "warnings": comparison.warnings,
+        "sentences": comparison.sentences,
     }
     extra = {
         "against": against,

@@ -12,6 +12,7 @@ from longmemeval.core.tables.latex import needs
 from longmemeval.core.tables.picture import Picture
 from longmemeval.core.tables.table import Table, frame
 from longmemeval.errors import HarnessError, nearest, needed
+from longmemeval.pipeline.compare.columns import RUN_COLUMNS, columns_of
 from longmemeval.pipeline.compare.compare import compare_runs
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.pipeline.objects.run import Run
@@ -20,7 +21,6 @@ from longmemeval.report.documents import comparison_document, evaluation_documen
 from longmemeval.report.options import ReportFormat, ReportOptions
 from longmemeval.report.paper import latex as comparison_latex
 from longmemeval.report.tables.answer import Answer, comparison_answer, evaluation_answer, run_answer
-from longmemeval.report.tables.run_frame import run_columns
 from longmemeval.report.write import write_report
 from longmemeval.results.formats.question_frame import Form, question_columns, question_rows
 from longmemeval.results.graded.graded_run import Evaluation
@@ -42,22 +42,22 @@ _TYPES: dict[Form, str] = {"text": "object", "integer": "Int64", "number": "floa
 def text(held: Held) -> str:
     """Return the text for a terminal, as wide as the terminal is."""
     width = get_terminal_size((_WIDTH, 0)).columns
-    parts = _answer(held, width)
+    parts = _answer(held)
     shown = [render.text(part, width) if isinstance(part, Table) else render.wrapped(part, width) for part in parts]
     return "\n".join(line.rstrip() for part in shown for line in part.splitlines() or [""])
 
 
 def html(held: Held) -> str:
     """Return the HTML for a notebook: the answer in bold, then paragraphs and tables."""
-    first, *others = (part for part in _answer(held, None) if part)
+    first, *others = (part for part in _answer(held) if part)
     lines = [f"<p><b>{render.escape_html(str(first))}</b></p>"]
     lines += [render.html(part) if isinstance(part, Table) else f"<p>{render.escape_html(part)}</p>" for part in others]
     return "\n".join(lines)
 
 
-def _answer(held: Held, width: int | None) -> Answer:
+def _answer(held: Held) -> Answer:
     if isinstance(held, Comparison):
-        return comparison_answer(held, width)
+        return comparison_answer(held)
     return evaluation_answer(held) if isinstance(held, Evaluation) else run_answer(held)
 
 
@@ -77,7 +77,7 @@ def latex(held: Held) -> str:
     """Return the tables in the style of booktabs."""
     if isinstance(held, Comparison):
         return comparison_latex(held)
-    tables = [latex_table(table) for table in _answer(held, None) if isinstance(table, Table)]
+    tables = [latex_table(table) for table in _answer(held) if isinstance(table, Table)]
     return "\n\n".join([needs(), *tables]) + "\n"
 
 
@@ -87,7 +87,7 @@ def data_frame(held: Held) -> "DataFrame":
     with needed(what, "Run: pip install 'longmemeval[pandas]'"):
         from pandas import DataFrame
     if isinstance(held, Comparison):
-        return DataFrame(frame(run_columns(held), held.runs))
+        return DataFrame(frame(columns_of(RUN_COLUMNS, held, "frame"), held.rows))
     if isinstance(held, Evaluation):
         columns, rows = question_columns(held), question_rows(held)
     else:

@@ -5,22 +5,19 @@ from collections.abc import Sequence
 from longmemeval import __version__
 from longmemeval.core.tables.latex import LatexStyle, escape_latex, needs
 from longmemeval.core.tables.latex import latex as latex_table
-from longmemeval.core.tables.table import Column, Table, tabulate
+from longmemeval.core.tables.table import Table
 from longmemeval.core.text.figures import listed
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.judges.official_status import judge_name
 from longmemeval.pipeline.claims.catalogue import Claim
-from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
-from longmemeval.report.page.data import against_table, figure_columns, notes
-from longmemeval.report.page.summary import pair_matrix, shown_in
+from longmemeval.pipeline.compare.comparison import Comparison
+from longmemeval.report.page.summary import pair_matrix
 from longmemeval.report.plain import other_tables
-from longmemeval.report.tables.cells import controls_apart
-from longmemeval.report.tables.comparison import question_count, run_names
-from longmemeval.report.tables.footnotes import short_notes, verdict_called
+from longmemeval.report.tables.comparison import runs_table, versus_table
+from longmemeval.report.tables.footnotes import caution_lines, comparison_notes
 from longmemeval.results.graded.graded_run import Evaluation
 
 SIGNIFICANT = "†"
-_DAGGER = "† significantly other than the baseline, {}: p after Holm below 0.05; of the others no difference is shown."
 
 
 def latex(
@@ -39,13 +36,11 @@ def latex(
         HarnessError: there is no such column.
     """
     runs, constant = _runs(comparison, columns)
-    remarks = [verdict_called(comparison, run_names(comparison)).whole]
-    if any(run.marks for run in comparison.runs):
-        remarks.append(_DAGGER.format(shown_in(comparison)[0].name))
+    remarks = [comparison.verdict.whole]
     remarks += [f"The same for all: {listed(constant, len(constant))}."] if constant else []
-    remarks += short_notes(comparison, [run.name for run in shown_in(comparison)])
-    comments = [f"% {escape_latex(note)}" for note in notes(comparison) if note not in remarks]
-    tables = [("runs", runs), ("pairs", against_table(comparison)), ("matrix", pair_matrix(comparison))]
+    remarks += [line.replace("▲ ▼", SIGNIFICANT) for line in caution_lines(comparison)]
+    comments = [f"% {escape_latex(note)}" for note in comparison_notes(comparison) if note not in remarks]
+    tables = [("runs", runs), ("pairs", versus_table(comparison)), ("matrix", pair_matrix(comparison))]
     tables += [(f"more-{place}", table) for place, table in enumerate(other_tables(comparison, published), start=1)]
     parts = [
         latex_table(_daggers(table), remarks if name == "runs" else (), f"tab:longmemeval-{name}", style)
@@ -57,28 +52,22 @@ def latex(
 
 def _runs(comparison: Comparison, chosen: Sequence[str]) -> tuple[Table, list[str]]:
     """Return the table of runs, and a text for each column left out because all runs have the same value."""
-    names = run_names(comparison)
-    score, *others = figure_columns(comparison)
-    columns: list[Column[RunFigures]] = [
-        Column("model", lambda run: run.summary.model, "text"),
-        Column(score.title, lambda run: f"{score.value(run)}{f' {run.marks}' if run.marks else ''}"),
-        *others,
-    ]
-    by_title = {column.title: column for column in columns}
+    table = runs_table(comparison, "paper")
+    places = {title: place for place, title in enumerate(table.headings)}
     for title in chosen:
-        if title not in by_title:
-            raise HarnessError(f"--column: there is no column '{title}'", fix=nearest(title, by_title))
-    constant: list[str] = []
+        if title not in places:
+            raise HarnessError(f"--column: unknown column '{title}'", fix=nearest(title, places))
     if chosen:
-        columns = [by_title[title] for title in chosen]
-    elif len(comparison.runs) > 1:
-        values = {title: {column.value(run) for run in comparison.runs} for title, column in by_title.items()}
-        constant = [f"{title} {value}" for title, (value, *rest) in values.items() if not rest and title != score.title]
-        columns = [column for column in columns if len(values[column.title]) > 1 or column.title == score.title]
-    first: list[Column[RunFigures]] = [Column("run", lambda run: names[run.summary.run_id], "text")]
-    caption = f"{comparison.dataset}, {question_count(comparison)}"
-    breaks = controls_apart([run.summary for run in comparison.runs])
-    return tabulate(caption, [*first, *columns], comparison.runs, breaks=breaks), constant
+        return table.only([0, *(places[title] for title in chosen)]), []
+    constant: list[str] = []
+    kept = [0]
+    for title, place in list(places.items())[1:]:
+        values = {row[place] for row in table.rows}
+        if len(comparison.rows) > 1 and len(values) == 1 and title != comparison.metric:
+            constant.append(f"{title} {values.pop()}")
+        else:
+            kept.append(place)
+    return table.only(kept), constant
 
 
 def _daggers(table: Table) -> Table:

@@ -13,7 +13,7 @@ from longmemeval.report.options import ReportOptions
 from longmemeval.report.paper import bibtex, figures, latex
 from longmemeval.report.plain import latex_across, markdown, markdown_across
 from longmemeval.report.published import published_for
-from longmemeval.results.compared import with_first
+from longmemeval.results.compared import in_order_named
 from longmemeval.results.graded.graded_run import Evaluation, load_graded
 from longmemeval.settings import Folders
 
@@ -95,8 +95,7 @@ def _write_figures(
 
 def _graded(run_ids: Sequence[str], options: ReportOptions, folders: Folders, *, prompts: bool) -> list[Evaluation]:
     """Return the runs, the baseline first."""
-    if options.baseline is not None:
-        run_ids = with_first(run_ids, options.baseline)
+    run_ids = in_order_named(run_ids, folders.results_dir, options.baseline)
     return load_graded(run_ids, folders, judge=options.judge, dataset=options.dataset, look_into_prompts=prompts)
 
 

@@ -1,7 +1,8 @@
-"""Choose the runs to compare if none are named, and their baseline, by one rule for terminal and pages.
+"""Choose the runs to compare if none are named, and their baseline, by one rule for terminal, pages and Python.
 
 The baseline is the requested run, else the run named first. If a pattern, a sweep or nothing selects the runs, it is
-the full history, which a memory must beat, else the oldest run that is not a control.
+the full history, which a memory must beat, else the oldest run that is not a control. A run that reads the gold
+evidence is the baseline only if it is requested.
 """
 
 from collections.abc import Iterable, Sequence
@@ -28,6 +29,23 @@ def baseline_first(run_ids: Sequence[str], results_dir: Path, baseline: str | No
     """
     first = baseline or min(run_ids, key=lambda run_id: _precedence(run_id, results_dir), default="")
     return with_first(run_ids, first) if first else []
+
+
+def in_order_named(run_ids: Sequence[str], results_dir: Path, baseline: str | None = None) -> list[str]:
+    """Return runs named in an order that chooses the baseline: the first that does not read the gold evidence.
+
+    Args:
+        run_ids: ids of runs.
+        baseline: id of the requested baseline, which need not be among them; None: the order chooses.
+    """
+    honest = (run_id for run_id in run_ids if not _reads_gold(run_id, results_dir))
+    first = baseline or next(honest, run_ids[0] if run_ids else "")
+    return with_first(run_ids, first) if first else []
+
+
+def _reads_gold(run_id: str, results_dir: Path) -> bool:
+    settings, _ = _settings(run_id, results_dir)
+    return settings is not None and settings.reads_gold
 
 
 def with_first(run_ids: Iterable[str], first: str) -> list[str]:
@@ -63,6 +81,8 @@ def _precedence(run_id: str, results_dir: Path) -> tuple[int, str]:
     settings, started_at = _settings(run_id, results_dir)
     if settings is None:
         return 2, ""
+    if settings.reads_gold:
+        return 3, started_at
     return 0 if is_full_history(settings) else 1 if control_of(settings) is None else 2, started_at
 
 

@@ -72,7 +72,6 @@ def assert_no_regression(
     *,
     margin: float = 0.03,
     undecided_passes: bool = False,
-    seed: int = 0,
     folders: Folders | None = None,
 ) -> None:
     """Assert that a graded run is not worse than a baseline by more than a margin.
@@ -85,7 +84,6 @@ def assert_no_regression(
         baseline: a graded run, its id, or a file that `compare --save-baseline` wrote.
         margin: how much worse it may be, between 0 and 1.
         undecided_passes: also pass if the data cannot decide.
-        seed: seed of the resampling.
         folders: None: those of the run.
 
     Raises:
@@ -96,7 +94,7 @@ def assert_no_regression(
     graded = _graded(run, place, None)
     judge = graded.metrics.judge.id
     named = str(baseline) if isinstance(baseline, str | Path) else _graded(baseline, place, judge).id
-    comparison = compare_to_baseline(graded, load_baseline(named, place, judge=judge), margin=margin, seed=seed)
+    comparison = compare_to_baseline(graded, load_baseline(named, place, judge=judge), margin=margin)
     low, high = (bound * 100 for bound in comparison.interval)
     summary = (
         f"{comparison.run} against {comparison.baseline}: {comparison.difference * 100:+.1f} points "

@@ -7,7 +7,7 @@ from urllib.parse import urlencode
 from msgspec import Struct
 from starlette.datastructures import QueryParams
 
-from longmemeval.results.compared import baseline_first, with_first
+from longmemeval.results.compared import baseline_first, in_order_named, with_first
 
 
 class Choice(Struct, frozen=True):
@@ -60,5 +60,5 @@ def choice_of(query: QueryParams, results_dir: Path, otherwise: Choice) -> Choic
     judge = query.get("judge", "" if query.getlist("run") else otherwise.judge)
     baseline = query.get("baseline")
     if baseline is None:
-        return Choice(runs, judge)
+        return Choice(tuple(in_order_named(runs, results_dir)), judge)
     return Choice(tuple(baseline_first(runs, results_dir, baseline if baseline in runs else None)), judge)

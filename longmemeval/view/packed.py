@@ -6,7 +6,8 @@ from msgspec import Struct
 
 from longmemeval.measures.losses import cause_of
 from longmemeval.pipeline.compare.comparison import Comparison
-from longmemeval.report.page.summary import among, shown_in
+from longmemeval.report.charts.palette import shown_runs
+from longmemeval.report.page.summary import among
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.graded.losses import disputed
 
@@ -63,7 +64,7 @@ def matrix_of(comparison: Comparison) -> Matrix:
     stage_names = list(dict.fromkeys(stage for row in rows for stage in row.stages if stage))
     type_names = list(dict.fromkeys(row.question_type for row in rows))
     columns = []
-    for place, (run, shown) in enumerate(zip(graded, shown_in(comparison), strict=True)):
+    for place, (run, shown) in enumerate(zip(graded, shown_runs(comparison), strict=True)):
         contested = disputed(run)
         columns.append(
             Column(

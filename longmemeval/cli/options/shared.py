@@ -66,7 +66,7 @@ class Runs:
             or_newest: if no run is named, take the newest graded run and those like it.
         """
         from longmemeval.cli.output import err
-        from longmemeval.results.compared import baseline_first, newest_alike
+        from longmemeval.results.compared import baseline_first, in_order_named, newest_alike
         from longmemeval.results.listing import is_pattern
 
         if or_newest and not self.run_ids and self.sweep is None and (ids := newest_alike(folders.results_dir)):
@@ -76,7 +76,7 @@ class Runs:
         else:
             ids = self.named(folders)
         if baseline is None and self.run_ids and not is_pattern(self.run_ids[0]):
-            return ids
+            return in_order_named(ids, folders.results_dir)
         return baseline_first(ids, folders.results_dir, baseline)
 
 

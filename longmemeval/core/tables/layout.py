@@ -14,8 +14,6 @@ from longmemeval.core.text.figures import UNKNOWN
 _LEAST_PROSE = 12
 """Minimum width of a column of prose with longer text."""
 _NOTHING = {"", "0", UNKNOWN, "$0", "0.0"}
-_LONG_ID = 30
-"""Maximum length of a run id in a column; letters stand for longer ids."""
 
 
 class Block(Struct, frozen=True):
@@ -79,18 +77,6 @@ def one_line(text: str) -> str:
 def fits(table: Table, width: int) -> bool:
     """Return whether `width` characters show the whole table, with each cell on one line."""
     return _total(_naturals(table)) <= width
-
-
-def letters(run_ids: Sequence[str], tables: Sequence[Table], width: int | None) -> dict[str, str]:
-    """Map run ids to letters if ids are long, or important columns do not fit into one table; else map none."""
-    wide = width is not None and not all(_is_one(fit(table, width), width) for table in tables)
-    if not wide and max(map(len, run_ids), default=0) <= _LONG_ID:
-        return {}
-    return lettered(run_ids)
-
-
-def _is_one(fitted: Fitted, width: int) -> bool:
-    return len(fitted.blocks) == 1 and _total(fitted.blocks[0].widths) <= width
 
 
 def lettered(run_ids: Sequence[str]) -> dict[str, str]:

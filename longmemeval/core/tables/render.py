@@ -28,7 +28,7 @@ def fitted(table: Table, width: int) -> tuple[str, list["RichTable"], str]:
     safe = Table(escaped(table.title), columns, [list(map(escaped, row)) for row in table.rows], table.breaks)
     layout = fit(safe, width)
     names = ", ".join(layout.left_out)
-    left_out = f"Left out at {width} columns: {names}. A wider terminal or --json shows them." if names else ""
+    left_out = f"Not shown at {width} columns: {names}. Use a wider terminal or --json." if names else ""
     return safe.title, list(map(_rich, layout.blocks)), left_out
 
 

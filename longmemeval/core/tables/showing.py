@@ -1,9 +1,9 @@
 """Common methods that show runs, evaluations and comparisons in terminals, notebooks and papers."""
 
-from importlib import import_module
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+import longmemeval
 from longmemeval.core.arguments import checked
 from longmemeval.core.tables.picture import Picture
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 class Showing:
-    """Methods of the objects that Python users hold; `report/`, a higher layer, does the work, loaded on demand."""
+    """Methods of the objects that Python users hold; the renderer that the package names does the work."""
 
     __slots__ = ()
 
@@ -62,5 +62,5 @@ class Showing:
 
 
 def view() -> ModuleType:
-    """Return the module `report.objects`."""
-    return import_module("longmemeval.report.objects")
+    """Return the module that shows these objects."""
+    return longmemeval.renderer()

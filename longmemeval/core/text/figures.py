@@ -45,8 +45,9 @@ def bounds(interval: tuple[float, float] | None) -> str:
 
 
 def signed(fraction: float) -> str:
-    """Return a difference of fractions as `+1.2`, in points; zero is `+0.0`."""
-    return f"{fraction * 100:+z.1f}"
+    """Return a difference of fractions as `+1.2`, in points; zero is `0.0`, without sign."""
+    text = f"{fraction * 100:+z.1f}"
+    return "0.0" if text == "+0.0" else text
 
 
 def points(fraction: float) -> str:

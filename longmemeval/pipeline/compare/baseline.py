@@ -15,7 +15,7 @@ from longmemeval.results.graded.graded_run import Evaluation, load_graded
 from longmemeval.results.index import settings_sha256
 from longmemeval.results.manifest import run_ids
 from longmemeval.settings import Folders
-from longmemeval.statistics.paired import compare_pairs
+from longmemeval.statistics.paired import compare_credits
 
 FORMAT = 1
 _NAMED = 10
@@ -58,7 +58,7 @@ class AgainstBaseline(Struct, frozen=True):
     """The run the baseline was made from."""
     difference: float
     interval: tuple[float, float]
-    """95 % bootstrap interval of `difference`, over haystacks where questions share them."""
+    """95 % interval of `difference`, that of the test by which `compare` compares two runs."""
     margin: float
     worse: bool
     """True if the upper end of `interval` is below `-margin`."""
@@ -119,20 +119,19 @@ def _decode(path: Path) -> Baseline:
         raise HarnessError(f"The file is not a baseline: {error}", where=str(path), fix=remedy) from error
 
 
-def compare_to_baseline(run: Evaluation, baseline: Baseline, *, margin: float = 0.0, seed: int = 0) -> AgainstBaseline:
+def compare_to_baseline(run: Evaluation, baseline: Baseline, *, margin: float = 0.0) -> AgainstBaseline:
     """Compare a run with its baseline.
 
     Args:
         baseline: scores for the same questions of the same data by the same judge.
         margin: how much worse the run may be, a fraction.
-        seed: seed of the bootstrap.
 
     Raises:
         HarnessError: the two differ in data, metric, judge or questions.
     """
     own = baseline_of(run)
     _check_alike(own, baseline)
-    paired = compare_pairs(own.credits, baseline.credits, run.haystacks, seed=seed)
+    paired = compare_credits([own.credits], [baseline.credits], run.haystacks)
     changes = {name: (own.credits[name] or 0.0) - (credit or 0.0) for name, credit in baseline.credits.items()}
     return AgainstBaseline(
         run=own.run,
@@ -188,7 +187,7 @@ def regression(results: Sequence[AgainstBaseline]) -> RegressionError | None:
 def _regression_line(result: AgainstBaseline) -> str:
     settings = "" if result.same_settings else " Their settings differ too."
     return (
-        f"Run '{result.run}' is {points(-result.difference)} worse than baseline '{result.baseline}', 95 % interval of "
+        f"Run '{result.run}' is {points(-result.difference)} worse than baseline '{result.baseline}', 95% CI of "
         f"the difference {signed_bounds(result.interval)}, margin {points(result.margin)}. It lost "
         f"{count_of(len(result.lost), 'question')} and won {len(result.won)}; lost: "
         f"{listed(result.lost, _NAMED)}.{settings}"

@@ -8,7 +8,7 @@ from msgspec import structs
 from longmemeval.core.text.figures import UNKNOWN, count_of, listed
 from longmemeval.errors import HarnessError
 from longmemeval.measures.metrics import compute_metrics
-from longmemeval.pipeline.compare.comparison import Note
+from longmemeval.pipeline.compare.sentences import Sentence
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.run_questions import RunQuestions
 from longmemeval.results.scores.warnings import OF_QUESTIONS, question_warnings
@@ -117,27 +117,24 @@ def _shared_questions(graded: Sequence[Evaluation]) -> set[str]:
     return set.intersection(*(set(run.asked.questions) for run in graded))
 
 
-def on_common_questions(graded: Sequence[Evaluation]) -> tuple[list[Evaluation], list[str]]:
+def on_common_questions(graded: Sequence[Evaluation]) -> tuple[list[Evaluation], list[Sentence]]:
     """Return the runs restricted to the questions that all of them share, with their scores computed again.
 
     Returns:
-        The runs and a note on what was left out; no note if they answered the same questions anyway.
+        The runs and a sentence on what was left out; none if they answered the same questions anyway.
 
     Raises:
         HarnessError: the runs share no question.
     """
     shared = _shared_questions(graded)
     if not shared:
-        raise HarnessError("The runs share no question", fix="Rerun with the same selection")
-    left_out = {run.manifest.run_id: len(run.asked.questions) - len(shared) for run in graded}
+        raise HarnessError("The runs have no questions in common", fix="Rerun with the same selection")
+    left_out = {run.id: len(run.asked.questions) - len(shared) for run in graded}
     if not any(left_out.values()):
         return list(graded), []
     counts = ", ".join(f"{count:,} of {run_id}" for run_id, count in left_out.items() if count)
-    note = (
-        f"Common questions only: the {len(shared):,} that all runs share are compared; left out: {counts}. "
-        "Tokens, cost and latency are still those of the whole runs."
-    )
-    return [_restricted(run, shared) for run in graded], [note]
+    sentence = Sentence("common-questions", {"n": len(shared), "left_out": counts}, kind="caution")
+    return [_restricted(run, shared) for run in graded], [sentence]
 
 
 def _restricted(run: Evaluation, shared: set[str]) -> Evaluation:
@@ -175,28 +172,29 @@ def _restricted(run: Evaluation, shared: set[str]) -> Evaluation:
     return structs.replace(run, summary=summary, answers=answers, judgements=judgements, asked=asked)
 
 
-def what_differs(graded: Sequence[Evaluation]) -> Iterator[Note]:
-    """Yield notes on everything but settings that makes the runs less comparable."""
-    foreign = [run for run in graded if run.manifest.kind != "run"]
+def what_differs(graded: Sequence[Evaluation]) -> Iterator[Sentence]:
+    """Yield sentences on everything but settings that makes the runs less comparable."""
+    foreign = tuple(run.id for run in graded if run.manifest.kind != "run")
     if foreign:
-        yield Note(f"{_names(foreign)}: answers of another system; how they were made is unknown.", caution=True)
+        yield Sentence("answers-elsewhere", {}, {"names": foreign}, "caution")
     for run in graded:
         if (status := run.manifest.status) != "completed":
-            text = f"{run.manifest.run_id} is not completed ({status}): unanswered questions count as wrong."
-            yield Note(text, caution=True)
+            yield Sentence("not-completed", {"status": status}, {"A": (run.id,)}, "caution")
         if run.summary.reads_gold:
-            yield Note(f"{run.manifest.run_id} reads the gold evidence: it is a ceiling, not a memory system.")
+            yield Sentence("reads-gold", {}, {"A": (run.id,)})
     if len({run.metrics.judge.official for run in graded}) > 1:
-        served = [run for run in graded if not run.metrics.judge.official]
-        text = f"{_names(served)}: according to the server, not all labels come from the official judge's model."
-        yield Note(text, caution=True)
+        served = tuple(run.id for run in graded if not run.metrics.judge.official)
+        yield Sentence("other-judge-model", {}, {"names": served}, "caution")
 
 
-def setting_differences(graded: Sequence[Evaluation]) -> dict[str, str]:
+def setting_differences(graded: Sequence[Evaluation], called: Mapping[str, str] = {}) -> dict[str, str]:
     """Return a sentence for each setting in which the runs differ, keyed by the setting in plain words.
 
     Of the memory's own settings, only the budget is reported. For example, "reading method" has the sentence "Reading
     method differs: con in a; direct in b."
+
+    Args:
+        called: the names of runs by their ids; a run without one goes by its id.
     """
     graded = [run for run in graded if run.manifest.kind == "run"]
     values: dict[str, dict[str, list[Evaluation]]] = {}
@@ -212,7 +210,7 @@ def setting_differences(graded: Sequence[Evaluation]) -> dict[str, str]:
         if len(groups) > 1:
             words, by_value = (
                 in_words(name),
-                "; ".join(f"{value} in {_names(alike)}" for value, alike in groups.items()),
+                "; ".join(f"{value} in {_names(alike, called)}" for value, alike in groups.items()),
             )
             sentences[words] = f"{words[0].upper()}{words[1:]} differs: {by_value}."
     return sentences
@@ -262,5 +260,5 @@ def _shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:12]}…"
 
 
-def _names(runs: Iterable[Evaluation]) -> str:
-    return listed([run.manifest.run_id for run in runs], _SHOWN)
+def _names(runs: Iterable[Evaluation], called: Mapping[str, str] = {}) -> str:
+    return listed([called.get(run.id, run.id) for run in runs], _SHOWN)

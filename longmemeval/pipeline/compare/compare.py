@@ -1,16 +1,13 @@
 """Compare graded runs side by side, question by question, with significance tests."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from functools import partial
-from itertools import combinations
 
 import msgspec
-from msgspec import Struct, structs
+from msgspec import Struct
 
 from longmemeval.core.files import sha256_bytes
 from longmemeval.core.on_demand import without_collector
-from longmemeval.core.text.figures import signed, signed_bounds
 from longmemeval.errors import HarnessError
 from longmemeval.llm.controls import CONTROL_MODELS
 from longmemeval.memory.products.known import product_deviations
@@ -22,21 +19,21 @@ from longmemeval.pipeline.compare.comparable import (
     what_differs,
 )
 from longmemeval.pipeline.compare.comparison import (
-    INSIDE_THE_NOISE,
     Comparison,
-    Discordant,
-    Note,
+    Family,
     PairResult,
     QuestionRow,
     RepeatGroup,
     RunFigures,
 )
-from longmemeval.pipeline.compare.detectable import detectable_difference, planned_difference
 from longmemeval.pipeline.compare.digest import digest_of
-from longmemeval.pipeline.compare.flips import flips_of, pool_repeats
-from longmemeval.pipeline.compare.floor import floor_note
+from longmemeval.pipeline.compare.floor import floor_sentence
+from longmemeval.pipeline.compare.naming import names_of
+from longmemeval.pipeline.compare.pairs import Families, families_of
+from longmemeval.pipeline.compare.repeats import Pool, credits_of, flips_of, pool_repeats, pooled_summary
+from longmemeval.pipeline.compare.sentences import Sentence
 from longmemeval.pipeline.compare.tokens import budget_of, with_token_warnings
-from longmemeval.pipeline.compare.verdict import MARGIN, verdict_of
+from longmemeval.pipeline.compare.verdict import MARGIN, Evidence, is_control, verdict_on
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.graded.losses import Losses, StoredSessions, losses
 from longmemeval.results.index import settings_sha256
@@ -44,12 +41,8 @@ from longmemeval.results.scores.remembered import Remembered
 from longmemeval.results.settings import AnswerSettings
 from longmemeval.settings import Folders
 from longmemeval.statistics.misclassification import NotCorrectable, corrected_difference
-from longmemeval.statistics.paired import Paired, compare_scores, holm, scores_in
-from longmemeval.statistics.power import ALPHA, independent_units
-from longmemeval.statistics.resampling import smallest_p
+from longmemeval.statistics.power import planned_difference
 from longmemeval.statistics.spread import repeat_spread
-
-_THREADS = 2
 
 
 @without_collector()
@@ -57,19 +50,19 @@ def compare_runs(
     graded: Sequence[Evaluation],
     folders: Folders,
     *,
-    seed: int = 0,
     common: bool = False,
     margin: float = MARGIN,
+    family: Family = "baseline",
     remembered: Remembered | None = None,
 ) -> Comparison:
-    """Compare runs that have been loaded.
+    """Compare runs that have been loaded; repeats of one configuration are pooled into one row first.
 
     Args:
-        graded: one or more runs, in the order of display.
+        graded: one or more runs, in the order of display: the first is the baseline.
         folders: their fixtures, if they still exist, show which sessions were stored.
-        seed: seed of the resampling.
         common: compare on the questions that all runs share.
-        margin: margin of the verdict, a fraction (see `verdict_of`).
+        margin: margin of the verdict, a fraction (see `verdict_on`).
+        family: the tests that verdict and marks belong to: each row with the baseline, or all pairs.
         remembered: cache of pairs computed from the same credits; None: compute all of them.
 
     Raises:
@@ -77,188 +70,161 @@ def compare_runs(
     """
     if not graded:
         raise HarnessError("There is nothing to compare", fix="Name at least one graded run")
-    left_out: list[str] = []
+    left_out: list[Sentence] = []
     if common:
         graded, left_out = on_common_questions(graded)
     check_comparable(graded)
-    graded = with_token_warnings(graded)
-    credits = [run.credits for run in graded]
-    asked = graded[0].asked
-    pairs, repeats = _pairs(graded, credits, seed, remembered or Remembered()), tuple(_repeats(graded))
+    names = names_of(pool_repeats(graded))
+    graded = with_token_warnings(graded, names)
+    pools = pool_repeats(graded)
     stored = StoredSessions(folders)
-    lost = [losses(run, stored) for run in graded]
-    corrected, first = list(_corrected(graded, pairs)), graded[0].manifest.run_id
-    answering = [run for run in graded if run.summary.model not in CONTROL_MODELS]
-    differing = setting_differences(answering)
-    lost_pairs = tuple(item.pair for item in corrected if item.survives is False)
-    verdict = verdict_of([run.summary for run in graded], pairs, repeats, margin=margin, not_surviving=lost_pairs)
-    subject = next(place for place, run in enumerate(graded) if run.manifest.run_id == verdict.run)
-    notes = (
-        *(Note(text, caution=True) for text in left_out),
-        *(Note(item.text, caution=item.survives is False and item.pair[0] == first) for item in corrected),
-        *filter(None, [floor_note(graded, seed)]),
-        *what_differs(answering),
-        *(Note(text) for text in differing.values()),
-        *_not_known(stored),
-        *_too_few(len(pairs), graded[0].haystacks),
+    lost = {run.id: losses(run, stored) for run in graded}
+    credits = {pool[0].id: credits_of(pool) for pool in pools}
+    families = _families(pools, credits, remembered or Remembered())
+    results = families.of_baseline(family)
+    rows = _rows(pools, lost, credits, results, graded)
+    corrected = list(_corrected(pools, families, family))
+    evidence = Evidence(
+        rows=rows,
+        results=results,
+        pairs=families.pairs,
+        family=family,
+        credits=credits,
+        repeats=tuple(_repeats(pools, names)),
+        margin=margin,
+        not_surviving=tuple(item.pair for item in corrected if item.survives is False),
     )
+    answering = [run for run in graded if run.summary.model not in CONTROL_MODELS]
+    differing = setting_differences(answering, names)
+    others = [
+        *left_out,
+        *_warnings(rows),
+        *(item.sentence for item in corrected),
+        *filter(None, [floor_sentence(pools, credits)]),
+        *what_differs(answering),
+        *(Sentence("setting-differs", {"text": text}) for text in differing.values()),
+        *_not_known(stored),
+    ]
+    return _compared(graded, pools, lost, families, evidence, names, others, differing, common=bool(left_out))
+
+
+def _compared(
+    graded: Sequence[Evaluation],
+    pools: Sequence[Pool],
+    lost: Mapping[str, Losses],
+    families: Families,
+    evidence: Evidence,
+    names: dict[str, str],
+    others: Sequence[Sentence],
+    differing: dict[str, str],
+    *,
+    common: bool,
+) -> Comparison:
+    """Return the comparison, with its verdict."""
+    verdict, conclusions = verdict_on(evidence, names)
+    subject = next(run for run in graded if run.id == verdict.run)
+    single = {row.run_id: row for row in evidence.rows if len(row.run_ids) == 1}
+    results = [*evidence.results.values()] if evidence.family == "baseline" else families.pairs
     return Comparison(
         dataset=graded[0].manifest.dataset["name"],
-        common=bool(left_out),
-        runs=tuple(_figures(run, run_losses, pairs, graded) for run, run_losses in zip(graded, lost, strict=True)),
-        pairs=tuple(pairs),
-        questions=tuple(
-            _row(question_id, asked.question_type(question_id), credits, lost) for question_id in asked.questions
-        ),
-        repeats=repeats,
-        detectable=_detectable(graded[0], pairs),
-        warnings=tuple(note.text for note in notes),
+        common=common,
+        runs=tuple(single.get(run.id) or _figures([run], lost[run.id], graded) for run in graded),
+        rows=tuple(evidence.rows),
+        against=families.against,
+        pairs=families.pairs,
+        family=evidence.family,
+        questions=tuple(_questions(graded, lost)),
+        repeats=tuple(evidence.repeats),
+        names=names,
+        detectable=_detectable(pools[0], results),
+        sentences=(*conclusions, *sorted(others, key=lambda sentence: sentence.kind != "caution")),
         verdict=verdict,
-        digest=digest_of(graded[subject], lost[subject], [*graded[:subject], *graded[subject + 1 :]]),
-        cautions=tuple(note.text for note in notes if note.caution),
+        digest=digest_of(subject, lost[subject.id], [run for run in graded if run is not subject]),
         differing=differing,
-        not_surviving=lost_pairs,
+        not_surviving=tuple(evidence.not_surviving),
         evaluations=tuple(graded),
     )
 
 
-def _detectable(first: Evaluation, pairs: Sequence[PairResult]) -> float | None:
-    """Return the difference that every pair can show; for a single run, a planning figure (`Comparison.detectable`)."""
-    if not pairs:
-        return planned_difference(first.haystacks, labels=first.metrics.judge.metric == "accuracy")
-    return max((pair.detectable for pair in pairs if pair.detectable is not None), default=None)
+def _rows(
+    pools: Sequence[Pool],
+    lost: Mapping[str, Losses],
+    credits: Mapping[str, Mapping[str, float | None]],
+    results: Mapping[str, PairResult],
+    graded: Sequence[Evaluation],
+) -> tuple[RunFigures, ...]:
+    """Return the figures of every configuration, with its marks against the baseline."""
+    rows = [_figures(pool, lost[pool[0].id], graded) for pool in pools]
+    marked = _marked(rows)
+    rows = [_against(row, results.get(row.run_id), credits, rows[0].run_id) for row in rows]
+    return tuple(msgspec.structs.replace(row, warned=row.run_id in marked) for row in rows)
 
 
-def _pairs(
-    graded: Sequence[Evaluation], credits: Sequence[Mapping[str, float | None]], seed: int, remembered: Remembered
-) -> list[PairResult]:
-    """Return the pairs, from the cache if they were computed from the same credits before."""
+def _detectable(baseline: Pool, results: Sequence[PairResult]) -> float | None:
+    """Return the difference that every test finds; for a single run, a planning figure (`Comparison.detectable`)."""
+    if not results:
+        return planned_difference(baseline[0].haystacks, labels=baseline[0].metrics.judge.metric == "accuracy")
+    return max((pair.detectable for pair in results if pair.detectable is not None), default=None)
+
+
+def _families(
+    pools: Sequence[Pool], credits: Mapping[str, Mapping[str, float | None]], remembered: Remembered
+) -> Families:
+    """Return both families of tests, from the cache if they were computed from the same credits before."""
+    per_run = [[run.credits for run in pool] for pool in pools]
+    labels = pools[0][0].metrics.judge.metric == "accuracy"
 
     def cache_key() -> tuple[str, ...]:
-        inputs = [run.id for run in graded], credits, graded[0].haystacks, graded[0].metrics.judge.metric, seed
-        return "pairs", sha256_bytes(msgspec.json.encode(inputs))
+        inputs = [*credits], per_run, pools[0][0].haystacks, labels
+        return "families", sha256_bytes(msgspec.json.encode(inputs))
 
-    return remembered.of(list[PairResult], cache_key, partial(pairs_of, graded, seed))
-
-
-def pairs_of(graded: Sequence[Evaluation], seed: int = 0) -> list[PairResult]:
-    """Compare every run with every later run; adjust the p values for the number of pairs."""
-    haystacks = graded[0].haystacks
-    questions = sorted(graded[0].asked.questions)
-    clusters = tuple(haystacks.get(question_id, question_id) for question_id in questions)
-    scores = [scores_in(run.credits, questions) for run in graded]
-    ids = [run.manifest.run_id for run in graded]
-    places = list(combinations(range(len(graded)), 2))
-
-    def compare(pair: tuple[int, int]) -> Paired:
-        # Compare in the order of the ids and turn the result round after: the resampling must not depend on the order
-        # in which the runs were given.
-        a, b = sorted(pair, key=ids.__getitem__)
-        paired = compare_scores(scores[a], scores[b], clusters, seed=seed)
-        return paired if a == pair[0] else _turned(paired)
-
-    # Most of the work is done by numpy, which releases the interpreter lock.
-    with ThreadPoolExecutor(_THREADS) as pool:
-        results = list(pool.map(compare, places))
-    adjusted = holm([paired.p for paired in results])
-    labels = graded[0].metrics.judge.metric == "accuracy"
-    return [
-        structs.replace(
-            _pair(ids[first], ids[second], paired, p_holm, labels=labels),
-            detectable=detectable_difference(scores[first] - scores[second], clusters, labels=labels),
-        )
-        for (first, second), paired, p_holm in zip(places, results, adjusted, strict=True)
-    ]
-
-
-def _too_few(pairs: int, haystacks: Mapping[str, str]) -> Iterator[Note]:
-    """Yield a note if there are too few questions, or haystacks they share, for any difference to be significant."""
-    units = independent_units(list(haystacks.values()))
-    if pairs and smallest_p(units) * pairs >= ALPHA:
-        what = "haystacks" if units < len(haystacks) else "question" if units == 1 else "questions"
-        yield Note(
-            f"With {units} {what} p is never below {smallest_p(units):.2g}: adjusted for {pairs:,} "
-            f"{'pair' if pairs == 1 else 'pairs'}, no difference can reach significance. Compare fewer runs at a time, "
-            f"or on more {what.removesuffix('s')}s.",
-            caution=True,
-        )
+    make = partial(families_of, [*credits], per_run, pools[0][0].haystacks, labels=labels)
+    return remembered.of(Families, cache_key, make)
 
 
 class _Corrected(Struct, frozen=True):
     """A significant difference, corrected for the judge's errors."""
 
     pair: tuple[str, str]
-    text: str
+    sentence: Sentence
     survives: bool | None
     """True if the corrected difference still excludes zero; None if it cannot be corrected."""
 
 
-def _corrected(graded: Sequence[Evaluation], pairs: Sequence[PairResult]) -> Iterator[_Corrected]:
+def _corrected(pools: Sequence[Pool], families: Families, family: Family) -> Iterator[_Corrected]:
     """Yield each significant difference, corrected for the judge's errors."""
-    stored = graded[0].check_of(graded[0].metrics.judge)
+    first = pools[0][0]
+    stored = first.check_of(first.metrics.judge)
     rates = stored.rates if stored else None
-    scores = {run.manifest.run_id: run.metrics.overall for run in graded}
-    reasons = {run.manifest.run_id: check.reason for run in graded if (check := run.summary.judge_check)}
-    for pair in pairs if rates else ():
+    firsts = {pool[0].id: pool[0] for pool in pools}
+    reasons = {name: check.reason for name, run in firsts.items() if (check := run.summary.judge_check)}
+    results = families.against if family == "baseline" else families.pairs
+    for pair in results if rates else ():
         if pair.significant and rates:
-            a, b = scores[pair.a], scores[pair.b]
+            a, b = (firsts[name].metrics.overall for name in (pair.a, pair.b))
             evaluated = (b.not_evaluated - a.not_evaluated) / a.n
             estimate = corrected_difference(pair.difference, pair.interval, rates, evaluated=evaluated)
+            runs = {"A": (pair.a,), "B": (pair.b,)}
             # Rates that do not hold for a run cannot correct its difference from another.
             odd = next((name for name in (pair.a, pair.b) if reasons.get(name)), None)
-            survives = None
-            if isinstance(estimate, NotCorrectable):
-                finding = f"not possible, {estimate.reason}"
-            elif odd:
-                finding = f"not possible, as for {odd} {reasons[odd]}"
-            else:
-                low, high = estimate.interval
-                survives = low > 0 or high < 0
-                outcome = "the difference survives" if survives else "the difference does NOT survive"
-                finding = f"{signed(estimate.value)} points {signed_bounds(estimate.interval)}, {outcome}"
-            yield _Corrected(
-                (pair.a, pair.b), f"{pair.a} - {pair.b}, corrected for the judge's errors: {finding}.", survives
-            )
+            if isinstance(estimate, NotCorrectable) or odd:
+                reason = estimate.reason if isinstance(estimate, NotCorrectable) else f"for {odd} {reasons[str(odd)]}"
+                yield _Corrected((pair.a, pair.b), Sentence("not-corrected", {"reason": reason}, runs), None)
+                continue
+            low, high = estimate.interval
+            survives = low > 0 or high < 0
+            values = {"d": estimate.value, "i": estimate.interval, "survives": survives}
+            caution = not survives and first.id in (pair.a, pair.b)
+            sentence = Sentence("corrected", values, runs, "caution" if caution else "note")
+            yield _Corrected((pair.a, pair.b), sentence, survives)
 
 
-def _turned(paired: Paired) -> Paired:
-    """Return the same comparison with the two runs swapped."""
-    low, high = paired.interval
-    return structs.replace(
-        paired,
-        difference=0.0 - paired.difference,
-        interval=(0.0 - high, 0.0 - low),
-        a_only=paired.b_only,
-        b_only=paired.a_only,
-    )
-
-
-def _pair(a: str, b: str, paired: Paired, p_holm: float, *, labels: bool) -> PairResult:
-    discordant = None
-    if labels and paired.mcnemar_p is not None:
-        discordant = Discordant(paired.a_only, paired.b_only, paired.mcnemar_p)
-    result = PairResult(
-        a=a,
-        b=b,
-        difference=paired.difference,
-        interval=paired.interval,
-        mcnemar=discordant,
-        p=paired.p,
-        test=paired.test,
-        p_holm=p_holm,
-        significant=p_holm < ALPHA,
-        verdict=INSIDE_THE_NOISE,
-    )
-    return structs.replace(result, verdict=result.verdict_on(a, b)) if result.significant else result
-
-
-def _figures(run: Evaluation, lost: Losses, pairs: Sequence[PairResult], runs: Sequence[Evaluation]) -> RunFigures:
-    run_id, settings = run.manifest.run_id, run.manifest.settings
+def _figures(pool: Pool, lost: Losses, runs: Sequence[Evaluation]) -> RunFigures:
+    run = pool[0]
+    settings = run.manifest.settings
     memory = settings.memory
-    # Pairs with the first run come before all others.
-    to_first = next((pair for pair in pairs if pair.b == run_id), None)
     return RunFigures(
-        summary=run.summary,
+        summary=pooled_summary(pool),
         reading=settings.reading.shown if isinstance(settings, AnswerSettings) else "",
         settings_sha256=settings_sha256(run.manifest),
         evidence_recall=lost.evidence_recall,
@@ -267,35 +233,71 @@ def _figures(run: Evaluation, lost: Losses, pairs: Sequence[PairResult], runs: S
         budget=budget_of(run),
         cheaper_from=break_even(run, runs),
         deviations=() if memory is None else product_deviations(memory.preset, memory.parameters),
-        marks="" if to_first is None or not to_first.significant else "▼" if to_first.difference > 0 else "▲",
+        run_ids=tuple(member.id for member in pool),
     )
 
 
-def _row(
-    question_id: str, question_type: str, credits: Sequence[Mapping[str, float | None]], lost: Sequence[Losses]
-) -> QuestionRow:
-    return QuestionRow(
-        question_id=question_id,
-        question_type=question_type,
-        credits=tuple(by_question[question_id] for by_question in credits),
-        stages=tuple(run_losses.stages[question_id] for run_losses in lost),
-    )
+def _against(
+    row: RunFigures, pair: PairResult | None, credits: Mapping[str, Mapping[str, float | None]], baseline: str
+) -> RunFigures:
+    """Return the row with its mark and the numbers of questions that changed against the baseline."""
+    if pair is None:
+        return row
+    base = credits[baseline]
+    gains = [(value or 0.0) - (base[name] or 0.0) for name, value in credits[row.run_id].items()]
+    more, less = sum(gain > 0 for gain in gains), sum(gain < 0 for gain in gains)
+    marks = "" if not pair.significant else "▲" if pair.difference > 0 else "▼"
+    return msgspec.structs.replace(row, marks=marks, changes=(more, less, len(gains) - more - less))
 
 
-def _repeats(graded: Sequence[Evaluation]) -> Iterator[RepeatGroup]:
-    for alike in pool_repeats(graded):
-        if len(alike) > 1:
+def _questions(graded: Sequence[Evaluation], lost: Mapping[str, Losses]) -> Iterator[QuestionRow]:
+    asked, credits = graded[0].asked, [run.credits for run in graded]
+    for question_id in asked.questions:
+        yield QuestionRow(
+            question_id=question_id,
+            question_type=asked.question_type(question_id),
+            credits=tuple(by_question[question_id] for by_question in credits),
+            stages=tuple(lost[run.id].stages[question_id] for run in graded),
+        )
+
+
+def _repeats(pools: Sequence[Pool], names: Mapping[str, str]) -> Iterator[RepeatGroup]:
+    for pool in pools:
+        if len(pool) > 1:
             yield RepeatGroup(
-                name=f"{alike[0].summary.memory}, {alike[0].summary.model}",
-                run_ids=tuple(run.manifest.run_id for run in alike),
-                spread=repeat_spread([run.metrics.overall.accuracy for run in alike]),
-                flips=flips_of(alike),
+                name=names[pool[0].id],
+                run_ids=tuple(run.id for run in pool),
+                spread=repeat_spread([run.metrics.overall.accuracy for run in pool]),
+                flips=flips_of(pool),
             )
 
 
-def _not_known(stored: StoredSessions) -> Iterator[Note]:
+_DOUBTFUL = frozenset({"history-fits", "unchecked-judge", "same-family", "unstable-recall", "unequal-tokens"})
+"""Warnings that cast doubt on the table; that some types have few questions is a note."""
+
+
+def _warnings(rows: Sequence[RunFigures]) -> Iterator[Sentence]:
+    """Yield each warning about scores once, with the rows it is about unless it is about all."""
+    about: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        for warning in row.summary.warnings:
+            about.setdefault((warning.code, warning.text), []).append(row.run_id)
+    for (code, text), ids in about.items():
+        # The sentence on unequal tokens names the rows itself.
+        names = () if len(ids) == len(rows) or code == "unequal-tokens" else tuple(ids)
+        yield Sentence(code, {"text": text}, {"names": names}, "caution" if code in _DOUBTFUL else "note")
+
+
+def _marked(rows: Sequence[RunFigures]) -> set[str]:
+    """Return the ids of the rows that have a warning which not all compared memories share."""
+    memories = {row.run_id for row in rows[1:] if not is_control(row.summary)}
+    by_code: dict[str, set[str]] = {}
+    for row in rows:
+        for warning in row.summary.warnings:
+            by_code.setdefault(warning.code, set()).add(row.run_id)
+    return set[str]().union(*(ids for ids in by_code.values() if not memories or not memories <= ids))
+
+
+def _not_known(stored: StoredSessions) -> Iterator[Sentence]:
     if stored.unknown:
-        yield Note(
-            f"The fixtures of {', '.join(stored.unknown)} are missing or were made from other data since: whether "
-            "evidence was stored is unknown, so none is reported as not stored."
-        )
+        yield Sentence("fixtures-unknown", {}, {"names": tuple(stored.unknown)})

@@ -1,5 +1,7 @@
-"""The results of `compare`: figures of every run, every pair of runs, every question. Nothing is rounded."""
+"""The results of `compare`: figures of every configuration, every pair, every question. Nothing is rounded."""
 
+from collections.abc import Mapping
+from functools import cached_property
 from pathlib import Path
 from typing import Literal
 
@@ -7,21 +9,26 @@ from msgspec import Struct, structs
 
 from longmemeval.core.tables.showing import Showing, view
 from longmemeval.core.text.figures import points
-from longmemeval.pipeline.compare.flips import Flips
+from longmemeval.pipeline.compare.repeats import Flips
+from longmemeval.pipeline.compare.sentences import Kind, Sentence
 from longmemeval.records import Provenance
 from longmemeval.results.graded.graded_run import Evaluation, RunSummary
 from longmemeval.statistics.spread import Spread
 
 INSIDE_THE_NOISE = "inside the noise"
 """The verdict, for machines, on two runs whose difference is not significant: neither is better."""
-NO_DIFFERENCE = "no difference is shown"
+NOT_SIGNIFICANT = "not significant"
 """The verdict, for people, on two runs whose difference is not significant."""
+
+Family = Literal["baseline", "pairs"]
+"""The tests that one table shows, and that Holm's adjustment is over: each run with the baseline, or all pairs."""
 
 
 class RunFigures(Struct, frozen=True):
-    """The figures of one run in the comparison."""
+    """The figures of one run, or of all repeats of one configuration."""
 
     summary: RunSummary
+    """The summary of the run; of repeats the pooled one, under the id of the first."""
     reading: str
     """Reading method and history format; empty for answers of another system."""
     settings_sha256: str
@@ -30,16 +37,27 @@ class RunFigures(Struct, frozen=True):
     """Mean share of a question's evidence that reached the prompt; None if not known."""
     lost: dict[str, int]
     """Numbers of wrongly answered questions lost at each stage (`measures/losses.py`), in the stages' order."""
-    marks: str
-    """`▲` or `▼` if the run is significantly better or worse than the first one, else empty."""
+    marks: str = ""
+    """`▲` or `▼` if it is significantly better or worse than the baseline, else empty."""
     provenance: Provenance = "message"
     """The level of `evidence_recall`: `session` if the memory does not say which messages it found."""
     budget: int | None = None
-    """The most tokens that the run's memory may recall; None: no limit."""
+    """The most tokens that the memory may recall; None: no limit."""
     deviations: tuple[str, ...] = ()
     """For a product: its profile, and where its setup departs from what its maker recommends or measures."""
     cheaper_from: int | Literal["never"] | None = None
     """Number of questions on one history from which the memory costs less than the full history (`break_even`)."""
+    run_ids: tuple[str, ...] = ()
+    """The ids of the runs: several for repeats."""
+    warned: bool = False
+    """True if its score has a warning that not all compared memories share."""
+    changes: tuple[int, int, int] | None = None
+    """Numbers of questions with more, less and the same credit as in the baseline; None for the baseline itself."""
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run, or of the first repeat."""
+        return self.summary.run_id
 
 
 class Discordant(Struct, frozen=True):
@@ -51,29 +69,33 @@ class Discordant(Struct, frozen=True):
 
 
 class PairResult(Struct, frozen=True):
-    """Run `a` minus run `b`; differences are fractions between -1 and 1."""
+    """Run `a` minus run `b`; differences are fractions between -1 and 1. Repeats go by the id of the first."""
 
     a: str
     b: str
     difference: float
     interval: tuple[float, float]
-    """95 % bootstrap interval of `difference`, over haystacks where questions share them."""
+    """95 % interval of `difference`: it excludes 0 exactly where `p` is below 0.05."""
     mcnemar: Discordant | None
-    """The discordant questions; None if the judge gives scores and not labels."""
+    """The discordant questions; None if the judge gives scores, or repeats are pooled."""
     p: float
     test: str
-    """The test that gave `p`."""
+    """The test that gave `p`, and whose inversion is `interval`."""
     p_holm: float
-    """`p` adjusted for the number of pairs (Holm 1979)."""
+    """`p` adjusted for the number of pairs in the family (Holm 1979)."""
     significant: bool
     """True if `p_holm` is below 0.05."""
     verdict: str
     """`INSIDE_THE_NOISE`, or which run is better by how much."""
 
     detectable: float | None = None
-    """The smallest difference that the questions show with 80 % power for a pair that disagrees as far as this one, at
-    `p` below 0.05. None if they can show none, or the two score alike on every question.
+    """The smallest difference that the family's test of this pair finds with 80 % power, given how often the two
+    disagree. None if there is none, or it is not known.
     """
+    units: int = 0
+    """Number of units the test is over: questions, or haystacks that questions share."""
+    approximate: bool = False
+    """True if `p` is approximate, because the two were repeated unequally often."""
 
     @property
     def is_better(self) -> bool:
@@ -97,7 +119,7 @@ class PairResult(Struct, frozen=True):
     def verdict_on(self, a: str, b: str) -> str:
         """Return the verdict for people, with the runs under these names."""
         if not self.significant:
-            return NO_DIFFERENCE
+            return NOT_SIGNIFICANT
         return f"{a if self.difference > 0 else b} is better by {points(abs(self.difference))}"
 
 
@@ -121,34 +143,30 @@ class RepeatGroup(Struct, frozen=True):
     flips: Flips
 
 
-class Note(Struct, frozen=True):
-    """A sentence that says why the figures of a comparison are less comparable than they look."""
-
-    text: str
-    caution: bool = False
-    """True if the note casts doubt on the table: it is then shown with it, not only on request."""
-
-
 Finding = Literal["score", "better", "worse", "as well as", "alike", "not shown"]
+"""What the verdict says of the highest-scoring memory: a score alone, significantly better or worse than the baseline,
+equivalent to it, identical with it, or not significantly different."""
 
 
 class Verdict(Struct, frozen=True):
     """The conclusion of a comparison."""
 
+    code: str
+    """The code of its sentence."""
+    finding: Finding
+    run: str
+    """The highest-scoring run that is neither the baseline nor a control; if all others are controls, the highest of
+    those."""
+    baseline: str | None
+    """The run that the others are compared with; None for a single run."""
+    winner: str | None
+    """The run that is significantly better than every other memory; only said of all pairs, else None."""
+    margin: float
+    """A fraction between 0 and 1: "equivalent" needs the interval of the difference to lie inside it."""
     text: str
     """The conclusion in one sentence."""
-    finding: Finding
-    """The finding about `run` against `baseline`; `score` for a single run."""
-    run: str
-    """The best run that is neither the baseline nor a control; if all others are controls, the best of them."""
-    baseline: str | None
-    """The first run; None for a single run."""
-    winner: str | None
-    """The run that is better than the baseline and every other run, controls apart; None if there is none."""
-    margin: float
-    """A fraction between 0 and 1: "as well as" needs the interval of the difference to lie inside it."""
     more: str = ""
-    """Sentences to follow `text`: how many runs `run` is the best of, whether there is a winner, other limits."""
+    """Sentences to follow `text`: missing labels come before everything else that limits it."""
 
     @property
     def whole(self) -> str:
@@ -174,55 +192,99 @@ class Digest(Struct, frozen=True):
 
     run: str
     lost: int
-    """Number of questions answered wrongly or not at all."""
+    """Number of questions without full credit."""
     of: int
     """Number of all questions."""
     groups: tuple[LostGroup, ...]
     """The lost questions by cause, the most frequent first."""
 
 
-class Comparison(Struct, Showing, frozen=True):
+class Comparison(Struct, Showing, frozen=True, dict=True):
     """Runs over the same questions of the same data, graded by the same judge."""
 
     dataset: str
     runs: tuple[RunFigures, ...]
+    """Every run, in the order of display."""
+    rows: tuple[RunFigures, ...]
+    """Every configuration, repeats pooled, the baseline first: what tables and tests are about."""
+    against: tuple[PairResult, ...]
+    """Every other row minus the baseline: a family of tests of its own."""
     pairs: tuple[PairResult, ...]
-    """Every run paired with every later one."""
+    """Every row paired with every later one: the family of all pairs."""
+    family: Family
+    """The family that verdict and marks belong to."""
     questions: tuple[QuestionRow, ...]
     repeats: tuple[RepeatGroup, ...]
+    names: dict[str, str]
+    """The name of every run, by its id, wherever it is shown: the memory, and what else tells it from the others."""
     detectable: float | None
-    """The difference that every pair can show, i.e. the largest of the pairs' figures. For a single run, a planning
-    figure that rests on an assumption (`statistics.power`). None if unknown.
+    """The difference that every test of the family finds with 80 % power, i.e. the largest of the pairs' figures. For a
+    single run, a planning figure that rests on an assumption (`statistics.power`). None if unknown.
     """
-    warnings: tuple[str, ...]
-    """Warnings that the figures are less comparable than they look, each one or two sentences."""
+    sentences: tuple[Sentence, ...]
+    """All sentences: the verdict first, then what casts doubt on the table, then notes."""
     verdict: Verdict
     digest: Digest
     """The lost questions of the run that the verdict is about."""
-    cautions: tuple[str, ...] = ()
-    """The subset of `warnings` that casts doubt on what the table shows."""
     differing: dict[str, str] = {}
     """The settings in which the runs differ, without those of the memories: plain words -> a sentence on each."""
     common: bool = False
     """True if questions that not all runs answered were left out."""
     not_surviving: tuple[tuple[str, str], ...] = ()
-    """Ids of the pairs whose difference is no longer shown once corrected for the judge's errors."""
+    """Ids of the pairs whose difference is no longer significant once corrected for the judge's errors."""
     evaluations: tuple[Evaluation, ...] = ()
     """The graded runs, in the order of `runs`."""
 
     def __repr__(self) -> str:
-        names = ", ".join(run.summary.run_id for run in self.runs)
+        names = ", ".join(run.run_id for run in self.runs)
         return f"Comparison({self.dataset!r}, {len(self.questions)} questions, {names}: {self.verdict.text})"
 
-    @property
-    def from_baseline(self) -> dict[str, PairResult]:
-        """The result of each other run minus the first, by the other run's id."""
-        first = self.runs[0].summary.run_id
-        return {pair.b: pair.turned for pair in self.pairs if pair.a == first}
+    def texts(self, *kinds: Kind) -> list[str]:
+        """Return the sentences of these kinds, in their order."""
+        return [sentence.text(self.names) for sentence in self.sentences if sentence.kind in kinds]
 
     @property
-    def both_ways(self) -> dict[tuple[str, str], PairResult]:
-        """Every pair in both orders: ids of two runs -> the first minus the second."""
+    def warnings(self) -> tuple[str, ...]:
+        """Sentences that say why the figures are less comparable than they look."""
+        return tuple(self.texts("caution", "note"))
+
+    @property
+    def cautions(self) -> tuple[str, ...]:
+        """The subset of `warnings` that casts doubt on what the table shows."""
+        return tuple(self.texts("caution"))
+
+    @property
+    def metric(self) -> str:
+        """The name of the score, which is the same for all runs."""
+        return self.rows[0].summary.metrics.judge.metric
+
+    @property
+    def ranked(self) -> list[RunFigures]:
+        """The rows in the order shown: the highest score first, controls other than the baseline last."""
+        baseline = self.rows[0]
+
+        def order(row: RunFigures) -> tuple[bool, float]:
+            return row.summary.control is not None and row is not baseline, -row.summary.metrics.overall.accuracy
+
+        return sorted(self.rows, key=order)
+
+    @property
+    def controls_begin(self) -> list[int]:
+        """The index in `ranked` at which the controls begin; empty if there are none, or nothing else."""
+        begin = sum(row.summary.control is None or row is self.rows[0] for row in self.rows)
+        return [begin] if 0 < begin < len(self.rows) else []
+
+    @cached_property
+    def from_baseline(self) -> Mapping[str, PairResult]:
+        """The result of each other row minus the baseline, by the other row's id, in the family of the verdict."""
+        if self.family == "baseline":
+            return {pair.a: pair for pair in self.against}
+        first = self.rows[0].run_id
+        return {pair.b: pair.turned for pair in self.pairs if pair.a == first}
+
+    @cached_property
+    def both_ways(self) -> Mapping[tuple[str, str], PairResult]:
+        """Every pair in both orders: ids of two rows -> the first minus the second."""
         return {(result.a, result.b): result for pair in self.pairs for result in (pair, pair.turned)}
 
     @property

@@ -9,7 +9,7 @@ from longmemeval.results.graded.losses import Losses
 
 _LIMITS = ("budget", "top_k", "limit", "last_messages")
 """Memory parameters that let more of the history through; the first that is set is suggested."""
-_MORE = 2
+SUGGESTED_FACTOR = 2
 """The factor by which a suggested limit is larger."""
 
 
@@ -38,11 +38,15 @@ def _to_try(stage: str, run: Evaluation) -> str:
     memory = settings.memory
     parameters = memory.parameters if memory else {}
     limit = next((name for name in _LIMITS if isinstance(parameters.get(name), int) and parameters[name] > 0), None)
-    larger = f"--set {limit}={parameters[limit] * _MORE}" if limit else ""
+    larger = f"--set {limit}={parameters[limit] * SUGGESTED_FACTOR}" if limit else ""
     if stage == "not retrieved":
         return larger or "another --memory"
     if stage == "retrieved but cut":
-        return f"--set budget={parameters['budget'] * _MORE}" if parameters.get("budget") else "--context-window"
+        return (
+            f"--set budget={parameters['budget'] * SUGGESTED_FACTOR}"
+            if parameters.get("budget")
+            else "--context-window"
+        )
     if stage == "not stored":
         return "prepare again; `longmemeval verify` names what failed"
     if stage == "not answered":

@@ -1,106 +1,71 @@
-"""Test every run of a comparison against its best trivial control.
+"""Test every memory of a comparison against its best trivial control.
 
-These tests form a family of their own, apart from the table of all pairs: k runs against one control, adjusted for k
-comparisons (Holm 1979). Repeats of one configuration count as one run, with the mean credit of each question.
+These tests form a family of their own, apart from the table: k memories against one control, adjusted for k comparisons
+(Holm 1979).
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from itertools import count
-from math import ceil, fsum
+from math import fsum
+from typing import Any
 
-from longmemeval.core.text.figures import count_of
-from longmemeval.pipeline.compare.comparison import Note
-from longmemeval.pipeline.compare.flips import pool_repeats
-from longmemeval.results.graded.graded_run import Evaluation
-from longmemeval.statistics.paired import compare_pairs, holm
-from longmemeval.statistics.power import ALPHA, independent_units
+from longmemeval.pipeline.compare.repeats import Pool
+from longmemeval.pipeline.compare.sentences import Sentence
+from longmemeval.statistics.paired import compare_credits, holm
+from longmemeval.statistics.power import ALPHA
 from longmemeval.statistics.resampling import share_haystacks, smallest_p
 
-Pool = Sequence[Evaluation]
+Credits = Mapping[str, float | None]
 
 
-def floor_note(graded: Sequence[Evaluation], seed: int = 0) -> Note | None:
-    """Say which runs are significantly better than the best trivial control, or that these questions cannot show it.
+def floor_sentence(pools: Sequence[Pool], credits: Mapping[str, Credits]) -> Sentence | None:
+    """Say which memories are significantly better than the best trivial control, or that none can be.
 
     Args:
-        graded: runs over the same questions, graded by the same judge.
-        seed: seed of the resampling.
+        pools: the configurations, over the same questions, graded by the same judge.
+        credits: the credits of each by question, by the id of its first run.
 
     Returns:
         None if no run is a trivial control, or all runs are controls.
     """
-    pools = pool_repeats(graded)
     floors = [pool for pool in pools if pool[0].summary.control == "floor"]
-    systems = [pool for pool in pools if pool[0].summary.control is None]
-    if not floors or not systems:
+    memories = [pool for pool in pools if pool[0].summary.control is None]
+    if not floors or not memories:
         return None
-    best = max(floors, key=lambda pool: fsum(_credits(pool).values()))
-    if note := _out_of_reach(best, len(systems)):
-        return Note(note, caution=True)
-    base, haystacks = _credits(best), graded[0].haystacks
-    results = [compare_pairs(_credits(pool), base, haystacks, seed=seed) for pool in systems]
+    best = max(floors, key=lambda pool: _total(credits[pool[0].id]))
+    base, haystacks = credits[best[0].id], best[0].haystacks
+    values: dict[str, Any] = {"c": _total(base) / len(base), "m": len(memories)}
+    runs = {"C": (best[0].id,)}
+    if room := _out_of_reach(base, haystacks, len(memories)):
+        return Sentence("control-out-of-reach", values | room, runs, "caution")
+    own = [run.credits for run in best]
+    results = [compare_credits([run.credits for run in pool], own, haystacks) for pool in memories]
     adjusted = holm([paired.p for paired in results])
-    behind = [
-        f"{_name(pool)} ({_score(pool):.1f} %)"
-        for pool, paired, p in zip(systems, results, adjusted, strict=True)
+    behind = tuple(
+        pool[0].id
+        for pool, paired, p in zip(memories, results, adjusted, strict=True)
         if p >= ALPHA or paired.difference <= 0
-    ]
-    control = _control(best, comparisons=len(systems))
-    if len(systems) == 1:
-        text = f"{_name(systems[0])} is {'not ' if behind else ''}significantly better than {control}."
-    elif not behind:
-        text = f"Every run is significantly better than {control}."
-    elif len(behind) == len(systems):
-        text = f"No run is significantly better than {control}."
-    else:
-        text = f"Not significantly better than {control}: {', '.join(behind)}."
-    return Note(text, caution=bool(behind))
+    )
+    if not behind:
+        return Sentence("all-better", values, runs)
+    if len(behind) == len(memories):
+        return Sentence("no-memory-helps", values, runs, "caution")
+    return Sentence("memories-not-better", values, {**runs, "names": behind}, "caution")
 
 
-def _out_of_reach(best: Pool, runs: int) -> str | None:
-    """Return a note that no run could be significantly better, and what it would take; None if a run could.
+def _out_of_reach(credits: Credits, haystacks: Mapping[str, str], memories: int) -> dict[str, Any] | None:
+    """Return what the control leaves to win and what it would take, if no memory could be significantly better.
 
-    A run can only win questions that the control does not get right. A run that wins all of them has the smallest
+    A memory can only win questions that the control does not get right. One that wins all of them has the smallest
     possible p: under McNemar's test and under sign flipping alike, the p of that many signs that all agree.
     """
-    credits, haystacks = _credits(best), best[0].haystacks
     shared = share_haystacks(list(haystacks.values()))
-    unit = "haystack" if shared else "question"
-    units = independent_units(list(haystacks.values()))
-    room = len({haystacks[name] if shared else name for name, credit in credits.items() if credit < 1})
-    least = smallest_p(room)
-    if runs * least < ALPHA:
+    left = {haystacks[name] if shared else name for name, credit in credits.items() if (credit or 0.0) < 1}
+    if memories * smallest_p(len(left)) < ALPHA:
         return None
-    needed = next(number for number in count(1) if runs * smallest_p(number) < ALPHA)
-    fewer = ceil(ALPHA / least) - 1
-    remedy = f", or compare at most {count_of(fewer, 'run')} at a time" if fewer else ""
-    family = f", adjusted for {runs} comparisons" if runs > 1 else ""
-    return (
-        f"No run can be shown to be better than {_control(best)}: even winning all that it leaves to win ({room} of "
-        f"{count_of(units, unit)}) gives p = {min(1.0, runs * least):.2g}{family}. "
-        f"At least {count_of(needed, unit)} must be left to win{remedy}."
-    )
+    needed = next(number for number in count(1) if memories * smallest_p(number) < ALPHA)
+    return {"room": (len(left), "haystack" if shared else "question"), "q": needed}
 
 
-def _credits(pool: Pool) -> dict[str, float]:
-    """Return the mean credit of each question over the repeats; a question that was not evaluated counts as 0."""
-    per_run = [run.credits for run in pool]
-    return {name: fsum(credits[name] or 0.0 for credits in per_run) / len(per_run) for name in per_run[0]}
-
-
-def _score(pool: Pool) -> float:
-    credits = _credits(pool)
-    return fsum(credits.values()) / len(credits) * 100 if credits else 0.0
-
-
-def _name(pool: Pool) -> str:
-    first = pool[0].summary.run_id
-    return first if len(pool) == 1 else f"{first} ({len(pool)} repeats pooled)"
-
-
-def _control(pool: Pool, comparisons: int = 1) -> str:
-    summary = pool[0].summary
-    pooled = f", {len(pool)} repeats pooled" if len(pool) > 1 else ""
-    adjusted = f"; p adjusted for {comparisons} comparisons" if comparisons > 1 else ""
-    what = f"{summary.model} with memory {summary.memory}, {_score(pool):.1f} %{pooled}{adjusted}"
-    return f"the best trivial control, {summary.run_id} ({what})"
+def _total(credits: Credits) -> float:
+    return fsum(credit or 0.0 for credit in credits.values())

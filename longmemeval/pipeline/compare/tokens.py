@@ -1,6 +1,6 @@
 """Compare how many tokens the memories show the answering model: a warning if that differs, and curves over budgets."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec import Struct, structs
 
@@ -21,7 +21,7 @@ class BudgetCurve(Struct, frozen=True):
     budgets: tuple[int, ...]
 
 
-def with_token_warnings(graded: Sequence[Evaluation]) -> list[Evaluation]:
+def with_token_warnings(graded: Sequence[Evaluation], names: Mapping[str, str]) -> list[Evaluation]:
     """Return the runs, adding the warning `unequal-tokens` to those whose prompts differ too much in length.
 
     Controls are left out. If some budget is shared by several runs, runs are checked only against those with the same
@@ -33,19 +33,21 @@ def with_token_warnings(graded: Sequence[Evaluation]) -> list[Evaluation]:
     for run in graded:
         if run.summary.control is None and run.summary.mean_prompt_tokens:
             groups.setdefault(budgets[run.manifest.run_id] if within else None, []).append(run)
-    warning = {run.manifest.run_id: text for group in groups.values() if (text := _unequal(group)) for run in group}
+    warning = {
+        run.manifest.run_id: text for group in groups.values() if (text := _unequal(group, names)) for run in group
+    }
     return [_warned(run, warning[run.manifest.run_id]) if run.manifest.run_id in warning else run for run in graded]
 
 
-def _unequal(group: Sequence[Evaluation]) -> str:
+def _unequal(group: Sequence[Evaluation], names: Mapping[str, str]) -> str:
     tokens = {run.manifest.run_id: run.summary.mean_prompt_tokens or 0 for run in group}
     least, most = min(tokens, key=tokens.__getitem__), max(tokens, key=tokens.__getitem__)
     times = tokens[most] / tokens[least]
     if times <= UNEQUAL:
         return ""
     return (
-        f"Prompts differ {times:.1f} times in length ({tokens[least]:,.0f} tokens in {least}, {tokens[most]:,.0f} in "
-        f"{most}): a memory that shows more may win by that alone. `run --budget TOKENS` gives each the same."
+        f"Mean prompt length differs {times:.1f}-fold ({tokens[least]:,.0f} tokens in {names[least]}, "
+        f"{tokens[most]:,.0f} in {names[most]}), which alone can change scores. Use `run --budget TOKENS`."
     )
 
 

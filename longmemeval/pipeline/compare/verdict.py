@@ -1,100 +1,60 @@
-"""Sum up a comparison in one short sentence that says no more than the paired statistics support.
+"""Decide what a comparison says, as sentences: the verdict on the highest-scoring memory, and what limits it.
 
-Better and worse need p below 0.05 after Holm's adjustment over all pairs; "as well as" needs the 95 % interval of the
-paired difference inside the margin. Controls are never winners.
+Better and worse need p below 0.05 after Holm's adjustment over the family of tests that the table shows; "equivalent"
+needs the 95 % interval of the paired difference inside the margin. A difference that is not significant is never
+called equal. Controls are never the subject where there is a memory.
 """
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import count
+from typing import Any
 
-from longmemeval.core.text.figures import count_of, in_percent, listed, percent, points, signed
+from msgspec import Struct
+
 from longmemeval.judges.official_status import judge_name
 from longmemeval.measures.metrics import Metrics
-from longmemeval.pipeline.compare.comparison import Finding, PairResult, RepeatGroup, Verdict
+from longmemeval.pipeline.compare.comparison import Family, Finding, PairResult, RepeatGroup, RunFigures, Verdict
+from longmemeval.pipeline.compare.sentences import Sentence
 from longmemeval.results.graded.graded_run import RunSummary
 from longmemeval.statistics.power import ALPHA
 from longmemeval.statistics.resampling import smallest_p
 
 MARGIN = 0.03
-"""The default margin: two runs do as well as each other if the interval of their difference lies inside it."""
-_SHARES = {50: "half", 33: "a third", 25: "a quarter", 20: "a fifth", 10: "a tenth"}
-"""Words for some rounded percentages."""
-_AS_MANY = 0.05
+"""The default margin: two runs are equivalent if the interval of their difference lies inside it."""
+_SAME_TOKENS = 0.05
 """The relative difference below which two mean numbers of tokens count as the same."""
+_FINDINGS: dict[str, Finding] = {
+    "one-run": "score",
+    "better": "better",
+    "worse": "worse",
+    "equivalent": "as well as",
+    "identical": "alike",
+    "not-significant": "not shown",
+    "excludes-zero": "not shown",
+    "too-few": "not shown",
+}
 
 
-def score_sentence(metrics: Metrics, name: str = "") -> str:
-    """Return one sentence with the score of a run and its interval.
+class Evidence(Struct, frozen=True, kw_only=True):
+    """What a verdict is drawn from."""
 
-    Args:
-        name: display name of the run; empty: its id.
-    """
-    overall, judge = metrics.overall, metrics.judge
-    low, high = map(in_percent, overall.interval)
-    missing = f" ({overall.not_evaluated:,} not evaluated)" if overall.not_evaluated else ""
-    unofficial = "" if judge.official else ", not the official judge"
-    return (
-        f"{name or metrics.run}: {percent(overall.accuracy)} {judge.metric} (95 % interval {low} to {high}) on "
-        f"{count_of(overall.n, 'question')}{missing}, by {judge_name(judge)}{unofficial}."
-    )
+    rows: Sequence[RunFigures]
+    """Every configuration, the baseline first."""
+    results: Mapping[str, PairResult]
+    """Each other row minus the baseline, by the other's id, adjusted within the family."""
+    pairs: Sequence[PairResult]
+    """All pairs."""
+    family: Family
+    credits: Mapping[str, Mapping[str, float | None]]
+    """Credits of each row by question; None: not evaluated."""
+    repeats: Sequence[RepeatGroup] = ()
+    margin: float = MARGIN
+    not_surviving: Collection[tuple[str, str]] = ()
 
-
-def verdict_of(
-    summaries: Sequence[RunSummary],
-    pairs: Sequence[PairResult],
-    repeats: Sequence[RepeatGroup] = (),
-    *,
-    margin: float = MARGIN,
-    not_surviving: Collection[tuple[str, str]] = (),
-    called: Mapping[str, str] = {},
-) -> Verdict:
-    """Return the verdict on runs.
-
-    Args:
-        summaries: summaries of the runs; the first is the baseline.
-        pairs: every run paired with every later one.
-        repeats: runs of one configuration, which do not compete with each other.
-        margin: a fraction between 0 and 1.
-        not_surviving: ids of pairs whose difference is no longer shown once corrected for the judge's errors.
-        called: run id -> display name, for runs whose name in the sentence is not their id.
-    """
-    baseline, *others = summaries
-    if not others:
-        text = score_sentence(baseline.metrics, called.get(baseline.run_id, ""))
-        return Verdict(text, "score", baseline.run_id, None, None, margin)
-    against = {pair.b: pair.turned for pair in pairs if pair.a == baseline.run_id}
-    systems = [summary for summary in others if not is_control(summary)]
-
-    def rank(summary: RunSummary) -> tuple[bool, float]:
-        return against[summary.run_id].is_better, summary.metrics.overall.accuracy
-
-    run = max(systems or others, key=rank)
-    pair = against[run.run_id]
-    finding = _finding(pair, baseline.metrics, margin)
-    winner = _winner([*systems, *([] if is_control(baseline) else [baseline])], baseline, pairs, repeats)
-    name, base = (called.get(summary.run_id, summary.run_id) for summary in (run, baseline))
-    wins = winner if len(systems) > 1 else None
-    subject = name if wins is None else "it" if wins == run.run_id else f"the best of the others, {name},"
-    scores = f"{in_percent(run.metrics.overall.accuracy)} against {percent(baseline.metrics.overall.accuracy)}"
-    text = _sentence(subject, base, pair, finding, scores, _can_show(pair, baseline.metrics, len(pairs)), margin)
-    limits = _limits(run, pair, () if winner else systems, pairs, called, not_surviving) if pair.significant else ""
-    tokens = _tokens(run, baseline)
-    if tokens and not limits:
-        name_or_it = name if finding in ("not shown", "alike") or wins == baseline.run_id else "it"
-        text += f"; {name_or_it} {tokens}"
-    more = [_best_of(name, systems, others, winner)] if len(systems) > 1 else []
-    if finding == "not shown" and _at_best(pair, baseline.metrics, len(pairs)):
-        more.append(f"That limit is for two runs alone; among {len(pairs)} pairs it is higher.")
-    if tokens and limits:
-        more.append(f"{name} {tokens}.")
-    text = f"{called.get(wins, wins)} wins: {text}{limits}." if wins else f"{text}{limits}."
-    return Verdict(text, finding, run.run_id, baseline.run_id, winner, margin, " ".join(more))
-
-
-def _best_of(name: str, systems: Sequence[RunSummary], others: Sequence[RunSummary], winner: str | None) -> str:
-    """Return a sentence on how many runs the named one is the best of, and on whether there is a winner."""
-    apart = "" if len(systems) == len(others) else ", controls apart"
-    none = "" if winner else "; there is no winner"
-    return f"{name} is the best of the {len(systems)} other runs{apart}{none}."
+    @property
+    def tests(self) -> int:
+        """Number of tests in the family."""
+        return len(self.pairs) if self.family == "pairs" else len(self.results)
 
 
 def is_control(summary: RunSummary) -> bool:
@@ -102,93 +62,201 @@ def is_control(summary: RunSummary) -> bool:
     return summary.control is not None or summary.reads_gold
 
 
-def _finding(pair: PairResult, metrics: Metrics, margin: float) -> Finding:
+def score_sentence(metrics: Metrics) -> Sentence:
+    """Return the sentence with the score of one run and its interval."""
+    overall, judge = metrics.overall, metrics.judge
+    values = {
+        "a": overall.accuracy,
+        "metric": judge.metric,
+        "i": overall.interval,
+        "n": overall.n,
+        "judge": judge_name(judge),
+        "official": judge.official,
+    }
+    return Sentence("one-run", values, {"A": (metrics.run,)}, "verdict")
+
+
+def verdict_on(evidence: Evidence, names: Mapping[str, str]) -> tuple[Verdict, list[Sentence]]:
+    """Return the verdict and its sentences in order: missing labels, the conclusion, what limits it.
+
+    Args:
+        names: the name of every run by its id.
+    """
+    baseline, *others = evidence.rows
+    if not others:
+        first = [*_missing(baseline), score_sentence(baseline.summary.metrics)]
+        more = list(_repeats(evidence, baseline))
+        return _verdict(evidence, names, "one-run", baseline, None, first, more), [*first, *more]
+    memories = [row for row in others if not is_control(row.summary)]
+    candidates = memories or others
+    highest = max(_score(row) for row in candidates)
+    best = [row for row in candidates if _score(row) == highest]
+    run, pair = best[0], evidence.results[best[0].run_id]
+    conclusion = _conclusion(evidence, run, pair, len(candidates))
+    code, winner = conclusion.code, None
+    if evidence.family == "pairs" and len(memories) > 1:
+        conclusion, winner = _of_all_pairs(
+            evidence, [row for row in (baseline, *memories) if not is_control(row.summary)]
+        )
+    first = [*_missing(run), *_missing(baseline), *_missing_difference(evidence, run), conclusion]
+    more = list(_limits(evidence, run, pair, best, memories, code))
+    return _verdict(evidence, names, code, run, winner, first, more), [*first, *more]
+
+
+def _verdict(
+    evidence: Evidence,
+    names: Mapping[str, str],
+    code: str,
+    run: RunFigures,
+    winner: str | None,
+    first: Sequence[Sentence],
+    more: Sequence[Sentence],
+) -> Verdict:
+    single = len(evidence.rows) == 1
+    return Verdict(
+        code=code,
+        finding=_FINDINGS[code],
+        run=run.run_id,
+        baseline=None if single else evidence.rows[0].run_id,
+        winner=winner,
+        margin=evidence.margin,
+        text=" ".join(sentence.text(names) for sentence in first),
+        more=" ".join(sentence.text(names) for sentence in more),
+    )
+
+
+def _score(row: RunFigures) -> float:
+    return row.summary.metrics.overall.accuracy
+
+
+def _conclusion(evidence: Evidence, run: RunFigures, pair: PairResult, memories: int) -> Sentence:
+    """Return the sentence on the highest-scoring memory and the baseline."""
+    baseline = evidence.rows[0]
+    values: dict[str, Any] = {
+        "a": _score(run),
+        "b": _score(baseline),
+        "d": pair.difference,
+        "i": pair.interval,
+        "p": pair.p_holm,
+        "k": evidence.tests,
+        "m": memories,
+        "margin": evidence.margin,
+        "test": pair.test,
+    }
+    least, tests = smallest_p(pair.units), evidence.tests
     low, high = pair.interval
     if pair.significant:
-        return "better" if pair.difference > 0 else "worse"
-    if smallest_p(metrics.independent_units) >= ALPHA:
-        return "not shown"
-    if pair.detectable is None:
-        return "alike"
-    return "as well as" if -margin < low and high < margin else "not shown"
+        code = "better" if pair.difference > 0 else "worse"
+    elif least * tests >= ALPHA:
+        code = "too-few"
+        shared = baseline.summary.metrics.haystacks
+        unit = "haystack" if shared and shared == pair.units else "question"
+        needed = next(number for number in count(1) if smallest_p(number) * tests < ALPHA)
+        values |= {"u": (pair.units, unit), "q": (needed, unit)}
+    elif run.changes is not None and run.changes[:2] == (0, 0):
+        code = "identical"
+    elif -evidence.margin < low and high < evidence.margin:
+        code = "equivalent"
+    else:
+        code = "excludes-zero" if low > 0 or high < 0 else "not-significant"
+    return Sentence(code, values, {"A": (run.run_id,), "B": (baseline.run_id,)}, "verdict")
 
 
-def _winner(
-    systems: Sequence[RunSummary], baseline: RunSummary, pairs: Sequence[PairResult], repeats: Sequence[RepeatGroup]
-) -> str | None:
-    better = {(result.a, result.b) for pair in pairs for result in (pair, pair.turned) if result.is_better}
-    ids = {summary.run_id for summary in systems}
-    for run_id in ids:
-        same = next((set(group.run_ids) for group in repeats if run_id in group.run_ids), {run_id})
-        if all((run_id, other) in better for other in (ids | {baseline.run_id}) - same):
-            return run_id
-    return None
+def _of_all_pairs(evidence: Evidence, memories: Sequence[RunFigures]) -> tuple[Sentence, str | None]:
+    """Return the sentence on all pairs, and the memory that is significantly better than every other, if one is."""
+    scores = {row.run_id: _score(row) for row in memories}
+    best = max(scores, key=scores.__getitem__)
+    both_ways = {(result.a, result.b): result for pair in evidence.pairs for result in (pair, pair.turned)}
+    ahead = [both_ways[best, other] for other in scores if other != best]
+    values: dict[str, Any] = {"a": scores[best], "k": len(evidence.pairs)}
+    if all(result.is_better for result in ahead):
+        nearest = min(ahead, key=lambda result: result.difference)
+        values |= {"m": len(ahead), "d": nearest.difference}
+        return Sentence("pairs-winner", values, {"A": (best,), "B": (nearest.b,)}, "verdict"), best
+    values["s"] = sum(pair.significant for pair in evidence.pairs)
+    return Sentence("pairs-no-winner", values, {"A": (best,)}, "verdict"), None
 
 
-def _beats(run: RunSummary, other: RunSummary, pairs: Sequence[PairResult]) -> bool:
-    ids = (run.run_id, other.run_id)
-    return any(result.is_better for pair in pairs for result in (pair, pair.turned) if (result.a, result.b) == ids)
+def _missing(row: RunFigures) -> Iterator[Sentence]:
+    """Yield how many questions were not graded, and the score if all of them were right."""
+    overall = row.summary.metrics.overall
+    if overall.not_evaluated:
+        high = min(1.0, overall.accuracy + overall.not_evaluated / overall.n)
+        values = {"u": overall.not_evaluated, "n": overall.n, "a": overall.accuracy, "high": high}
+        yield Sentence("missing-labels", values, {"A": (row.run_id,)}, "verdict")
 
 
-def _sentence(
-    name: str, base: str, pair: PairResult, finding: Finding, scores: str, can_show: str, margin: float
-) -> str:
-    low, high = map(signed, pair.interval)
-    if finding == "not shown":
-        return f"No difference between {name} and {base} is shown ({scores}; {can_show})"
-    if finding == "alike":
-        return f"{name} and {base} score alike on every question ({scores.rpartition(' against ')[2]})"
-    if finding == "as well as":
-        inside = f"95 % interval of the difference {low} to {high}, inside a margin of {points(margin)}"
-        return f"{name} does as well as {base} ({scores}; {inside})"
-    by = points(abs(pair.difference))
-    return f"{name} is {finding} than {base} by {by} ({scores}; 95 % interval {low} to {high})"
+def _missing_difference(evidence: Evidence, run: RunFigures) -> Iterator[Sentence]:
+    """Yield the difference on the questions graded for both, where some are not."""
+    own, base = evidence.credits[run.run_id], evidence.credits[evidence.rows[0].run_id]
+    both = [(value, base[name]) for name, value in own.items() if value is not None and base[name] is not None]
+    if both and len(both) < len(own):
+        difference = sum(a - (b or 0.0) for a, b in both) / len(both)
+        runs = {"A": (run.run_id,), "B": (evidence.rows[0].run_id,)}
+        yield Sentence("missing-difference", {"n": len(both), "d": difference}, runs, "verdict")
 
 
 def _limits(
-    run: RunSummary,
+    evidence: Evidence,
+    run: RunFigures,
     pair: PairResult,
-    systems: Sequence[RunSummary],
-    pairs: Sequence[PairResult],
-    called: Mapping[str, str],
-    not_surviving: Collection[tuple[str, str]],
-) -> str:
-    """Return the reservations about a difference that is shown; usually empty."""
-    text = ""
-    if (pair.b, pair.a) in not_surviving:
-        text = "; corrected for the judge's errors, that difference is not shown"
-    rivals = [summary.run_id for summary in systems if summary is not run and not _beats(run, summary, pairs)]
-    if rivals and pair.is_better:
-        text += f", but not shown to be better than {listed([called.get(run_id, run_id) for run_id in rivals], 2)}"
-    return text
+    best: Sequence[RunFigures],
+    memories: Sequence[RunFigures],
+    code: str,
+) -> Iterator[Sentence]:
+    """Yield what follows the conclusion: its reservations, its power, ties, tokens."""
+    baseline = evidence.rows[0]
+    runs = {"A": (run.run_id,), "B": (baseline.run_id,)}
+    if not memories and is_control(baseline.summary):
+        yield Sentence("only-controls", {"a": _score(run), "b": _score(baseline)}, runs, "verdict")
+    if (run.run_id, baseline.run_id) in evidence.not_surviving:
+        yield Sentence("judge-correction", {"d": pair.difference, "i": pair.interval}, runs, "verdict")
+    if pair.approximate:
+        repeats = max(len(run.run_ids), len(baseline.run_ids))
+        yield Sentence("approximate", {"r": repeats}, runs, "verdict")
+    if code in ("not-significant", "excludes-zero") and pair.detectable is not None:
+        values = {"n": baseline.summary.metrics.overall.n, "x": pair.detectable, "k": evidence.tests}
+        yield Sentence("power", values, kind="verdict")
+    if len(best) > 1:
+        yield Sentence("tie", {"a": _score(run)}, {"names": tuple(row.run_id for row in best)}, "verdict")
+    better = [row.run_id for row in memories if row not in best and evidence.results[row.run_id].is_better]
+    if better and not pair.is_better:
+        yield Sentence("others-better", {}, {**runs, "names": tuple(better)}, "verdict")
+    yield from _repeats(evidence, run)
+    if code == "identical" and (fits := _whole_history(run)):
+        yield Sentence("whole-history", {"x": fits}, runs, "verdict")
+    yield from _tokens(run, baseline)
 
 
-def _at_best(pair: PairResult, metrics: Metrics, pairs: int) -> bool:
-    """Return True if the questions can show a difference, and a smaller one if only two runs are compared."""
-    return pairs > 1 and pair.detectable is not None and smallest_p(metrics.independent_units) * pairs < ALPHA
+def _repeats(evidence: Evidence, run: RunFigures) -> Iterator[Sentence]:
+    for group in evidence.repeats:
+        if run.run_id == group.run_ids[0]:
+            spread = group.spread
+            values = {
+                "a": spread.mean,
+                "r": spread.n,
+                "sd": spread.sd or 0.0,
+                "low": spread.lowest,
+                "high": spread.highest,
+                "c": group.flips.flipped,
+                "n": group.flips.questions,
+            }
+            yield Sentence("repeats", values, {"A": (run.run_id,)}, "verdict")
 
 
-def _can_show(pair: PairResult, metrics: Metrics, pairs: int) -> str:
-    """Return how large a difference the questions can show."""
-    number = count_of(metrics.haystacks, "haystack") if metrics.haystacks else count_of(metrics.overall.n, "question")
-    least = smallest_p(metrics.independent_units)
-    if least >= ALPHA or pair.detectable is None:
-        return f"{number} can show none, however large"
-    if least * pairs >= ALPHA:
-        return f"{number} can show none among {pairs} pairs, however large"
-    return f"with {number} a difference of {points(pair.detectable)} or more would show"
+def _whole_history(run: RunFigures) -> float | None:
+    return next((w.share for w in run.summary.warnings if w.code == "history-fits" and w.share), None)
 
 
-def _tokens(run: RunSummary, baseline: RunSummary) -> str:
-    """Return the run's tokens relative to the baseline's; empty if about the same or unknown."""
-    if not run.mean_prompt_tokens or not baseline.mean_prompt_tokens:
-        return ""
-    share = run.mean_prompt_tokens / baseline.mean_prompt_tokens
-    if abs(share - 1) < _AS_MANY:
-        return ""
-    hundredths = round(share * 100)
-    if share > 1:
-        words = f"{share:.1f} times"
-    else:
-        words = _SHARES.get(hundredths, f"{hundredths} %" if hundredths else "less than 1 %") + " of"
-    return f"uses {words} the tokens"
+def _tokens(run: RunFigures, baseline: RunFigures) -> Iterator[Sentence]:
+    """Yield the prompt tokens relative to the baseline's, and what preparing took where it was paid for."""
+    own, base = run.summary.mean_prompt_tokens, baseline.summary.mean_prompt_tokens
+    runs = {"A": (run.run_id,), "B": (baseline.run_id,)}
+    if own and base and abs(own / base - 1) >= _SAME_TOKENS:
+        yield Sentence("prompt-tokens", {"share": own / base}, runs, "verdict")
+    prepare = run.summary.costs.prepare
+    spent = (prepare.prompt_tokens or 0) + (prepare.completion_tokens or 0)
+    if spent:
+        questions = run.summary.metrics.overall.n
+        values = {"y": spent / questions, "from_questions": run.cheaper_from}
+        yield Sentence("tokens-prepared", values, runs, "verdict")

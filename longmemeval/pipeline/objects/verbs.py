@@ -128,20 +128,21 @@ def compare(
     judge: str | None = None,
     common: bool = False,
     dataset: str | None = None,
-    seed: int = 0,
     margin: float = MARGIN,
+    pairs: bool = False,
     folders: Folders | None = None,
 ) -> Comparison:
     """Compare graded runs over the same questions.
 
     Args:
-        runs: one or more runs, in the order of display; the first is the baseline of marks and verdict.
+        runs: one or more runs, in the order of display; the first that does not read the gold evidence is the baseline
+            of marks and verdict.
         judge: id of the judge, a beginning of it or its model; None: that of the evaluations passed, else the official
             judge's scores if there are any, else the newest.
         common: compare on the questions that all runs share, if they answered different ones.
         dataset: the present location of the data, if it has moved.
-        seed: seed of the resampling.
-        margin: of the verdict: a run does "as well as" the baseline if the interval of their difference is inside it.
+        margin: of the verdict: a run is equivalent to the baseline if the interval of their difference is inside it.
+        pairs: draw verdict and marks from the tests of all pairs instead of those with the baseline.
         folders: the folders; None: those of the first run.
 
     Raises:
@@ -158,8 +159,9 @@ def compare(
         else:
             run_id = run if isinstance(run, str) else run.id
             graded += load_graded([run_id], place, judge=judge, dataset=dataset)
-    graded = controls_last(graded, lambda run: run.summary.control)
-    return compare_runs(graded, place, seed=seed, common=common, margin=margin)
+    first = next((run for run in graded if not run.summary.reads_gold), graded[0])
+    graded = controls_last([first, *(run for run in graded if run is not first)], lambda run: run.summary.control)
+    return compare_runs(graded, place, common=common, margin=margin, family="pairs" if pairs else "baseline")
 
 
 def _memories(verb: str, memories: Sequence[Memory | type | str]) -> list[Memory]:

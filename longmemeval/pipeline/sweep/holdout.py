@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from longmemeval.core.text.figures import bounds, count_of, percent, points, signed
 from longmemeval.errors import HarnessError
-from longmemeval.pipeline.compare.flips import pool_repeats
+from longmemeval.pipeline.compare.repeats import pool_repeats
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.statistics.intervals import score_interval
 

@@ -281,6 +281,6 @@ def _comparisons(state: SweepState, held: Collection[str]) -> Iterator[SweepComp
             run_ids = baseline_first(run_ids, state.folders.results_dir)
             graded = load_graded(run_ids, state.folders, judge=judge.id, dataset=str(state.plan.dataset))
             comparison = compare_runs(graded, state.folders)
-            points = pareto_points(graded_run.summary for graded_run in comparison.runs)
+            points = pareto_points(row.summary for row in comparison.rows)
             found = held_out(graded, held) if held else None
             yield SweepComparison(judge.id, comparison, tuple(points), tuple(pareto_front(points)), found)

@@ -22,10 +22,10 @@ _DESCRIPTION = (
 
 def budget_charts(comparison: Comparison, shown: Sequence[Shown]) -> list[Chart]:
     """Return charts of the score and the evidence recall against tokens; empty if no memory has several budgets."""
-    if not (curves := budget_curves(comparison.runs)):
+    if not (curves := budget_curves(comparison.rows)):
         return []
-    metric = comparison.runs[0].summary.metrics.judge.metric
-    recalls = {run.provenance for run in comparison.runs if run.evidence_recall is not None}
+    metric = comparison.metric
+    recalls = {run.provenance for run in comparison.rows if run.evidence_recall is not None}
     by = f", by {' or '.join(sorted(recalls))}" if recalls - {"message"} else ""
     scores, recall = (lambda run: run.summary.metrics.overall.accuracy), (lambda run: run.evidence_recall)
     drawn_charts = [
@@ -44,7 +44,7 @@ def _chart(
     shown: Sequence[Shown],
     value_of: Callable[[RunFigures], float | None],
 ) -> Chart | None:
-    runs, joined = comparison.runs, {place for curve in curves for place in curve.runs}
+    runs, joined = comparison.rows, {place for curve in curves for place in curve.runs}
     single = [
         BudgetCurve(runs[place].summary.memory, (place,), ()) for place in range(len(runs)) if place not in joined
     ]

@@ -42,7 +42,7 @@ def overall_chart(comparison: Comparison, shown: Sequence[Shown]) -> Chart | Non
     """Return a chart of all runs, the best first; None for a single run, whose table is enough."""
     if len(shown) < 2:
         return None
-    scores = [run.summary.metrics.overall for run in comparison.runs]
+    scores = [run.summary.metrics.overall for run in comparison.rows]
     pairs = sorted(zip(shown, scores, strict=True), key=lambda pair: -pair[1].accuracy)
     groups = [Group(run.name, (_value(run, score),)) for run, score in pairs]
     return dot_chart("overall", "Overall", groups, axis=metric_of(comparison), baseline=scores[0].accuracy)
@@ -50,7 +50,7 @@ def overall_chart(comparison: Comparison, shown: Sequence[Shown]) -> Chart | Non
 
 def metric_of(comparison: Comparison) -> str:
     """Return the name of the score, which is the same for all compared runs."""
-    return comparison.runs[0].summary.metrics.judge.metric
+    return comparison.metric
 
 
 def group_chart(
@@ -61,7 +61,7 @@ def group_chart(
     groups_of: Callable[[Metrics], Mapping[str, Score]],
 ) -> Chart | None:
     """Return a chart with the scores of all runs for each type or ability; None if there are none."""
-    by_run = [groups_of(run.summary.metrics) for run in comparison.runs]
+    by_run = [groups_of(run.summary.metrics) for run in comparison.rows]
     groups = [
         Group(
             f"{label}, n = {next(scores[label].n for scores in by_run if label in scores):,}",
@@ -78,17 +78,17 @@ def _value(run: Shown, score: Score) -> Value:
 
 def loss_chart(comparison: Comparison, shown: Sequence[Shown]) -> Chart | None:
     """Return wrongly answered questions by the stage at which they were lost; None if there are none."""
-    stages = list(dict.fromkeys(stage for figures in comparison.runs for stage in figures.lost))
+    stages = list(dict.fromkeys(stage for figures in comparison.rows for stage in figures.lost))
     groups = [
         Group(
             cause_of(stage),
             tuple(
                 Value(run, figures.lost.get(stage, 0), f"{figures.lost.get(stage, 0):,}")
-                for run, figures in zip(shown, comparison.runs, strict=True)
+                for run, figures in zip(shown, comparison.rows, strict=True)
             ),
         )
         for stage in stages
-        if any(figures.lost.get(stage) for figures in comparison.runs)
+        if any(figures.lost.get(stage) for figures in comparison.rows)
     ]
     description = (
         "Questions without full credit, by the first stage at which labelled evidence is missing. “In the prompt”: all "
@@ -104,7 +104,7 @@ def tradeoff_charts(comparison: Comparison, shown: Sequence[Shown]) -> list[Char
         name: str, title: str, axis: str, x_of: Callable[[RunSummary], float | None], form: Callable[[float], str]
     ) -> list[Chart]:
         points = []
-        for run, figures in zip(shown, comparison.runs, strict=True):
+        for run, figures in zip(shown, comparison.rows, strict=True):
             x, score = x_of(figures.summary), figures.summary.metrics.overall
             if x is not None:
                 points.append(Point(run, x, form(x), score.accuracy, percent(score.accuracy), score.interval))

@@ -1,11 +1,12 @@
 """Tell runs apart: twelve colours with twelve shapes; controls are grey, runs that read the gold hatched."""
 
 from collections.abc import Sequence
+from zlib import crc32
 
 from msgspec import Struct
 
-from longmemeval.report.tables.cells import row_names
-from longmemeval.results.graded.graded_run import RunSummary
+from longmemeval.memory.definition import MEMORIES
+from longmemeval.pipeline.compare.comparison import Comparison
 
 COLOURS = 12
 """Number of colours. The style sheet has a variable for each, `--run-1` and so on; `--run-0` is that of controls."""
@@ -55,31 +56,56 @@ class Look(Struct, frozen=True):
         return SHAPES[self.shape].path
 
 
-def look_of(place: int, *, control: bool = False, reads_gold: bool = False) -> Look:
-    """Return the look of a run at index `place` among the controls or among the other runs.
-
-    After twelve runs the colours begin again with other shapes, so that 144 runs differ.
-    """
-    shape = (place + place // COLOURS) % len(SHAPES)
-    return Look(0 if control else place % COLOURS + 1, shape, reads_gold)
+def look_of(number: int, *, control: bool = False, reads_gold: bool = False) -> Look:
+    """Return look number `number`: after twelve the colours begin again with other shapes, so that 144 differ."""
+    shape = (number + number // COLOURS) % len(SHAPES)
+    return Look(0 if control else number % COLOURS + 1, shape, reads_gold)
 
 
 class Shown(Struct, frozen=True):
     """The name and look of a run in tables and charts."""
 
     name: str
-    """The run's memory, or the model of a control; if several share it, the distinguishing part of the run id."""
     look: Look
 
 
-def shown_runs(summaries: Sequence[RunSummary]) -> list[Shown]:
-    """Return the name and look of each run, in order; neither depends on which run is the baseline."""
-    names = row_names(summaries)
-    places = [0, 0]
-    shown = []
-    for name, summary in zip(names, summaries, strict=True):
-        control = summary.control is not None
-        look = look_of(places[control], control=control, reads_gold=summary.reads_gold)
-        shown.append(Shown(name, look))
-        places[control] += 1
-    return shown
+_LOOKS = COLOURS * len(SHAPES)
+
+
+def looks_of(names: Sequence[str], controls: Sequence[tuple[bool, bool]]) -> list[Look]:
+    """Return a look for each name: the same name has the same look on every page, whatever it is compared with.
+
+    The presets have looks of their own, in the order in which they are registered. Other names take the colour that
+    their hash gives, and where two names of one page meet there, the alphabetically later one the next that is free.
+
+    Args:
+        names: names of rows, without duplicates.
+        controls: for each, whether it is a control, and whether it reads the gold evidence.
+    """
+    taken: dict[tuple[bool, int], str] = {}
+    numbers: dict[str, int] = {}
+    kinds = dict(zip(names, controls, strict=True))
+    presets = {name: number for number, name in enumerate(MEMORIES.built_in)}
+    for name in sorted(names, key=lambda name: (name not in presets, name)):
+        number = presets.get(name, crc32(name.encode()) % COLOURS)
+        while (kinds[name][0], number) in taken:
+            number = (number + 1) % _LOOKS
+        taken[kinds[name][0], number], numbers[name] = name, number
+    return [look_of(numbers[name], control=kinds[name][0], reads_gold=kinds[name][1]) for name in names]
+
+
+def shown_rows(comparison: Comparison) -> list[Shown]:
+    """Return the name and look of each row, in order."""
+    names = [comparison.names[row.run_id] for row in comparison.rows]
+    kinds = [(row.summary.control is not None, row.summary.reads_gold) for row in comparison.rows]
+    return [Shown(name, look) for name, look in zip(names, looks_of(names, kinds), strict=True)]
+
+
+def shown_runs(comparison: Comparison) -> list[Shown]:
+    """Return the name and look of each run, in order: repeats share the look of their row."""
+    by_id = {
+        run_id: run.look
+        for row, run in zip(comparison.rows, shown_rows(comparison), strict=True)
+        for run_id in row.run_ids
+    }
+    return [Shown(comparison.names[run.run_id], by_id[run.run_id]) for run in comparison.runs]

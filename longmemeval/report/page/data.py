@@ -6,29 +6,16 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.core.tables.table import Column, Table, tabulate
-from longmemeval.core.text.figures import (
-    UNKNOWN,
-    bounds,
-    count,
-    count_of,
-    in_percent,
-    milliseconds,
-    p_value,
-    percent,
-    signed_bounds,
-)
+from longmemeval.core.text.figures import UNKNOWN, bounds, count_of, percent
 from longmemeval.judges.official_status import judge_name
 from longmemeval.measures.abstention import Abstaining
 from longmemeval.measures.metrics import Score
-from longmemeval.pipeline.compare.comparison import Comparison, PairResult, RunFigures
-from longmemeval.pipeline.compare.shared import marked_runs
+from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
 from longmemeval.pipeline.evaluate.agreement import judge_agreements
-from longmemeval.report.charts.palette import Look
-from longmemeval.report.page.summary import difference_text, shown_in
-from longmemeval.report.tables.cells import WARNED, abstaining_shares, controls_apart, corrected_cell, cost_text
-from longmemeval.report.tables.comparison import comparison_notes, question_count, run_names, shown_recall
+from longmemeval.report.charts.palette import Look, shown_runs
+from longmemeval.report.tables.cells import abstaining_shares
+from longmemeval.report.tables.comparison import row_names
 from longmemeval.report.tables.effort import kinds, work_line
-from longmemeval.report.tables.footnotes import deviation_lines
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.manifest import document_of
 from longmemeval.statistics.agreement import Concordance
@@ -56,7 +43,7 @@ def run_views(comparison: Comparison, graded: list[Evaluation]) -> list[RunView]
             facts=_facts(figures, run),
             settings=_settings(run),
         )
-        for shown, figures, run in zip(shown_in(comparison), comparison.runs, graded, strict=True)
+        for shown, figures, run in zip(shown_runs(comparison), comparison.runs, graded, strict=True)
     ]
 
 
@@ -79,33 +66,6 @@ def _facts(figures: RunFigures, run: Evaluation) -> tuple[tuple[str, str], ...]:
     return tuple((name, value) for name, value in facts.items() if value)
 
 
-def figure_columns(comparison: Comparison) -> list[Column[RunFigures]]:
-    """Return the figures of a run that documents show."""
-    metric = comparison.runs[0].summary.metrics.judge.metric
-    marks = dict.fromkeys(marked_runs([run.summary for run in comparison.runs]), f" {WARNED}")
-    columns: list[Column[RunFigures]] = [
-        Column(metric, lambda run: _accuracy(run.summary.metrics.overall) + marks.get(run.summary.run_id, "")),
-        Column("95 % interval", lambda run: bounds(run.summary.metrics.overall.interval)),
-    ]
-    if any(run.summary.judge_check for run in comparison.runs):
-        columns.append(Column("corrected for the judge", lambda run: corrected_cell(run.summary)))
-    return [
-        *columns,
-        Column("correct" if metric == "accuracy" else "full credit", lambda run: _correct(run.summary.metrics.overall)),
-        Column("not evaluated", lambda run: run.summary.metrics.overall.not_evaluated),
-        Column("abstention", lambda run: _accuracy(run.summary.metrics.abstention)),
-        Column("evidence recall", shown_recall),
-        Column("prompt tokens", lambda run: count(run.summary.mean_prompt_tokens)),
-        Column("cost", lambda run: cost_text(run.summary.costs.total)),
-        Column("latency p50", lambda run: milliseconds(run.summary.latency.total.p50)),
-        Column("latency p95", lambda run: milliseconds(run.summary.latency.total.p95)),
-    ]
-
-
-def _correct(score: Score) -> str:
-    return f"{score.correct:,} of {score.n:,}"
-
-
 def _accuracy(score: Score | None) -> str:
     return percent(score.accuracy if score else None)
 
@@ -117,51 +77,10 @@ def _settings(run: Evaluation) -> str:
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
 
 
-def figures_table(comparison: Comparison) -> Table:
-    """Return all figures of every run except latencies, which have a table of their own."""
-    names = run_names(comparison)
-    columns: list[Column[RunFigures]] = [
-        Column("run", lambda run: f"{names[run.summary.run_id]} {run.marks}".strip(), "text"),
-        Column("model", lambda run: run.summary.model, "text"),
-        *(column for column in figure_columns(comparison) if not column.title.startswith("latency")),
-    ]
-    caption = f"{comparison.dataset}, {question_count(comparison)}"
-    breaks = controls_apart([run.summary for run in comparison.runs])
-    return tabulate(caption, columns, comparison.runs, breaks=breaks)
-
-
-def against_table(comparison: Comparison) -> Table | None:
-    """Return every other run minus the baseline; None for a single run."""
-    names = run_names(comparison)
-    pairs = list(comparison.from_baseline.values())
-    columns: list[Column[PairResult]] = [
-        Column("run", lambda pair: names[pair.a], "text"),
-        Column("points", difference_text),
-        Column("95 % interval", lambda pair: signed_bounds(pair.interval)),
-        Column("p", lambda pair: p_value(pair.p)),
-        Column("p (Holm)", lambda pair: p_value(pair.p_holm)),
-        Column("MDE", lambda pair: in_percent(pair.detectable)),
-    ]
-    return tabulate(f"Against {next(iter(names.values()))}, in points", columns, pairs) if pairs else None
-
-
-def pairs_line(comparison: Comparison) -> str:
-    """Return a line that names the tests by which pairs are compared."""
-    tests = " or ".join(dict.fromkeys(pair.test for pair in comparison.pairs))
-    adjusted = f"p adjusted for {count_of(len(comparison.pairs), 'pair')} (Holm)"
-    return f"Pairs by {tests}, {adjusted}; ▲ ▼: significant."
-
-
-def notes(comparison: Comparison) -> list[str]:
-    """Return everything the figures rest on, warnings first; each note once."""
-    first = [*deviation_lines(comparison, run_names(comparison)), *comparison.warnings]
-    return list(dict.fromkeys([*first, *comparison_notes(comparison)]))
-
-
 NamedRun = tuple[str, RunFigures]
 
 
-def abstention_table(comparison: Comparison, names: Sequence[str]) -> Table | None:
+def abstention_table(comparison: Comparison) -> Table | None:
     """Return how each run does on unanswerable questions; None if there are none and no run abstains."""
 
     def share(name: str) -> Column[NamedRun]:
@@ -179,7 +98,7 @@ def abstention_table(comparison: Comparison, names: Sequence[str]) -> Table | No
     ]
     rows = [
         (name, run)
-        for name, run in zip(names, comparison.runs, strict=True)
+        for name, run in zip(row_names(comparison), comparison.ranked, strict=True)
         if run.summary.metrics.abstention or run.summary.metrics.abstaining
     ]
     return tabulate("", columns, rows) if rows else None

@@ -15,26 +15,25 @@ from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.report.charts import of_comparison as charts
 from longmemeval.report.charts.budgets import budget_charts
 from longmemeval.report.charts.charts import Chart
-from longmemeval.report.charts.palette import Look, Shown
+from longmemeval.report.charts.palette import Look, shown_rows, shown_runs
 from longmemeval.report.charts.svg import need_report_libraries
-from longmemeval.report.page.data import (
-    RunView,
-    abstention_table,
-    agreement_tables,
-    figures_table,
-    notes,
-    pairs_line,
-    run_views,
-)
+from longmemeval.report.page.data import RunView, abstention_table, agreement_tables, run_views
 from longmemeval.report.page.question_data import details, rows
 from longmemeval.report.page.question_records import Row
-from longmemeval.report.page.summary import Pattern, among, pair_matrix, patterns_of, scores_of, shown_in
+from longmemeval.report.page.summary import Pattern, among, pair_matrix, patterns_of, scores_of
 from longmemeval.report.page.templates import page_file, written_page
 from longmemeval.report.tables.abilities import ability_legend, ability_notes, ability_table
-from longmemeval.report.tables.comparison import digest_table, published_table, question_count, repeats_table, run_names
-from longmemeval.report.tables.effort import FOOTPRINT, cost_table, footprint_table, latency_table
-from longmemeval.report.tables.footnotes import short_notes, verdict_called
-from longmemeval.report.tables.memory_models import memory_model_table
+from longmemeval.report.tables.comparison import (
+    digest_table,
+    effort_tables,
+    pairs_line,
+    published_table,
+    question_count,
+    repeats_table,
+    runs_table,
+)
+from longmemeval.report.tables.effort import FOOTPRINT
+from longmemeval.report.tables.footnotes import caution_lines, comparison_notes
 from longmemeval.results.graded.graded_run import Evaluation
 
 T = TypeVar("T")
@@ -91,7 +90,6 @@ def html_page(
     from markupsafe import Markup
 
     runs = run_views(comparison, graded)
-    shown = shown_in(comparison)
     table = rows(comparison.questions, graded[0].asked)
     below, left_out = details([row.id for row in table], graded, full=full)
     first = _PageData(
@@ -100,23 +98,24 @@ def html_page(
         among(comparison),
         patterns_of(comparison),
     )
-    main = short_notes(comparison, [run.name for run in shown])
+    main = caution_lines(comparison)
     return written_page(
         "page.html.j2",
         script=page_file("page.js"),
         number=len(runs),
         title=f"{comparison.dataset}: {_named(runs)}",
-        verdict=verdict_called(comparison, run_names(comparison)),
+        verdict=comparison.verdict,
         lead=_lead(comparison),
         scores=scores_of(comparison),
-        all_figures=figures_table(comparison).with_title(""),
+        metric=comparison.metric,
+        all_figures=runs_table(comparison, "paper").with_title(""),
         main_notes=main,
         runs=runs,
-        notes=[line for line in notes(comparison) if line not in main],
-        question_filter=lambda kind, row: "" if kind == "same" else f"#?pattern={kind}-{row.place}",
+        notes=[line for line in comparison_notes(comparison) if line not in main],
+        question_filter=lambda kind, row: "" if kind == "same" or row.place < 0 else f"#?pattern={kind}-{row.place}",
         pairs=pair_matrix(comparison),
         pairs_line=pairs_line(comparison) if comparison.pairs else "",
-        sections=[*_sections(comparison, graded, shown), *_published(published)],
+        sections=[*_sections(comparison, graded), *_published(published)],
         left_out=left_out,
         page_json=Markup(_embedded(first)),
         detail_json=Markup(_embedded(below)),
@@ -145,15 +144,14 @@ def across_page(graded: Sequence[Evaluation]) -> str:
 
 def page_charts(comparison: Comparison, graded: list[Evaluation]) -> list[Chart]:
     """Return the charts of the page in order; the arguments are those of `html_page`."""
-    shown = shown_in(comparison)
-    overall = _some(charts.overall_chart(comparison, shown))
-    return [*overall, *(chart for section in _sections(comparison, graded, shown) for chart in section.charts)]
+    overall = _some(charts.overall_chart(comparison, shown_rows(comparison)))
+    return [*overall, *(chart for section in _sections(comparison, graded) for chart in section.charts)]
 
 
 def _lead(comparison: Comparison) -> str:
     """Return the line below the title: data, number of questions, models and judge."""
-    first = comparison.runs[0].summary
-    models = list(dict.fromkeys(run.summary.model for run in comparison.runs if not run.summary.control))
+    first = comparison.rows[0].summary
+    models = list(dict.fromkeys(run.summary.model for run in comparison.rows if not run.summary.control))
     judge = first.metrics.judge
     official = "" if judge.official else " (not official)"
     model, judged_by = listed(models, 2) or first.model, f"judge {judge_name(judge)}{official}"
@@ -170,40 +168,36 @@ def _embedded(document: object) -> str:
     return _UNSAFE.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
-def _sections(comparison: Comparison, graded: list[Evaluation], shown: list[Shown]) -> list[Section]:
+def _sections(comparison: Comparison, graded: list[Evaluation]) -> list[Section]:
     """Return the sections that have something to show."""
-    called = run_names(comparison)
-    names = list(called.values())
+    shown, members = shown_rows(comparison), shown_runs(comparison)
     by_type = charts.group_chart("types", "By question type", comparison, shown, lambda metrics: metrics.by_type)
     by_ability = charts.group_chart("abilities", "By ability", comparison, shown, lambda metrics: metrics.by_ability)
     effort = tuple(charts.tradeoff_charts(comparison, shown))
-    summaries = [run.summary for run in comparison.runs]
     losses = charts.loss_chart(comparison, shown)
-    calibration = tuple(charts.calibration_charts(graded, shown))
-    agreement = tuple(agreement_tables(graded, names))
-    judges, missing = charts.judges_chart(graded, shown)
+    calibration = tuple(charts.calibration_charts(graded, members))
+    agreement = tuple(agreement_tables(graded, [run.name for run in members]))
+    judges, missing = charts.judges_chart(graded, members)
     ability_words = "Abilities are the vocabulary that all benchmarks share; unanswerable questions ask for abstention."
-    lost = digest_table(comparison.digest, called)
-    recall, latencies = charts.recall_curves(graded, shown), charts.latency_ridges(graded, shown)
-    costs = _with_rows(cost_table(summaries, names, [run.cheaper_from for run in comparison.runs]))
-    model_use = _with_rows(memory_model_table(summaries, names))
-    latency = _with_rows(latency_table(summaries, names))
+    lost = digest_table(comparison)
+    recall, latencies = charts.recall_curves(graded, members), charts.latency_ridges(graded, members)
+    costs, footprint, latency, model_use = map(_with_rows, effort_tables(comparison))
     budgets = tuple(budget_charts(comparison, shown))
     sections = [
         Section("types", "Question types", charts=_some(by_type), short="Types"),
         Section("abilities", "Abilities", ability_words, _some(by_ability)),
-        Section("abstention", "Abstention", _ABSTENTION, tables=_some(abstention_table(comparison, names))),
+        Section("abstention", "Abstention", _ABSTENTION, tables=_some(abstention_table(comparison))),
         Section("budgets", "Equal tokens", charts=budgets, narrow=True, short="Budgets"),
         Section("effort", "Score and effort", charts=effort, narrow=True, short="Effort"),
         Section("recall", "Evidence recall", charts=_some(recall), short="Recall"),
         Section("losses", "Why answers were wrong", "", _some(losses), (lost,) if lost.rows else (), short="Wrong"),
         Section("calibration", "Calibration", _CALIBRATION, calibration, narrow=True),
         Section("cost", "Cost in US dollars", tables=costs, short="Cost"),
-        Section("footprint", FOOTPRINT, tables=_with_rows(footprint_table(summaries, names)), short="Footprint"),
+        Section("footprint", FOOTPRINT, tables=footprint, short="Footprint"),
         Section("memory-models", "Models that memories asked", tables=model_use, short="Memories' models"),
         Section("latency", "Latency", charts=_some(latencies), tables=latency),
         Section("judges", "Judge agreement", f"{_AGREEMENT} {missing}", _some(judges), agreement, short="Judges"),
-        Section("repeats", "Repeats", _REPEATS, tables=_with_rows(repeats_table(comparison, called))),
+        Section("repeats", "Repeats", _REPEATS, tables=_with_rows(repeats_table(comparison))),
     ]
     return [section for section in sections if section.charts or section.tables]
 

@@ -1,66 +1,63 @@
 """Build the first screen of a report and of the live page: scores with intervals, a matrix of pairs, patterns."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from functools import partial
 from math import ceil, floor
 
 from msgspec import Struct
 
 from longmemeval.core.tables.table import Column, Table, tabulate
-from longmemeval.core.text.figures import bounds, count, milliseconds, p_value, percent, signed, signed_bounds
-from longmemeval.pipeline.compare.comparison import Comparison, PairResult, QuestionRow
-from longmemeval.pipeline.compare.shared import marked_runs
-from longmemeval.report.charts.palette import Shown, shown_runs
-from longmemeval.report.tables.cells import cost_text, remarks
-from longmemeval.report.tables.comparison import outcome, shown_recall
+from longmemeval.core.text.figures import p_value, signed, signed_bounds
+from longmemeval.pipeline.compare.columns import RUN_COLUMNS, ShownColumn, remarks
+from longmemeval.pipeline.compare.comparison import Comparison, PairResult, QuestionRow, RunFigures
+from longmemeval.report.charts.palette import Shown, shown_rows, shown_runs
 
 _STEP = 0.1
 """The step of which a scale of scores begins and ends at a multiple."""
+_ONLY_MORE = ("preparing", "evidence")
+"""Columns that only the live page has room for."""
+
+
+class ScoreCell(Struct, frozen=True):
+    """One cell: the column's id, its heading and the text."""
+
+    id: str
+    heading: str
+    text: str
 
 
 class ScoreRow(Struct, frozen=True):
-    """One run on the first screen; positions are percentages of the scale."""
+    """One configuration on the first screen; positions are percentages of the scale."""
 
     place: int
-    """Index of the run in the comparison; the baseline has 0."""
+    """Index in the comparison of its run; -1 for repeats, whose questions no single run has."""
     run: Shown
-    run_id: str
+    run_ids: tuple[str, ...]
     remarks: str
-    """Remarks that set the run apart from the others, and the number of questions not evaluated; usually empty."""
+    """Remarks that set it apart from the others; usually empty."""
     baseline: bool
     warned: bool
-    score: str
+    finding: str
+    """`better` or `worse` than the baseline, or empty."""
     interval: str
     at: float
     low: float
     high: float
-    finding: str
-    """`better` or `worse` than the baseline, or empty."""
-    difference: str
-    """The difference from the baseline in points; empty for the baseline itself."""
-    against: str
-    """The interval of `difference`."""
-    won: int
-    """Number of questions with more credit than in the baseline."""
-    lost: int
-    """Number of questions with less credit than in the baseline."""
-    same: int
-    """Number of questions with the same credit as in the baseline."""
-    tokens: str
+    changes: tuple[int, int, int] | None
+    """Numbers of questions with more, less and the same credit as in the baseline; None for the baseline itself."""
     tokens_share: float
-    """The run's tokens in percent of the largest number among the runs."""
-    cost: str
-    preparing: str
-    """The cost of preparing, which `cost` includes."""
-    latency: str
-    recall: str
-    """The recall of the evidence."""
+    """Its tokens in percent of the largest number among the rows."""
+    cells: tuple[ScoreCell, ...]
+
+    @property
+    def run_id(self) -> str:
+        """The id of the run, or of the first repeat."""
+        return self.run_ids[0]
 
 
 class Scores(Struct, frozen=True):
-    """All runs on one scale, the best first and controls last."""
+    """All configurations on one scale, the best first and controls last."""
 
-    metric: str
     rows: tuple[ScoreRow, ...]
     baseline: Shown
     baseline_at: float
@@ -68,24 +65,19 @@ class Scores(Struct, frozen=True):
     """Positions on the scale in percent, with their labels."""
 
 
-def shown_in(comparison: Comparison) -> list[Shown]:
-    """Return the name and look of each run."""
-    return shown_runs([run.summary for run in comparison.runs])
+def best_first(comparison: Comparison) -> list[tuple[RunFigures, Shown]]:
+    """Return the rows in the order shown, with their looks."""
+    shown = {row.run_id: look for row, look in zip(comparison.rows, shown_rows(comparison), strict=True)}
+    return [(row, shown[row.run_id]) for row in comparison.ranked]
 
 
-def best_first(comparison: Comparison) -> list[tuple[int, Shown]]:
-    """Return index and look of each run, the best first and controls last; ties keep the order of the comparison."""
+def scores_of(comparison: Comparison, *, more: bool = False) -> Scores:
+    """Return the scores of all rows, in the order of `best_first`.
 
-    def order(run: tuple[int, Shown]) -> tuple[bool, float]:
-        summary = comparison.runs[run[0]].summary
-        return summary.control is not None, -summary.metrics.overall.accuracy
-
-    return sorted(enumerate(shown_in(comparison)), key=order)
-
-
-def scores_of(comparison: Comparison) -> Scores:
-    """Return the scores of all runs, in the order of `best_first`."""
-    scores = [run.summary.metrics.overall for run in comparison.runs]
+    Args:
+        more: include the columns that only a wide page has room for.
+    """
+    scores = [row.summary.metrics.overall for row in comparison.rows]
     low = floor(min(score.interval[0] for score in scores) / _STEP + 1e-9) * _STEP
     high = max(ceil(max(score.interval[1] for score in scores) / _STEP - 1e-9) * _STEP, low + 2 * _STEP)
 
@@ -94,56 +86,45 @@ def scores_of(comparison: Comparison) -> Scores:
 
     steps = round((high - low) / _STEP)
     ticks = [low + _STEP * step for step in range(0, steps + 1, 2 if steps > 5 else 1)]
-    most = max((run.summary.mean_prompt_tokens or 0 for run in comparison.runs), default=0) or 1
-    against = comparison.from_baseline
-    shown = best_first(comparison)
-    rows = [_score_row(comparison, number, run, place, most, against) for number, run in shown]
-    metric = comparison.runs[0].summary.metrics.judge.metric
-    at = place(scores[0].accuracy)
-    labels = tuple((place(tick), f"{tick * 100:.0f}{' %' if tick == ticks[-1] else ''}") for tick in ticks)
-    return Scores(metric, tuple(rows), dict(shown)[0], at, labels)
+    most = max((row.summary.mean_prompt_tokens or 0 for row in comparison.rows), default=0) or 1
+    columns = [
+        column
+        for column in RUN_COLUMNS
+        if "page" in column.headings and column.when(comparison) and (more or column.id not in _ONLY_MORE)
+    ]
+    places = {run.run_id: number for number, run in enumerate(comparison.runs)}
+    rows = []
+    for row, run in best_first(comparison):
+        overall = row.summary.metrics.overall
+        rows.append(
+            ScoreRow(
+                place=places[row.run_id] if len(row.run_ids) == 1 else -1,
+                run=run,
+                run_ids=row.run_ids,
+                remarks=", ".join(remarks(comparison, row)),
+                baseline=row is comparison.rows[0],
+                warned=row.warned,
+                finding={"▲": "better", "▼": "worse"}.get(row.marks, ""),
+                interval=_cell("interval", comparison, row),
+                at=place(overall.accuracy),
+                low=place(overall.interval[0]),
+                high=place(overall.interval[1]),
+                changes=row.changes,
+                tokens_share=round((row.summary.mean_prompt_tokens or 0) / most * 100, 1),
+                cells=tuple(_score_cell(column, comparison, row) for column in columns),
+            )
+        )
+    labels = tuple((place(tick), f"{tick * 100:.0f}{'%' if tick == ticks[-1] else ''}") for tick in ticks)
+    return Scores(tuple(rows), shown_rows(comparison)[0], place(scores[0].accuracy), labels)
 
 
-def _score_row(
-    comparison: Comparison,
-    number: int,
-    run: Shown,
-    place: Callable[[float], float],
-    most: float,
-    against: Mapping[str, PairResult],
-) -> ScoreRow:
-    figures = comparison.runs[number]
-    summary, overall = figures.summary, figures.summary.metrics.overall
-    pair = against.get(summary.run_id)
-    outcomes = [outcome(row, number) for row in comparison.questions]
-    won, lost = outcomes.count("won"), outcomes.count("lost")
-    tokens = summary.mean_prompt_tokens
-    words = [*remarks(summary), *([f"{overall.not_evaluated:,} not evaluated"] if overall.not_evaluated else [])]
-    return ScoreRow(
-        place=number,
-        run=run,
-        run_id=summary.run_id,
-        remarks=", ".join(words),
-        baseline=number == 0,
-        warned=summary.run_id in marked_runs([other.summary for other in comparison.runs]),
-        score=percent(overall.accuracy),
-        interval=bounds(overall.interval),
-        at=place(overall.accuracy),
-        low=place(overall.interval[0]),
-        high=place(overall.interval[1]),
-        finding="" if pair is None or not pair.significant else "better" if pair.is_better else "worse",
-        difference="" if pair is None else signed(pair.difference),
-        against="" if pair is None else signed_bounds(pair.interval),
-        won=won,
-        lost=lost,
-        same=len(outcomes) - won - lost,
-        tokens=count(tokens),
-        tokens_share=round((tokens or 0) / most * 100, 1),
-        cost=cost_text(summary.costs.total),
-        preparing=cost_text(summary.costs.prepare),
-        latency=milliseconds(summary.latency.total.p50),
-        recall=shown_recall(figures),
-    )
+def _score_cell(column: ShownColumn[RunFigures], comparison: Comparison, row: RunFigures) -> ScoreCell:
+    heading = column.of(comparison, "page").title
+    return ScoreCell(column.id, heading, column.text(comparison, row))
+
+
+def _cell(column_id: str, comparison: Comparison, row: RunFigures) -> str:
+    return next(column for column in RUN_COLUMNS if column.id == column_id).text(comparison, row)
 
 
 class PairCell(Struct, frozen=True):
@@ -165,10 +146,10 @@ class PairRow(Struct, frozen=True):
 
 def pair_rows(comparison: Comparison) -> list[PairRow]:
     """Return every run minus every other, the best first; none for two runs, which the baseline's column covers."""
-    if len(comparison.runs) < 3:
+    if len(comparison.rows) < 3:
         return []
     pairs = comparison.both_ways
-    runs = [(comparison.runs[place].summary.run_id, run) for place, run in best_first(comparison)]
+    runs = [(row.run_id, run) for row, run in best_first(comparison)]
     return [
         PairRow(run, tuple(_pair_cell(pairs.get((run_id, other_id)), run, other) for other_id, other in runs))
         for run_id, run in runs
@@ -178,7 +159,7 @@ def pair_rows(comparison: Comparison) -> list[PairRow]:
 def _pair_cell(pair: PairResult | None, run: Shown, other: Shown) -> PairCell:
     if pair is None:
         return PairCell()
-    words = f"{run.name} against {other.name}: {signed(pair.difference)} points {signed_bounds(pair.interval)}"
+    words = f"{run.name} vs. {other.name}: {signed(pair.difference)} points {signed_bounds(pair.interval)}"
     kind = ("ahead" if pair.difference > 0 else "behind") if pair.significant else "noise"
     verdict = pair.verdict_on(run.name, other.name)
     return PairCell(difference_text(pair), f"{words}, p after Holm {p_value(pair.p_holm)}, {verdict}", kind)
@@ -228,7 +209,7 @@ def patterns_of(comparison: Comparison) -> list[Pattern]:
     """Count the questions on which runs differ, that all or none get right, and that only a single run gets right."""
     if len(comparison.runs) < 2:
         return []
-    places, shown = among(comparison), shown_in(comparison)
+    places, shown = among(comparison), shown_runs(comparison)
     keys = [pattern_of(row, places) for row in comparison.questions]
     words = (("differ", "differ"), ("right", "all right"), ("wrong", "none right"))
     patterns = [Pattern(key, text, keys.count(key)) for key, text in words]

@@ -9,7 +9,7 @@ from longmemeval.core.text.figures import UNKNOWN, bounds, percent
 from longmemeval.judges.official_status import judge_name
 from longmemeval.judges.question_types import ABILITIES, OTHER
 from longmemeval.measures.metrics import Metrics, Score
-from longmemeval.report.tables.cells import remarks
+from longmemeval.pipeline.compare.columns import kind_words
 from longmemeval.report.tables.footnotes import footnotes
 from longmemeval.results.graded.graded_run import Evaluation
 
@@ -48,7 +48,7 @@ def ability_legend(graded: Sequence[Evaluation]) -> list[str]:
     abilities: dict[str, dict[str, list[str]]] = {}
     for place, run in enumerate(graded):
         summary, judge = run.summary, run.metrics.judge
-        what = ", ".join([f"{summary.memory}, {summary.model}", *remarks(summary)])
+        what = ", ".join([f"{summary.memory}, {summary.model}", *kind_words(summary)])
         lines.append(f"{letter_of(place)}: {summary.run_id} ({what}; judge: {judge_name(judge)})")
         by_ability = abilities.setdefault(run.asked.benchmark.title, {})
         for ability, types in run.asked.types_by_ability().items():

@@ -2,17 +2,17 @@
 
 from collections.abc import Iterator
 
-from longmemeval.core.tables.layout import legend
 from longmemeval.core.tables.table import Table
 from longmemeval.core.text.figures import count_of, percent
 from longmemeval.judges.official_status import judge_name
+from longmemeval.pipeline.compare.columns import corrected_text
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.pipeline.compare.verdict import score_sentence
 from longmemeval.pipeline.objects.run import Run
 from longmemeval.report.tables import comparison as comparison_view
-from longmemeval.report.tables.cells import abstention_lines, corrected_cell, score_table, task_average_note
+from longmemeval.report.tables.cells import abstention_lines, score_table, task_average_note
 from longmemeval.report.tables.effort import both, effort_notes, footprint_line, latency_line, work_table
-from longmemeval.report.tables.footnotes import footnotes, marks_line, short_notes, verdict_called
+from longmemeval.report.tables.footnotes import caution_lines, comparison_notes, footnotes
 from longmemeval.report.tables.memory_models import memory_model_table
 from longmemeval.results.graded.graded_run import Evaluation
 
@@ -22,7 +22,6 @@ Answer = Iterator[str | Table]
 
 def comparison_answer(
     comparison: Comparison,
-    width: int | None,
     *,
     tables: bool = False,
     pairs: bool = False,
@@ -32,43 +31,47 @@ def comparison_answer(
     """Yield the verdict, the table of runs with its main notes, the lost questions, and whatever else is requested.
 
     Args:
-        width: characters on a line; None: no limit.
         tables: show all tables.
         pairs: show every pair of runs.
-        notes: show everything that the table rests on.
-        questions: list the questions won and lost.
+        notes: show all notes.
+        questions: list the questions on which runs differ.
     """
-    letters = comparison_view.run_letters(comparison, width)
-    by_name = letters if letters == comparison_view.run_names(comparison) else {}
-    yield verdict_called(comparison, by_name).whole
+    yield comparison.verdict.whole
     yield ""
-    first, *others = comparison_view.comparison_tables(comparison, width, details=tables, pairs=pairs)
+    first, *others = comparison_view.comparison_tables(comparison, details=tables, pairs=pairs)
     yield first
-    yield from filter(None, [*legend({} if by_name else letters), marks_line(comparison, letters)])
-    yield from short_notes(comparison, list(by_name.values()), option="--notes")
+    yield from caution_lines(comparison)
     yield from others
     if questions:
         for heading, ids in comparison_view.question_lists(comparison):
             yield f"{heading} ({len(ids)}): {', '.join(ids) or 'none'}"
-    lost = comparison_view.digest_table(comparison.digest, by_name)
+    lost = comparison_view.digest_table(comparison)
     if lost.rows:
         yield ""
         yield lost
+    if tables or notes:
+        yield from run_id_lines(comparison)
     if notes:
-        yield from legend(by_name)
-        yield from comparison_view.comparison_notes(comparison)
+        yield from comparison_notes(comparison)
+
+
+def run_id_lines(comparison: Comparison) -> Iterator[str]:
+    """Yield the ids behind the names, where they differ from them."""
+    for row in comparison.rows:
+        if (name := comparison.names[row.run_id]) != row.run_id:
+            yield f"{name}: {', '.join(row.run_ids)}"
 
 
 def evaluation_answer(evaluation: Evaluation) -> Answer:
     """Yield the score in a sentence, scores by type, costs, latencies, and the notes below them."""
     metrics, manifest, summary = evaluation.metrics, evaluation.manifest, evaluation.summary
-    yield score_sentence(metrics)
+    yield score_sentence(metrics).text({})
     data = ", ".join(filter(None, [manifest.dataset["name"], summary.part]))
     title = f"{metrics.run}: {summary.memory}, {summary.model}, {data}, judged by {judge_name(metrics.judge)}"
     yield score_table(title, summary)
     yield from filter(None, [task_average_note(metrics, evaluation.asked.benchmark)])
     if summary.judge_check and not summary.judge_check.reason:
-        yield f"Corrected for the judge's errors: {metrics.judge.metric} {corrected_cell(summary)}"
+        yield f"Corrected for the judge's errors: {metrics.judge.metric} {corrected_text(summary.judge_check)}"
     yield from abstention_lines(metrics)
     yield work_table(summary.costs)
     model_use = memory_model_table([summary], [metrics.run])

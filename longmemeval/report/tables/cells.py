@@ -7,19 +7,13 @@ from msgspec import Struct
 
 from longmemeval.benchmarks.spec import Benchmark
 from longmemeval.core.tables.table import Column, Table, tabulate
-from longmemeval.core.text.figures import LEAST_DOLLARS, UNKNOWN, bounds, count_of, in_dollars, percent
-from longmemeval.llm.controls import CONTROL_MODELS
+from longmemeval.core.text.figures import bounds, count_of, in_dollars, percent
 from longmemeval.measures.abstention import Abstaining, HeldOut
 from longmemeval.measures.metrics import Metrics, Score
+from longmemeval.pipeline.compare.columns import WARNED
 from longmemeval.records import Usage
-from longmemeval.results.graded.costs import Cost, cost_of
+from longmemeval.results.graded.costs import cost_of, cost_text
 from longmemeval.results.graded.graded_run import RunSummary
-
-WARNED = "!"
-"""The mark beside a score that has a warning which not all compared memories share."""
-
-_LONG_NAME = 28
-"""The longest name with parameters, in characters, that can be read at a glance."""
 
 
 class _ScoreRow(Struct, frozen=True):
@@ -116,69 +110,6 @@ def controls_apart(summaries: Sequence[RunSummary]) -> list[int]:
     return [len(summaries) - last] if 0 < last < len(summaries) else []
 
 
-def remarks(summary: RunSummary) -> list[str]:
-    """Return what sets the figures of a run apart from others, in a word or two each."""
-    return [
-        *(["control"] if summary.control else []),
-        *(["reads gold"] if summary.reads_gold else []),
-        *([summary.status] if summary.status != "completed" else []),
-    ]
-
-
-def row_names(summaries: Sequence[RunSummary]) -> list[str]:
-    """Return the name of each run's row: the memory, or the model if it is a control model.
-
-    Runs that share a name get the parameters in which they differ after it. If that does not tell them apart, or is
-    too long, the distinguishing part of the run id replaces it.
-    """
-    alike: dict[str, list[RunSummary]] = {}
-    for summary in summaries:
-        alike.setdefault(_row_name(summary), []).append(summary)
-    names = [_with_parameters(_row_name(summary), summary, alike[_row_name(summary)]) for summary in summaries]
-    lacking = [
-        place
-        for place, (name, summary) in enumerate(zip(names, summaries, strict=True))
-        if names.count(name) > 1 or len(name) > max(_LONG_NAME, len(summary.memory))
-    ]
-    ids = [summaries[place].run_id for place in lacking]
-    for place, part in zip(lacking, _parts_apart(ids), strict=True):
-        names[place] = summaries[place].run_id if part in names else part
-    return names
-
-
-def _parts_apart(ids: Sequence[str]) -> list[str]:
-    """Return the ids without the parts that all of them begin with; the part before a bare number is kept."""
-    parts = [run_id.split("-") for run_id in ids]
-    alike = sum(1 for _ in takewhile(lambda column: len(set(column)) == 1, zip(*parts, strict=False)))
-    begin = min(alike, *(len(words) - 1 for words in parts)) if len(ids) > 1 else 0
-    if begin and any("-".join(words[begin:]).isdecimal() for words in parts):
-        begin -= 1
-    return ["-".join(words[begin:]) for words in parts]
-
-
-def _row_name(summary: RunSummary) -> str:
-    return summary.model if summary.model in CONTROL_MODELS else summary.memory
-
-
-def _with_parameters(name: str, run: RunSummary, alike: Sequence[RunSummary]) -> str:
-    differing = [
-        key for key, value in run.parameters.items() if any(peer.parameters.get(key) != value for peer in alike)
-    ]
-    return " ".join([name, *(f"{key}={run.parameters[key]}" for key in differing)])
-
-
-def corrected_cell(summary: RunSummary) -> str:
-    """Return the score corrected for the judge's errors, with its interval; a dash if the judge was not checked.
-
-    An asterisk marks a correction by the rates of another data set; the note below the table explains it.
-    """
-    if summary.judge_check is None:
-        return UNKNOWN
-    corrected, elsewhere = summary.judge_check.corrected, "*" if summary.judge_check.other_data else ""
-    shown = "not possible" if corrected is None else f"{percent(corrected.value)} {bounds(corrected.interval)}"
-    return shown + elsewhere
-
-
 def usage_share(usage: Usage, haystacks: int, messages: int) -> str:
     """Return the tokens and cost of model calls per haystack and per 1,000 messages, in one line."""
     tokens, cost = usage.prompt_tokens + usage.completion_tokens, cost_of(usage)
@@ -187,14 +118,6 @@ def usage_share(usage: Usage, haystacks: int, messages: int) -> str:
         f"{tokens / count:,.0f} tokens and {cost_text(cost, 1 / count)} per {name}" for name, count in shares if count
     )
     return ", ".join(shown)
-
-
-def cost_text(cost: Cost, share: float = 1.0) -> str:
-    """Return a cost in US dollars, or `share` of it: `≥` if some calls have no known price, a dash if unknown."""
-    if not cost.is_partly_known:
-        return in_dollars(None if cost.usd is None else cost.usd * share)
-    known = cost.known_usd * share
-    return f"≥ {in_dollars(known)}" if known >= LEAST_DOLLARS else "> $0"
 
 
 def usage_line(usage: Usage) -> str:

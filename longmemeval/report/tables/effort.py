@@ -6,8 +6,8 @@ from longmemeval.core.tables.table import Column, Record, Table, tabulate
 from longmemeval.core.text.figures import UNKNOWN, count_of, ms, shown_bytes
 from longmemeval.llm.options import is_offline
 from longmemeval.measures.metrics import Latency
-from longmemeval.report.tables.cells import cost_text, usage_line
-from longmemeval.results.graded.costs import Cost, RunCosts, sum_costs
+from longmemeval.report.tables.cells import usage_line
+from longmemeval.results.graded.costs import Cost, RunCosts, cost_text, sum_costs
 from longmemeval.results.graded.graded_run import RunLatency, RunSummary
 from longmemeval.results.totals import Footprint
 

@@ -10,14 +10,15 @@ from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.llm.controls import CONTROL_MODELS
 from longmemeval.measures.metrics import Metrics
 from longmemeval.memory.products.profiles import is_amount
-from longmemeval.pipeline.compare.comparison import NO_DIFFERENCE, Comparison, RunFigures, Verdict
-from longmemeval.pipeline.compare.shared import Warned, by_code, is_shared, memories_in
-from longmemeval.pipeline.compare.verdict import verdict_of
-from longmemeval.report.tables.cells import WARNED
+from longmemeval.pipeline.compare.columns import WARNED
+from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
+from longmemeval.report.tables.comparison import FLIPS_NOTE
+from longmemeval.report.tables.effort import effort_notes
 from longmemeval.report.tables.memory_models import memory_model_notes
 from longmemeval.results.graded.graded_run import RunSummary
 from longmemeval.results.graded.judge_checks import CheckedScore
 from longmemeval.results.scores.gradings import Gradings
+from longmemeval.results.scores.warnings import ScoreWarning
 
 _SHOWN = 4
 """The number of run ids named in one line before the rest is counted."""
@@ -39,10 +40,15 @@ def official_status(judge: JudgeIdentity) -> str:
     return "NOT the official judge: figures do not compare with published ones."
 
 
-def footnotes(summaries: list[RunSummary]) -> list[str]:
-    """Return the notes that belong below any table of these runs."""
+def footnotes(summaries: list[RunSummary], *, warnings: bool = True) -> list[str]:
+    """Return the notes that belong below any table of these runs.
+
+    Args:
+        warnings: include the warnings about scores; a comparison has them as sentences.
+    """
     notes: list[str] = []
-    notes += warning_lines(*named_warnings(summaries))
+    if warnings:
+        notes += warning_lines([(summary.run_id, summary.warnings) for summary in summaries])
     judges = [summary.metrics.judge for summary in summaries]
     notes += dict.fromkeys(f"Judge: {judge_name(judge)}. {official_status(judge)}" for judge in judges)
     checked = [(check, summary) for summary in summaries if (check := summary.judge_check)]
@@ -90,107 +96,73 @@ def footnotes(summaries: list[RunSummary]) -> list[str]:
     return notes
 
 
-def warning_lines(runs: Warned, memories: Sequence[str] = ()) -> Iterator[str]:
+def warning_lines(runs: Sequence[tuple[str, Sequence[ScoreWarning]]]) -> Iterator[str]:
     """Yield the warnings about scores, each once, naming the runs it is about unless it is about all.
 
     Args:
         runs: the name of each run, with its warnings.
-        memories: names of the compared memories; a warning that all of these share has no mark.
     """
-    codes, about_runs = by_code(runs), dict[tuple[str, str], list[str]]()
+    about: dict[str, list[str]] = {}
     for name, warnings in runs:
         for warning in warnings:
-            about_runs.setdefault((warning.code, warning.text), []).append(name)
-    for (code, text), names in about_runs.items():
-        about = "" if len(names) == len(runs) else f"{_about(names, runs, memories)}: ".replace("all mem", "All mem")
-        yield f"{'' if is_shared(codes[code], memories) else f'{WARNED} '}{about}{text}"
+            about.setdefault(warning.text, []).append(name)
+    for text, names in about.items():
+        yield text if len(names) == len(runs) else f"{listed(names, _SHOWN)}: {text}"
 
 
-def warning_codes(runs: Warned, memories: Sequence[str] = ()) -> list[str]:
-    """Return the codes of the warnings with the runs they are about.
-
-    Warnings that all compared memories share come first; the others follow on a line with a mark.
-
-    Args:
-        runs: the name of each run, with its warnings.
-        memories: names of the compared memories.
-    """
-    lines: dict[str, list[str]] = {"Warnings: ": [], f"{WARNED} ": []}
-    for code, names in by_code(runs).items():
-        begin = "Warnings: " if is_shared(names, memories) else f"{WARNED} "
-        lines[begin].append(f"{code} ({_about(names, runs, memories)})")
-    return [f"{begin}{'; '.join(parts)}." for begin, parts in lines.items() if parts]
+def warning_codes(runs: Sequence[tuple[str, Sequence[ScoreWarning]]]) -> list[str]:
+    """Return a line with the code of each warning and the runs it is about; none without warnings."""
+    about: dict[str, list[str]] = {}
+    for name, warnings in runs:
+        for code in dict.fromkeys(warning.code for warning in warnings):
+            about.setdefault(code, []).append(name)
+    parts = [f"{code} ({'all' if len(names) == len(runs) else listed(names, _SHOWN)})" for code, names in about.items()]
+    return [f"{WARNED} {'; '.join(parts)}."] if parts else []
 
 
-def named_warnings(summaries: Sequence[RunSummary], called: Mapping[str, str] = {}) -> tuple[Warned, list[str]]:
-    """Return the names of the runs with their warnings, and the names of the compared memories."""
-    names = {summary.run_id: called.get(summary.run_id, summary.run_id) for summary in summaries}
-    memories = [names[summary.run_id] for summary in memories_in(summaries)]
-    return [(names[summary.run_id], summary.warnings) for summary in summaries], memories
+def comparison_notes(comparison: Comparison) -> list[str]:
+    """Return everything the figures of a comparison rest on: cautions first, each note once."""
+    summaries = [row.summary for row in comparison.rows]
+    notes = [*deviation_lines(comparison), *comparison.texts("caution", "note")]
+    if any(row.provenance == "session" for row in comparison.rows):
+        notes.append(BY_SESSION_NOTE)
+    if comparison.repeats:
+        notes.append(FLIPS_NOTE)
+    return list(dict.fromkeys([*notes, *footnotes(summaries, warnings=False), *effort_notes(summaries)]))
 
 
-def _about(names: Sequence[str], runs: Warned, memories: Sequence[str]) -> str:
-    if len(names) == len(runs):
-        return "all runs"
-    if len(memories) > 1 and is_shared(names, memories):
-        others = ("the baseline" if name == runs[0][0] else name for name in names if name not in memories)
-        names = ["all memories", *others]
-    return listed(names, _SHOWN)
-
-
-def marks_line(comparison: Comparison, called: Mapping[str, str]) -> str:
-    """Return the meaning of the marks, with the runs under these names; empty if no run has a mark."""
-    if not any(run.marks for run in comparison.runs):
-        return ""
-    baseline = comparison.runs[0].summary.run_id
-    first = f"{called.get(baseline, baseline)} (p after Holm below 0.05)"
-    return f"▲ ▼: significantly better or worse than the baseline, {first}; of the others {NO_DIFFERENCE}."
-
-
-def verdict_called(comparison: Comparison, called: Mapping[str, str]) -> Verdict:
-    """Return the verdict with these names in place of the ids of runs."""
-    return verdict_of(
-        [run.summary for run in comparison.runs],
-        comparison.pairs,
-        comparison.repeats,
-        margin=comparison.verdict.margin,
-        not_surviving=comparison.not_surviving,
-        called=called,
-    )
-
-
-def short_notes(comparison: Comparison, names: Sequence[str] = (), *, option: str = "") -> list[str]:
-    """Return the lines below the table: codes of warnings, the first caution, deviations and differing settings.
-
-    Args:
-        names: names of the runs; empty: their ids.
-        option: the command line option that shows the other cautions; empty: they are shown anyway.
-    """
-    names = names or [run.summary.run_id for run in comparison.runs]
-    called = dict(zip((run.summary.run_id for run in comparison.runs), names, strict=True))
-    lines = warning_codes(*named_warnings([run.summary for run in comparison.runs], called))
-    first, *others = comparison.cautions or ("",)
-    if first:
-        more = f" ({len(others)} more such {'note' if len(others) == 1 else 'notes'}: {option})"
-        lines.append(first + (more if others and option else ""))
-    lines += deviation_lines(comparison, called)
+def caution_lines(comparison: Comparison) -> list[str]:
+    """Return the lines below the table: what marks mean, cautions, deviations of products, and what else differs."""
+    lines = [marks_line(comparison), *comparison.cautions, *deviation_lines(comparison)]
     if comparison.differing:
-        lines.append(f"What differs besides the memories: {', '.join(comparison.differing)}.")
-    return lines
+        lines.append(f"Settings that differ besides the memories: {', '.join(comparison.differing)}.")
+    return [line for line in lines if line]
 
 
-def deviation_lines(comparison: Comparison, called: Mapping[str, str] = {}) -> Iterator[str]:
+def marks_line(comparison: Comparison) -> str:
+    """Return the meaning of the marks; empty if no run has one."""
+    marked = any(row.marks for row in comparison.rows)
+    return "▲ ▼ significantly better/worse (p < 0.05, Holm). CIs are per pair, uncorrected." if marked else ""
+
+
+BY_SESSION_NOTE = (
+    "(s): evidence recall by session, where the memory does not say which messages it found; it does not compare with "
+    "recall by message."
+)
+
+
+def deviation_lines(comparison: Comparison) -> Iterator[str]:
     """Yield a line per product: the profile by which it was measured, and what that leaves out.
 
     Runs that differ only in their budgets share a line.
     """
     about: dict[tuple[str, ...], list[RunFigures]] = {}
-    for run in comparison.runs:
+    for run in comparison.rows:
         if run.deviations:
             about.setdefault(tuple("" if is_amount(text) else text for text in run.deviations), []).append(run)
     for shared, runs in about.items():
         amounts = " or ".join(dict.fromkeys(text for run in runs for text in run.deviations if is_amount(text)))
-        names = [called.get(run.summary.run_id, run.summary.run_id) for run in runs]
+        names = [comparison.names[run.run_id] for run in runs]
         yield f"{listed(names, _SHOWN)}: {', '.join(deviation or amounts for deviation in shared)}."
 
 

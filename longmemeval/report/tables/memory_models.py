@@ -7,8 +7,7 @@ from msgspec import Struct
 
 from longmemeval.core.tables.table import Column, Table, tabulate
 from longmemeval.embedding.registry import is_remote
-from longmemeval.report.tables.cells import cost_text
-from longmemeval.results.graded.costs import Cost
+from longmemeval.results.graded.costs import Cost, cost_text
 from longmemeval.results.graded.graded_run import RunSummary
 
 _TITLE = "What memories asked of models, counted on the wire"

@@ -12,8 +12,8 @@ from longmemeval.embedding.registry import is_offline_fallback
 from longmemeval.measures.aggregate import Mean
 from longmemeval.measures.notation import Measure
 from longmemeval.measures.rankings import RetrievalResult
+from longmemeval.pipeline.compare.columns import WARNED
 from longmemeval.pipeline.retrieval.ranking_run import RetrievalReport
-from longmemeval.report.tables.cells import WARNED
 from longmemeval.report.tables.footnotes import FALLBACK_NOTE, ORACLE_NOTE, part_notes, warning_lines
 
 

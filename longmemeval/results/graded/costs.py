@@ -6,6 +6,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct, structs
 
+from longmemeval.core.text.figures import LEAST_DOLLARS, in_dollars
 from longmemeval.embedding.registry import is_remote
 from longmemeval.judges.imported import is_imported
 from longmemeval.measures.metrics import Metrics
@@ -100,6 +101,14 @@ def sum_costs(parts: Sequence[Cost]) -> Cost:
     known = cost_of(sum((usage for cost in parts if (usage := cost.usage)), Usage()))
     whole = all(cost.unpriced_calls is not None for cost in parts)
     return known if whole else structs.replace(known, usd=None, unpriced_calls=None)
+
+
+def cost_text(cost: Cost, share: float = 1.0) -> str:
+    """Return a cost in US dollars, or `share` of it: `≥` if some calls have no known price, a dash if unknown."""
+    if not cost.is_partly_known:
+        return in_dollars(None if cost.usd is None else cost.usd * share)
+    known = cost.known_usd * share
+    return f"≥ {in_dollars(known)}" if known >= LEAST_DOLLARS else "> $0"
 
 
 def _question_usage(manifest: RunManifest, answered: int) -> Usage | None:

@@ -74,7 +74,7 @@ def losses(run: Evaluation, stored: StoredSessions) -> Losses:
     """Return the stages at which a run lost its questions.
 
     Args:
-        run: run of any kind; for answers of another system, only the missing ones are known.
+        run: run of any kind; of answers of another system only their labels are known, and not what was recalled.
         stored: the sessions in the fixtures; shared by the runs of a comparison.
     """
     answers, judgements, own = run.answers, run.judgements, run.manifest.kind == "run"
@@ -83,8 +83,10 @@ def losses(run: Evaluation, stored: StoredSessions) -> Losses:
     for gold in golds:
         name = gold.question_id
         answer, judgement = answers.get(name), judgements.get(name)
-        wrong = own and judgement is not None and judgement.label is False
-        if wrong or answer is None or answer.status != "ok":
+        unanswered = answer is None or answer.status != "ok"
+        if judgement is not None and judgement.label is False and not own and not unanswered:
+            stages[name] = "no provenance"
+        elif unanswered or (judgement is not None and judgement.label is False):
             stages[name] = stage_of(gold, answer, stored=partial(stored.holds, run, name), disputed=name in contested)
     counted = Counter(stages.values())
     provenance = _provenance(answers.values())

@@ -39,6 +39,8 @@ class ScoreWarning(Struct, frozen=True):
     code: WarningCode
     text: str
     """The warning in one or two sentences."""
+    share: float | None = None
+    """Share of the questions it is about, where that is known."""
 
 
 def question_warnings(asked: RunQuestions, answers: Collection[Answer], *, control: bool) -> Iterator[ScoreWarning]:
@@ -49,7 +51,7 @@ def question_warnings(asked: RunQuestions, answers: Collection[Answer], *, contr
         control: True if the run is a control, which may well see all of the history.
     """
     if not control and (text := history_fits(answers)):
-        yield ScoreWarning("history-fits", text)
+        yield ScoreWarning("history-fits", text, sum(bool(one.loose_limits) for one in answers) / len(answers))
     yield from asked.once("number warnings", lambda: tuple(number_warnings(asked.units, asked.question_type)))
 
 

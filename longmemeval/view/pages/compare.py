@@ -1,7 +1,5 @@
 """Serve the comparison: `/compare?run=A&run=B&baseline=A&judge=J`, its pictures under `/compare/pictures?…`."""
 
-from collections.abc import Mapping
-
 from msgspec.structs import replace
 from starlette.requests import Request
 from starlette.responses import Response
@@ -15,11 +13,12 @@ from longmemeval.pipeline.compare.comparable import in_words, setting_difference
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.report.charts import of_comparison as charts
 from longmemeval.report.charts.charts import Chart
+from longmemeval.report.charts.palette import shown_rows, shown_runs
 from longmemeval.report.charts.svg import need_report_libraries
-from longmemeval.report.page.summary import pair_rows, scores_of, shown_in
+from longmemeval.report.page.summary import pair_rows, scores_of
 from longmemeval.report.tables.abilities import ability_legend, ability_notes, ability_table
-from longmemeval.report.tables.comparison import comparison_notes, comparison_tables, digest_table, run_names
-from longmemeval.report.tables.footnotes import named_warnings, verdict_called, warning_lines
+from longmemeval.report.tables.comparison import comparison_tables, digest_table
+from longmemeval.report.tables.footnotes import caution_lines, comparison_notes
 from longmemeval.view.answers import page
 from longmemeval.view.choice import Choice
 from longmemeval.view.question.gather import WHY_LOST
@@ -35,27 +34,29 @@ def show(request: Request) -> Response:
         comparison = site.opened.comparison(choice)
     except HarnessError as error:
         return _side_by_side(request, choice, error, judges)
-    called = run_names(comparison)
-    first, *tables = comparison_tables(comparison, pairs=False, called=called)
+    first, *tables = comparison_tables(comparison, pairs=False)
     return page(
         request,
         "compare.html.j2",
         choice,
         comparison=comparison,
-        verdict=verdict_called(comparison, called),
+        verdict=comparison.verdict,
         judged=first.title,
         offline=all(is_offline(run.summary.model) for run in comparison.runs),
-        scores=scores_of(comparison),
-        changes=lambda kind, row: choice.address("/questions", {"show": _SHOWN[kind], "of": row.run_id}),
+        metric=comparison.metric,
+        scores=scores_of(comparison, more=True),
+        changes=lambda kind, row: (
+            "" if row.place < 0 else choice.address("/questions", {"show": _SHOWN[kind], "of": row.run_id})
+        ),
         judges=judges,
-        warnings=list(warning_lines(*named_warnings([run.summary for run in comparison.runs], called))),
+        warnings=[line for line in caution_lines(comparison) if line not in comparison.cautions],
         settings=settings_side_by_side(comparison.evaluations),
         in_words=in_words,
-        columns=shown_in(comparison),
+        columns=shown_runs(comparison),
         pairs=pair_rows(comparison),
-        digest=_digest(comparison, choice, called),
+        digest=_digest(comparison, choice),
         tables=tables,
-        notes=list(comparison_notes(comparison)),
+        notes=[line for line in comparison_notes(comparison) if line not in caution_lines(comparison)],
     )
 
 
@@ -90,9 +91,9 @@ def _judges(site: Site, choice: Choice) -> list[str]:
     return sorted(set[str].intersection(*names)) if names else []
 
 
-def _digest(comparison: Comparison, choice: Choice, called: Mapping[str, str]) -> Table:
+def _digest(comparison: Comparison, choice: Choice) -> Table:
     """Return the causes of wrong answers in words, with examples that link to the question."""
-    table, lost_by = digest_table(comparison.digest, called), comparison.digest.run
+    table, lost_by = digest_table(comparison), comparison.digest.run
     example = table.headings.index("example")
     texts = comparison.evaluations[0].asked.questions
 
@@ -120,7 +121,7 @@ def pictures(request: Request) -> Response:
 
 
 def _charts(comparison: Comparison) -> list[Chart]:
-    shown = shown_in(comparison)
+    shown = shown_rows(comparison)
     types = charts.group_chart("types", "By question type", comparison, shown, lambda metrics: metrics.by_type)
     abilities = charts.group_chart("abilities", "By ability", comparison, shown, lambda metrics: metrics.by_ability)
     return [*charts.tradeoff_charts(comparison, shown), *filter(None, [types, abilities])]

@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Route
 
 from longmemeval.errors import HarnessError
 from longmemeval.pipeline.evaluate.labelling import PersonLabel, label_answer
-from longmemeval.report.page.summary import shown_in
+from longmemeval.report.charts.palette import shown_runs
 from longmemeval.view.answers import page
 from longmemeval.view.choice import Choice
 from longmemeval.view.labels.blind import choice_in, code_of, next_item, order_of
@@ -34,7 +34,7 @@ def show(request: Request) -> Response:
         request,
         "labels.html.j2",
         choice,
-        runs=shown_in(comparison),
+        runs=shown_runs(comparison),
         agreements=agreements(comparison),
         code=code_of(choice),
         by=request.query_params.get("by", ""),

@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Route
 
 from longmemeval.errors import HarnessError
 from longmemeval.pipeline.compare.comparison import Comparison
-from longmemeval.report.page.summary import best_first, shown_in
+from longmemeval.report.charts.palette import shown_runs
 from longmemeval.view.answers import page
 from longmemeval.view.choice import Choice
 from longmemeval.view.labels.people import labels_of_people
@@ -42,7 +42,7 @@ def show(request: Request) -> Response:
         matrix = site.opened.of(comparison, matrix_of)
         walked = [matrix.ids[row] for row in rows_in(site, comparison, wanted)]
         words = wanted.words(matrix) if question_id in walked else ""
-    found, runs = question_page(comparison, question_id, walked), shown_in(comparison)
+    found, runs = question_page(comparison, question_id, walked), shown_runs(comparison)
     shown = _shown(query.get("shown", ""), wanted.of, comparison, found)
     run = comparison.evaluations[shown]
     seen = {"shown": query.get("shown", ""), "by": query.get("by", ""), **wanted.address()}
@@ -89,7 +89,9 @@ def _shown(wanted: str, of: str, comparison: Comparison, found: QuestionPage) ->
         raise HarnessError(f"Run '{wanted}' is none of those on this page", fix="Choose it on the runs page")
     if wanted or of in ids:
         return ids.index(wanted or of)
-    memories = [place for place, _ in best_first(comparison) if comparison.runs[place].summary.control is None] or [0]
+    memories = [
+        ids.index(run_id) for row in comparison.ranked if row.summary.control is None for run_id in row.run_ids
+    ] or [0]
     return next((place for place in memories if found.whys[place]), memories[0])
 
 

@@ -37,11 +37,12 @@ def demo(
         err.print("Preparing, answering and grading the shipped sample, offline ...")
     outcome = run_demo(index, folders, everything=everything)
     summaries = [evaluation.summary for evaluation in outcome.evaluations]
+    comparison = outcome.comparison(folders)
     if as_json:
-        print_json({"prepare": outcome.preparation, "runs": [run_document(summary) for summary in summaries]})
+        runs = [run_document(summary) for summary in summaries]
+        print_json({"prepare": outcome.preparation, "runs": runs, "verdict": comparison.verdict})
         return
     show_preparation(outcome.preparation)
-    comparison = outcome.comparison(folders)
     again = command_line("compare", "demo-*", "--baseline", comparison.runs[0].summary.run_id, places=places)
     show_comparison(comparison, command=again)
     new = outcome.newly_answered
@@ -51,7 +52,7 @@ def demo(
     read = command_line("inspect", question, places=shared.PreparedPlaces(prepared_dir=places.prepared_dir))
     compare = command_line("compare", "demo-hybrid", "demo-last-k", "demo-full-history", places=places)
     err.next(read, compare)
-    _write_report([summary.run_id for summary in summaries], folders)
+    _write_report([run.run_id for run in comparison.runs], folders)
 
 
 def _write_report(run_ids: list[str], folders: "Folders") -> None:

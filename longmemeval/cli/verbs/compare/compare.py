@@ -29,13 +29,13 @@ class Details:
     """The parts of a comparison that are shown besides the verdict, the table of runs and their main notes."""
 
     tables: Annotated[bool, Flag(OUTPUT)] = False
-    """All tables: by type, lost, cost, latency."""
+    """Show all tables: question types, causes of errors, cost, latency."""
     pairs: Annotated[bool, Flag(OUTPUT)] = False
-    """Every pair of runs, with counts and p."""
+    """Show all pairwise tests, and draw the verdict from them."""
     notes: Annotated[bool, Flag(OUTPUT)] = False
-    """Everything that the table is based on, in sentences."""
+    """Show all notes."""
     questions: Annotated[bool, Flag(OUTPUT)] = False
-    """List the questions won and lost."""
+    """List the questions on which runs differ."""
 
 
 _NO_DETAILS = Details()
@@ -56,15 +56,13 @@ def compare(
         Flag(
             LIMITS,
             "FRACTION",
-            "Loss that --against allows [default: 0]; difference within which runs do equally well "
-            "[default: 0.03, 3 points].",
+            "Largest loss that --against tolerates [default: 0]; equivalence margin [default: 0.03 = 3 points].",
             minimum=0.0,
             maximum=1.0,
         ),
     ] = None,
     save_baseline: Annotated[Path | None, Flag(OUTPUT, "FILE", "Save a run for a later --against.")] = None,
     published: Published = None,
-    seed: Annotated[int, Flag(metavar="N", help="Seed of the resampling.", minimum=0)] = 0,
     format: Annotated[
         Literal["github"] | None,
         Flag(OUTPUT, "FORMAT", "github (a job summary in $GITHUB_STEP_SUMMARY, and annotations)."),
@@ -99,11 +97,12 @@ def compare(
         _show_across(graded, as_json=as_json)
         return
     close = MARGIN if margin is None else margin
-    comparison = compare_runs(graded, folders, seed=seed, common=common, margin=close)
+    family: Literal["baseline", "pairs"] = "pairs" if details.pairs else "baseline"
+    comparison = compare_runs(graded, folders, common=common, margin=close, family=family)
     outcomes: list[AgainstBaseline] = []
     if against is not None:
         saved = load_baseline(against, folders, judge=graded[0].metrics.judge.id, dataset=dataset)
-        outcomes = [compare_to_baseline(run, saved, margin=margin or 0.0, seed=seed) for run in graded]
+        outcomes = [compare_to_baseline(run, saved, margin=margin or 0.0) for run in graded]
     own = graded[0].metrics.judge
     figures = published_for(graded[0].asked.dataset, None if published == "all" else own) if published else ()
     if as_json:
@@ -149,17 +148,9 @@ def show(comparison: "Comparison", shown: Details = _NO_DETAILS, *, command: str
         shown: the details that were requested.
         command: the command line that takes the options for more details; empty: the present one.
     """
-    from longmemeval.report.tables import comparison as tables
     from longmemeval.report.tables.answer import comparison_answer
 
-    print_answer(comparison_answer(comparison, out.width, **vars(shown)))
-    every = tables.comparison_tables(comparison, out.width)
-    shortest = tables.comparison_tables(comparison, out.width, details=False, pairs=False)
-    more = {
-        "--tables": len(every) - len(shortest) - bool(comparison.pairs),
-        "--pairs": len(comparison.pairs),
-        "--notes": len(list(tables.comparison_notes(comparison))),
-    }
-    left = [f"{option} ({count})" for option, count in more.items() if count and not getattr(shown, option[2:])]
+    print_answer(comparison_answer(comparison, **vars(shown)))
+    left = [f"--{option}" for option, on in vars(shown).items() if not on and (option != "pairs" or comparison.pairs)]
     if left:
-        print_lines([f"More{f' by {command}' if command else ''}: {', '.join(left)}."])
+        print_lines([f"Details: {command or 'the same command with'} {' | '.join(left)}"])

@@ -9,10 +9,9 @@ from longmemeval.cli.estimates import show_sweep
 from longmemeval.cli.next_step import command_line
 from longmemeval.cli.options import shared
 from longmemeval.cli.options.progress import Shown
-from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable, warn
+from longmemeval.cli.output import err, out, print_json, print_table, printable, warn
 from longmemeval.cli.verbs.compare.compare import show as show_comparison
 from longmemeval.core.options import LIMITS, OUTPUT, Flag
-from longmemeval.core.tables.layout import fits, legend, lettered
 from longmemeval.core.tables.table import Column, tabulate
 from longmemeval.core.text.figures import count, count_of, percent
 
@@ -84,25 +83,19 @@ def show(report: "SweepReport") -> None:
 
 
 def _show_front(compared: "SweepComparison") -> None:
-    from longmemeval.report.tables.cells import cost_text
-    from longmemeval.report.tables.comparison import run_letters
     from longmemeval.report.tables.effort import latency_columns
+    from longmemeval.results.graded.costs import cost_text
 
-    summaries = {run.summary.run_id: run.summary for run in compared.comparison.runs}
-    metric = compared.comparison.runs[0].summary.metrics.judge.metric
+    comparison = compared.comparison
+    summaries = {row.run_id: row.summary for row in comparison.rows}
     columns: list[Column[RunSummary]] = [
-        Column("run", lambda run: run.run_id, "text"),
+        Column("memory", lambda run: comparison.names[run.run_id], "text"),
         Column("on the\nfront", lambda run: "●" if run.run_id in compared.front else "", "text"),
-        Column(metric, lambda run: percent(run.metrics.overall.accuracy)),
+        Column(comparison.metric, lambda run: percent(run.metrics.overall.accuracy)),
         Column("prompt\ntokens", lambda run: count(run.mean_prompt_tokens)),
         *latency_columns(lambda run: run),
         Column("cost", lambda run: cost_text(run.costs.total)),
     ]
-    title = f"Pareto front: {metric} against tokens, latency (both p50, in ms) and cost, judge {compared.judge}"
-    table = tabulate(title, columns, [summaries[point.name] for point in compared.points])
-    if not fits(table, out.width):
-        called = lettered(list(summaries))
-        table = table.named(called)
-        if not run_letters(compared.comparison, out.width):
-            print_lines(legend(called))
-    print_table(table)
+    metric = comparison.metric
+    title = f"Pareto front: {metric} vs. tokens, latency (both p50, in ms) and cost, judge {compared.judge}"
+    print_table(tabulate(title, columns, [summaries[point.name] for point in compared.points]))

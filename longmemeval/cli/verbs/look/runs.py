@@ -10,7 +10,7 @@ from longmemeval.cli.verbs.look.status import show as show_progress
 from longmemeval.core.options import OUTPUT, WHAT, Flag
 from longmemeval.core.tables.table import Column, tabulate
 from longmemeval.core.text.figures import count, count_of, percent
-from longmemeval.report.tables.cells import WARNED
+from longmemeval.pipeline.compare.columns import WARNED
 from longmemeval.report.tables.footnotes import warning_codes
 
 if TYPE_CHECKING:
