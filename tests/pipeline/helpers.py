@@ -17,7 +17,7 @@ from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import MemoryConfiguration
 from longmemeval.memory.definition import MEMORIES, MemoryDefinition
 from longmemeval.pipeline.compare.compare import compare_runs
-from longmemeval.pipeline.compare.comparison import Comparison
+from longmemeval.pipeline.compare.comparison import Comparison, Family
 from longmemeval.pipeline.compare.verdict import MARGIN
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.run.answering import RunReport
@@ -198,10 +198,10 @@ def compare(
     judge: str | None = None,
     dataset: str | None = None,
     common: bool = False,
-    seed: int = 0,
     margin: float = MARGIN,
+    family: Family = "baseline",
     folders: Folders,
 ) -> Comparison:
     """Compare graded runs by their ids, the first as the baseline."""
     graded = load_graded(run_ids, folders, judge=judge, dataset=dataset)
-    return compare_runs(graded, folders, seed=seed, common=common, margin=margin)
+    return compare_runs(graded, folders, common=common, margin=margin, family=family)
