@@ -187,14 +187,11 @@ def what_differs(graded: Sequence[Evaluation]) -> Iterator[Sentence]:
         yield Sentence("other-judge-model", {}, {"names": served}, "caution")
 
 
-def setting_differences(graded: Sequence[Evaluation], called: Mapping[str, str] = {}) -> dict[str, str]:
+def setting_differences(graded: Sequence[Evaluation]) -> dict[str, str]:
     """Return a sentence for each setting in which the runs differ, keyed by the setting in plain words.
 
     Of the memory's own settings, only the budget is reported. For example, "reading method" has the sentence "Reading
     method differs: con in a; direct in b."
-
-    Args:
-        called: the names of runs by their ids; a run without one goes by its id.
     """
     graded = [run for run in graded if run.manifest.kind == "run"]
     values: dict[str, dict[str, list[Evaluation]]] = {}
@@ -210,7 +207,7 @@ def setting_differences(graded: Sequence[Evaluation], called: Mapping[str, str] 
         if len(groups) > 1:
             words, by_value = (
                 in_words(name),
-                "; ".join(f"{value} in {_names(alike, called)}" for value, alike in groups.items()),
+                "; ".join(f"{value} in {_names(alike)}" for value, alike in groups.items()),
             )
             sentences[words] = f"{words[0].upper()}{words[1:]} differs: {by_value}."
     return sentences
@@ -260,5 +257,5 @@ def _shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:12]}…"
 
 
-def _names(runs: Iterable[Evaluation], called: Mapping[str, str] = {}) -> str:
-    return listed([called.get(run.id, run.id) for run in runs], _SHOWN)
+def _names(runs: Iterable[Evaluation]) -> str:
+    return listed([run.id for run in runs], _SHOWN)

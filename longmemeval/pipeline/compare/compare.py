@@ -95,7 +95,7 @@ def compare_runs(
         not_surviving=tuple(item.pair for item in corrected if item.survives is False),
     )
     answering = [run for run in graded if run.summary.model not in CONTROL_MODELS]
-    differing = setting_differences(answering, names)
+    differing = setting_differences(answering)
     others = [
         *left_out,
         *_warnings(rows),
@@ -122,6 +122,9 @@ def _compared(
 ) -> Comparison:
     """Return the comparison, with its verdict."""
     verdict, conclusions = verdict_on(evidence, names)
+    # The verdict says that there are too few questions for any difference: no need to say it again of the scores.
+    said = {"few-questions"} if verdict.code == "too-few" else set()
+    others = [sentence for sentence in others if sentence.code not in said]
     subject = next(run for run in graded if run.id == verdict.run)
     single = {row.run_id: row for row in evidence.rows if len(row.run_ids) == 1}
     results = [*evidence.results.values()] if evidence.family == "baseline" else families.pairs
@@ -155,7 +158,7 @@ def _rows(
 ) -> tuple[RunFigures, ...]:
     """Return the figures of every configuration, with its marks against the baseline."""
     rows = [_figures(pool, lost[pool[0].id], graded) for pool in pools]
-    marked = _marked(rows)
+    marked = marked_rows(rows)
     rows = [_against(row, results.get(row.run_id), credits, rows[0].run_id) for row in rows]
     return tuple(msgspec.structs.replace(row, warned=row.run_id in marked) for row in rows)
 
@@ -288,7 +291,7 @@ def _warnings(rows: Sequence[RunFigures]) -> Iterator[Sentence]:
         yield Sentence(code, {"text": text}, {"names": names}, "caution" if code in _DOUBTFUL else "note")
 
 
-def _marked(rows: Sequence[RunFigures]) -> set[str]:
+def marked_rows(rows: Sequence[RunFigures]) -> set[str]:
     """Return the ids of the rows that have a warning which not all compared memories share."""
     memories = {row.run_id for row in rows[1:] if not is_control(row.summary)}
     by_code: dict[str, set[str]] = {}

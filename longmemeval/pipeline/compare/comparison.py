@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 from longmemeval.core.tables.showing import Showing, view
 from longmemeval.core.text.figures import points
 from longmemeval.pipeline.compare.repeats import Flips
-from longmemeval.pipeline.compare.sentences import Kind, Sentence
+from longmemeval.pipeline.compare.sentences import SCORE_WARNINGS, Kind, Sentence
 from longmemeval.records import Provenance
 from longmemeval.results.graded.graded_run import Evaluation, RunSummary
 from longmemeval.statistics.spread import Spread
@@ -245,13 +245,17 @@ class Comparison(Struct, Showing, frozen=True, dict=True):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Sentences that say why the figures are less comparable than they look."""
-        return tuple(self.texts("caution", "note"))
+        """Sentences that say why the runs are less comparable than they look; those on scores are with each run."""
+        return self._comparability("caution", "note")
 
     @property
     def cautions(self) -> tuple[str, ...]:
         """The subset of `warnings` that casts doubt on what the table shows."""
-        return tuple(self.texts("caution"))
+        return self._comparability("caution")
+
+    def _comparability(self, *kinds: Kind) -> tuple[str, ...]:
+        sentences = [sentence for sentence in self.sentences if sentence.kind in kinds]
+        return tuple(sentence.text(self.names) for sentence in sentences if sentence.code not in SCORE_WARNINGS)
 
     @property
     def metric(self) -> str:

@@ -12,6 +12,8 @@ from msgspec import Struct
 from longmemeval.core.text.figures import count_of, listed, signed
 from longmemeval.results.scores.warnings import WarningCode
 
+SCORE_WARNINGS: frozenset[str] = frozenset(get_args(WarningCode))
+"""Codes of the warnings about scores (`results/scores/warnings.py`), each the code of a sentence."""
 Kind = Literal["verdict", "caution", "note"]
 """A verdict says what was found, a caution what casts doubt on the table; a note is shown on request."""
 
@@ -60,8 +62,8 @@ TEMPLATES: dict[str, str] = {
     "all-better": "{m:Every} is significantly better than the trivial control {C} ({c:percent}){m:adjusted}.",
     "control-out-of-reach": "No memory can be significantly better than the trivial control {C} "
     "({c:percent}){m:adjusted}: it leaves {room:units} to win, and at least {q} are needed.",
-    # Warnings about scores, by their codes (`results/scores/warnings.py`); no names: about all rows.
-    **dict.fromkeys(get_args(WarningCode), "{names:about}{text}"),
+    # Warnings about scores; no names: about all rows.
+    **dict.fromkeys(SCORE_WARNINGS, "{names:about}{text}"),
     # How the figures were made.
     "corrected": "{A} minus {B}, corrected for judge errors: {d:signed} points, {i:ci}; {survives:survives}.",
     "not-corrected": "{A} minus {B} cannot be corrected for judge errors: {reason}.",
@@ -101,7 +103,7 @@ class _Names(tuple[str, ...]):
     def __str__(self) -> str:
         if len(self) == 2:
             return f"{self[0]} and {self[1]}"
-        return listed(self, 4)
+        return listed(self, 4, "; " if any("," in name for name in self) else ", ")
 
 
 class _SentenceFormatter(Formatter):

@@ -133,7 +133,7 @@ def comparison_notes(comparison: Comparison) -> list[str]:
 
 def caution_lines(comparison: Comparison) -> list[str]:
     """Return the lines below the table: what marks mean, cautions, deviations of products, and what else differs."""
-    lines = [marks_line(comparison), *comparison.cautions, *deviation_lines(comparison)]
+    lines = [marks_line(comparison), *comparison.texts("caution"), *deviation_lines(comparison)]
     if comparison.differing:
         lines.append(f"Settings that differ besides the memories: {', '.join(comparison.differing)}.")
     return [line for line in lines if line]

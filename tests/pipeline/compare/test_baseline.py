@@ -70,7 +70,7 @@ def test_a_deliberate_regression(hundred: Dataset, folders: Folders) -> None:
     assert error is not None
     assert error.exit_code == 4
     told = str(error)
-    assert told.startswith("Run 'new' is 12.0 points worse than baseline 'old', 95 % interval of the difference [")
+    assert told.startswith("Run 'new' is 12.0 points worse than baseline 'old', 95% CI of the difference [")
     assert (
         "margin 0.0 points. It lost 12 questions and won 0; lost: q0, q1, q10, q11, q2, q3, q4, q5, q6, q7 and 2"
         in told

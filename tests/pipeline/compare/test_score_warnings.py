@@ -12,12 +12,12 @@ from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import resolve_configuration
-from longmemeval.pipeline.compare.shared import marked_runs
+from longmemeval.pipeline.compare.compare import marked_rows
+from longmemeval.pipeline.compare.sentences import SCORE_WARNINGS
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.judge_check.check import JudgeChecking
 from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.report.documents import comparison_document
-from longmemeval.report.tables.footnotes import named_warnings, warning_codes
 from longmemeval.results.graded.graded_run import load_graded
 from longmemeval.results.scores.warnings import ScoreWarning, WarningCode, history_fits
 from longmemeval.results.selection import Selection
@@ -141,40 +141,47 @@ def test_warnings_stand_where_the_number_is_printed(tmp_path: Path) -> None:
     data, folders = prepared_colours(tmp_path, 5)
     graded(data, folders, "a", "last-k")
     graded(data, folders, "b", "last-k", "last_messages=2")
-    document = comparison_document(compare(["a", "b"], folders=folders))
+    found = compare(["a", "b"], folders=folders)
+    document = comparison_document(found)
     codes = [[one["code"] for one in figures["warnings"]] for figures in document["runs"]]
     usual = ["few-questions", "unchecked-judge", "unequal-tokens"]
     assert codes == [["history-fits", *usual], usual]
+    # What the compared memory has too marks no score; `a` alone has the other warning. That the questions are too few
+    # is the verdict, and not said again.
+    assert [row.warned for row in found.rows] == [True, False]
+    said = {one.code: one.runs.get("names") for one in found.sentences if one.code in SCORE_WARNINGS}
+    assert said == {"history-fits": ("a",), "unchecked-judge": (), "unequal-tokens": ()}
+    assert found.verdict.code == "too-few"
     short = longmemeval("compare", "a", "b", cwd=tmp_path).stdout
-    assert "] !" in short
-    # What the compared memory has too is said once, without a mark; `a` alone has the other warning.
-    codes_line = "Warnings: few-questions (all runs); unchecked-judge (all runs); unequal-tokens (all runs)."
-    assert f"{codes_line} ! history-fits (a)." in " ".join(short.split())
     assert short.count("] !") == 1
-    shown = longmemeval("compare", "a", "b", "--notes", cwd=tmp_path).stdout
-    assert "! a: For 100 % of the questions the limits let the whole history through" in shown
-    assert "\nWith 5 questions no difference" in shown
+    (sentence,) = [one for one in found.sentences if one.code == "history-fits"]
+    assert sentence.text(found.names) in " ".join(short.split())
 
 
 def test_only_a_warning_that_not_all_memories_share_marks_a_score(tmp_path: Path) -> None:
     data, folders = prepared_colours(tmp_path, 6)
     graded(data, folders, "r", "last-k")
-    (found,) = load_graded(["r"], folders)
+    (figures,) = compare(["r"], folders=folders).rows
     fits, few = (ScoreWarning(code, code) for code in get_args(WarningCode)[:2])
 
     def marks(*of_memories: tuple[ScoreWarning, ...], base: bool = False, oracle: bool = False) -> list[str]:
-        """The runs that are marked, then the lines under the table: a baseline, memories, a control."""
+        """The rows that are marked: of a baseline, memories, a control."""
         given = {"base": (fits,) * base, **dict(zip("ab", of_memories, strict=False)), "oracle": (fits,) * oracle}
-        summaries = [
-            msgspec.structs.replace(found.summary, run_id=name, warnings=warnings, reads_gold=name == "oracle")
+        rows = [
+            msgspec.structs.replace(
+                figures,
+                summary=msgspec.structs.replace(
+                    figures.summary, run_id=name, warnings=warnings, reads_gold=name == "oracle"
+                ),
+            )
             for name, warnings in given.items()
         ]
-        return [*sorted(marked_runs(summaries)), *warning_codes(*named_warnings(summaries))]
+        return sorted(marked_rows(rows))
 
-    assert marks((fits,), (fits,)) == [f"Warnings: {fits.code} (all memories)."]
-    assert marks((fits,), (fits, few)) == ["b", f"Warnings: {fits.code} (all memories).", f"! {few.code} (b)."]
-    assert marks((fits,), (), base=True) == ["a", "base", f"! {fits.code} (base, a)."]
-    assert marks((fits,), (fits,), base=True, oracle=True) == [f"Warnings: {fits.code} (all runs)."]
-    assert marks((fits,), (fits,), base=True) == [f"Warnings: {fits.code} (all memories, the baseline)."]
+    assert marks((fits,), (fits,)) == []
+    assert marks((fits,), (fits, few)) == ["b"]
+    assert marks((fits,), (), base=True) == ["a", "base"]
+    assert marks((fits,), (fits,), base=True, oracle=True) == []
+    assert marks((fits,), (fits,), base=True) == []
     # Where no memory is compared, nothing is shared.
-    assert marks(base=True, oracle=True) == ["base", "oracle", f"! {fits.code} (all runs)."]
+    assert marks(base=True, oracle=True) == ["base", "oracle"]

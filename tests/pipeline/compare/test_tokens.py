@@ -9,7 +9,7 @@ from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.pipeline.compare.tokens import budget_curves
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.report.charts.budgets import budget_charts
-from longmemeval.report.page.summary import shown_in
+from longmemeval.report.charts.palette import shown_rows
 from longmemeval.report.tables.comparison import comparison_tables
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import answer_all, compare, prepared_colours
@@ -43,7 +43,7 @@ def test_memories_that_show_more_than_others_are_warned_about(colours: tuple[Dat
     folders = colours[1]
     found = warned(folders, narrow, wide, whole)
     assert found.keys() == {"narrow", "wide"}, "a control may show what it likes"
-    assert "tokens in narrow" in found["wide"]
+    assert "tokens in bm25 top_k=1" in found["wide"]
     assert "--budget" in found["wide"]
     assert not warned(folders, wide, whole)
     assert not warned(folders, narrow)
@@ -68,16 +68,16 @@ def test_a_curve_over_budgets(colours: tuple[Dataset, Folders]) -> None:
     folders = colours[1]
     ids = [run(*colours, f"r{budget}", "bm25", f"budget={budget}") for budget in (160, 40)]
     comparison = compare([*ids, run(*colours, "whole", "full-history")], folders=folders)
-    (curve,) = budget_curves(comparison.runs)
+    (curve,) = budget_curves(comparison.rows)
     assert (curve.name, curve.budgets) == ("bm25", (40, 160))
-    assert [comparison.runs[place].summary.run_id for place in curve.runs] == ["r40", "r160"]
-    tokens = [comparison.runs[place].summary.mean_prompt_tokens or 0 for place in curve.runs]
+    assert [comparison.rows[place].summary.run_id for place in curve.runs] == ["r40", "r160"]
+    tokens = [comparison.rows[place].summary.mean_prompt_tokens or 0 for place in curve.runs]
     assert tokens[0] < tokens[1]
     table = next(one for one in comparison_tables(comparison, details=False) if "budgets" in one.title)
     assert table.headings == ["memory", "40", "160"]
     assert f"{tokens[0]:,.0f} tokens" in table.rows[0][1]
-    charts = budget_charts(comparison, shown_in(comparison))
+    charts = budget_charts(comparison, shown_rows(comparison))
     assert [chart.name for chart in charts] == ["budgets", "budget-recall"]
     assert [row[0] for row in charts[0].figures.rows] == ["bm25", "bm25", "full-history"]
     other = compare(["r40", "whole"], folders=folders)
-    assert not budget_charts(other, shown_in(other))
+    assert not budget_charts(other, shown_rows(other))
