@@ -38,9 +38,10 @@ def in_order_named(run_ids: Sequence[str], results_dir: Path, baseline: str | No
         run_ids: ids of runs.
         baseline: id of the requested baseline, which need not be among them; None: the order chooses.
     """
-    honest = (run_id for run_id in run_ids if not _reads_gold(run_id, results_dir))
-    first = baseline or next(honest, run_ids[0] if run_ids else "")
-    return with_first(run_ids, first) if first else []
+    if baseline:
+        return with_first(run_ids, baseline)
+    first = next((place for place, run_id in enumerate(run_ids) if not _reads_gold(run_id, results_dir)), 0)
+    return [*run_ids[first : first + 1], *run_ids[:first], *run_ids[first + 1 :]]
 
 
 def _reads_gold(run_id: str, results_dir: Path) -> bool:

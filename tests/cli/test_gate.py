@@ -88,12 +88,12 @@ def test_the_gate_is_red_for_a_regression_and_green_for_noise(
     red = run_action(tmp_path, run="planted", against="best.json", working_directory="the work")
     assert red.code == 4
     assert "::error title=Worse than the baseline::Run 'planted' is " in red.log
-    assert red.summary.startswith("before\n**Worse than the baseline.** planted against demo-oracle: -")
+    assert red.summary.startswith("before\n**Worse than the baseline.** planted vs. demo-oracle: -")
     assert "| run | model | accuracy |" in red.summary
 
     green = run_action(tmp_path, run="demo-hybrid", against="usual.json", working_directory="the work")
     assert green.code == 0, green.log
-    assert "::notice title=Not worse than the baseline::demo-hybrid against demo-bm25: +" in green.log
+    assert "::notice title=Not worse than the baseline::demo-hybrid vs. demo-bm25: +" in green.log
     assert "::error" not in green.log
     assert green.summary.startswith("before\n**Not worse than the baseline.**")
 
@@ -133,7 +133,7 @@ def test_elsewhere_the_summary_is_printed(command: Command) -> None:
     assert done.stdout.count("**Not worse than the baseline.** ") == 2
     commands = [line for line in done.stdout.splitlines() if line.startswith("::")]
     assert [line.split(" ")[0] for line in commands[:3]] == ["::notice", "::error", "::notice"]
-    assert "95 %25 interval" in commands[1]
+    assert "95%25 CI" in commands[1]
     assert {line.split(" ")[0] for line in commands[3:]} <= {"::warning"}
     assert "\x1b" not in done.stdout
 
@@ -143,7 +143,7 @@ def test_elsewhere_the_summary_is_printed(command: Command) -> None:
 def test_without_a_baseline_the_notice_is_the_verdict(command: Command) -> None:
     done = command("compare good bad --format github")
     assert done.code == 0
-    assert "\n::notice title=Verdict::bad is worse than good by 30.0 points" in done.stdout
+    assert "\n::notice title=Verdict::bad (50.0%25) is significantly worse than good" in done.stdout
 
 
 @pytest.mark.parametrize("line", ["--json", "--across", "--tables", "--questions"])

@@ -66,7 +66,9 @@ def test_every_sentence_fills_its_template(dataset: Dataset, folders: Folders) -
         assert text
         assert "{" not in text
         named = [ids for place, ids in one.runs.items() if f"{{{place}" in TEMPLATES[one.code]]
-        assert not [run_id for ids in named for run_id in ids if found.names[run_id] not in text and " more" not in text]
+        assert not [
+            run_id for ids in named for run_id in ids if found.names[run_id] not in text and " more" not in text
+        ]
     assert found.verdict.whole == " ".join(one.text(found.names) for one in found.sentences if one.kind == "verdict")
 
 
