@@ -1,19 +1,26 @@
-"""Paired comparison of two runs over the same questions: the difference, and whether it is more than noise."""
+"""Paired comparison of two configurations over the same questions: one test, and the interval that belongs to it."""
 
 from collections.abc import Mapping, Sequence
-from math import fsum
+from functools import lru_cache
+from math import fsum, sqrt
+from statistics import NormalDist
 from typing import TYPE_CHECKING, Literal
 
 from msgspec import Struct
 
 from longmemeval.errors import HarnessError
-from longmemeval.statistics.resampling import RESAMPLES, paired_bootstrap, share_haystacks, sign_flip_p
+from longmemeval.statistics.power import design_effect
+from longmemeval.statistics.resampling import RESAMPLES, share_haystacks, sign_flip_interval, sign_flip_p
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
 PairedTest = Literal["exact McNemar", "sign-flip permutation", "sign-flip permutation over haystacks"]
+Credits = Mapping[str, float | None]
+"""Score by question id, between 0 and 1 (labels: 0 and 1); None: not evaluated, counts as 0."""
+_MANY_QUESTIONS, _NEARLY_ALL = 200, 0.9
+"""With unequal numbers of repeats, p is exact enough from so many questions on, up to so high a score."""
 
 
 class Paired(Struct, frozen=True, kw_only=True):
@@ -24,7 +31,7 @@ class Paired(Struct, frozen=True, kw_only=True):
     difference: float
     """Mean score of `a` minus mean score of `b`: positive where `a` is ahead."""
     interval: tuple[float, float]
-    """Bootstrap interval of `difference`, over haystacks if questions share them."""
+    """Interval of `difference` that belongs to `test`: it excludes 0 exactly where `p` is below 0.05."""
     both: int
     """Number of questions that both runs get right."""
     a_only: int
@@ -36,91 +43,176 @@ class Paired(Struct, frozen=True, kw_only=True):
     """McNemar's for labels of independent questions, else the permutation test, which requires neither."""
     p: float
     """P value of `test`, two-sided, for this pair alone: see `holm`."""
+    units: int
+    """Number of units the test is over: questions, or the haystacks that questions share."""
+    squared: float
+    """Mean squared difference; for labels, the share of questions that only one of the two gets right."""
+    design_effect: float
+    """Factor by which shared haystacks multiply the variance of `difference`; 1 for independent questions."""
+    approximate: bool = False
+    """True if unequal numbers of repeats make `p` approximate: a mean of more repeats is less noisy."""
 
 
-def compare_pairs(
-    a: Mapping[str, float | None],
-    b: Mapping[str, float | None],
+def compare_credits(
+    a: Sequence[Credits],
+    b: Sequence[Credits],
     haystacks: Mapping[str, str],
     *,
     resamples: int = RESAMPLES,
-    seed: int = 0,
     confidence: float = 0.95,
 ) -> Paired:
-    """Compare two runs question by question, `a` minus `b`.
+    """Compare two configurations question by question, `a` minus `b`; repeats are pooled before anything else.
 
     Args:
-        a: score by question id, between 0 and 1 (labels: 0 and 1, or False and True); None: not evaluated, counts 0.
-        b: scores of the same questions by the other run.
+        a: the credits of each repeat of one configuration.
+        b: those of the other, over the same questions.
         haystacks: question id to haystack id, if questions share haystacks; others have their own.
-        resamples: draws of the bootstrap and of the permutation test.
-        seed: seed of both.
+        resamples: patterns that the permutation test draws.
         confidence: confidence of the interval, between 0 and 1.
 
     Raises:
-        HarnessError: the two runs are over different questions.
+        HarnessError: the two are over different questions.
     """
-    if odd := sorted(a.keys() ^ b.keys()):
+    if odd := sorted(a[0].keys() ^ b[0].keys()):
         raise HarnessError(
             f"The two runs are over different questions: {len(odd)} of them are in one run only",
             where=f"question {odd[0]!r} first",
             fix="Compare runs of the same data set and the same selection of questions",
         )
-    questions = sorted(a)
+    questions = sorted(a[0])
     clusters = tuple(haystacks.get(question, question) for question in questions)
-    first, second = (scores_in(credits, questions) for credits in (a, b))
-    return compare_scores(first, second, clusters, resamples=resamples, seed=seed, confidence=confidence)
-
-
-def scores_in(credits: Mapping[str, float | None], questions: Sequence[str]) -> "NDArray[np.float64]":
-    """Return the scores of these questions in their order; one that was not evaluated scores 0."""
-    import numpy as np
-
-    return np.array([credits[name] or 0 for name in questions], dtype=np.float64)
-
-
-def compare_scores(
-    a: "NDArray[np.float64]",
-    b: "NDArray[np.float64]",
-    clusters: Sequence[str],
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-    confidence: float = 0.95,
-) -> Paired:
-    """Compare two runs as `compare_pairs` does, given their scores in the order of the sorted question ids.
-
-    Args:
-        a: scores of one run, shape (questions,).
-        b: scores of the other run.
-        clusters: haystack id of each question.
-        resamples: see `compare_pairs`, also for what follows.
-    """
-    differences = a - b
-    right_a, right_b = a == 1, b == 1
+    first, second = _mean_scores(a, questions), _mean_scores(b, questions)
+    differences = first - second
+    shared, n = share_haystacks(clusters), len(questions)
+    right_a, right_b = first == 1, second == 1
     a_only, b_only = int((right_a & ~right_b).sum()), int((right_b & ~right_a).sum())
     both = int((right_a & right_b).sum())
-    labels_only = bool((right_a | (a == 0)).all() and (right_b | (b == 0)).all())
-    mcnemar_p = mcnemar(a_only, b_only) if labels_only else None
-    shared = share_haystacks(clusters)
+    labels = bool((right_a | (first == 0)).all() and (right_b | (second == 0)).all())
+    mcnemar_p = mcnemar(a_only, b_only) if labels else None
     test: PairedTest
     if mcnemar_p is not None and not shared:
         test, p = "exact McNemar", mcnemar_p
+        interval = label_difference_interval(a_only, b_only, n, confidence) if n else (-1.0, 1.0)
     else:
         test = "sign-flip permutation over haystacks" if shared else "sign-flip permutation"
-        p = sign_flip_p(differences, clusters, resamples=resamples, seed=seed)
+        p = sign_flip_p(differences, clusters, resamples=resamples)
+        interval = sign_flip_interval(differences, clusters, p, resamples=resamples, confidence=confidence)
+    highest = max(float(scores.mean()) for scores in (first, second)) if n else 0.0
     return Paired(
-        n=len(a),
-        difference=fsum(differences.tolist()) / len(a) if len(a) else 0.0,
-        interval=paired_bootstrap(differences, clusters, resamples=resamples, seed=seed, confidence=confidence),
+        n=n,
+        difference=fsum(differences.tolist()) / n if n else 0.0,
+        interval=interval,
         both=both,
         a_only=a_only,
         b_only=b_only,
-        neither=len(a) - both - a_only - b_only,
+        neither=n - both - a_only - b_only,
         mcnemar_p=mcnemar_p,
         test=test,
         p=p,
+        units=len(set(clusters)) if shared else n,
+        squared=fsum((differences * differences).tolist()) / n if n else 0.0,
+        design_effect=design_effect([differences.tolist()], clusters),
+        approximate=len(a) != len(b) and (n < _MANY_QUESTIONS or highest > _NEARLY_ALL),
     )
+
+
+def compare_pairs(a: Credits, b: Credits, haystacks: Mapping[str, str], *, resamples: int = RESAMPLES) -> Paired:
+    """Compare two runs, none of them repeated, as `compare_credits` does."""
+    return compare_credits([a], [b], haystacks, resamples=resamples)
+
+
+def _mean_scores(repeats: Sequence[Credits], questions: Sequence[str]) -> "NDArray[np.float64]":
+    """Return the mean score of each question over the repeats, in their order; what was not evaluated scores 0."""
+    import numpy as np
+
+    rows = [[credits[name] or 0 for name in questions] for credits in repeats]
+    return np.array(rows, dtype=np.float64).mean(axis=0)
+
+
+@lru_cache(maxsize=512)
+def label_difference_interval(a_only: int, b_only: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Return the interval of a difference of two paired proportions that belongs to McNemar's exact test.
+
+    The outer hull of Tango's score interval and of the conditional exact one; without discordant pairs Tango's alone.
+    The score interval alone is a little short where few pairs are discordant.
+
+    Args:
+        a_only: number of questions only one run gets right.
+        b_only: number of questions only the other gets right.
+        n: number of questions, at least 1.
+        confidence: between 0 and 1.
+
+    Returns:
+        Lower and upper bound of the first minus the second, between -1 and 1.
+    """
+    if a_only < b_only:  # So that turning the two runs round turns the interval round, to the last digit.
+        low, high = label_difference_interval(b_only, a_only, n, confidence)
+        return 0.0 - high, 0.0 - low
+    low, high = tango_interval(a_only, b_only, n, confidence)
+    discordant = a_only + b_only
+    if discordant:
+        shares = clopper_pearson(a_only, discordant, confidence)
+        exact = [(2 * share - 1) * discordant / n for share in shares]
+        low, high = min(low, exact[0]), max(high, exact[1])
+    return low, high
+
+
+def tango_interval(a_only: int, b_only: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Return the score interval of a difference of two paired proportions (Tango 1998, Statistics in Medicine 17:891).
+
+    The differences d with |a_only - b_only - n d| / sqrt(n (2 q + d (1 - d))) at most z, where q, the probability that
+    only the second is right, is its maximum likelihood estimate given d.
+    """
+    z = NormalDist().inv_cdf(0.5 + confidence / 2)
+
+    def score(d: float) -> float:
+        linear = -a_only - b_only + (2 * n - a_only + b_only) * d
+        constant = -b_only * d * (1 - d)
+        q = (sqrt(max(0.0, linear * linear - 8 * n * constant)) - linear) / (4 * n)
+        variance = n * (2 * q + d * (1 - d))
+        numerator = a_only - b_only - n * d
+        if variance <= 0:
+            return 0.0 if not numerator else float("inf") if numerator > 0 else float("-inf")
+        return numerator / sqrt(variance)
+
+    def root(target: float, low: float, high: float) -> float:
+        for _ in range(60):
+            middle = (low + high) / 2
+            low, high = (middle, high) if score(middle) > target else (low, middle)
+        return (low + high) / 2
+
+    observed = (a_only - b_only) / n
+    return root(z, -1.0, observed), root(-z, observed, 1.0)
+
+
+def clopper_pearson(successes: int, n: int, confidence: float = 0.95) -> tuple[float, float]:
+    """Return the exact interval of a proportion (Clopper and Pearson 1934): tails of (1 - confidence) / 2 each."""
+    import numpy as np
+
+    tail = (1 - confidence) / 2
+    counts = np.arange(n + 1)
+    ways = np.concatenate([[0.0], np.cumsum(np.log((n - counts[:-1]) / (counts[:-1] + 1)))])
+
+    def at_least(share: float) -> float:
+        return float(np.exp(ways + counts * np.log(share) + (n - counts) * np.log1p(-share))[successes:].sum())
+
+    def at_most(share: float) -> float:
+        return float(np.exp(ways + counts * np.log(share) + (n - counts) * np.log1p(-share))[: successes + 1].sum())
+
+    low, high = 0.0, 1.0
+    if successes:
+        below, above = 0.0, successes / n
+        for _ in range(50):
+            middle = (below + above) / 2
+            below, above = (middle, above) if at_least(middle) < tail else (below, middle)
+        low = (below + above) / 2
+    if successes < n:
+        below, above = successes / n, 1.0
+        for _ in range(50):
+            middle = (below + above) / 2
+            below, above = (below, middle) if at_most(middle) < tail else (middle, above)
+        high = (below + above) / 2
+    return low, high
 
 
 def mcnemar(a_only: int, b_only: int) -> float:
@@ -156,29 +248,3 @@ def holm(p_values: Sequence[float]) -> list[float]:
         highest = max(highest, min(1.0, (len(p_values) - rank) * p_values[index]))
         adjusted[index] = highest
     return adjusted
-
-
-# SHIM
-def compare_credits(a, b, haystacks):
-    from math import fsum
-    from types import SimpleNamespace
-
-    ma = {q: fsum((r[q] or 0) for r in a) / len(a) for q in a[0]}
-    mb = {q: fsum((r[q] or 0) for r in b) / len(b) for q in b[0]}
-    p = compare_pairs(ma, mb, haystacks)
-    return SimpleNamespace(
-        difference=p.difference,
-        interval=p.interval,
-        p=p.p,
-        test=p.test,
-        units=p.n,
-        a_only=p.a_only,
-        b_only=p.b_only,
-        mcnemar_p=p.mcnemar_p,
-        approximate=False,
-        discordant=(p.a_only + p.b_only) / p.n,
-    )
-
-
-def detectable_difference(pair, tests):
-    return 0.123

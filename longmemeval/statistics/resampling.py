@@ -1,4 +1,4 @@
-"""Uncertainty by resampling: the bootstrap of a mean and of a mean difference, and the sign-flip permutation test.
+"""Uncertainty by resampling: the bootstrap of a mean, and the sign-flip test of a mean difference with its interval.
 
 The unit of resampling is a whole haystack if questions share haystacks, since these are not independent (some
 benchmarks ask 200 about one conversation), else a question. Questions that all share one haystack are units of their
@@ -7,7 +7,8 @@ own: the result then holds for that haystack. The draws depend on the seed alone
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import TYPE_CHECKING, Literal
+from math import ceil
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     import numpy as np
@@ -21,13 +22,8 @@ _FEW_UNITS = 100
 
 _CELLS = 1_000_000
 """How many numbers are held at a time; a limit on memory."""
-_MAX_CACHED = 64_000_000
-"""Maximum bytes of draws of one kind that are cached for the next pair of runs."""
-_ROWS = 100
+_ROWS = 1000
 """Number of cached draws made from one seed."""
-_FEW = 50
-"""Up to this many distinct units are counted with one multinomial draw each."""
-_Kind = Literal["hits", "signs"]
 _ROUNDING = 1e-9
 """Sums of scores that differ by less are ties."""
 
@@ -67,49 +63,6 @@ def bootstrap_mean(
     return _central(np.concatenate(means), confidence)
 
 
-def paired_bootstrap(
-    differences: "Sequence[float] | NDArray[np.float64]",
-    clusters: Sequence[str],
-    *,
-    resamples: int = RESAMPLES,
-    seed: int = 0,
-    confidence: float = 0.95,
-) -> tuple[float, float]:
-    """Percentile interval of the mean difference of two paired runs (Efron and Tibshirani 1993, section 13.3).
-
-    Units of equal sum and size are interchangeable, so each draw is one multinomial count of how often every distinct
-    unit turns up: labels make at most three. Where scores make many, pairs with the same number of units share draws.
-
-    Args:
-        differences: one per question, in any order; each between -1 and 1.
-        clusters: haystack id of each question.
-        resamples: number of resamples.
-        seed: seed of the draws.
-        confidence: between 0 and 1.
-
-    Returns:
-        Lower and upper bound; (-1, 1) for fewer than two questions, which say nothing about their spread. Equal
-        differences give an interval of zero width.
-    """
-    if len(differences) < 2:
-        return (-1.0, 1.0)
-    import numpy as np
-
-    units = _units(differences, clusters)
-    # Sum and size as one number: complex numbers are sorted by both parts, many times as fast as rows.
-    pairs, counts = np.unique(units[:, 0] + 1j * units[:, 1], return_counts=True)
-    distinct = np.column_stack([pairs.real, pairs.imag])
-    if len(distinct) > _FEW:
-        drawn = [times @ units for times in _drawn("hits", len(units), resamples, seed)]
-    else:
-        generator, n = np.random.default_rng(seed), len(units)
-        drawn = [
-            generator.multinomial(n, counts / n, size=rows) @ distinct for rows in chunks(resamples, len(distinct))
-        ]
-    sums, sizes = np.concatenate(drawn).T
-    return _central(sums / sizes, confidence)
-
-
 def sign_flip_p(
     differences: "Sequence[float] | NDArray[np.float64]",
     clusters: Sequence[str],
@@ -134,24 +87,86 @@ def sign_flip_p(
 
     sums = _units(differences, clusters)[:, 0]
     moved = sums[sums != 0]
-    if len(moved) < resamples.bit_length():
-        patterns = np.arange(2 ** len(moved))[:, np.newaxis] >> np.arange(len(moved)) & 1
-        return _extreme(moved, (1 - 2 * patterns).astype(np.float64)) / len(patterns)
-    # Units without a difference also get signs: pairs with the same number of units then share their draws.
-    hits = sum(_extreme(sums, signs) for signs in _drawn("signs", len(sums), resamples, seed))
-    return (1 + hits) / (1 + resamples)
+    units = moved if _is_enumerated(len(moved), resamples) else sums
+    hits = rows = 0
+    for flipped in _flipped(len(units), resamples, seed):
+        rows += len(flipped)
+        hits += int((np.abs(units.sum() - 2 * (flipped @ units)) >= abs(units.sum()) - _ROUNDING).sum())
+    return hits / rows if units is moved else (1 + hits) / (1 + rows)
+
+
+def sign_flip_interval(
+    differences: "Sequence[float] | NDArray[np.float64]",
+    clusters: Sequence[str],
+    p: float,
+    *,
+    resamples: int = RESAMPLES,
+    seed: int = 0,
+    confidence: float = 0.95,
+) -> tuple[float, float]:
+    """Return the interval of a mean difference that inverts the sign-flip test: the shifts it does not reject.
+
+    A shift d is rejected by the test of the units' differences D_u - d m_u, m_u their numbers of questions. A pattern
+    that flips the units S is as extreme as the observed one exactly where d is not below the smaller of the mean
+    differences of S and of its complement (above: the larger), so that the bounds are order statistics of such means
+    (Hartigan 1969, Journal of the American Statistical Association 64:1303-1317).
+
+    Args:
+        differences: one per question, in any order; each between -1 and 1.
+        clusters: haystack id of each question.
+        p: what `sign_flip_p` returns for them: the interval excludes 0 exactly where it is below 1 - `confidence`.
+        resamples: number of patterns drawn.
+        seed: seed of the draws.
+        confidence: between 0 and 1.
+
+    Returns:
+        (-1, 1) where so few units cannot reject any shift, as with five or fewer.
+    """
+    import numpy as np
+
+    sums, sizes = _units(differences, clusters).T
+    means: list[NDArray[np.float64]] = []
+    patterns = 0 if _is_enumerated(len(sums), resamples) else 1  # The observed pattern, if it is not among them.
+    for flipped in _flipped(len(sums), resamples, seed):
+        patterns += len(flipped)
+        own_sums, own_sizes = flipped @ sums, flipped @ sizes
+        inside = (own_sizes > 0) & (own_sizes < sizes.sum())
+        own = own_sums[inside] / own_sizes[inside]
+        rest = (sums.sum() - own_sums[inside]) / (sizes.sum() - own_sizes[inside])
+        means.append(np.sort([own, rest], axis=0))
+    lower, upper = np.concatenate(means, axis=1) if means else np.empty((2, 0))
+    # Patterns that flip no unit, or all of them, are never less extreme.
+    needed = ceil((1 - confidence) * patterns - _ROUNDING) - (patterns - len(lower))
+    if needed <= 0:
+        return -1.0, 1.0
+    low, high = float(np.sort(lower)[needed - 1]), float(-np.sort(-upper)[needed - 1])
+    if (
+        p >= 1 - confidence
+    ):  # Neither rounding nor draws exclude what the test does not reject, and the other way round.
+        return min(low, 0.0), max(high, 0.0)
+    if low <= 0 <= high:
+        return (float(lower[lower > 0].min()), high) if sums.sum() > 0 else (low, float(upper[upper < 0].max()))
+    return low, high
+
+
+def _is_enumerated(units: int, resamples: int) -> bool:
+    return units < resamples.bit_length()
+
+
+def _flipped(units: int, resamples: int, seed: int) -> "Iterator[NDArray[np.float64]]":
+    """Yield rows of 0 and 1, shape (rows, units): which units a pattern flips; all patterns if there are few."""
+    import numpy as np
+
+    if _is_enumerated(units, resamples):
+        yield (np.arange(2**units)[:, np.newaxis] >> np.arange(units) & 1).astype(np.float64)
+        return
+    for start in range(0, resamples, _ROWS):
+        yield _rows_flipped(units, min(_ROWS, resamples - start), seed, start).astype(np.float64)
 
 
 def smallest_p(units: int) -> float:
     """Return the smallest p that the sign-flip test of `units` units can give."""
     return min(1.0, 2.0 ** (1 - units))
-
-
-def _extreme(sums: "NDArray[np.float64]", signs: "NDArray[np.float64]") -> int:
-    """Count the rows of `signs`, shape (rows, len(sums)), that give a sum at least as far from zero as observed."""
-    import numpy as np
-
-    return int((np.abs(signs @ sums) >= abs(sums.sum()) - _ROUNDING).sum())
 
 
 def share_haystacks(clusters: Sequence[str]) -> bool:
@@ -196,27 +211,12 @@ def _members(clusters: tuple[str, ...]) -> "tuple[NDArray[np.intp], NDArray[np.i
     return members, np.bincount(members, minlength=len(labels))
 
 
-def _drawn(kind: _Kind, units: int, resamples: int, seed: int) -> "Iterator[NDArray[np.float64]]":
-    """Yield all `resamples` rows of draws for `units` units, some rows at a time."""
-    import numpy as np
-
-    draw = _rows_drawn if resamples * units <= _MAX_CACHED else _rows_drawn.__wrapped__
-    for start in range(0, resamples, _ROWS):
-        yield draw(kind, units, min(_ROWS, resamples - start), seed, start).astype(np.float64)
-
-
 @lru_cache(maxsize=2 * RESAMPLES // _ROWS)
-def _rows_drawn(kind: _Kind, units: int, rows: int, seed: int, start: int) -> "NDArray[np.int8]":
-    """Draw how often each unit is hit in `units` draws, or a sign for each unit; shape (rows, units)."""
+def _rows_flipped(units: int, rows: int, seed: int, start: int) -> "NDArray[np.int8]":
+    """Draw which units are flipped, shape (rows, units); the pairs of a comparison share the draws."""
     import numpy as np
 
-    generator = np.random.default_rng([seed, start])
-    if kind == "signs":
-        return generator.integers(2, size=(rows, units), dtype=np.int8) * np.int8(2) - np.int8(1)
-    drawn = generator.integers(units, size=(rows, units))
-    cells = (drawn + units * np.arange(rows)[:, np.newaxis]).ravel()
-    # A byte is enough: a unit among many is never drawn 128 times where one hit is expected.
-    return np.bincount(cells, minlength=rows * units).reshape(rows, units).astype(np.int8)
+    return np.random.default_rng([seed, start]).integers(2, size=(rows, units), dtype=np.int8)
 
 
 def chunks(resamples: int, width: int) -> list[int]:

@@ -4,7 +4,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from longmemeval.core.arguments import checked
-from longmemeval.core.text.figures import points
+from longmemeval.core.text.figures import points, signed, signed_bounds
 from longmemeval.dataset import Dataset
 from longmemeval.pipeline.compare.baseline import compare_to_baseline, load_baseline
 from longmemeval.pipeline.objects.data import Data, as_data
@@ -95,16 +95,15 @@ def assert_no_regression(
     judge = graded.metrics.judge.id
     named = str(baseline) if isinstance(baseline, str | Path) else _graded(baseline, place, judge).id
     comparison = compare_to_baseline(graded, load_baseline(named, place, judge=judge), margin=margin)
-    low, high = (bound * 100 for bound in comparison.interval)
     summary = (
-        f"{comparison.run} against {comparison.baseline}: {comparison.difference * 100:+.1f} points "
-        f"[{low:+.1f}, {high:+.1f}], margin {points(margin)}"
+        f"{comparison.run} vs. {comparison.baseline}: {signed(comparison.difference)} points, 95% CI "
+        f"{signed_bounds(comparison.interval)}, margin {points(margin)}"
     )
     if comparison.worse:
         raise AssertionError(f"Worse: {summary}; lost {', '.join(comparison.lost[:10])}")
     if comparison.interval[0] < -margin and not undecided_passes:
         raise AssertionError(
-            f"Undecided: {summary}; {len(graded.credits)} questions are too few to show it. Take more, a wider margin, "
+            f"Undecided: {summary}; {len(graded.credits)} questions are too few to decide. Take more, a wider margin, "
             "or undecided_passes=True"
         )
 

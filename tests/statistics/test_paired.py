@@ -2,6 +2,7 @@ import random
 from collections.abc import Mapping
 
 import msgspec
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -9,9 +10,13 @@ from hypothesis import strategies as st
 from longmemeval.errors import HarnessError
 from longmemeval.statistics.paired import (
     Paired,
+    clopper_pearson,
+    compare_credits,
     compare_pairs,
     holm,
+    label_difference_interval,
     mcnemar,
+    tango_interval,
 )
 from longmemeval.statistics.spread import Spread, repeat_spread, wilson_interval
 
@@ -38,12 +43,80 @@ def test_a_published_table() -> None:
     assert (pair.test, pair.mcnemar_p) == ("exact McNemar", pair.p)
 
 
+def test_tangos_interval_solves_his_equation() -> None:
+    """By hand for one pair of every n: the score at both bounds is ±1.96, with q found by another method."""
+    from scipy.optimize import brentq, minimize_scalar
+
+    z = 1.959963984540054
+    for a_only, b_only, n in ((9, 3, 44), (0, 5, 40), (1, 1, 60), (30, 0, 100)):
+
+        def likelihood(q: float, d: float, a_only: int = a_only, b_only: int = b_only, n: int = n) -> float:
+            cells = ((q + d, a_only), (q, b_only), (1 - 2 * q - d, n - a_only - b_only))
+            return -sum(count * np.log(max(p, 1e-300)) for p, count in cells if count)
+
+        def score(d: float, a_only: int = a_only, b_only: int = b_only, n: int = n) -> float:
+            found = minimize_scalar(likelihood, bounds=(max(0.0, -d), (1 - d) / 2), args=(d,), method="bounded")
+            variance = n * (2 * found.x + d * (1 - d))
+            return float((a_only - b_only - n * d) / np.sqrt(variance))
+
+        low, high = tango_interval(a_only, b_only, n)
+        observed = (a_only - b_only) / n
+        assert low == pytest.approx(brentq(lambda d: score(d) - z, -0.9, observed), abs=1e-3)
+        assert high == pytest.approx(brentq(lambda d: score(d) + z, observed, 0.9), abs=1e-3)
+
+
+@pytest.mark.parametrize(("successes", "n"), [(0, 12), (12, 12), (3, 17), (81, 110), (250, 500)])
+def test_exact_shares_are_those_of_the_beta_distribution(successes: int, n: int) -> None:
+    from scipy.stats import beta
+
+    low = beta.ppf(0.025, successes, n - successes + 1) if successes else 0.0
+    high = beta.ppf(0.975, successes + 1, n - successes) if successes < n else 1.0
+    assert clopper_pearson(successes, n) == pytest.approx((low, high), abs=1e-9)
+
+
+@pytest.mark.slow
+def test_the_interval_of_labels_excludes_zero_exactly_where_mcnemar_rejects() -> None:
+    for n in (6, 20, 60, 500):
+        for a_only in range(min(n, 45) + 1):
+            for b_only in range(min(n - a_only, 45) + 1):
+                low, high = label_difference_interval(a_only, b_only, n)
+                assert (low > 0 or high < 0) == (mcnemar(a_only, b_only) < 0.05), (a_only, b_only, n)
+                assert -1 <= low <= (a_only - b_only) / n <= high <= 1
+
+
+def test_four_lost_and_none_won_are_not_worse() -> None:
+    """The percentile bootstrap gave -1.6 to -0.2 points beside p = 0.125."""
+    low, high = label_difference_interval(0, 4, 500)
+    assert low < -0.016
+    assert 0 < high < 0.003
+
+
+REPEATED = (64, 65, 63, 51, 54)
+
+
+def test_repeats_are_pooled_before_anything_else() -> None:
+    """Five repeats against one run of 45 %: the mean, one test over question means, p as planted."""
+    ids = [f"q{number:03}" for number in range(100)]
+    source = random.Random(7)
+    base = dict.fromkeys(ids, 0.0) | dict.fromkeys(source.sample(ids, 45), 1.0)
+    runs = [dict.fromkeys(ids, 0.0) | dict.fromkeys(source.sample(ids, right), 1.0) for right in REPEATED]
+    pair = compare_credits(runs, [base], {})
+    assert pair.difference == pytest.approx(0.594 - 0.45)
+    assert (pair.test, pair.mcnemar_p, pair.units) == ("sign-flip permutation", None, 100)
+    assert pair.approximate
+    means = [sum(run[name] for run in runs) / 5 - base[name] for name in ids]
+    signs = np.random.default_rng(99).choice([-1.0, 1.0], size=(200_000, 100))
+    assert pair.p == pytest.approx(float((np.abs(signs @ means) >= abs(sum(means)) - 1e-9).mean()), abs=0.004)
+    assert not compare_credits(runs, [base] * 5, {}).approximate
+    assert compare_credits([base], [base], {}).approximate is False
+
+
 def test_a_minus_b() -> None:
     a, b = table(8, 2, 5, 5)
     there, back = compare_pairs(a, b, {}), compare_pairs(b, a, {})
     assert there.difference == 0.3
     assert back.difference == -0.3
-    assert back.interval == pytest.approx((-there.interval[1], -there.interval[0]), abs=0.051)
+    assert back.interval == (-there.interval[1], -there.interval[0])
     assert (back.a_only, back.b_only, back.p) == (there.b_only, there.a_only, there.p)
 
 
@@ -110,7 +183,9 @@ def test_shared_haystacks_are_the_observations(right: float) -> None:
 def test_identical_runs() -> None:
     a, _ = table(5, 0, 5, 10)
     pair = compare_pairs(a, a, {})
-    assert (pair.difference, pair.interval, pair.p) == (0.0, (0.0, 0.0), 1.0)
+    # Tango's: z² / (n + z²) = 3.8415 / 23.8415.
+    assert pair.interval == pytest.approx((-0.16113, 0.16113), abs=1e-5)
+    assert (pair.difference, pair.p, pair.squared) == (0.0, 1.0, 0.0)
 
 
 def test_without_questions_nothing_is_known() -> None:

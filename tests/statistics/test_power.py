@@ -8,6 +8,8 @@ from longmemeval.statistics.power import (
     assumed_design_effect,
     can_show_nothing,
     design_effect,
+    detectable_difference,
+    exact_detectable_difference,
     independent_units,
     minimum_detectable_difference,
 )
@@ -152,3 +154,46 @@ def test_few_haystacks_show_little_however_many_questions_they_have() -> None:
     by_haystacks = [minimum_detectable_difference(2000, haystacks=number) for number in range(2, 60)]
     assert by_haystacks == sorted(by_haystacks, reverse=True)
     assert minimum_detectable_difference(2000) < by_haystacks[-1] < 1.05 * minimum_detectable_difference(2000)
+
+
+def brute_power(n: int, share: float, difference: float, level: float) -> float:
+    """Over all numbers of discordant questions, and of those for the better run."""
+    from scipy.stats import binom, binomtest
+
+    total = 0.0
+    for k in range(n + 1):
+        for b in range(k // 2 + 1, k + 1):
+            if binomtest(b, k).pvalue < level:
+                total += binom.pmf(k, n, share) * binom.pmf(b, k, (1 + difference / share) / 2)
+    return float(total)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("tests", "points"), [(1, 0.124), (7, 0.151)])
+def test_the_exact_power_of_mcnemar(tests: int, points: float) -> None:
+    """108 questions of which a fifth part the two: 12.4 points alone, 15.1 among seven comparisons."""
+    assert exact_detectable_difference(108, 0.2, tests=tests) == points
+    assert brute_power(40, 0.3, exact_detectable_difference(40, 0.3, tests=tests) or 0, 0.05 / tests) >= 0.8
+    less = (exact_detectable_difference(40, 0.3, tests=tests) or 0) - 0.002
+    assert brute_power(40, 0.3, less, 0.05 / tests) < 0.8
+
+
+def test_runs_cannot_differ_by_more_than_they_disagree() -> None:
+    # One question in a hundred parts them: only a larger share could show a difference, and all of it would be needed.
+    found = exact_detectable_difference(100, 0.01)
+    assert found is not None
+    assert 0.06 < found < 0.12
+    assert exact_detectable_difference(5, 0.4) is None
+    assert exact_detectable_difference(7, 0.4, tests=4) is None
+
+
+def test_a_family_needs_more() -> None:
+    alone = detectable_difference(200, 200, 0.2, labels=True)
+    family = detectable_difference(200, 200, 0.2, labels=True, tests=28)
+    assert alone is not None
+    assert family is not None
+    assert alone < family
+    assert detectable_difference(200, 200, 0.0, labels=True) is None
+    assert detectable_difference(200, 5, 0.2, labels=True) is None
+    scores = detectable_difference(200, 200, 0.2, labels=False)
+    assert scores == pytest.approx(minimum_detectable_difference(200, discordant=1.0) * 0.2**0.5)

@@ -3,11 +3,13 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from longmemeval.statistics.resampling import (
     bootstrap_mean,
-    paired_bootstrap,
     share_haystacks,
+    sign_flip_interval,
     sign_flip_p,
     smallest_p,
 )
@@ -21,37 +23,24 @@ def own(n: int) -> list[str]:
     return [f"h{number:05}" for number in range(n)]
 
 
+def inverted(differences: Sequence[float], clusters: Sequence[str]) -> tuple[float, float]:
+    """The interval that inverts the sign-flip test."""
+    return sign_flip_interval(differences, clusters, sign_flip_p(differences, clusters))
+
+
 def band(share: float, trials: int) -> float:
     """Four standard errors of a share seen in `trials` simulations: passed by chance 6 times in 100,000."""
     return float(4 * np.sqrt(share * (1 - share) / trials))
 
 
-def test_bootstrap_of_a_published_table() -> None:
-    low, high = paired_bootstrap(TABLE, own(500))
-    assert (low, high) == pytest.approx((0.064, 0.144), abs=0.003)
-
-
-@pytest.mark.slow
-def test_counting_units_draws_what_drawing_them_one_by_one_draws() -> None:
-    # bootstrap_mean draws indices: another stream, the same distribution.
-    source = random.Random(3)
-    values = [source.choice([-1.0, 0.0, 0.25, 1.0]) for _ in range(300)]
-    clusters = [f"h{source.randrange(40)}" for _ in values]
-    for haystacks in (clusters, own(300)):
-        by_index = bootstrap_mean(values, haystacks, resamples=10_000)
-        assert paired_bootstrap(values, haystacks) == pytest.approx(by_index, abs=0.006)
-
-
 def test_haystacks_are_drawn_whole() -> None:
     # Two haystacks, nine questions at 1 and one at 0: a draw is 18/18, 9/10 or 0/2.
     differences, clusters = [1.0] * 9 + [0.0], ["big"] * 9 + ["small"]
-    assert paired_bootstrap(differences, clusters) == (0.0, 1.0)
-    assert paired_bootstrap(differences, clusters, confidence=1e-9) == pytest.approx((0.9, 0.9))
     assert bootstrap_mean(differences, clusters) == (0.0, 1.0)
 
 
 def test_questions_of_one_haystack_are_drawn_one_by_one() -> None:
-    assert paired_bootstrap(TABLE, ["only"] * 500) == pytest.approx(paired_bootstrap(TABLE, own(500)), abs=0.003)
+    assert inverted(TABLE, ["only"] * 500) == pytest.approx(inverted(TABLE, own(500)), abs=0.003)
     low, high = bootstrap_mean([0.2, 0.8] * 50, ["only"] * 100)
     assert (low, high) == pytest.approx((0.5 - 1.96 * 0.03, 0.5 + 1.96 * 0.03), abs=0.012)
 
@@ -64,12 +53,7 @@ def test_who_shares(clusters: list[str], shared: bool) -> None:
     assert share_haystacks(clusters) is shared
 
 
-@pytest.mark.parametrize("differences", [[], [1.0]])
-def test_fewer_than_two_questions_say_nothing(differences: list[float]) -> None:
-    assert paired_bootstrap(differences, own(len(differences))) == (-1.0, 1.0)
-
-
-@pytest.mark.parametrize("method", [paired_bootstrap, sign_flip_p])
+@pytest.mark.parametrize("method", [inverted, sign_flip_p])
 @pytest.mark.parametrize("haystacks", [1, 7, 60])
 def test_the_order_of_the_questions_does_not_matter(method: Callable[..., object], haystacks: int) -> None:
     source = random.Random(1)
@@ -79,18 +63,11 @@ def test_the_order_of_the_questions_does_not_matter(method: Callable[..., object
     assert first == second
 
 
-def test_the_seed_decides_what_is_drawn() -> None:
-    differences = [random.Random(number).random() - 0.5 for number in range(60)]
-    assert paired_bootstrap(differences, own(60), seed=1) == paired_bootstrap(differences, own(60), seed=1)
-    assert paired_bootstrap(differences, own(60), seed=1) != paired_bootstrap(differences, own(60), seed=2)
-
-
 def test_the_number_drawn_at_a_time_does_not_show(monkeypatch: pytest.MonkeyPatch) -> None:
     differences = [random.Random(number).random() - 0.4 for number in range(60)]
-    whole = paired_bootstrap(differences, own(60)), sign_flip_p(differences, own(60))
+    whole = bootstrap_mean(differences, own(60))
     monkeypatch.setattr("longmemeval.statistics.resampling._CELLS", 7_000)
-    assert paired_bootstrap(differences, own(60)) == pytest.approx(whole[0], abs=1e-12)
-    assert sign_flip_p(differences, own(60)) == whole[1]
+    assert bootstrap_mean(differences, own(60)) == pytest.approx(whole, abs=1e-12)
 
 
 def exact_sign_flip_p(sums: Sequence[float]) -> float:
@@ -134,33 +111,13 @@ def test_no_p_is_below_the_smallest(units: int) -> None:
     assert sign_flip_p([0.25] * units, own(units)) == smallest_p(units)
 
 
-@pytest.mark.slow
-def test_many_scores_are_drawn_like_few() -> None:
-    # The same values on a grid so coarse that they are counted, and on one so fine that they are drawn one by one.
-    source = random.Random(11)
-    fine = [source.uniform(-0.5, 0.7) for _ in range(400)]
-    coarse = [round(20 * value) / 20 for value in fine]
-    assert len(set(coarse)) < 50 < len(set(fine))
-    assert paired_bootstrap(fine, own(400)) == pytest.approx(paired_bootstrap(coarse, own(400)), abs=0.003)
-    by_index = bootstrap_mean(fine, own(400), resamples=10_000)
-    assert paired_bootstrap(fine, own(400)) == pytest.approx(by_index, abs=0.003)
-
-
 def test_what_another_pair_drew_before_does_not_show() -> None:
     source = random.Random(12)
     first, second, third = ([source.uniform(-0.5, 0.7) for _ in range(60)] for _ in range(3))
-    alone = paired_bootstrap(first, own(60))
-    paired_bootstrap(second, own(60), seed=1)
-    paired_bootstrap(third[:55], own(55))
-    assert paired_bootstrap(first, own(60)) == alone
-
-
-def test_draws_too_many_to_keep_are_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    differences = [random.Random(number).random() - 0.4 for number in range(60)]
-    methods = (paired_bootstrap, sign_flip_p)
-    kept = [method(differences, own(60), resamples=250) for method in methods]
-    monkeypatch.setattr("longmemeval.statistics.resampling._MAX_CACHED", 0)
-    assert [method(differences, own(60), resamples=250) for method in methods] == kept
+    alone = inverted(first, own(60))
+    inverted(second, own(60))
+    inverted(third[:55], own(55))
+    assert inverted(first, own(60)) == alone
 
 
 def test_questions_that_do_not_differ_have_no_say() -> None:
@@ -185,6 +142,56 @@ def test_sign_flips_of_unequal_differences() -> None:
     assert sign_flip_p(differences, own(16)) == pytest.approx(exact, abs=band(exact, 10_000) + 1e-4)
 
 
+def rejected(sums: Sequence[float], sizes: Sequence[int], shift: float) -> bool:
+    """Whether flipping all signs in every way rejects a shift."""
+    return exact_sign_flip_p([total - shift * size for total, size in zip(sums, sizes, strict=True)]) < 0.05
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_the_interval_holds_what_the_test_does_not_reject(seed: int) -> None:
+    """By brute force: eight units of unequal size; just inside of each bound is kept, just outside rejected."""
+    source = random.Random(seed)
+    sizes = [source.randint(1, 4) for _ in range(8)]
+    clusters = [f"h{unit}" for unit, size in enumerate(sizes) for _ in range(size)]
+    differences = [source.uniform(-0.4, 0.7) for _ in clusters]
+    sums = [sum(d for d, c in zip(differences, clusters, strict=True) if c == f"h{unit}") for unit in range(8)]
+    low, high = inverted(differences, clusters)
+    assert -1 < low < sum(sums) / sum(sizes) < high < 1
+    assert [rejected(sums, sizes, shift) for shift in (low - 1e-6, low + 1e-6, high - 1e-6, high + 1e-6)] == [
+        True,
+        False,
+        False,
+        True,
+    ]
+
+
+@pytest.mark.parametrize("units", [0, 1, 5])
+def test_five_units_reject_nothing(units: int) -> None:
+    assert inverted([0.5] * units, own(units)) == (-1.0, 1.0)
+
+
+def test_equal_differences_have_no_width_and_a_shift_of_all_shifts_the_interval() -> None:
+    assert inverted([0.25] * 8, own(8)) == (0.25, 0.25)
+    source = random.Random(3)
+    differences = [source.uniform(-0.3, 0.3) for _ in range(40)]
+    there, back = inverted(differences, own(40)), inverted([-one for one in differences], own(40))
+    assert back == (-there[1], -there[0])
+    shifted = inverted([one + 0.2 for one in differences], own(40))
+    assert shifted == pytest.approx((there[0] + 0.2, there[1] + 0.2), abs=1e-9)
+
+
+@pytest.mark.slow
+@given(
+    st.lists(st.tuples(st.sampled_from([-1.0, -0.5, 0.0, 0.3, 1.0]), st.integers(0, 12)), min_size=1, max_size=40),
+)
+def test_the_interval_excludes_zero_exactly_where_the_test_rejects(pairs: list[tuple[float, int]]) -> None:
+    differences, clusters = [d for d, _ in pairs], [f"h{c}" for _, c in pairs]
+    p = sign_flip_p(differences, clusters, resamples=200)
+    low, high = sign_flip_interval(differences, clusters, p, resamples=200)
+    assert (low > 0 or high < 0) == (p < 0.05)
+    assert -1 <= low <= high <= 1
+
+
 def test_sign_flips_never_give_zero() -> None:
     assert sign_flip_p([1.0] * 500, own(500), resamples=999) == 1 / 1000
 
@@ -198,12 +205,12 @@ def clustered(generator: np.random.Generator, mean: float) -> tuple[list[float],
 
 
 @pytest.mark.thorough
-def test_the_clustered_bootstrap_covers_the_truth() -> None:
+def test_intervals_over_haystacks_cover_the_truth() -> None:
     generator, trials = np.random.default_rng(0), 300
     by_haystack = by_question = by_mean = 0
     for _ in range(trials):
         differences, clusters = clustered(generator, 0.1)
-        low, high = paired_bootstrap(differences, clusters, resamples=1000)
+        low, high = inverted(differences, clusters)
         by_haystack += low <= 0.1 <= high
         low, high = bootstrap_mean(differences, clusters)
         by_mean += low <= 0.1 <= high

@@ -15,7 +15,7 @@ from longmemeval.results.graded.graded_run import Evaluation, load_graded
 from longmemeval.results.index import settings_sha256
 from longmemeval.results.manifest import run_ids
 from longmemeval.settings import Folders
-from longmemeval.statistics.paired import compare_credits
+from longmemeval.statistics.paired import compare_pairs
 
 FORMAT = 1
 _NAMED = 10
@@ -131,7 +131,7 @@ def compare_to_baseline(run: Evaluation, baseline: Baseline, *, margin: float = 
     """
     own = baseline_of(run)
     _check_alike(own, baseline)
-    paired = compare_credits([own.credits], [baseline.credits], run.haystacks)
+    paired = compare_pairs(own.credits, baseline.credits, run.haystacks)
     changes = {name: (own.credits[name] or 0.0) - (credit or 0.0) for name, credit in baseline.credits.items()}
     return AgainstBaseline(
         run=own.run,

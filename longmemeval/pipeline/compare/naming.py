@@ -57,7 +57,11 @@ def row_names(summaries: Sequence[RunSummary], readings: Sequence[str] = ()) -> 
         name = _with_parameters(_base(summary), summary, alike[_base(summary)])
         more = [value for value, varies in zip(values, varying, strict=True) if varies and value and is_told]
         names.append(", ".join([name, *more]))
-    lacking = [place for place, name in enumerate(names) if names.count(name) > 1 or len(name) > _LONGEST]
+    lacking = [
+        place
+        for place, (name, summary) in enumerate(zip(names, summaries, strict=True))
+        if names.count(name) > 1 or len(name) > max(_LONGEST, len(summary.memory))
+    ]
     ids = [summaries[place].run_id for place in lacking]
     for place, part in zip(lacking, _parts_apart(ids), strict=True):
         names[place] = summaries[place].run_id if part in names else part

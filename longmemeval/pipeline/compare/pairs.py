@@ -6,8 +6,8 @@ from itertools import combinations
 from msgspec import Struct, structs
 
 from longmemeval.pipeline.compare.comparison import INSIDE_THE_NOISE, Discordant, Family, PairResult
-from longmemeval.statistics.paired import Paired, compare_credits, detectable_difference, holm
-from longmemeval.statistics.power import ALPHA
+from longmemeval.statistics.paired import Paired, compare_credits, holm
+from longmemeval.statistics.power import ALPHA, detectable_difference
 
 Credits = Mapping[str, float | None]
 
@@ -41,9 +41,9 @@ def families_of(
     """
     places = list(combinations(range(len(ids)), 2))
     paired = {place: compare_credits(credits[place[0]], credits[place[1]], haystacks) for place in places}
-    to_first = [_pair(ids[0], ids[place[1]], paired[place], labels=labels).turned for place in places if place[0] == 0]
-    pairs = [_pair(ids[a], ids[b], paired[a, b], labels=labels) for a, b in places]
-    return Families(_adjusted(to_first), _adjusted(pairs))
+    to_first = [(_pair(ids[0], ids[b], paired[a, b], labels=labels).turned, paired[a, b]) for a, b in places if not a]
+    pairs = [(_pair(ids[a], ids[b], paired[a, b], labels=labels), paired[a, b]) for a, b in places]
+    return Families(_adjusted(to_first, labels=labels), _adjusted(pairs, labels=labels))
 
 
 def _pair(a: str, b: str, paired: Paired, *, labels: bool) -> PairResult:
@@ -63,20 +63,18 @@ def _pair(a: str, b: str, paired: Paired, *, labels: bool) -> PairResult:
         verdict=INSIDE_THE_NOISE,
         units=paired.units,
         approximate=paired.approximate,
-        detectable=paired.discordant,
     )
 
 
-def _adjusted(pairs: Sequence[PairResult]) -> tuple[PairResult, ...]:
+def _adjusted(pairs: Sequence[tuple[PairResult, Paired]], *, labels: bool) -> tuple[PairResult, ...]:
     """Return the pairs of one family with p adjusted for their number, and what the family can detect."""
     found = []
-    for pair, p_holm in zip(pairs, holm([pair.p for pair in pairs]), strict=True):
-        adjusted = structs.replace(
-            pair,
-            p_holm=p_holm,
-            significant=p_holm < ALPHA,
-            detectable=detectable_difference(pair, tests=len(pairs)),
+    for (pair, paired), p_holm in zip(pairs, holm([pair.p for pair, _ in pairs]), strict=True):
+        is_labels = labels and paired.mcnemar_p is not None
+        detectable = detectable_difference(
+            paired.n, paired.units, paired.squared, paired.design_effect, labels=is_labels, tests=len(pairs)
         )
+        adjusted = structs.replace(pair, p_holm=p_holm, significant=p_holm < ALPHA, detectable=detectable)
         verdict = adjusted.verdict_on(pair.a, pair.b) if adjusted.significant else INSIDE_THE_NOISE
         found.append(structs.replace(adjusted, verdict=verdict))
     return tuple(found)

@@ -39,13 +39,15 @@ def retrieval_sentence(runs: Sequence[RetrievalRun]) -> str:
         return f"{_name(best)} comes first by {measure}: {figures},{on}; whether that is noise was not tested."
     shown = all(compared is not None and compared.p * comb(len(rivals), 2) < ALPHA for compared in pairs)
     if not others[1:]:
-        both = f"No difference between {_name(best)} and {_name(second)} is shown"
-        claim = f"{_name(best)} is better than {_name(second)}" if shown else both
+        both = f"No significant difference between {_name(best)} and {_name(second)}"
+        claim = f"{_name(best)} is significantly better than {_name(second)}" if shown else both
+    elif shown:
+        claim = f"{_name(best)} is significantly better than each of the {len(others)} other memories"
     else:
-        claim = f"Of {len(rivals)} memories {f'{_name(best)} is' if shown else 'none is shown to be'} the best"
+        claim = f"No memory is significantly better than all others; {_name(best)} has the highest {measure}"
     low, high = map(signed, pair.interval)
-    figures = " against ".join(f"{percent(_mean(run, measure).mean)} ({_name(run)})" for run in (best, second))
-    return f"{claim}: {measure} {figures}{on}; 95 % interval of the difference {low} to {high} points."
+    figures = " vs. ".join(f"{percent(_mean(run, measure).mean)} ({_name(run)})" for run in (best, second))
+    return f"{claim}: {measure} {figures}{on}; 95% CI of the difference [{low}, {high}] points."
 
 
 def _name(run: RetrievalRun) -> str:
@@ -74,11 +76,8 @@ def _pair(a: RetrievalRun, b: RetrievalRun, measure: str) -> Paired | None:
     if not common:
         return None
     units = {entry.question_id: entry.haystack_id for entry in a.values}
-    return compare_pairs(
-        {question_id: first[question_id] for question_id in common},
-        {question_id: second[question_id] for question_id in common},
-        units,
-    )
+    credits = ({question_id: values[question_id] for question_id in common} for values in (first, second))
+    return compare_pairs(*credits, units)
 
 
 def _values(run: RetrievalRun, measure: str) -> dict[str, float]:

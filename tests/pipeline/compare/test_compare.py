@@ -29,7 +29,7 @@ from longmemeval.report.tables.comparison import comparison_tables
 from longmemeval.results.formats.hypotheses import adopt_hypotheses
 from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
-from longmemeval.statistics.power import minimum_detectable_difference
+from longmemeval.statistics.power import exact_detectable_difference, minimum_detectable_difference
 from longmemeval.statistics.spread import wilson_interval
 from tests.benchmarks.locomo.test_loader import make_conversation
 from tests.pipeline.graded_runs import F1, LENIENT, STRICT, grade, graded_run, ids, labels
@@ -72,7 +72,7 @@ def test_known_answer(many: Dataset, folders: Folders) -> None:
     assert [run.marks for run in found.runs] == ["", "▼"]
     assert [run.changes for run in found.runs] == [None, (29, 81, 390)]
     assert [run.summary.metrics.overall.accuracy for run in found.runs] == [281 / 500, 229 / 500]
-    assert found.detectable == minimum_detectable_difference(500, discordant=110 / 500)
+    assert found.detectable == exact_detectable_difference(500, 110 / 500)
     assert (found.dataset, ids(found)) == ("many", ["a", "b"])
 
 
@@ -102,15 +102,13 @@ def test_holm_and_marks_of_three_runs(many: Dataset, folders: Folders) -> None:
     assert [pair.p_holm for pair in found.pairs] == pytest.approx([6 / 2**20, 2 / 2**9, 4 / 2**11])
     assert [run.marks for run in found.runs] == ["", "▲", "▲"]
     assert [run.marks for run in compare(["high", "low", "middle"], folders=folders).runs] == ["", "▼", "▼"]
-    # Each pair by what it disagrees on itself, and not by their mean: two that hardly differ can show far less.
-    by_pair = [minimum_detectable_difference(500, discordant=one / 500) for one in (20, 9, 11)]
+    # Each pair by what it disagrees on itself, at the level of its family: three tests, or the two with the baseline.
+    by_pair = [exact_detectable_difference(500, one / 500, tests=3) for one in (20, 9, 11)]
     assert [pair.detectable for pair in found.pairs] == by_pair
-    assert found.detectable == max(by_pair) > minimum_detectable_difference(500, discordant=40 / 1500)
-    line = detectable_line(found)
-    assert line.startswith(
-        f"Minimum detectable difference (MDE): {min(by_pair) * 100:.1f} to {max(by_pair) * 100:.1f} points"
-    )
-    assert [row[-2] for row in _pair_rows(found)] == [f"{one * 100:.1f}" for one in by_pair]
+    assert [pair.detectable for pair in found.against] == [
+        exact_detectable_difference(500, one / 500, tests=2) for one in (20, 9)
+    ]
+    assert found.detectable == found.against[0].detectable
 
 
 @pytest.mark.slow
@@ -153,10 +151,10 @@ def test_scores_of_conversations(tmp_path: Path, folders: Folders) -> None:
     assert pair.mcnemar is None
     assert pair.test == "sign-flip permutation over haystacks"
     assert pair.difference == pytest.approx(1.5 / 5)
-    # Both conversations differ by the same mean: no draw can give another one.
-    assert pair.interval == pytest.approx((0.3, 0.3))
-    assert pair.p == 0.5
-    assert any("With 2 haystacks p is never below 0.5: adjusted for 1 pair" in one for one in found.warnings)
+    # Two conversations can reject nothing.
+    assert (pair.interval, pair.p, pair.units) == ((-1.0, 1.0), 0.5, 2)
+    (said,) = [one for one in found.sentences if one.code == "too-few"]
+    assert (said.values["u"], said.values["q"]) == ((2, "haystack"), (6, "haystack"))
     # Not even if one run had all and the other nothing.
     assert found.detectable is None
     assert [row.credits for row in found.questions[:3]] == [(0.5, 0.25), (1.0, 1.0), (0.25, 0.0)]
@@ -202,8 +200,9 @@ def test_many_pairs_over_few_haystacks(tmp_path: Path, folders: Folders) -> None
     one, three = compare(["a", "c"], folders=folders), compare(["a", "b", "c"], folders=folders)
     assert (one.pairs[0].p, one.pairs[0].significant) == (1 / 32, True)
     assert [pair.significant for pair in three.pairs] == [False] * 3
-    assert not any("haystacks" in warning for warning in one.warnings)
-    assert any("With 6 haystacks p is never below 0.031: adjusted for 3 pairs" in each for each in three.warnings)
+    assert (one.verdict.code, three.verdict.code) == ("worse", "too-few")
+    (said,) = [each for each in three.sentences if each.code == "too-few"]
+    assert (said.values["u"], said.values["k"], said.values["q"]) == ((6, "haystack"), 2, (7, "haystack"))
 
 
 def test_other_data_is_refused(ten: Dataset, folders: Folders, tmp_path: Path) -> None:

@@ -28,16 +28,16 @@ def test_recall_is_asserted(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_a_regression_fails_and_so_does_what_cannot_be_decided(tmp_path: Path) -> None:
-    data, folders = colours(tmp_path / "d.json", 100), folders_in(tmp_path)
-    for name, right in (("old", 60), ("same", 60), ("worse", 20)):
-        graded_run(data, folders, name, labels(right, 100 - right))
-    # Ten lost, ten won: no difference, and an interval far wider than three points.
-    graded_run(data, folders, "other", [*labels(50, 10), *labels(10, 30)])
+    data, folders = colours(tmp_path / "d.json", 200), folders_in(tmp_path)
+    for name, right in (("old", 120), ("same", 120), ("worse", 40)):
+        graded_run(data, folders, name, labels(right, 200 - right))
+    # Twenty lost, twenty won: no difference, and an interval far wider than three points.
+    graded_run(data, folders, "other", [*labels(100, 20), *labels(20, 60)])
     assert_no_regression("same", "old", folders=folders)
-    with pytest.raises(AssertionError, match=r"Worse: worse against old: -40\.0 points"):
+    with pytest.raises(AssertionError, match=r"Worse: worse vs\. old: -40\.0 points"):
         assert_no_regression("worse", "old", folders=folders)
     with pytest.raises(
-        AssertionError, match=r"Undecided: other against old: \+0\.0 points .* 100 questions are too few to show it"
+        AssertionError, match=r"Undecided: other vs\. old: 0\.0 points, .* 200 questions are too few to decide"
     ):
         assert_no_regression("other", lme.Run.open("old", folders=folders), folders=folders)
     assert_no_regression("other", "old", undecided_passes=True, folders=folders)

@@ -33,25 +33,33 @@ def test_one_memory_has_its_figure_and_its_interval(ranked: dict[str, RetrievalR
 
 def test_a_better_memory_is_called_better(ranked: dict[str, RetrievalRun]) -> None:
     assert retrieval_sentence([ranked["last-k"], ranked["bm25"]]) == (
-        "bm25 is better than last-k: recall_any@1 100.0 % (bm25) against 0.0 % (last-k) on 12 questions; "
-        "95 % interval of the difference +100.0 to +100.0 points."
+        "bm25 is significantly better than last-k: recall_any@1 100.0 % (bm25) vs. 0.0 % (last-k) on 12 questions; "
+        "95% CI of the difference [+47.1, +100.0] points."
     )
 
 
 def test_control_equal_and_few_are_no_difference(ranked: dict[str, RetrievalRun]) -> None:
     same = structs.replace(ranked["bm25"], settings=ranked["combined"].settings)
-    assert retrieval_sentence([ranked["bm25"], same]).startswith("No difference between bm25 and combined is shown: ")
+    assert retrieval_sentence([ranked["bm25"], same]).startswith(
+        "No significant difference between bm25 and combined: "
+    )
     three = [structs.replace(ranked[name], values=ranked[name].values[:3]) for name in ("bm25", "last-k")]
-    assert retrieval_sentence(three).startswith("No difference between bm25 and last-k is shown: ")
-    assert retrieval_sentence([*three, same]).startswith("Of 3 memories none is shown to be the best: ")
+    assert retrieval_sentence(three).startswith("No significant difference between bm25 and last-k: ")
+    assert retrieval_sentence([*three, same]).startswith(
+        "No memory is significantly better than all others; bm25 has the highest recall_any@1: "
+    )
 
 
 def test_the_best_must_beat_every_other(ranked: dict[str, RetrievalRun]) -> None:
     second, name = ranked["last-k"], ranked["combined"].settings
     third = structs.replace(second, settings=name)
-    assert retrieval_sentence([ranked["bm25"], second, third]).startswith("Of 3 memories bm25 is the best: ")
+    assert retrieval_sentence([ranked["bm25"], second, third]).startswith(
+        "bm25 is significantly better than each of the 2 other memories: "
+    )
     few = structs.replace(third, values=third.values[:3])
-    assert retrieval_sentence([ranked["bm25"], second, few]).startswith("Of 3 memories none is shown to be the best: ")
+    assert retrieval_sentence([ranked["bm25"], second, few]).startswith(
+        "No memory is significantly better than all others; bm25 has the highest recall_any@1: "
+    )
 
 
 def test_what_is_not_known_is_not_called_nothing(ranked: dict[str, RetrievalRun]) -> None:
@@ -71,4 +79,6 @@ def test_of_a_measure_of_errors_the_lower_is_better(ranked: dict[str, RetrievalR
         return structs.replace(run, values=values, results=(structs.replace(result, measures=measures),))
 
     sentence = retrieval_sentence([renamed(ranked[name]) for name in ("bm25", "last-k")])
-    assert sentence.startswith("last-k is better than bm25: stale_first 0.0 % (last-k) against 100.0 % (bm25)")
+    assert sentence.startswith(
+        "last-k is significantly better than bm25: stale_first 0.0 % (last-k) vs. 100.0 % (bm25)"
+    )
