@@ -126,7 +126,8 @@ def _mean_scores(repeats: Sequence[Credits], questions: Sequence[str]) -> "NDArr
     import numpy as np
 
     rows = [[credits[name] or 0 for name in questions] for credits in repeats]
-    return np.array(rows, dtype=np.float64).mean(axis=0)
+    scores: NDArray[np.float64] = np.array(rows, dtype=np.float64).mean(axis=0)
+    return scores
 
 
 @lru_cache(maxsize=512)

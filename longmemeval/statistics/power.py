@@ -228,7 +228,8 @@ def _log_ways(n: int) -> "NDArray[np.float64]":
 
     factorials = np.concatenate([[0.0], np.cumsum(np.log(np.arange(1, n + 1)))])
     rows, columns = np.arange(n + 1)[:, np.newaxis], np.arange(n + 1)
-    return factorials[rows] - factorials[columns] - factorials[np.maximum(rows - columns, 0)]
+    ways: NDArray[np.float64] = factorials[rows] - factorials[columns] - factorials[np.maximum(rows - columns, 0)]
+    return ways
 
 
 @lru_cache(maxsize=4096)

@@ -1,5 +1,6 @@
 import random
 from collections.abc import Mapping
+from math import log
 
 import msgspec
 import numpy as np
@@ -52,7 +53,7 @@ def test_tangos_interval_solves_his_equation() -> None:
 
         def likelihood(q: float, d: float, a_only: int = a_only, b_only: int = b_only, n: int = n) -> float:
             cells = ((q + d, a_only), (q, b_only), (1 - 2 * q - d, n - a_only - b_only))
-            return -sum(count * np.log(max(p, 1e-300)) for p, count in cells if count)
+            return -sum(count * log(max(p, 1e-300)) for p, count in cells if count)
 
         def score(d: float, a_only: int = a_only, b_only: int = b_only, n: int = n) -> float:
             found = minimize_scalar(likelihood, bounds=(max(0.0, -d), (1 - d) / 2), args=(d,), method="bounded")

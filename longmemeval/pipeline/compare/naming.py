@@ -21,7 +21,7 @@ def names_of(pools: Sequence[Pool]) -> dict[str, str]:
     """
     firsts = [pool[0] for pool in pools]
     names = row_names([run.summary for run in firsts], [_reading(run.manifest.settings) for run in firsts])
-    found = {}
+    found: dict[str, str] = {}
     for name, pool in zip(names, pools, strict=True):
         found |= {run.id: f"{name} (repeat {number})" for number, run in enumerate(pool, start=1) if number > 1}
         found[pool[0].id] = name

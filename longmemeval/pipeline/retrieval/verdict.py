@@ -76,8 +76,8 @@ def _pair(a: RetrievalRun, b: RetrievalRun, measure: str) -> Paired | None:
     if not common:
         return None
     units = {entry.question_id: entry.haystack_id for entry in a.values}
-    credits = ({question_id: values[question_id] for question_id in common} for values in (first, second))
-    return compare_pairs(*credits, units)
+    ours, theirs = ({question_id: values[question_id] for question_id in common} for values in (first, second))
+    return compare_pairs(ours, theirs, units)
 
 
 def _values(run: RetrievalRun, measure: str) -> dict[str, float]:
