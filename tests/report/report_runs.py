@@ -83,15 +83,17 @@ def memory(name: str, **others: object) -> dict[str, Any]:
     return {"memory": {"name": name, "preset": "last-k", "parameters": {}}, **others}
 
 
-def three_runs(path: Path) -> Folders:
+def three_runs(path: Path, *, repeats: bool = True) -> Folders:
     """12 questions, the last one unanswerable. `good` is right on all but the last, `bad` on none, `good-again` repeats
-    `good` and is right on three; two judges grade `good` and differ on one question."""
+    `good` (without `repeats` it is another memory) and is right on three; two judges grade `good` and differ on one
+    question."""
     dataset, folders = _dataset(path / "colours.json"), folders_in(path)
     ids = [question.question_id for question in dataset.questions()]
     good = dict.fromkeys(ids, True) | {ids[-1]: False}
-    full_run(dataset, folders, "good", good, settings=memory("semantic", repeat=1))
+    full_run(dataset, folders, "good", good, settings=memory("semantic", **({"repeat": 1} if repeats else {})))
+    twice = memory("semantic", repeat=2) if repeats else memory("good-again")
     again = dict.fromkeys(ids, False) | dict.fromkeys(ids[:3], True)
-    full_run(dataset, folders, "good-again", again, cost=0.02, tokens=300, settings=memory("semantic", repeat=2))
+    full_run(dataset, folders, "good-again", again, cost=0.02, tokens=300, settings=twice)
     nothing: dict[str, Credit] = dict.fromkeys(ids, False)
     full_run(
         dataset,

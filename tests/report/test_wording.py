@@ -10,8 +10,8 @@ from longmemeval.report.tables.footnotes import part_notes
 
 def test_nothing_is_shown_as_minus_zero() -> None:
     assert percent(-0.0001) == "0.0 %"
-    assert signed_bounds((-0.0004, 0.02)) == "[+0.0, +2.0]"
-    assert signed_bounds((-0.02, -0.0)) == "[-2.0, +0.0]"
+    assert signed_bounds((-0.0004, 0.02)) == "[0.0, +2.0]"
+    assert signed_bounds((-0.02, -0.0)) == "[-2.0, 0.0]"
 
 
 def told(can: dict[str, str] | None = None, **changes: object) -> dict[str, Any]:

@@ -135,12 +135,12 @@ def test_runs_are_chosen_and_compared(folders: Folders, visit: Visit) -> None:
         page.get_by_label(f"Choose {run}", exact=True).check()
     page.get_by_label("Compare with bad", exact=True).check()
     page.get_by_role("button", name="Compare the chosen runs").click()
-    expect(page.locator("#verdict")).to_contain_text("semantic is better than last-k")
+    expect(page.locator("#verdict")).to_contain_text("is significantly better than last-k (0.0%)")
     page.locator("#pictures .card").first.wait_for()
     page.locator("select[name=baseline]").select_option("good")
-    expect(page.locator("#verdict")).to_contain_text("last-k is worse than semantic")
+    expect(page.locator("#verdict")).to_contain_text("last-k (0.0%) is significantly worse than semantic (91.7%)")
     page.go_back()
-    expect(page.locator("#verdict")).to_contain_text("semantic is better than last-k")
+    expect(page.locator("#verdict")).to_contain_text("is significantly better than last-k (0.0%)")
 
 
 def test_hostile_texts_harm_nobody(tmp_path: Path, visit: Visit) -> None:

@@ -50,7 +50,9 @@ def test_one_judge_that_both_have_compares_them(folders: Folders, visit: Visit) 
     page = visit(folders, "/compare?run=ours&run=both")
     expect(page.locator(".danger")).to_contain_text("different judges")
     page.get_by_role("link", name=STRICT.id).click()
-    expect(page.locator("#verdict")).to_contain_text("both is worse than ours by 70.0 points")
+    expect(page.locator("#verdict")).to_contain_text(
+        "both (20.0%) is significantly worse than ours (90.0%): -70.0 points"
+    )
     assert f"judge={STRICT.id}" in page.url
 
 

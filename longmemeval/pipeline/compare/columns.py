@@ -155,6 +155,14 @@ def _written_score(value: tuple[Score, bool]) -> str:
     return f"{in_percent(score.accuracy)} {bounds(score.interval)}" + (f" {WARNED}" if warned else "")
 
 
+def _marked_score(comparison: Comparison, row: RunFigures) -> tuple[float, str]:
+    return row.summary.metrics.overall.accuracy, row.marks
+
+
+def _written_marked_score(value: tuple[float, str]) -> str:
+    return " ".join(filter(None, [percent(value[0]), value[1]]))
+
+
 def corrected_text(check: CheckedScore) -> str:
     """Return a score corrected for the judge's errors, with its interval.
 
@@ -193,10 +201,11 @@ RUN_COLUMNS: tuple[ShownColumn[RunFigures], ...] = (
     ShownColumn("score_interval", {"terminal": "{metric} %,\n95% CI"}, _score, _written_score),
     ShownColumn(
         "score",
-        {"frame": "score", "page": "{metric}", "paper": "{metric}"},
+        {"frame": "score", "page": "{metric}"},
         _of(lambda run: run.metrics.overall.accuracy),
         percent,
     ),
+    ShownColumn("marked_score", {"paper": "{metric}"}, _marked_score, _written_marked_score),
     ShownColumn(
         "interval", {"page": "95% CI", "paper": "95% CI"}, _of(lambda run: run.metrics.overall.interval), bounds
     ),

@@ -38,7 +38,9 @@ def comparison_tables(comparison: Comparison, *, details: bool = True, pairs: bo
 def runs_table(comparison: Comparison, medium: Medium, without: Sequence[str] = ()) -> Table:
     """Return a row per configuration with the columns of a medium, without those of these ids."""
     columns = columns_of(RUN_COLUMNS, comparison, medium, without)
-    return tabulate(title_of(comparison), columns, comparison.ranked, breaks=comparison.controls_begin)
+    # A paper's caption is short: the judge is in its notes.
+    title = f"{comparison.dataset}, {question_count(comparison)}" if medium == "paper" else title_of(comparison)
+    return tabulate(title, columns, comparison.ranked, breaks=comparison.controls_begin)
 
 
 def title_of(comparison: Comparison) -> str:

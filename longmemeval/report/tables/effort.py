@@ -69,7 +69,7 @@ def cost_table(
     """
     from_of = dict(zip(names, cheaper_from, strict=False))
     columns: list[Column[Named]] = [
-        Column("run", lambda row: row[0], "text"),
+        Column("memory", lambda row: row[0], "text"),
         Column("prepare", lambda row: cost_text(row[1].costs.prepare), drop=3),
         Column("question\nanalysis", lambda row: cost_text(row[1].costs.question_analysis), drop=4),
         Column("answers", lambda row: cost_text(row[1].costs.answers), drop=1),
@@ -92,7 +92,7 @@ def _cost_of_1000(summary: RunSummary) -> str:
 
 def latency_table(summaries: Sequence[RunSummary], names: Sequence[str]) -> Table:
     """Return a row per run; no rows if nothing was timed."""
-    columns: list[Column[Named]] = [Column("run", lambda row: row[0], "text"), *latency_columns(lambda row: row[1])]
+    columns: list[Column[Named]] = [Column("memory", lambda row: row[0], "text"), *latency_columns(lambda row: row[1])]
     timed = any(summary.latency.total.p50 is not None for summary in summaries)
     rows = zip(names, summaries, strict=True) if timed else ()
     return tabulate("Latency per question in milliseconds", columns, rows)
@@ -127,7 +127,7 @@ def latency_line(latency: RunLatency) -> str:
 def footprint_table(summaries: Sequence[RunSummary], names: Sequence[str]) -> Table:
     """Return a row per run with the space its memory takes up; no rows if nothing is known."""
     columns: list[Column[Named]] = [
-        Column("run", lambda row: row[0], "text"),
+        Column("memory", lambda row: row[0], "text"),
         Column("histories", lambda row: row[1].footprint.histories or None),
         Column("on disk", lambda row: shown_bytes(row[1].footprint.stored_bytes)),
         Column("on disk,\na history", lambda row: shown_bytes(_stored_of_one(row[1].footprint)), drop=2),

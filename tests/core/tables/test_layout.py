@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longmemeval.core.tables.layout import Fitted, fit, letters
+from longmemeval.core.tables.layout import Fitted, fit
 from longmemeval.core.tables.table import Column, Kind, tabulate
 
 Row = Sequence[str]
@@ -62,13 +62,6 @@ def test_a_table_without_ranks_is_continued_below() -> None:
     ]
     assert [block.table.title for block in fitted.blocks] == ["t", ""]
     assert fitted.left_out == []
-
-
-def test_letters_where_ids_are_long_or_tables_wide() -> None:
-    table = tabulate("t", cells("run"), [["x" * 20]])
-    assert letters(["a", "b"], [table], 80) == {}
-    assert letters(["a", "b"], [table], 20) == {"a": "A", "b": "B"}
-    assert letters(["a", "b" * 31], [table], None) == {"a": "A", "b" * 31: "B"}
 
 
 CELLS = st.text(alphabet="abc .,[]%", max_size=20)

@@ -30,7 +30,7 @@ def test_dollars_have_one_form(usd: float, shown: str) -> None:
 
 
 def test_no_minus_zero() -> None:
-    assert (percent(-0.0001), signed_bounds((-0.0001, 0.02))) == ("0.0 %", "[+0.0, +2.0]")
+    assert (percent(-0.0001), signed_bounds((-0.0001, 0.02))) == ("0.0 %", "[0.0, +2.0]")
 
 
 def test_a_range_of_one_figure_is_that_figure() -> None:

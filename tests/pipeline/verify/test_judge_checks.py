@@ -11,10 +11,10 @@ import msgspec
 import pytest
 
 from longmemeval.core.files import sha256_file
-from longmemeval.core.text.figures import UNKNOWN
 from longmemeval.errors import IntegrityError
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.llm.options import ModelOptions
+from longmemeval.pipeline.compare.columns import corrected_text
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.judge_check.check import JudgeChecking
 from longmemeval.pipeline.judge_check.options import CheckOptions
@@ -22,7 +22,6 @@ from longmemeval.pipeline.verify.keys import private_key
 from longmemeval.pipeline.verify.sign import sign
 from longmemeval.pipeline.verify.signature import SIGNATURE, Signature, file_hashes, fingerprint, signed_bytes
 from longmemeval.pipeline.verify.verify import verify
-from longmemeval.report.tables.cells import corrected_cell
 from longmemeval.report.tables.footnotes import footnotes
 from longmemeval.results.graded.graded_run import RunSummary, load_graded
 from longmemeval.results.graded.judge_checks import CHECK, JUDGEMENTS, PLANTS
@@ -44,6 +43,12 @@ def folders(tmp_path: Path) -> Folders:
     evaluate("r", options=EvaluateOptions(judge=LEXICAL_JUDGE), folders=folders)
     JudgeChecking(dataset, LEXICAL_JUDGE, folders=folders).check()
     return folders
+
+
+def written(summary: RunSummary) -> str:
+    """The corrected score as it is shown."""
+    assert summary.judge_check is not None
+    return corrected_text(summary.judge_check)
 
 
 def check_folder(folders: Folders) -> Path:
@@ -203,7 +208,7 @@ def test_a_check_of_an_earlier_version_is_refused_with_the_command(tmp_path: Pat
     folder = check_folder(folders)
     edited(folder / CHECK, as_then)
     summary = summary_of(folders)
-    assert (summary.judge_check, corrected_cell(summary)) == (None, UNKNOWN)
+    assert summary.judge_check is None
     (warning,) = [one.text for one in summary.warnings if one.code == "unchecked-judge"]
     assert "an earlier version made it" in warning
     found = verify("r", folders=folders)
@@ -273,7 +278,7 @@ def test_rates_of_other_data_and_of_some_questions_are_called_that(tmp_path: Pat
     elsewhere = summary_of(folders)
     assert elsewhere.judge_check is not None
     assert elsewhere.judge_check.other_data
-    assert corrected_cell(elsewhere).endswith("]*")
+    assert written(elsewhere).endswith("]*")
     (note,) = [one for one in footnotes([elsewhere]) if one.startswith("Corrected for the judge")]
     assert "plants on all 30 questions of others; Rogan and Gladen" in note
     assert note.endswith("* These plants are of ANOTHER data set: on that of the runs the judge may err otherwise.")
@@ -284,7 +289,7 @@ def test_rates_of_other_data_and_of_some_questions_are_called_that(tmp_path: Pat
     options = CheckOptions(seed=3)
     JudgeChecking(data, LEXICAL_JUDGE, selection=Selection(limit=9), options=options, folders=folders).check()
     own = summary_of(folders)
-    assert not corrected_cell(own).endswith("*")
+    assert not written(own).endswith("*")
     (note,) = [one for one in footnotes([own]) if one.startswith("Corrected for the judge")]
     assert "plants on 9 of the 12 questions of colours, seed 3; Rogan and Gladen" in note
     assert "ANOTHER" not in note
@@ -303,6 +308,6 @@ def test_a_score_that_cannot_be_corrected_says_why(tmp_path: Path) -> None:
         evaluate("r", options=EvaluateOptions(judge=JUDGE, model_options=options), folders=folders)
         JudgeChecking(data, JUDGE, options=CheckOptions(model_options=options), folders=folders).check()
     summary = summary_of(folders)
-    assert corrected_cell(summary) == "not possible"
+    assert written(summary) == "not possible"
     told = "r: the score cannot be corrected: the plants do not show that this judge tells right answers from wrong"
     assert any(one.startswith(told) for one in footnotes([summary]))

@@ -9,6 +9,7 @@ import pytest
 from longmemeval.benchmarks.locomo.loader import LocomoDataset
 from longmemeval.dataset import Dataset
 from longmemeval.memory.definition import Control
+from longmemeval.pipeline.compare.sentences import Sentence
 from longmemeval.report.tables.comparison import comparison_tables
 from longmemeval.results.graded.controls import control_of, controls_last
 from longmemeval.results.settings import HypothesesSettings, ImportedSettings
@@ -77,52 +78,52 @@ def runs(tmp_path: Path) -> tuple[Dataset, Folders]:
     return dataset, folders
 
 
-FLOOR = "the best trivial control, refuse (offline/refuse with memory none, 40.0 %)"
+CODES = ("all-better", "no-memory-helps", "memories-not-better", "control-out-of-reach")
+
+
+def about_the_best_control(names: list[str], folders: Folders) -> list[Sentence]:
+    """The sentence on the best trivial control, if there is one."""
+    return [one for one in compare(names, folders=folders).sentences if one.code in CODES]
 
 
 def test_the_sentence_names_those_that_are_not_better(runs: tuple[Dataset, Folders]) -> None:
     _, folders = runs
-    found = compare(["good", "refuse", "poor", "everything", "parrot"], folders=folders)
+    names = ["good", "refuse", "poor", "everything", "parrot"]
+    found = compare(names, folders=folders)
     assert [run.summary.run_id for run in found.runs] == ["good", "poor", "refuse", "everything", "parrot"]
-    assert f"Not significantly better than {adjusted(2)}: poor (45.0 %)." in found.warnings
+    (said,) = about_the_best_control(names, folders)
+    assert (said.code, said.kind, said.values) == ("memories-not-better", "caution", {"c": 0.4, "m": 2})
+    assert said.runs == {"C": ("refuse",), "names": ("poor",)}
     table = comparison_tables(found)[0]
     assert table.breaks == {2}
-    assert [row[0] for row in table.rows[-3:]] == ["refuse\n(control)", "everything\n(control)", "parrot\n(control)"]
+    shown = ["everything (control)", "refuse on none (control)", "parrot on last-k (control)"]
+    assert [row[0].replace("full-history", "everything") for row in table.rows[-3:]] == shown
     # Another answering model is what makes a control; nobody has to be told that it differs.
-    assert not any(warning.startswith("model.spec differs") for warning in found.warnings)
+    assert not found.differing
 
 
 @pytest.mark.parametrize(
-    ("names", "sentence"),
+    ("names", "code"),
     [
-        (["good", "refuse"], f"good is significantly better than {FLOOR}."),
-        (["refuse", "good"], f"good is significantly better than {FLOOR}."),
-        (["poor", "refuse"], f"poor is not significantly better than {FLOOR}."),
+        (["good", "refuse"], "all-better"),
+        (["refuse", "good"], "all-better"),
+        (["poor", "refuse"], "no-memory-helps"),
         (["good", "everything"], None),
         (["refuse", "parrot"], None),
     ],
 )
 def test_the_sentence_is_there_where_it_can_be(
-    runs: tuple[Dataset, Folders], names: list[str], sentence: str | None
+    runs: tuple[Dataset, Folders], names: list[str], code: str | None
 ) -> None:
     _, folders = runs
-    told = [one for one in compare(names, folders=folders).warnings if "the best trivial control" in one]
-    assert told == ([sentence] if sentence else [])
-
-
-def adjusted(comparisons: int) -> str:
-    """The best control, where it was compared with several runs."""
-    return FLOOR.replace(")", f"; p adjusted for {comparisons} comparisons)")
+    said = about_the_best_control(names, folders)
+    assert [one.code for one in said] == ([code] if code else [])
+    assert [one.values for one in said] == ([{"c": 0.4, "m": 1}] if code else [])
 
 
 def credited(right: int, total: int, first: int = 0) -> list[bool]:
     """`right` answers in a row that are right, from the question numbered `first` on."""
     return [first <= place < first + right for place in range(total)]
-
-
-def about_the_best_control(names: list[str], folders: Folders) -> str:
-    (sentence,) = [one for one in compare(names, folders=folders).warnings if "the best trivial control" in one]
-    return sentence
 
 
 @pytest.mark.slow
@@ -135,12 +136,11 @@ def test_the_runs_and_one_control_are_a_family_of_their_own(tmp_path: Path, fold
         graded_run(dataset, folders, name, credited(17, N), settings=settings())
     found = compare([*names, "refuse"], folders=folders)
     assert not any(pair.significant for pair in found.pairs)
-    assert (
-        about_the_best_control([*names, "refuse"], folders) == f"Every run is significantly better than {adjusted(12)}."
-    )
+    (said,) = about_the_best_control([*names, "refuse"], folders)
+    assert (said.code, said.values["m"]) == ("all-better", 12)
     graded_run(dataset, folders, "m12", credited(17, N), settings=settings())
-    sentence = about_the_best_control([*names, "m12", "refuse"], folders)
-    assert sentence == f"No run is significantly better than {adjusted(13)}."
+    (said,) = about_the_best_control([*names, "m12", "refuse"], folders)
+    assert (said.code, said.values["m"]) == ("no-memory-helps", 13)
 
 
 @pytest.mark.slow
@@ -153,9 +153,8 @@ def test_repeats_are_pooled_first(tmp_path: Path, folders: Folders) -> None:
         graded_run(dataset, folders, name, credited(8, N, first=repeat), settings=plain)
     for repeat, name in enumerate(names[2:], start=1):
         graded_run(dataset, folders, name, credited(16, N), settings=settings() | {"repeat": repeat})
-    control = "the best trivial control, refuse (offline/refuse with memory none, 40.0 %, 2 repeats pooled)"
-    sentence = about_the_best_control(names, folders)
-    assert sentence == f"good-1 (5 repeats pooled) is significantly better than {control}."
+    (said,) = about_the_best_control(names, folders)
+    assert (said.code, said.values, said.runs) == ("all-better", {"c": 0.4, "m": 1}, {"C": ("refuse",)})
 
 
 def test_a_mean_that_chance_could_make_is_not_shown_by_pooling(tmp_path: Path, folders: Folders) -> None:
@@ -164,8 +163,8 @@ def test_a_mean_that_chance_could_make_is_not_shown_by_pooling(tmp_path: Path, f
     graded_run(dataset, folders, "refuse", credited(8, N), settings=settings("none", "offline/refuse"))
     for repeat in range(1, 4):
         graded_run(dataset, folders, f"r{repeat}", credited(13, N), settings=settings() | {"repeat": repeat})
-    sentence = about_the_best_control(["r1", "r2", "r3", "refuse"], folders)
-    assert sentence == f"r1 (3 repeats pooled) is not significantly better than {FLOOR}."
+    (said,) = about_the_best_control(["r1", "r2", "r3", "refuse"], folders)
+    assert (said.code, said.values["m"]) == ("no-memory-helps", 1)
 
 
 @pytest.mark.slow
@@ -175,28 +174,20 @@ def test_where_no_difference_could_be_shown_it_says_so(tmp_path: Path, folders: 
     graded_run(dataset, folders, "refuse", credited(0, 7), settings=refuse)
     for number in range(5):
         graded_run(dataset, folders, f"m{number}", credited(7, 7), settings=settings())
-    control = "the best trivial control, refuse (offline/refuse with memory none, 0.0 %)"
     names = [f"m{number}" for number in range(5)]
-    assert about_the_best_control([*names, "refuse"], folders) == (
-        f"No run can be shown to be better than {control}: even winning all that it leaves to win "
-        "(7 of 7 questions) gives p = 0.078, adjusted for 5 comparisons. "
-        "At least 8 questions must be left to win, or compare at most 3 runs at a time."
-    )
-    # As few runs as it names can be told.
-    assert about_the_best_control([*names[:3], "refuse"], folders).startswith("Every run is significantly better")
-    assert "No run can be shown to be better" in about_the_best_control([*names[:4], "refuse"], folders)
+    (said,) = about_the_best_control([*names, "refuse"], folders)
+    # Winning all seven gives p = 2/2^7, times 5 comparisons 0.078; eight would do.
+    assert (said.code, said.values["room"], said.values["q"]) == ("control-out-of-reach", (7, "question"), 8)
+    assert [one.code for one in about_the_best_control([*names[:3], "refuse"], folders)] == ["all-better"]
+    assert [one.code for one in about_the_best_control([*names[:4], "refuse"], folders)] == ["control-out-of-reach"]
 
 
 def test_what_the_control_gets_right_cannot_be_won(tmp_path: Path, folders: Folders) -> None:
     dataset = colours(tmp_path / "colours.json", N)
     graded_run(dataset, folders, "parrot", credited(16, N), settings=settings("last-k", "offline/parrot"))
     graded_run(dataset, folders, "perfect", credited(N, N), settings=settings())
-    assert about_the_best_control(["perfect", "parrot"], folders) == (
-        "No run can be shown to be better than the best trivial control, parrot "
-        "(offline/parrot with memory last-k, 80.0 %): "
-        "even winning all that it leaves to win (4 of 20 questions) gives p = 0.12. "
-        "At least 6 questions must be left to win."
-    )
+    (said,) = about_the_best_control(["perfect", "parrot"], folders)
+    assert (said.code, said.values["room"], said.values["q"]) == ("control-out-of-reach", (4, "question"), 6)
 
 
 @pytest.mark.slow
@@ -210,7 +201,6 @@ def test_haystacks_are_what_is_won_where_questions_share_them(tmp_path: Path, fo
     names = [f"m{number:02}" for number in range(26)]
     for name in names:
         graded_run(dataset, folders, name, dict.fromkeys(asked, True), settings=settings())
-    assert about_the_best_control([*names[:25], "refuse"], folders).startswith("Every run is significantly better")
-    sentence = about_the_best_control([*names, "refuse"], folders)
-    assert "(10 of 10 haystacks) gives p = 0.051, adjusted for 26 comparisons." in sentence
-    assert sentence.endswith("At least 11 haystacks must be left to win, or compare at most 25 runs at a time.")
+    assert [one.code for one in about_the_best_control([*names[:25], "refuse"], folders)] == ["all-better"]
+    (said,) = about_the_best_control([*names, "refuse"], folders)
+    assert (said.code, said.values["room"], said.values["q"]) == ("control-out-of-reach", (10, "haystack"), 11)

@@ -23,7 +23,7 @@ from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.reading.configuration import reading_configuration
 from longmemeval.records import Usage
 from longmemeval.report.documents import run_document
-from longmemeval.report.tables.cells import cost_text, usage_line, usage_share
+from longmemeval.report.tables.cells import usage_line, usage_share
 from longmemeval.report.tables.effort import (
     COST_UNKNOWN,
     FREE,
@@ -34,7 +34,7 @@ from longmemeval.report.tables.effort import (
     work_table,
 )
 from longmemeval.results.formats.hypotheses import adopt_hypotheses
-from longmemeval.results.graded.costs import Cost, cost_of, costs_of
+from longmemeval.results.graded.costs import Cost, cost_of, cost_text, costs_of
 from longmemeval.results.graded.graded_run import RunSummary, load_graded, summarise
 from longmemeval.results.manifest import RunManifest
 from longmemeval.results.preparation.costs import prepare_usage
