@@ -21,7 +21,7 @@ from longmemeval.report.documents import comparison_document, evaluation_documen
 from longmemeval.report.options import ReportFormat, ReportOptions
 from longmemeval.report.paper import latex as comparison_latex
 from longmemeval.report.tables.answer import Answer, comparison_answer, evaluation_answer, run_answer
-from longmemeval.report.write import write_report
+from longmemeval.report.write import write_comparison as write_report_on
 from longmemeval.results.formats.question_frame import Form, question_columns, question_rows
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.run_questions import RunQuestions, dataset_of
@@ -126,8 +126,6 @@ def _charts(held: Held) -> "list[Chart]":
 
 
 def write_comparison(comparison: Comparison, path: Path, force: bool) -> None:
-    """Write the report on the runs of a comparison; the file's suffix determines the format."""
-    first = comparison.evaluations[0]
-    options = ReportOptions(format=_FORMATS.get(path.suffix, "html"), judge=first.metrics.judge.id)
-    run_ids = [evaluation.id for evaluation in comparison.evaluations]
-    write_report(run_ids, path, options=options, folders=first.folders, force=force)
+    """Write the report on a comparison; the file's suffix determines the format."""
+    options = ReportOptions(format=_FORMATS.get(path.suffix, "html"))
+    write_report_on(comparison, path, options, force=force)

@@ -9,6 +9,7 @@ from longmemeval.core.arguments import checked
 from longmemeval.core.files import write_atomic
 from longmemeval.errors import HarnessError
 from longmemeval.pipeline.compare.compare import compare_runs
+from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.report.options import ReportOptions
 from longmemeval.report.paper import bibtex, figures, latex
 from longmemeval.report.plain import latex_across, markdown, markdown_across
@@ -66,12 +67,7 @@ def write_report(
     if options.format == "figures":
         return _write_figures(run_ids, output or Path("figures"), options, folders or Folders(), force=force)
     output = output or Path(f"report.{_ENDINGS[options.format]}")
-    if not force and output.is_file() and not _is_report(output):
-        raise HarnessError(
-            "The file exists and is no report of longmemeval",
-            where=str(output),
-            fix="Name another with --output FILE, or add --force to replace it",
-        )
+    _check_replaceable(output, force=force)
     text, runs, questions = _rendered(run_ids, options, folders or Folders())
     data = (_FIRST_LINES[options.format] + text).encode()
     write_atomic(output, data)
@@ -122,17 +118,40 @@ def _rendered(run_ids: Sequence[str], options: ReportOptions, folders: Folders) 
     if options.format == "bibtex":
         return bibtex(graded), len(graded), sum(run.metrics.overall.n for run in graded)
     comparison = compare_runs(graded, folders)
+    return render_comparison(comparison, options), len(graded), len(comparison.questions)
+
+
+def render_comparison(comparison: Comparison, options: ReportOptions) -> str:
+    """Return the report on a comparison: the page, or tables in Markdown or LaTeX."""
+    graded = list(comparison.evaluations)
     judge = None if options.published == "all" else graded[0].metrics.judge
     figures = published_for(graded[0].asked.dataset, judge) if options.published else ()
     if options.format == "html":
         from longmemeval.report.page.html import html_page
 
-        text = html_page(comparison, graded, full=options.full, published=figures)
-    elif options.format == "md":
-        text = markdown(comparison, figures)
-    else:
-        text = latex(comparison, figures, columns=options.columns, style=options.latex_style)
-    return text, len(graded), len(comparison.questions)
+        return html_page(comparison, graded, full=options.full, published=figures)
+    if options.format == "md":
+        return markdown(comparison, figures)
+    return latex(comparison, figures, columns=options.columns, style=options.latex_style)
+
+
+def write_comparison(comparison: Comparison, output: Path, options: ReportOptions, *, force: bool = False) -> None:
+    """Write the report on a comparison to a file.
+
+    Raises:
+        HarnessError: as `write_report` on the file and the extra `report`.
+    """
+    _check_replaceable(output, force=force)
+    write_atomic(output, (_FIRST_LINES[options.format] + render_comparison(comparison, options)).encode())
+
+
+def _check_replaceable(output: Path, *, force: bool) -> None:
+    if not force and output.is_file() and not _is_report(output):
+        raise HarnessError(
+            "The file exists and is no report of longmemeval",
+            where=str(output),
+            fix="Name another with --output FILE, or add --force to replace it",
+        )
 
 
 def _across(graded: Sequence[Evaluation], options: ReportOptions) -> str:
