@@ -90,7 +90,6 @@ def test_every_section_is_there_and_headings_are_in_order(reader: Reader, report
         "Cost in US dollars",
         "Latency",
         "Judge agreement",
-        "Repeats",
         "Published figures",
         "What was run",
     ]
@@ -101,6 +100,29 @@ def test_every_section_is_there_and_headings_are_in_order(reader: Reader, report
     targets = page.eval_on_selector_all("nav a", "all => all.map(one => one.getAttribute('href'))")
     assert all(page.locator(target).count() == 1 for target in targets)
     assert page.locator("html").get_attribute("lang") == "en"
+
+
+def test_repeats_are_one_row_of_scores_and_a_column_each_of_questions(reader: Reader, tmp_path: Path) -> None:
+    """`good` and `good-again` are right on 11 and 3 of 12: the row has their mean, and no single run's questions."""
+    file = tmp_path / "report.html"
+    write_report(
+        ["good", "good-again", "bad"], file, options=ReportOptions(judge="strict"), folders=three_runs(tmp_path)
+    )
+    page = reader.open(file)
+    assert page.get_by_role("heading", name="Repeats", exact=True).count() == 1
+    scores = page.locator("#summary table.scores tbody tr")
+    assert [one.locator("th").inner_text().strip() for one in scores.all()] == [
+        "semantic baseline, 2 repeats",
+        "last-k 1 not graded",
+    ]
+    assert [one.locator("td.score").inner_text() for one in scores.all()] == ["58.3 %", "0.0 %"]
+    buttons = page.locator("#question-box thead th[data-key^=run-] button")
+    assert [one.get_attribute("aria-label") for one in buttons.all()] == [
+        "run semantic",
+        "run semantic (repeat 2)",
+        "run last-k",
+    ]
+    assert page.locator("#summary table.scores svg.interval").count() == 2
 
 
 def test_the_summary_says_what_the_files_say(reader: Reader, report: Path) -> None:
@@ -168,7 +190,7 @@ def test_the_address_keeps_filters_and_what_is_open(reader: Reader, report: Path
     page.get_by_role("button", name="differ 11").click()
     assert len(shown(page)) == 11
     page.get_by_role("button", name="differ 11").click()
-    page.get_by_role("button", name="only good 8").click()
+    page.get_by_role("button", name="only semantic 8").click()
     assert len(shown(page)) == 8
     page.goto(address)
     assert choice(page, "type").input_value() == "multi-session"

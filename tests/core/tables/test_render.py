@@ -92,4 +92,4 @@ def test_what_says_nothing_goes_first_and_comes_back_where_there_is_room() -> No
     found = tabulate("", columns, rows)
     assert "Not shown at 30 columns: zero, a wide column." in one_line(render.text(found, 30))
     assert "Not shown at 18 columns: zero, same, a wide column." in one_line(render.text(found, 18))
-    assert "Left out at 38 columns: zero, same." in one_line(render.text(found, 38))
+    assert "Not shown at 38 columns: zero, same." in one_line(render.text(found, 38))
