@@ -149,7 +149,12 @@ class Usage(Struct, frozen=True, gc=False):
 
     @classmethod
     def of_call(cls, prompt_tokens: int, completion_tokens: int, dollars: float | None) -> "Usage":
-        """Return the usage of one call; `dollars` is None if its price is unknown."""
+        """Return the usage of one call; `dollars` is None if its price is unknown.
+
+        Negative figures of a server are unknown ones: no tokens are counted, and the price is not known.
+        """
+        if min(prompt_tokens, completion_tokens, dollars or 0.0) < 0:
+            prompt_tokens, completion_tokens, dollars = max(prompt_tokens, 0), max(completion_tokens, 0), None
         return cls(1, 0, prompt_tokens, completion_tokens, dollars or 0.0, int(dollars is None))
 
     @property

@@ -19,7 +19,7 @@ from msgspec import Struct
 
 from longmemeval.core.files import sha256_file
 from longmemeval.core.locks import LockedError, locked
-from longmemeval.core.writers import announce
+from longmemeval.core.writers import announce, writer_of
 from longmemeval.errors import HarnessError, IntegrityError
 
 R = TypeVar("R")
@@ -236,8 +236,10 @@ class Journal(Generic[R]):
             try:
                 opened.enter_context(locked(path, wait=wait))
             except LockedError as error:
+                _, writer = writer_of(path)
+                who = writer.named if writer else "Another process"
                 raise HarnessError(
-                    "Another process is writing to this journal", where=str(path), fix="Wait for it, or stop it"
+                    f"{who} is writing to this journal", where=str(path), fix="Wait for it, or stop it"
                 ) from error
             # Unbuffered: a failed write is not repeated when the file is closed.
             self._handle = opened.enter_context(path.open("ab", buffering=0))

@@ -2,6 +2,7 @@
 
 import os
 import socket
+import sys
 import time
 from contextlib import suppress
 from pathlib import Path
@@ -10,6 +11,10 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.core.locks import is_locked, lock_file
+from longmemeval.core.secrets.redaction import hide
+
+_LONGEST_COMMAND = 120
+"""Characters of a command line that are recorded."""
 
 
 class Writer(Struct, frozen=True):
@@ -24,6 +29,17 @@ class Writer(Struct, frozen=True):
     expects: int | None = None
     """Number of lines that the writer will add, if only the writer knows."""
 
+    command: str = ""
+    """Its command line without the interpreter; empty if unknown."""
+
+    @property
+    def named(self) -> str:
+        """The process in words: its number, machine and command."""
+        if self.is_here and self.pid == os.getpid():
+            return f"Another call in this process ({self.pid})"
+        where = "" if self.is_here else f" on {self.host}"
+        return f"Process {self.pid}{where}{f' ({self.command})' if self.command else ''}"
+
     @property
     def is_here(self) -> bool:
         """True if it is, or was, on this machine."""
@@ -32,7 +48,8 @@ class Writer(Struct, frozen=True):
 
 def announce(path: Path, lines: int, expects: int | None = None) -> None:
     """Record in the lock file of the journal `path`, held by the caller, that this process starts writing."""
-    writer = Writer(os.getpid(), socket.gethostname(), time.time(), lines, expects)
+    command = hide(" ".join([Path(sys.argv[0]).name, *sys.argv[1:]]) if sys.argv and sys.argv[0] else "")
+    writer = Writer(os.getpid(), socket.gethostname(), time.time(), lines, expects, command[:_LONGEST_COMMAND])
     # For information only; on Windows a locked file cannot be written to.
     with suppress(OSError):
         lock_file(path).write_bytes(msgspec.json.encode(writer))

@@ -234,7 +234,9 @@ class RemoteEmbedder:
             raise self._protocol_error(f"vectors of {sorted(lengths)} numbers in one reply")
         vectors = np.array([item.embedding for item in items])
         norms = np.linalg.norm(vectors, axis=1, keepdims=True)
-        return (vectors / np.maximum(norms, 1e-12)).astype(np.float32), reply.usage.prompt_tokens if reply.usage else 0
+        return (vectors / np.maximum(norms, 1e-12)).astype(np.float32), max(
+            reply.usage.prompt_tokens, 0
+        ) if reply.usage else 0
 
     def _protocol_error(self, what: str) -> ModelError:
         return ModelError(

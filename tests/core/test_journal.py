@@ -1,6 +1,7 @@
 """Journals: whole lines stay, an unfinished last one goes, one writer at a time, and a full disk is told."""
 
 import errno
+import os
 import resource
 import signal
 import subprocess
@@ -99,10 +100,28 @@ def test_opening_an_intact_journal_does_not_touch_it(tmp_path: Path) -> None:
 def test_second_writer_is_refused(tmp_path: Path) -> None:
     path = tmp_path / "j.jsonl"
     with Journal(path, Entry) as journal:
-        with pytest.raises(HarnessError, match="Another process is writing to this journal"):
+        with pytest.raises(HarnessError, match=rf"Another call in this process \({os.getpid()}\) is writing"):
             Journal(path, Entry)
         journal.append(ONE)
     assert read_journal(written(path, TWO), Entry) == [ONE, TWO]
+
+
+def test_the_other_process_is_named_with_its_command(tmp_path: Path) -> None:
+    path = tmp_path / "j.jsonl"
+    code = (
+        "import sys; from pathlib import Path\n"
+        "from longmemeval.core.journal import Journal\n"
+        "from longmemeval.records import DatasetIdentity as Entry\n"
+        "with Journal(Path(sys.argv[1]), Entry):\n    print('open', flush=True)\n    sys.stdin.read()"
+    )
+    pipe = subprocess.PIPE
+    command = [sys.executable, "-c", code, str(path), "--dataset", "d"]
+    with subprocess.Popen(command, env=clean_environment(), stdin=pipe, stdout=pipe, text=True) as other:
+        assert other.stdout is not None
+        assert other.stdout.readline() == "open\n"
+        with pytest.raises(HarnessError, match=rf"Process {other.pid} \(-c .*--dataset d\) is writing to this journal"):
+            Journal(path, Entry)
+        other.communicate("")
 
 
 def test_writer_that_died_leaves_no_lock(tmp_path: Path) -> None:

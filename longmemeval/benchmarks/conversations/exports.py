@@ -13,6 +13,7 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.benchmarks.conversations.loader import converted, moment
+from longmemeval.core.text.figures import shown_bytes
 from longmemeval.core.text_files import UnreadableError, decode_json, decode_text
 from longmemeval.errors import DataError
 from longmemeval.records import Role
@@ -118,8 +119,32 @@ def read_export(path: Path) -> Export:
 def _bytes(path: Path) -> bytes:
     if path.suffix == ".zip":
         with zipfile.ZipFile(path) as archive:
-            return archive.read(_INSIDE)
+            return _unpacked(archive, path)
     return path.read_bytes()
+
+
+_MOST_TIMES, _ALWAYS = 50, 64_000_000
+"""How many times as large as its archive an export may be (text shrinks to a tenth at best); so many bytes always."""
+
+
+def _unpacked(archive: zipfile.ZipFile, path: Path) -> bytes:
+    """Return the conversations inside of an archive.
+
+    Raises:
+        DataError: they would be far larger than text that was packed ever is; nothing more than that is read.
+    """
+    packed = path.stat().st_size
+    most = max(_MOST_TIMES * packed, _ALWAYS)
+    with archive.open(_INSIDE) as file:
+        data = file.read(most + 1)
+    if len(data) > most:
+        stated = max(archive.getinfo(_INSIDE).file_size, len(data))
+        raise DataError(
+            f"{_INSIDE} in the archive has {shown_bytes(stated)} in {shown_bytes(packed)}, more than text can shrink",
+            where=str(path),
+            fix=f"If that is right, unpack it and give {_INSIDE} itself",
+        )
+    return data
 
 
 def _chatgpt(record: object, path: Path, place: str, left_out: Counter[str]) -> Iterator[ExportedMessage]:

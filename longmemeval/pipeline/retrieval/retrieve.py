@@ -1,16 +1,19 @@
 """Measure how well memories find the evidence, without answering, for `retrieval`."""
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import get_args
 
 from longmemeval.benchmarks.retrieval_protocols import OfficialRanking, OfficialScoring
 from longmemeval.benchmarks.spec import Benchmark
 from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.core.executors.registry import executor_named
+from longmemeval.core.journal import iterate_journal
+from longmemeval.core.locks import is_locked
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.llm.costs.spending import SPENDING, Account
-from longmemeval.measures.rankings import Granularity, RetrievalProtocol
+from longmemeval.measures.rankings import Granularity, Ranking, RetrievalProtocol
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration
 from longmemeval.pipeline.retrieval.official import plan_official
 from longmemeval.pipeline.retrieval.options import RetrievalOptions
@@ -19,8 +22,11 @@ from longmemeval.pipeline.retrieval.scoring import Scoring, chosen_measures, off
 from longmemeval.pipeline.retrieval.standard import Planning, Workers, rank_all
 from longmemeval.pipeline.retrieval.verdict import retrieval_sentence
 from longmemeval.pipeline.run.question_analysis import QueryModel
-from longmemeval.results.manifest import check_run_id, default_run_id
+from longmemeval.records import Question
+from longmemeval.results.lines import RANKINGS
+from longmemeval.results.manifest import check_run_id, default_run_id, runs_by_change, stored_manifest
 from longmemeval.results.selection import Selection, part_of, select
+from longmemeval.results.settings import RetrievalSettings, memory_settings
 from longmemeval.results.shards import sharded_id
 from longmemeval.settings import Folders
 from longmemeval.storage.remote_fixtures import be_patient
@@ -37,6 +43,8 @@ def retrieve(
     folders: Folders | None = None,
 ) -> RetrievalReport:
     """Rank every selected question's history by each memory and score the rankings.
+
+    The same command goes on with runs of it that did not finish.
 
     Each memory makes a run: `results/<run_id>/run.json`, `rankings.jsonl` (appended question by question) and
     `metrics/retrieval-<granularity>.json`. A run id that exists is continued if no decisive setting has changed;
@@ -60,7 +68,7 @@ def retrieve(
     chosen = select(list(dataset.questions()), selection, dataset.question_type)
     level = options.granularity or (protocol or benchmark.retrieval).level
     configurations = [as_configuration(memory) for memory in memories]
-    bases = _run_ids([configuration.name for configuration in configurations], dataset, level, options, folders)
+    bases = _run_ids(configurations, dataset, chosen, level, options, folders)
     run_ids = [sharded_id(base, selection.shard) for base in bases]
     accounts = {run_id: Account(folders.results_dir.absolute() / run_id / SPENDING) for run_id in run_ids}
     job = RetrievalJob(dataset, chosen, level, folders, selection, accounts, options.spending, options.twice)
@@ -170,11 +178,61 @@ def _check_prepared(options: RetrievalOptions) -> None:
 
 
 def _run_ids(
-    memories: Sequence[str], dataset: Dataset, level: Granularity, options: RetrievalOptions, folders: Folders
+    configurations: Sequence[MemoryConfiguration],
+    dataset: Dataset,
+    questions: Sequence[Question],
+    level: Granularity,
+    options: RetrievalOptions,
+    folders: Folders,
 ) -> list[str]:
     """Return the id of each memory's run, in their order."""
+    names = [configuration.name for configuration in configurations]
     if options.run_id is None:
         kind = "retrieval" if options.protocol == "standard" else "retrieval-official"
-        return [default_run_id(folders.results_dir, dataset.name, memory, f"{kind}-{level}") for memory in memories]
-    several = len(memories) > 1
-    return [check_run_id(f"{options.run_id}-{memory}" if several else options.run_id) for memory in memories]
+        return [
+            _unfinished(configuration, dataset, questions, level, options, folders)
+            or default_run_id(folders.results_dir, dataset.name, configuration.name, f"{kind}-{level}")
+            for configuration in configurations
+        ]
+    several = len(names) > 1
+    return [check_run_id(f"{options.run_id}-{name}" if several else options.run_id) for name in names]
+
+
+def _unfinished(
+    configuration: MemoryConfiguration,
+    dataset: Dataset,
+    questions: Sequence[Question],
+    level: Granularity,
+    options: RetrievalOptions,
+    folders: Folders,
+) -> str | None:
+    """Return the id of the newest run that the same command began and did not finish, and that nobody works on."""
+    asked = tuple(question.question_id for question in questions)
+    query_model = options.query_model
+    for run_id in runs_by_change(folders.results_dir):
+        folder = folders.results_dir / run_id
+        try:
+            manifest = stored_manifest(folder)
+        except HarnessError:
+            continue
+        settings = manifest.settings
+        if (
+            isinstance(settings, RetrievalSettings)
+            and manifest.status != "completed"
+            and manifest.dataset["content_sha256"] == dataset.content_sha256
+            and manifest.question_ids == asked
+            and settings.memory == memory_settings(configuration)
+            and (settings.protocol, settings.granularity, settings.preparation)
+            == (options.protocol, level, options.prepared)
+            and (settings.query_model.spec if settings.query_model else None) == query_model
+            and not is_locked(folder / RANKINGS)
+            and _was_asked_twice(folder) in (None, options.twice)
+        ):
+            return run_id
+    return None
+
+
+def _was_asked_twice(folder: Path) -> bool | None:
+    """Return whether a run asks each question twice; None if it has asked none."""
+    first = next(iterate_journal(folder / RANKINGS, Ranking), None)
+    return None if first is None else first.second is not None

@@ -79,4 +79,5 @@ class LoopLagMonitor:
         )
 
     def _added_ms(self) -> float:
-        return _ROUNDS * (percentile(self._waits_ms, 50) or 0.0)
+        # No more than the latency itself: a call that waited longer was not in flight all the while.
+        return min(_ROUNDS * (percentile(self._waits_ms, 50) or 0.0), percentile(self._latencies_ms, 50) or 0.0)

@@ -3,6 +3,7 @@
 import json
 import shutil
 import subprocess
+import tracemalloc
 import zipfile
 from collections.abc import Callable
 from pathlib import Path
@@ -65,6 +66,22 @@ def test_of_an_edited_conversation_the_branch_shown_last_counts(tmp_path: Path) 
         "messages of system": 1,
         "messages without text, such as pictures and calls of tools": 1,
     }
+
+
+def test_an_archive_far_larger_than_text_can_be_is_refused_unread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Thirty megabytes of blanks in thirty kilobytes; no more than the limit is unpacked."""
+    monkeypatch.setattr("longmemeval.benchmarks.conversations.exports._ALWAYS", 1_000_000)
+    path = tmp_path / "export.zip"
+    with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("conversations.json", b" " * 30_000_000)
+    tracemalloc.start()
+    with pytest.raises(DataError, match=r"conversations\.json in the archive has 30 MB in \d+ kB") as refused:
+        read_export(path)
+    assert tracemalloc.get_traced_memory()[1] < 10_000_000
+    tracemalloc.stop()
+    assert "unpack it" in str(refused.value.fix)
 
 
 @pytest.mark.parametrize("ending", ["json", "jsonl"])
@@ -211,6 +228,6 @@ def test_from_three_exports_to_a_comparison(folder: Path) -> None:
             assert "9 questions labelled" in done.stdout
         else:
             printed = longmemeval(*line.split()[1:], cwd=folder, COLUMNS="100").stdout
-    assert printed.startswith("No difference between bm25 and last is shown (")
-    assert "with 10 questions a difference of 70.2 points or more would show" in " ".join(printed.split())
+    assert printed.startswith("No significant difference between bm25 (90.0%) and last-k (30.0%)")
+    assert "With 10 questions, this comparison has 80% power to detect" in " ".join(printed.split())
     assert "100.0 %" in printed

@@ -282,7 +282,7 @@ def test_two_judging_processes_do_not_meet(tmp_path: Path) -> None:
         / f"{evaluate('r', options=OFFLINE, folders=folders).metrics.judge.id}.jsonl"
     )
     before = path.read_bytes()
-    with Journal(path, Judgement), pytest.raises(HarnessError, match="Another process is writing"):
+    with Journal(path, Judgement), pytest.raises(HarnessError, match="is writing to this journal"):
         evaluate("r", options=OFFLINE, folders=folders)
     assert path.read_bytes() == before
 

@@ -1,5 +1,6 @@
 """`probe`: the control that recalls nothing passes nothing, the one that reads the evidence passes all."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -51,6 +52,23 @@ def test_the_same_seed_is_the_same_data_and_nothing_is_prepared_again(report: Pr
     assert again.dataset == report.dataset
     assert again.memories[0].probes == report.memories[0].probes
     assert MEASURE == "current_first@10"
+
+
+@pytest.mark.slow
+def test_a_killed_probe_goes_on_in_the_folders_it_began(tmp_path: Path) -> None:
+    folders = folders_in(tmp_path)
+    whole = probe(["bm25"], seed=5, lives=1, sessions=(10,), folders=folders)
+    (run_id,) = [one.run_id for one in whole.memories if one.memory == "bm25"]
+    folder = folders.results_dir / run_id
+    journal, manifest = folder / "rankings.jsonl", json.loads((folder / "run.json").read_text())
+    ranked = journal.read_bytes()
+    # As a kill leaves it: a line cut, and nobody said that it ended.
+    journal.write_bytes(ranked[: ranked.index(b"\n") + 20])
+    (folder / "run.json").write_text(json.dumps(manifest | {"status": "running", "files": {}}))
+    again = probe(["bm25"], seed=5, lives=1, sessions=(10,), folders=folders)
+    assert [one.run_id for one in again.memories if one.memory == "bm25"] == [run_id]
+    assert journal.read_bytes() == ranked
+    assert again.memories[0].probes == whole.memories[0].probes
 
 
 def test_a_life_too_short_is_refused(tmp_path: Path) -> None:

@@ -192,6 +192,30 @@ def test_a_fault_in_a_worker_stops_with_its_error_and_what_was_ranked_is_kept(tm
     assert [run.newly_ranked for run in report.runs] == [2, 2]
 
 
+@pytest.mark.slow
+def test_the_same_command_goes_on_after_a_kill_without_a_name(tmp_path: Path, folders: Folders) -> None:
+    dataset = colours(tmp_path / "colours.json", 40)
+    prepare(dataset, ["bm25", "last-k"], options=PrepareOptions(jobs=1), folders=folders)
+    command = ["retrieval", "--dataset", str(dataset.path), "--memory", "bm25", "--jobs", "1"]
+    process = start(*command, cwd=tmp_path)
+    begun = folders.results_dir
+    stop_when(process, lambda: any(lines_in(path) >= 3 for path in begun.glob("*/rankings.jsonl")), signal.SIGKILL)
+    (cut,) = begun.glob("*/rankings.jsonl")
+    kept = cut.read_bytes()
+    # Another memory, another level or a second time of asking is not what was begun.
+    others = (["--memory", "last-k"], ["--memory", "bm25", "--granularity", "turn"], ["--memory", "bm25", "--twice"])
+    for other in others:
+        longmemeval("retrieval", "--dataset", dataset.path, *other, "--jobs", "1", cwd=tmp_path)
+    assert cut.read_bytes() == kept
+    longmemeval(*command, cwd=tmp_path)
+    assert cut.read_bytes().startswith(kept[: kept.rfind(b"\n") + 1])
+    assert lines_in(cut) == 40
+    assert read_manifest(cut.parent).status == "completed"
+    # A finished one is not written to: the next is a run of its own.
+    longmemeval(*command, cwd=tmp_path)
+    assert len(list(begun.glob("*_bm25_retrieval-session_*"))) == 3
+
+
 @pytest.mark.thorough
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
 def test_interrupted_work_goes_on_where_it_was(tmp_path: Path, folders: Folders, number: signal.Signals) -> None:

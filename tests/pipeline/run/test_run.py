@@ -365,7 +365,7 @@ def test_second_process_on_a_run_is_refused_and_changes_nothing(tmp_path: Path, 
     def second_is_refused() -> bool:
         if not server.chat_requests:
             return False
-        with pytest.raises(HarnessError, match="Another process is writing"):
+        with pytest.raises(HarnessError, match="is writing to this journal"):
             ask(dataset, folders, server)
         assert manifest(folders)["status"] == "running"
         return True
