@@ -61,7 +61,12 @@ _NEGATIVE = re.compile(
     r"|mystery|empty|stops?)"
 )
 """Words of which every refusal has one; most clauses of a long text have none, and no pattern is tried on these."""
-_DETAIL = re.compile(r"\b(?:whether|if)\b")
+_DETAIL = re.compile(r"^(?!.*\b(?:impossible|not possible)\b).*\b(?:whether|if)\b")
+_WHOLE = re.compile(
+    r"\b(?:definitive|definite|exact|precise|accurate|conclusive) (?:answer|response|conclusion|reply)\b"
+    r"|\b(?:impossible|not possible) (?:for (?:me|us) )?to (?:\w+ly )?(?:determine|calculate|answer|establish) how\b"
+)
+"""Refusals of the question itself in spite of a word such as "exact", as models write them at the end."""
 _BARE_ANSWER = re.compile(r"^\s*(zero|none|\d{1,4})[:,] ")
 _CONCLUSION = re.compile(r"\b(?:therefore|thus|hence|in conclusion|in summary|consequently|conclude)\b")
 _CONTRACTIONS = (
@@ -83,8 +88,8 @@ _PARENTHESES = re.compile(r"\([^()]*\)")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\")]*\s+|\n+|;\s+|\s[\u2014\u2013-]+\s|\u2014")
 _JOINT = re.compile(
     r"[,:\s]*\b"
-    r"(but(?! not (?:a|an|the|any|for|in|on|of|which|when|what|who|how|to|your)\b)"
-    r"|however|yet|nevertheless|nonetheless|that said|so(?! (?:far|many|much|that))|therefore|hence|thus|(?<=, )which)"
+    r"(but(?! not (?:a|an|the|any|for|in|on|of|which|when|what|who|how|to|your)\b)(?! no (?:\w+ ){0,2}\w+\W*$)"
+    r"|however|yet|nevertheless|nonetheless|that said|so(?! (?:far|many|much|that))|therefore|hence|thus|(?<=, )(?:which|(?:al)?though))"
     r"\b[,\s]*"
 )
 _AGAINST = ("but", "however", "yet", "nevertheless", "nonetheless", "that said")
@@ -140,11 +145,13 @@ class _Clause(NamedTuple):
     number: bool
     detail: bool
     """True if it asks "whether": after an answer, a remark."""
+    whole: bool
+    """True if it refuses the question itself, whatever word would make it a concession: "no definitive answer"."""
 
     @property
     def is_final(self) -> bool:
         """True if it refuses the question even after an answer."""
-        return self.kind == "unable" and not self.inexact and not self.detail
+        return self.kind == "unable" and (self.whole or not self.inexact) and not self.detail
 
 
 @checked()
@@ -183,7 +190,7 @@ def ends_in_refusal(text: str) -> bool:
     For an unanswerable question that is enough: "You have a cat. There is no mention of a hamster."
     """
     clauses = [clause for clause in _clauses(_final(text)) if clause.kind not in ("aside", "told")]
-    return bool(clauses) and clauses[-1].kind in _REFUSALS and not clauses[-1].inexact
+    return bool(clauses) and clauses[-1].kind in _REFUSALS and (clauses[-1].whole or not clauses[-1].inexact)
 
 
 def conclusion(text: str) -> str:
@@ -258,7 +265,9 @@ def _plain(text: str) -> str:
 
 
 def _final_part(text: str) -> str:
-    """Return the text after the last "Answer:"; for structured reasoning the last paragraph, from a "therefore" on."""
+    """Return the text after the last "Answer:"; for structured reasoning the last paragraph that is more than a courtesy,
+    from a "therefore" on.
+    """
     marks = list(_ANSWER_MARK.finditer(text)) if any(word in text for word in _ANSWER_WORDS) else []
     for heading in reversed(marks):
         if re.search(r"\w", text[heading.end() :]):
@@ -267,7 +276,8 @@ def _final_part(text: str) -> str:
     paragraphs = [part for part in re.split(r"\n\s*\n", text) if re.search(r"\w", part)]
     if len(paragraphs) < 2 or not _STRUCTURE.search(text):
         return text
-    last = paragraphs[-1]
+    said = (part for part in reversed(paragraphs) if any(clause.kind != "aside" for clause in _clauses(part)))
+    last = next(said, paragraphs[-1])
     mark = _CONCLUSION.search(last)
     return last[mark.start() :] if mark else last
 
@@ -320,6 +330,7 @@ def _clause(text: str, *, against: bool, granted: bool) -> _Clause:
         hedged=refuses and bool(patterns["hedged"].search(text)),
         number=bool(_NUMBER.search(text)),
         detail=refuses and bool(_DETAIL.search(text)),
+        whole=refuses and bool(_WHOLE.search(text)),
     )
 
 
