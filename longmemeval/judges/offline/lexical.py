@@ -27,6 +27,7 @@ from longmemeval.core.text.words import content_words
 from longmemeval.judges.definition import JudgeDefinition
 from longmemeval.judges.offline import refusal
 from longmemeval.judges.offline.answer_text import advice, counted, stated
+from longmemeval.judges.offline.claims import claimed
 from longmemeval.judges.offline.comparison import (
     MINIMUM_RECALL,
     RULES_FILE,
@@ -36,7 +37,7 @@ from longmemeval.judges.offline.comparison import (
     normalise,
     stems_of,
 )
-from longmemeval.judges.offline.gold_forms import forms_of, options_of, polarity_of
+from longmemeval.judges.offline.gold_forms import forms_of, options_of, polarity_of, with_date_of
 from longmemeval.judges.offline.rules import RuleJudge, Verdict
 from longmemeval.judges.protocol import JudgeIdentity, judge_id
 from longmemeval.records import Gold, Question
@@ -85,9 +86,16 @@ def grade(question: Question, gold: Gold, hypothesis: str) -> Verdict:
         first = _named_first(asserted, *options)
         if first is not None:
             return Verdict(first, "names the right option first" if first else "names the other option first")
+    if refusal.guesses(hypothesis):
+        return Verdict(False, "a guess after a refusal")
     near = int(gold.question_type == "temporal-reasoning" and bool(_HOW_LONG.search(question.text.lower())))
-    compare = Comparison(question.text, normalise(counted(hypothesis)), normalise(" ".join(asserted)), near)
-    verdicts = [compare.verdict(form) for form in forms_of(question.text, text)]
+    forms = forms_of(question.text, text)
+    words, conclusion = (
+        normalise(claimed(with_date_of(text, part), question.text, forms, near))
+        for part in (counted(hypothesis), " ".join(asserted))
+    )
+    compare = Comparison(question.text, words, conclusion, near)
+    verdicts = [compare.verdict(form) for form in forms]
     return next((verdict for verdict in verdicts if verdict.label), verdicts[0])
 
 

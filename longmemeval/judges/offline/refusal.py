@@ -61,6 +61,7 @@ _NEGATIVE = re.compile(
     r"|mystery|empty|stops?)"
 )
 """Words of which every refusal has one; most clauses of a long text have none, and no pattern is tried on these."""
+_GUESS = re.compile(r"\bguess(?:ing)?\b(?! who| what)")
 _DETAIL = re.compile(r"^(?!.*\b(?:impossible|not possible)\b).*\b(?:whether|if)\b")
 _WHOLE = re.compile(
     r"\b(?:definitive|definite|exact|precise|accurate|conclusive) (?:answer|response|conclusion|reply)\b"
@@ -145,6 +146,7 @@ class _Clause(NamedTuple):
     number: bool
     detail: bool
     """True if it asks "whether": after an answer, a remark."""
+    guess: bool
     whole: bool
     """True if it refuses the question itself, whatever word would make it a concession: "no definitive answer"."""
 
@@ -193,6 +195,17 @@ def ends_in_refusal(text: str) -> bool:
     return bool(clauses) and clauses[-1].kind in _REFUSALS and (clauses[-1].whole or not clauses[-1].inexact)
 
 
+@lru_cache(maxsize=512)
+def guesses(text: str) -> bool:
+    """Return whether `text` refuses and then names its answer as a guess: it claims nothing."""
+    plain = _plain(text)
+    if "guess" not in plain or not _may_refuse(plain):
+        return False
+    clauses = _clauses(_final(text))
+    first = next((place for place, clause in enumerate(clauses) if clause.kind in _REFUSALS), len(clauses))
+    return any(clause.guess for clause in clauses[first + 1 :])
+
+
 def conclusion(text: str) -> str:
     """Return where `text` states its result, in lower case: after "Answer:" or the last "therefore"; else all of it."""
     return _from_last_word(_final(text))
@@ -226,7 +239,8 @@ def _refuses(text: str) -> bool:
         refusal, following = clauses[index], clauses[index + 1 :]
         if refusal.is_final:
             return not any(_takes_back(refusal, clause) for clause in following)
-        if refusal.against and not refusal.inexact:
+        hedge = refusal.kind == "unsure" and any(clause.kind in ("answer", "estimate") for clause in clauses[:index])
+        if refusal.against and not refusal.inexact and not hedge:
             return all(clause.kind in (*_REFUSALS, "told") for clause in following)
     return False
 
@@ -330,6 +344,7 @@ def _clause(text: str, *, against: bool, granted: bool) -> _Clause:
         hedged=refuses and bool(patterns["hedged"].search(text)),
         number=bool(_NUMBER.search(text)),
         detail=refuses and bool(_DETAIL.search(text)),
+        guess=bool(_GUESS.search(text)),
         whole=refuses and bool(_WHOLE.search(text)),
     )
 
