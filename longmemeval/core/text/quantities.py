@@ -1,6 +1,7 @@
 """A uniform spelling of numbers, dates and times in English texts, so that texts with the same meaning share words."""
 
 import re
+from functools import lru_cache
 
 from longmemeval.core.text.calendar_names import MONTHS
 
@@ -92,6 +93,14 @@ _SPELLINGS = tuple(
 )
 
 
+_COUNTS = re.compile(
+    r"\d|\b(?:half|quarters?|dozen|hundred|thousand|fortnight|twice|daily|(?:week|month|year)ly|every|each|per|times)\b"
+)
+"""Words and figures without which a text has no quantity that could be spelt in another way."""
+_MONTH_WORDS = tuple(month.lower() for month in MONTHS)
+
+
+@lru_cache(maxsize=1 << 12)
 def plain_quantities(text: str) -> str:
     """Return `text` in lower case with its numbers as digits, its dates as `may 3rd` and its times as `7:30 pm`.
 
@@ -100,15 +109,19 @@ def plain_quantities(text: str) -> str:
     `38 per hour`, a rate and no amount of hours. Durations of two units are one number (`49:35`, `135 minutes`), and
     units have one spelling (`km`).
     """
-    text = _DAY_WORD.sub(_day, _PRONOUN.sub(r"\1", text.lower()))
-    text = _NUMBER_WORD.sub(_digits, text)
+    text = _PRONOUN.sub(r"\1", text.lower())
+    dated = any(month in text for month in _MONTH_WORDS)
+    text = _NUMBER_WORD.sub(_digits, _DAY_WORD.sub(_day, text) if dated else text)
+    if not _COUNTS.search(text):
+        return text
     text = _COMPOUND.sub(_in_one, _UNIT.sub(lambda match: f" {match.lastgroup}", text))
     for pattern, spelling in _SPELLINGS:
         text = pattern.sub(spelling, text)
     text = _ISO_DATE.sub(_from_numbers, text)
     text = _SHORT_MONTH.sub(lambda match: f"{_FULL_MONTHS[match[1]]} ", text)
-    text = _DAY_MONTH.sub(lambda match: f"{match[2]} {_ordinal(int(match[1]))}", text)
-    text = _MONTH_DAY.sub(lambda match: f"{match[1]} {_ordinal(int(match[2]))}", text)
+    if any(month in text for month in _MONTH_WORDS):
+        text = _DAY_MONTH.sub(lambda match: f"{match[2]} {_ordinal(int(match[1]))}", text)
+        text = _MONTH_DAY.sub(lambda match: f"{match[1]} {_ordinal(int(match[2]))}", text)
     return _RATE.sub(_rate, text)
 
 
@@ -125,7 +138,10 @@ def _day(match: re.Match[str]) -> str:
 
 
 def _in_one(match: re.Match[str]) -> str:
-    """Return `49 minutes and 35 seconds` as `49:35`, `2 hours and 15 minutes` as `135 minutes`, `19:30` as `7:30 pm`."""
+    """Return `49 minutes and 35 seconds` as `49:35`, `2 hours and 15 minutes` as `135 minutes`, `19:30` as `7:30 pm`.
+
+    A duration of 13 to 23 minutes looks like such a time, and is read as one in every text.
+    """
     if match["m"]:
         text = f"{match['m']}:{match['s'].zfill(2)}"
         return f"{match['h']}:{text.zfill(5)}" if match["h"] else _COMPOUND.sub(_in_one, text)

@@ -6,7 +6,7 @@ difference, are read as they are.
 """
 
 import re
-from collections.abc import Collection
+from functools import lru_cache
 
 from longmemeval.core.text.calendar_names import MONTHS, WEEKDAYS
 from longmemeval.core.text.quantities import plain_quantities
@@ -24,7 +24,8 @@ _DENIAL = re.compile(
     r"|\bno longer\b|\brather than\b|\binstead of\b|\bas opposed to\b|\bneither\b"
 )
 _FORMER = re.compile(
-    r"\bused to (?!\w+ing\b)|\b(?:formerly|previously|originally)\b(?! (?:mentioned|said|told|noted|stated|shared|discussed))"
+    r"\bused to (?!\w+ing\b)"
+    r"|\b(?:formerly|previously|originally)\b(?! (?:mentioned|said|told|noted|stated|shared|discussed))"
     r"|\b(?:moved|switched|changed|transferred|promoted|went|gone|rose|raised|increased|dropped|fell|up|down)"
     r"(?: \w+){0,3} from(?=.* to\b)"
 )
@@ -36,6 +37,12 @@ _OF_THE_PAST = re.compile(
     r"|ago|last|since|until|start\w*|began|begin)\b"
 )
 """Words of questions about something past, for which former values may be right."""
+_CONTRAST = re.compile(r"^\W*not\b|\brather than\b|\binstead of\b|\bas opposed to\b")
+"""Denials that count if the question itself denies something: "we don't open on Mondays" says when it is closed."""
+_OF_DENIAL = re.compile(
+    r"\b(?:not|never|closed?|shut|avoid|miss\w*|refus\w*|dislike|hate|stop\w*|quit|without|except|skip\w*|cancel\w*)\b"
+    r"|n't\b"
+)
 _EXCEPTION = re.compile(r"\b(?:except|than(?<!rather than)|apart from|besides|unless|without|nothing but)\b")
 """Words that turn a denial into a claim: "nothing farther than Recife"."""
 _SUBJECT = re.compile(r"\W*(?:[\w'$£€]+ ){1,6}(?:is|are|was|were) $")
@@ -43,17 +50,20 @@ _SUBJECT = re.compile(r"\W*(?:[\w'$£€]+ ){1,6}(?:is|are|was|were) $")
 _OPEN = re.compile(
     r"\beither\b(?! way\b).*\bor\b|\bone of (?:the|those|these) (?:two|three|both)\b"
     r"|\b(?:mentioned|said|gave|given|named|listed|told me) both\b|\bboth\b.*\b(?:mentioned|listed|come up|came up)\b"
-    r"|\bi (?:am not (?:sure|certain)|can not (?:tell|say)) (?:which|whether|if)\b|\b(?:unclear|unsure) (?:which|whether)\b"
+    r"|\bi (?:am not (?:sure|certain)|can not (?:tell|say)) (?:which|whether|if)\b"
+    r"|\b(?:unclear|unsure) (?:which|whether)\b"
     r"|\bor (?:maybe|perhaps|possibly)\b|\b(?:could|may|might) be [^,.]{1,40} or\b"
     r"|\bin one (?:chat|session|conversation|message|place)\b.*\banother\b|\bat different (?:points|times)\b"
 )
 """Sentences that leave open which of several values is right."""
 _SENTENCE = re.compile(r"(?<=[.!?])[*_\")]*\s+|\n+")
 _AMOUNT = r"[$£€]?\d+(?:[.:]\d+)*(?:st|nd|rd|th)?"
+_DETERMINER = re.compile(r"^(?:(?:the|an?|my|your|his|her|their|our) )?")
+_DIGIT = re.compile(r"\d")
 _VALUE = rf"(?:(?:{'|'.join(MONTHS)}) )?{_AMOUNT}".lower()
 _PAIR = re.compile(
-    rf"(?<![\w.])(?P<first>{_VALUE})(?P<unit>(?: [a-z]+)?),? (?:and|or|/)(?: (?:also|maybe|on|at))? "
-    rf"(?P<second>{_VALUE})(?P<other>(?: [a-z]+)?)"
+    rf"(?<![\w.])(?P<first>{_VALUE})(?P<unit>(?: [a-z][a-z1]*)?),? (?:and|or|/)(?: (?:also|maybe|on|at))? "
+    rf"(?P<second>{_VALUE})(?P<other>(?: [a-z][a-z1]*)?)"
 )
 _DAYS = "|".join(WEEKDAYS).lower()
 _WEEKDAYS = re.compile(rf"\b(?:{_DAYS})s?(?:(?:,|,? and|,? or)(?: on| also on)? (?:{_DAYS})s?\b)+")
@@ -67,12 +77,13 @@ _OF_DIFFERENCE = re.compile(
     rf"\b(?:more|less|fewer|{_MORE}|by how|difference|increase|grow\w*|change\w*|raise|discount|save|saved|extra"
     r"|improve\w*|between|reduc\w+|gain\w*|lose|lost)\b"
 )
-_ASKS_FOR_SEVERAL = re.compile(r"\border\b|\bboth\b|\bnames\b|\bbetween\b|\bwhat are\b|\bwhich (?:two|three)\b")
+_ASKS_FOR_SEVERAL = re.compile(r"\border\b|\bboth\b|\bnames\b|\bbetween\b|\bwhich (?:two|three)\b")
 _DENYING = re.compile(r"\b(?:not?|never|neither|nothing|none|without|either)\b|n't\b|\bor\b")
 
 
-def claimed(text: str, question: str, forms: Collection[str], near: int = 0) -> str:
-    """Return what a text claims, in lower case with plain quantities.
+@lru_cache(maxsize=1 << 11)
+def claimed(text: str, question: str, forms: tuple[str, ...], near: int = 0) -> str:
+    """Return what a text claims, in lower case with plain quantities; cached, since runs repeat answers.
 
     Args:
         text: an answer, or sentences of it.
@@ -89,31 +100,36 @@ def claimed(text: str, question: str, forms: Collection[str], near: int = 0) -> 
     text = text.replace("n't", " not").replace("i'm ", "i am ")
     if not _DENYING.search(whole.lower()):
         text = "\n".join(part for part in _SENTENCE.split(text) if not _OPEN.search(part))
-        text = _asserted(text, former=not _OF_THE_PAST.search(question.lower()) and " to " not in whole)
+        asked = question.lower()
+        denial = _CONTRAST if _OF_DENIAL.search(asked) else _DENIAL
+        text = _asserted(text, denial, former=not _OF_THE_PAST.search(asked) and " to " not in whole)
     text, asked = plain_quantities(text), question.lower()
+    counts = bool(_DIGIT.search(text))
     if not _ASKS_FOR_SEVERAL.search(asked):
-        text = _decided(text, {number for form in forms for number in _values(plain_quantities(form))}, near)
+        if counts:
+            text = _decided(text, {number for form in forms for number in _values(plain_quantities(form))}, near)
         for form in forms:
             if 0 < len(form.split()) <= 4:
-                text = _without_parallel(text, re.escape(form.lower()))
+                text = _without_parallel(text, form.lower(), asked)
         days = set(re.findall(_DAYS, whole.lower()))
         text = _WEEKDAYS.sub(lambda match: "" if set(re.findall(_DAYS, match[0])) - days else match[0], text)
-    return text if _OF_DIFFERENCE.search(asked) else _DIFFERENCE.sub(" ", text)
+    return text if not counts or _OF_DIFFERENCE.search(asked) else _DIFFERENCE.sub(" ", text)
 
 
-def _asserted(text: str, *, former: bool) -> str:
+def _asserted(text: str, denial: re.Pattern[str], *, former: bool) -> str:
     """Return the text without the denied parts of its clauses and, if `former`, without values of the past."""
     now = max((match.start() for match in _NOW.finditer(text)), default=0) if former else 0
-    if not now and not _DENIAL.search(text) and not (former and _FORMER.search(text)):
+    if not now and not denial.search(text) and not (former and _FORMER.search(text)):
         return text
     parts, start = [], 0
     for limit in [*(match.span() for match in _LIMIT.finditer(text)), (len(text), len(text))]:
         clause = text[start : limit[0]]
-        denial = _DENIAL.search(clause)
-        if denial and not _EXCEPTION.search(clause):
-            clause = "" if _SUBJECT.match(clause[: denial.start()]) else clause[: denial.start()]
+        if (denied := denial.search(clause)) and not _EXCEPTION.search(clause):
+            clause = "" if _SUBJECT.match(clause[: denied.start()]) else clause[: denied.start()]
         if former and (past := _FORMER.search(clause)):
-            clause = clause[: past.start()] + (clause[clause.rindex(" to ") :] if "from" in past[0] and " to " in clause else "")
+            clause = clause[: past.start()] + (
+                clause[clause.rindex(" to ") :] if "from" in past[0] and " to " in clause else ""
+            )
         if limit[0] <= now and _PAST.search(clause) and not _NOW.search(clause):
             clause = ""
         parts += [clause, text[slice(*limit)]]
@@ -127,9 +143,7 @@ def _values(text: str) -> set[str]:
 
 def _decided(text: str, right: set[str], near: int) -> str:
     """Return the text without pairs of a right value and another of the same unit."""
-    accepted = right | {
-        str(int(value) + step) for value in right if value.isdigit() for step in range(-near, near + 1)
-    }
+    accepted = right | {str(int(value) + step) for value in right if value.isdigit() for step in range(-near, near + 1)}
 
     def kept(match: re.Match[str]) -> str:
         first, second = (match[place].lstrip("$£€") for place in ("first", "second"))
@@ -142,6 +156,8 @@ def _decided(text: str, right: set[str], near: int) -> str:
 
 def _without_other_name(text: str, name: str, question: str) -> str:
     """Return the text without the name where another name stands beside it: "Tenerife and Recife"."""
+    if name not in text or not (" and " in text or " or " in text):
+        return text
     beside = re.compile(
         rf"\b(?P<before>[A-Z][\w'-]+),? (?:and|or)(?: also)? (?:(?:in|on|at|to|the) )*{name}\b"
         rf"|\b{name},? (?:and|or)(?: also)? (?:(?:in|on|at|to|the) )*(?P<after>[A-Z][\w'-]+)"
@@ -149,7 +165,15 @@ def _without_other_name(text: str, name: str, question: str) -> str:
     return beside.sub(lambda match: match[0] if (match["before"] or match["after"]) in question else " ", text)
 
 
-def _without_parallel(text: str, value: str) -> str:
-    """Return the text without the value where another is beside it in the same place: "on payments and on search"."""
-    beside = rf"\b(on|in|at|with|for|to|from) [\w' -]{{2,40}} and (?:also )?\1 (?:the )?{value}(?!\w)"
-    return re.sub(beside, " ", text) if " and " in text else text
+def _without_parallel(text: str, value: str, question: str) -> str:
+    """Return the text without the value where another is joined to it: "on payments and on search", "oak or quartz"."""
+    value = _DETERMINER.sub("", value)
+    if value not in text or value[:1] in "$£€0123456789" or not (" and " in text or " or " in text):
+        return text
+    value = re.escape(value)
+    beside = re.compile(
+        rf"\b(?P<place>on|in|at|with|for|to|from) [\w' -]{{2,40}} and (?:also )?(?P=place) (?:the )?{value}(?!\w)"
+        rf"|\b(?P<word>[a-z][\w'-]+) (?:and|or)(?: also)? {_DETERMINER.pattern[1:]}{value}(?!\w)"
+        rf"|\b{value} or (?!so\b|some|thereabouts|more\b|similar)[a-z]"
+    )
+    return beside.sub(lambda match: match[0] if match["word"] and match["word"] in question else " ", text)

@@ -89,8 +89,10 @@ _PARENTHESES = re.compile(r"\([^()]*\)")
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\")]*\s+|\n+|;\s+|\s[\u2014\u2013-]+\s|\u2014")
 _JOINT = re.compile(
     r"[,:\s]*\b"
-    r"(but(?! not (?:a|an|the|any|for|in|on|of|which|when|what|who|how|to|your)\b)(?! no (?:\w+ ){0,2}\w+\W*$)"
-    r"|however|yet|nevertheless|nonetheless|that said|so(?! (?:far|many|much|that))|therefore|hence|thus|(?<=, )(?:which|(?:al)?though))"
+    r"(but(?! not (?:a|an|the|any|for|in|on|of|which|when|what|who|how|to|your)\b)"
+    r"(?! no (?:\w+ ){0,2}\w+\W*$)"
+    r"|however|yet|nevertheless|nonetheless|that said|so(?! (?:far|many|much|that))|therefore|hence|thus"
+    r"|(?<=, )(?:which|(?:al)?though))"
     r"\b[,\s]*"
 )
 _AGAINST = ("but", "however", "yet", "nevertheless", "nonetheless", "that said")
@@ -279,8 +281,9 @@ def _plain(text: str) -> str:
 
 
 def _final_part(text: str) -> str:
-    """Return the text after the last "Answer:"; for structured reasoning the last paragraph that is more than a courtesy,
-    from a "therefore" on.
+    """Return the text after the last "Answer:"; for structured reasoning the last paragraph, from a "therefore" on.
+
+    A last paragraph of nothing but courtesies is passed over.
     """
     marks = list(_ANSWER_MARK.finditer(text)) if any(word in text for word in _ANSWER_WORDS) else []
     for heading in reversed(marks):
