@@ -27,9 +27,10 @@ from longmemeval.statistics.misclassification import Corrected, MeasuredRates, c
 FOLDER = "judge-checks"
 """Name of the folder in the results; no run has this name."""
 PLANTS, JUDGEMENTS, CHECK = "plants.jsonl", "judgements.jsonl", "check.json"
-FORMAT = 2
+FORMAT = 3
 """Version of the format; older checks are not used. Since 2, plants follow the benchmark's rules and checks have the
-hash of their labels.
+hash of their labels; since 3, plants have names and numbers of the kind that is asked for, and rules judge answers that
+were labelled by hand.
 
 Raise it whenever the same questions get other plants: the earlier ones cannot be reproduced.
 """
