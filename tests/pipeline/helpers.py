@@ -13,6 +13,7 @@ from msgspec import structs
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.dataset import Dataset
+from longmemeval.judges.plants.judged import JUDGED_FILE
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import MemoryConfiguration
 from longmemeval.memory.definition import MEMORIES, MemoryDefinition
@@ -84,7 +85,17 @@ def colour_record(number: int, **changes: object) -> dict[str, Any]:
 
 
 def colours(path: Path, count: int = 4, **changes: object) -> Dataset:
-    """A data set of `count` such questions in the file `path`."""
+    """A data set of `count` such questions in the file `path`, with answers labelled by hand beside it."""
+    judged = [
+        {"question_id": f"q{number}", "answer": answer, "correct": correct, "kind": kind, "held_out": True}
+        for number in range(30)
+        for answer, correct, kind in (
+            (f"You painted it {_COLOURS[number % len(_COLOURS)]}.", True, "stated"),
+            (f"You painted it {_COLOURS[(number + 1) % len(_COLOURS)]}.", False, "neighbouring value"),
+        )
+    ]
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.with_name(JUDGED_FILE).write_text("".join(json.dumps(line) + "\n" for line in judged))
     return LongMemEvalDataset(write_dataset(path, *(colour_record(number, **changes) for number in range(count))))
 
 

@@ -66,7 +66,7 @@ def lexical_judge() -> RuleJudge:
     return RuleJudge(identity, grade)
 
 
-LEXICAL = JudgeDefinition(rules=lexical_judge)
+LEXICAL = JudgeDefinition(rules=lexical_judge, compares_words=True)
 
 
 def grade(question: Question, gold: Gold, hypothesis: str) -> Verdict:

@@ -90,7 +90,7 @@ def test_fewer_questions_than_can_show_anything(tmp_path: Path) -> None:
 def test_a_judge_that_was_never_checked(tmp_path: Path) -> None:
     data, folders = prepared_colours(tmp_path, 6)
     told = graded(data, folders, "r", "last-k")["unchecked-judge"]
-    assert f"`longmemeval judge check offline/lexical --dataset {data.path}` does that" in told
+    assert f"`longmemeval judge check offline/lexical --dataset {data.path}` measures them" in told
     graded(data, folders, "s", "last-k", "last_messages=1")
     JudgeChecking(data, LEXICAL, folders=folders).check()
     comparison = compare(["r", "s"], folders=folders)
