@@ -10,7 +10,7 @@ _SHARE = 0.3
 _FEWEST = 2
 """Foreign words that make a short text foreign; one does if there are `_SENTENCE` words and none is English."""
 _SENTENCE = 4
-_IN_NAMES = frozenset({"la", "le", "les", "los", "las", "el", "van", "den", "des", "du", "di", "del", "della"})
+_IN_NAMES = frozenset({"la", "le", "les", "los", "las", "el", "van", "den", "des", "di", "del", "della"})
 _WORD = re.compile(r"[^\W\d_]+")
 _ACCENT = re.compile(r"[äöüßéèêàâçñãõåøæœ¿¡]")
 _ENGLISH = frozenset(
@@ -43,7 +43,7 @@ def is_foreign(text: str) -> bool:
     if letters and sum(letter > _LAST_LATIN for letter in letters) >= _SHARE * len(letters):
         return True
     words = _WORD.findall(text)
-    foreign, english = (sum(word in known for word in words) for known in (_FOREIGN, _ENGLISH))
+    foreign, english = (len(known.intersection(words)) for known in (_FOREIGN, _ENGLISH))
     if not english and len(words) >= _SENTENCE and any(word in _FOREIGN - _IN_NAMES for word in words):
         return True
     # A name may have an accent; beside a foreign word it is another sign.
