@@ -85,7 +85,12 @@ def colour_record(number: int, **changes: object) -> dict[str, Any]:
 
 
 def colours(path: Path, count: int = 4, **changes: object) -> Dataset:
-    """A data set of `count` such questions in the file `path`, with answers labelled by hand beside it."""
+    """A data set of `count` such questions in the file `path`."""
+    return LongMemEvalDataset(write_dataset(path, *(colour_record(number, **changes) for number in range(count))))
+
+
+def judged_colours(folder: Path) -> None:
+    """Answers labelled by hand to such questions, beside the data in `folder`: a right and a wrong one to each."""
     judged = [
         {"question_id": f"q{number}", "answer": answer, "correct": correct, "kind": kind, "held_out": True}
         for number in range(30)
@@ -94,14 +99,13 @@ def colours(path: Path, count: int = 4, **changes: object) -> Dataset:
             (f"You painted it {_COLOURS[(number + 1) % len(_COLOURS)]}.", False, "neighbouring value"),
         )
     ]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.with_name(JUDGED_FILE).write_text("".join(json.dumps(line) + "\n" for line in judged))
-    return LongMemEvalDataset(write_dataset(path, *(colour_record(number, **changes) for number in range(count))))
+    (folder / JUDGED_FILE).write_text("".join(json.dumps(line) + "\n" for line in judged))
 
 
 def prepared_colours(folder: Path, count: int = 4, memory: str = "last-k") -> tuple[Dataset, Folders]:
-    """Such a data set, `colours.json`, prepared in `folder`."""
+    """Such a data set, `colours.json`, prepared in `folder`, with judged answers beside it."""
     dataset, folders = colours(folder / "colours.json", count), folders_in(folder)
+    judged_colours(folder)
     prepare(dataset, [memory], options=PrepareOptions(jobs=1), folders=folders)
     return dataset, folders
 

@@ -108,6 +108,7 @@ def test_a_judge_of_english_words_on_other_languages(tmp_path: Path, monkeypatch
     ):
         with pytest.raises(HarnessError, match=r"offline/lexical compares English words, and 6 of 6 questions of 'c'"):
             refuses()
+    (tmp_path / "e").mkdir()
     english, folders = prepared_colours(tmp_path / "e", 6)
     assert "not-english" not in graded(english, folders, "s", "last-k")
     assert evaluate("s", folders=folders).summary.metrics.judge.model == LEXICAL
