@@ -7,13 +7,16 @@
 | `SET@MODEL` | other prompts: registered under `longmemeval.judges`, or a template set of the user's own |
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
 from longmemeval.benchmarks.spec import Benchmark
-from longmemeval.benchmarks.specs import benchmarks
+from longmemeval.benchmarks.specs import benchmark_of, benchmarks
+from longmemeval.core.text.figures import count_of
+from longmemeval.core.text.language import is_foreign
+from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.judges.definition import JUDGE_DEFINITIONS, rule_names, rules_of, set_names
+from longmemeval.judges.definition import JUDGE_DEFINITIONS, compares_words, rule_names, rules_of, set_names
 from longmemeval.judges.protocol import Judge
 from longmemeval.judges.template_judge import TemplateJudge
 from longmemeval.judges.template_set import FILE_ENDINGS, choices, load_template_set
@@ -21,9 +24,50 @@ from longmemeval.judges.votes import RepeatedJudge, VotingJudge
 from longmemeval.llm.http.endpoints import served_at
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatModel
+from longmemeval.records import Gold, Question
 from longmemeval.settings import Folders
 
+FOREIGN_SHARE = 0.05
+"""Share of questions in other languages from which scores by English words get a warning."""
 _SCRIPTED = "offline/scripted:"
+
+
+def default_judge_of(dataset: Dataset) -> str:
+    """Return the judge that grades answers to a data set if none is named.
+
+    Raises:
+        HarnessError: it compares English words, and the data are not in English.
+    """
+    spec = benchmark_of(dataset).default_judge
+    rules = rules_of(spec)
+    if rules and compares_words(rules.identity) and (foreign := foreign_part(dataset)):
+        raise HarnessError(
+            f"The default judge {spec} compares English words, and {foreign} of '{dataset.name}' are not in English",
+            fix=f"Name a chat model with --judge MODEL. --judge {spec} grades by English words all the same",
+        )
+    return spec
+
+
+def foreign_part(dataset: Dataset) -> str:
+    """Return how many questions of a data set are not in English; empty if it is English."""
+    questions = list(dataset.questions())
+    foreign = foreign_questions(questions, dataset.gold)
+    number = count_of(len(questions), "question")
+    return f"{len(foreign):,} of {number}" if are_foreign(foreign, len(questions)) else ""
+
+
+def foreign_questions(questions: Iterable[Question], gold: Callable[[str], Gold]) -> frozenset[str]:
+    """Return the ids of the questions that are not in English, or whose gold is not."""
+    return frozenset(
+        question.question_id
+        for question in questions
+        if is_foreign(question.text) or is_foreign(str(gold(question.question_id).answer))
+    )
+
+
+def are_foreign(foreign: Collection[str], questions: int) -> bool:
+    """Return whether so many of the questions are foreign that scores by English words suffer."""
+    return len(foreign) >= max(1.0, FOREIGN_SHARE * questions)
 
 
 def load_judge(

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from longmemeval.benchmarks.spec import Benchmark
     from longmemeval.cli.options.shared import PreparedPlaces
+    from longmemeval.dataset import Dataset
 
 
 def command_line(*words: str, places: "PreparedPlaces | None" = None) -> str:
@@ -22,7 +22,7 @@ def option_words(option: str, values: "Iterable[object]") -> list[str]:
     return [word for value in values for word in (option, str(value))]
 
 
-def grade(run: str, benchmark: "Benchmark", model: str, places: "PreparedPlaces", *, elsewhere: bool = False) -> str:
+def grade(run: str, dataset: "Dataset", model: str, places: "PreparedPlaces", *, elsewhere: bool = False) -> str:
     """Return the command line that grades a run.
 
     The judge is offline if the answering model is, if the benchmark's own judge has no key here, or if the model was
@@ -30,20 +30,21 @@ def grade(run: str, benchmark: "Benchmark", model: str, places: "PreparedPlaces"
 
     Args:
         run: id of the run, or a pattern.
-        benchmark: the benchmark, whose judge grades by default.
+        dataset: the data, whose benchmark's judge grades by default; in other languages than English a chat model does.
         model: the answering model.
         elsewhere: True if `--api-base` was given.
     """
+    from longmemeval.benchmarks.judges import foreign_part
+    from longmemeval.benchmarks.specs import benchmark_of
     from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
     from longmemeval.llm.options import is_offline
 
-    default_judge = benchmark.default_judge
+    default_judge = benchmark_of(dataset).default_judge
     keyless = not os.environ.get(f"{default_judge.split('/')[0].upper()}_API_KEY")
-    judge = (
-        ["--judge", LEXICAL_JUDGE]
-        if not is_offline(default_judge) and (is_offline(model) or keyless or elsewhere)
-        else []
-    )
+    offline = not is_offline(default_judge) and (is_offline(model) or keyless or elsewhere)
+    judge = ["--judge", LEXICAL_JUDGE] if offline else []
+    if (offline or default_judge == LEXICAL_JUDGE) and foreign_part(dataset):
+        judge = ["--judge", "MODEL"]
     return command_line("evaluate", run, *judge, places=places)
 
 

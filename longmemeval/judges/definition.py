@@ -38,13 +38,16 @@ class Prompts:
 
 @dataclass(frozen=True)
 class JudgeDefinition:
-    """The definition of a registered judge: exactly one of the three fields is set."""
+    """The definition of a registered judge: exactly one of its rules, prompts and prompt set is set."""
 
     rules: Callable[[], RuleJudge] | None = None
     """Makes the rule judge whose spec is the name."""
     prompts: Prompts | None = None
     prompt_set: Path | None = None
     """File of a template set of that name (`judges/template_set.py`)."""
+    compares_words: bool = False
+    """True if the rules compare English words: they fail right answers in other languages, and planted answers are too
+    easy for them, so only answers labelled by hand correct their scores."""
 
 
 JUDGE_DEFINITIONS = Registry(JUDGES, "judge", JudgeDefinition)
@@ -63,6 +66,12 @@ def rules_of(spec: str) -> RuleJudge | None:
     """Return the rule judge that `spec` names; None if it names something else, such as a chat model."""
     definition = _defined(spec)
     return definition.rules() if definition and definition.rules else None
+
+
+def compares_words(judge: JudgeIdentity) -> bool:
+    """Return whether a judge compares English words (`JudgeDefinition.compares_words`)."""
+    definition = _defined(judge.model)
+    return definition is not None and definition.compares_words
 
 
 def rule_names() -> list[str]:

@@ -41,6 +41,10 @@ class JudgeRates(Struct, frozen=True):
     by_kind: dict[str, Rate]
     by_type: dict[str, tuple[Rate, Rate]]
     """Rates of right and of wrong plants by question type."""
+    at_hand: tuple[Rate, Rate] | None = None
+    """Rates of right and wrong answers labelled by hand with which rules were made: better than on others."""
+    planted: tuple[Rate, Rate] | None = None
+    """Rates of right and wrong plants if answers labelled by hand are there, which all other rates are then of."""
 
 
 def judge_rates(plants: Sequence[Plant], judgements: Mapping[str, Judgement]) -> JudgeRates:
@@ -60,34 +64,51 @@ def judge_rates(plants: Sequence[Plant], judgements: Mapping[str, Judgement]) ->
 
     by_type: dict[str, list[Plant]] = {}
     by_kind: dict[str, list[Plant]] = {}
-    for plant in plants:
+    counting = _counting(plants)
+    for plant in counting:
         by_type.setdefault(plant.question_type, []).append(plant)
-        by_kind.setdefault(plant.kind, []).append(plant)
-    right, wrong = both(_answers_of_both_kinds(plants))
+    for plant in plants:
+        if plant.judged != "at hand":
+            by_kind.setdefault(plant.kind, []).append(plant)
+    right, wrong = both(_answers_of_both_kinds(counting))
+    at_hand, made = ([plant for plant in plants if plant.judged == how] for how in ("at hand", ""))
     return JudgeRates(
         right=right,
         wrong=wrong,
         none=rate(plant for plant in plants if plant.kind in NO_ANSWERS),
         by_kind={kind: rate(group) for kind, group in by_kind.items()},
         by_type={name: both(group) for name, group in by_type.items()},
+        at_hand=both(at_hand) if at_hand else None,
+        planted=both(made) if len(made) < len(plants) else None,
     )
 
 
-def measured_rates(plants: Sequence[Plant], judgements: Mapping[str, Judgement]) -> MeasuredRates | None:
+def measured_rates(
+    plants: Sequence[Plant], judgements: Mapping[str, Judgement], *, judged: bool = False
+) -> MeasuredRates | None:
     """Return the rates by which scores are corrected: those of right and wrong plants, as in `JudgeRates`.
 
     Args:
         judgements: judgements by plant id. Plants without a label count nowhere, since scores correct only labels.
+        judged: True if only answers labelled by hand correct scores.
 
     Returns:
         None if no right plant, or no wrong one, has a label.
     """
+    plants = _counting(plants)
+    if judged and not any(plant.judged for plant in plants):
+        return None
     credits = [
         PlantCredit(plant.question_id, plant.right, value)
         for plant in _answers_of_both_kinds(plants)
         if (value := credit(judgements.get(plant.plant_id))) is not None
     ]
     return MeasuredRates(credits) if len({plant_credit.right for plant_credit in credits}) == 2 else None
+
+
+def _counting(plants: Sequence[Plant]) -> Sequence[Plant]:
+    """Return the plants that rates are of: answers labelled by hand that are held out, if there are any."""
+    return [plant for plant in plants if plant.judged == "held out"] or [plant for plant in plants if not plant.judged]
 
 
 def _answers_of_both_kinds(plants: Sequence[Plant]) -> list[Plant]:

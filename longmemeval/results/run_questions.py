@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, TypeVar, cast
 
 from longmemeval.benchmarks.catalogue import catalogue
+from longmemeval.benchmarks.judges import foreign_questions
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.benchmarks.specs import benchmark_of, units_of
 from longmemeval.dataset import Dataset
@@ -107,6 +108,11 @@ class RunQuestions:
     def golds(self) -> list[Gold]:
         """Return the gold of all questions, in their order."""
         return [self.gold(question_id) for question_id in self.questions]
+
+    @property
+    def foreign(self) -> frozenset[str]:
+        """Ids of the questions that are not in English, or whose gold is not."""
+        return self.once("foreign", lambda: foreign_questions(self.questions.values(), self.gold))
 
     def types_by_ability(self) -> dict[str, list[str]]:
         """Return the question types by the abilities that all benchmarks share."""

@@ -6,13 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from longmemeval.benchmarks.specs import BENCHMARK_SPECS
+from longmemeval.benchmarks.locomo.loader import LocomoDataset
 from longmemeval.cli import next_step
 from longmemeval.cli.options.shared import Places
 from longmemeval.core.text.figures import count_of
+from tests.benchmarks.locomo.test_loader import make_conversation
+from tests.benchmarks.longmemeval.test_loader import write
 from tests.cli.conftest import Command
-
-LONGMEMEVAL, LOCOMO = BENCHMARK_SPECS.get("longmemeval"), BENCHMARK_SPECS.get("locomo")
+from tests.pipeline.helpers import colours
 
 
 @pytest.mark.slow
@@ -42,16 +43,18 @@ def test_an_unfinished_run_is_resumed(monkeypatch: pytest.MonkeyPatch) -> None:
     assert next_step.repeat_again("x-r1").endswith("--run-id x")
 
 
-def test_judge_fits_the_model_and_the_keys(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_judge_fits_the_model_and_the_keys(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data, german = colours(tmp_path / "c.json"), colours(tmp_path / "d.json", question="Wie ist die Farbe von dem Rad?")
     places = Places(results_dir=Path("my runs"))
     monkeypatch.setenv("OPENAI_API_KEY", "k")
-    assert next_step.grade("r", LONGMEMEVAL, "openai/gpt-4o", places) == (
-        "longmemeval evaluate r --results-dir 'my runs'"
-    )
-    assert "--judge offline/lexical" in next_step.grade("r", LONGMEMEVAL, "offline/extractive", places)
+    assert next_step.grade("r", data, "openai/gpt-4o", places) == ("longmemeval evaluate r --results-dir 'my runs'")
+    assert "--judge offline/lexical" in next_step.grade("r", data, "offline/extractive", places)
     monkeypatch.delenv("OPENAI_API_KEY")
-    assert "--judge offline/lexical" in next_step.grade("r", LONGMEMEVAL, "openai/gpt-4o", places)
-    assert "--judge" not in next_step.grade("r", LOCOMO, "openai/gpt-4o", places)
+    assert "--judge offline/lexical" in next_step.grade("r", data, "openai/gpt-4o", places)
+    # The offline judge reads English alone.
+    assert "--judge MODEL" in next_step.grade("r", german, "openai/gpt-4o", places)
+    locomo = LocomoDataset(write(tmp_path / "l.json", make_conversation()))
+    assert "--judge" not in next_step.grade("r", locomo, "openai/gpt-4o", places)
 
 
 @pytest.mark.slow

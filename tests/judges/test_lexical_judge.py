@@ -197,7 +197,7 @@ def test_labels_of_an_earlier_version_are_called_that_and_never_made_again() -> 
 def test_it_never_passes_for_the_official_judge() -> None:
     identity = lexical_judge().identity
     assert identity.official is False
-    assert (identity.model, identity.templates) == ("offline/lexical", "lexical rules v4")
+    assert (identity.model, identity.templates) == ("offline/lexical", "lexical rules v5")
     assert identity.id.startswith("offline-lexical-")
     assert safe_name(identity.id) == identity.id
 
@@ -271,6 +271,110 @@ def test_of_a_long_answer_the_ends_count() -> None:
 )
 def test_what_is_asked_for_counts(question: str, answer: str | int, hypothesis: str, correct: bool) -> None:
     assert grade(asked(question), gold(answer), hypothesis).label is correct
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "hypothesis", "correct"),
+    [
+        ("What do I pay?", "£38", "Not £45 but £38.", True),
+        ("What do I pay?", "£38", "Not £38 but £45.", False),
+        ("What do I pay?", "£38", "You don't pay £38, you pay £45.", False),
+        ("What do I pay?", "£38", "You used to pay £45 and now pay £38.", True),
+        ("What do I pay?", "£38", "It was £38 before, and it is £45 now.", False),
+        ("What did I pay?", "£38", "It was £38, and it is £45 now.", True),
+        ("What is my best?", "49:35", "You improved from 52:10 to 49:35.", True),
+        ("Where does she live?", "Oslo", "She moved from Oslo to Bergen.", False),
+        ("Where does she live?", "Oslo", "She lives in Bergen instead of Oslo.", False),
+        ("Where does she live?", "Oslo", "She no longer lives in Oslo.", False),
+        ("What part do I sing?", "Tenor", "Tenor is not your part any more.", False),
+        ("What part do I sing?", "Tenor", "Not alto any more: tenor.", True),
+        ("What is the farthest place?", "Recife", "You have never reached anything farther than Recife.", True),
+        ("When am I closed?", "Mondays", "You don't open on Mondays.", True),
+        ("Why?", "She never went", "She never went.", True),
+    ],
+)
+def test_what_is_denied_or_past_is_not_claimed(question: str, answer: str, hypothesis: str, correct: bool) -> None:
+    assert grade(asked(question), gold(answer), hypothesis).label is correct
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "hypothesis", "correct"),
+    [
+        ("What do I pay?", "£38", "£45 and £38.", False),
+        ("What do I pay a week?", "$44 a week", "$38 a week and $44 a week", False),
+        ("How many bikes do I own?", "4", "Three or four bikes.", False),
+        ("How long?", "9 days. 10 days (including the last day) is also acceptable.", "9 or 10 days", True),
+        ("How many weeks?", "11", "77 days or 11 weeks", True),
+        ("When do we open?", "11 May", "On 13 April or 11 May, depending on the inspector.", False),
+        ("On which day do we meet?", "Thursdays", "On Tuesdays and Thursdays", False),
+        ("On which days do we meet?", "Tuesdays and Thursdays", "On Thursdays and on Tuesdays", True),
+        ("On which days do we meet?", "Mondays and Tuesdays", "On Sundays, Mondays and Tuesdays.", False),
+        ("What is it made of?", "Pale quartz", "Either solid oak or pale quartz.", False),
+        ("What is it made of?", "Pale quartz", "Oak and pale quartz.", False),
+        (
+            "What is it made of?",
+            "Pale quartz",
+            "You mentioned both oak and pale quartz. In the end, pale quartz.",
+            True,
+        ),
+        ("Which team am I on?", "Search infrastructure", "On payments and on search infrastructure.", False),
+        ("What is the place?", "Recife", "Tenerife and Recife.", False),
+        ("Where did I study?", "Purdue", "You studied at Purdue and loved it.", True),
+    ],
+)
+def test_of_several_values_none_is_claimed(question: str, answer: str, hypothesis: str, correct: bool) -> None:
+    assert grade(asked(question), gold(answer), hypothesis).label is correct
+
+
+@pytest.mark.parametrize(
+    ("question", "hypothesis", "correct"),
+    [
+        ("What do I pay?", "It's cheaper by $129.", False),
+        ("What do I pay?", "$129 less than your coworker.", False),
+        ("What do I pay?", "It went up by $20 to $129.", True),
+        ("How much more did I pay than he?", "$129 more than he did.", True),
+        ("How much did it go up?", "It rose by $129.", False),
+        ("By how much did it increase?", "It rose by $129.", True),
+    ],
+)
+def test_a_difference_is_no_amount(question: str, hypothesis: str, correct: bool) -> None:
+    assert grade(asked(question), gold("$129"), hypothesis).label is correct
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "hypothesis", "correct"),
+    [
+        ("When is it?", "3 March", "On the third of March", True),
+        ("When is it?", "3 March", "3/3", True),
+        ("When is it?", "15 November", "11/15", True),
+        ("When is it?", "15 November", "15.11.2024", True),
+        ("When is it?", "15 November", "15/12", False),
+        ("When is it?", "March 3, 2024", "3/3/2023", False),
+        ("How long is it?", "45 minutes", "Three quarters of an hour", True),
+        ("How long is it?", "Ninety minutes", "An hour and a half", True),
+        ("How long is it?", "40 minutes", "40 min", True),
+        ("What is my best?", "49:35", "49 minutes and 35 seconds", True),
+        ("What is my best?", "49:35", "49:10", False),
+        ("What is my pace?", "19:30", "19 minutes and 30 seconds", True),
+        ("What time does it start?", "7:00", "At 7 am", True),
+        ("What time does it start?", "7:30 pm", "19:30", True),
+        ("What time does it start?", "6:45", "Quarter to seven", True),
+        ("How old is he?", "Seven", "He is 7 years old.", True),
+        ("How far is it?", "45 km", "Forty-five kilometres", True),
+        ("What share?", "Fifteen per cent", "15%", True),
+        ("How much?", "$1,250", "One thousand two hundred and fifty dollars", True),
+        ("How much?", "$1,250", "1.25k", True),
+    ],
+)
+def test_other_spellings(question: str, answer: str, hypothesis: str, correct: bool) -> None:
+    assert grade(asked(question), gold(answer), hypothesis).label is correct
+
+
+def test_a_guess_after_a_refusal_claims_nothing() -> None:
+    for answer in ("I have no record of that. I would guess Oslo.", "I can't find it; if I had to guess, Oslo."):
+        assert grade(QUESTION, gold("Oslo"), answer).label is False
+        assert grade(QUESTION, gold("You never said.", abstention=True), answer).label is False
+    assert grade(QUESTION, gold("Oslo"), "I'm not sure, but I believe it is Oslo.").label is True
 
 
 def test_a_number_of_days_may_be_off_by_one_where_the_official_prompt_says_so() -> None:

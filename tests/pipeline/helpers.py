@@ -13,6 +13,7 @@ from msgspec import structs
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.dataset import Dataset
+from longmemeval.judges.plants.judged import JUDGED_FILE
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import MemoryConfiguration
 from longmemeval.memory.definition import MEMORIES, MemoryDefinition
@@ -88,9 +89,23 @@ def colours(path: Path, count: int = 4, **changes: object) -> Dataset:
     return LongMemEvalDataset(write_dataset(path, *(colour_record(number, **changes) for number in range(count))))
 
 
+def judged_colours(folder: Path) -> None:
+    """Answers labelled by hand to such questions, beside the data in `folder`: a right and a wrong one to each."""
+    judged = [
+        {"question_id": f"q{number}", "answer": answer, "correct": correct, "kind": kind, "held_out": True}
+        for number in range(30)
+        for answer, correct, kind in (
+            (f"You painted it {_COLOURS[number % len(_COLOURS)]}.", True, "stated"),
+            (f"You painted it {_COLOURS[(number + 1) % len(_COLOURS)]}.", False, "neighbouring value"),
+        )
+    ]
+    (folder / JUDGED_FILE).write_text("".join(json.dumps(line) + "\n" for line in judged))
+
+
 def prepared_colours(folder: Path, count: int = 4, memory: str = "last-k") -> tuple[Dataset, Folders]:
-    """Such a data set, `colours.json`, prepared in `folder`."""
+    """Such a data set, `colours.json`, prepared in `folder`, with judged answers beside it."""
     dataset, folders = colours(folder / "colours.json", count), folders_in(folder)
+    judged_colours(folder)
     prepare(dataset, [memory], options=PrepareOptions(jobs=1), folders=folders)
     return dataset, folders
 

@@ -60,7 +60,7 @@ LONGMEMEVAL = Benchmark(
     default_judge="openai/gpt-4o-2024-08-06",
     prompts="longmemeval",
     # Its prompts accept a text that contains the answer, so a judge may rightly accept it next to a wrong answer.
-    planting=answer_planting(described=("single-session-preference",), without=("both",)),
+    planting=answer_planting(described=("single-session-preference",), without=("both",), judged_in="sample"),
     log_judge="gpt-4o-2024-08-06",
     retrieval=RetrievalRules(
         rules=lambda level: [evidence_rule(level, turns="evidence turns (any role)", sessions="answer_session_ids")]

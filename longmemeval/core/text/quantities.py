@@ -1,6 +1,7 @@
 """A uniform spelling of numbers, dates and times in English texts, so that texts with the same meaning share words."""
 
 import re
+from functools import lru_cache
 
 from longmemeval.core.text.calendar_names import MONTHS
 
@@ -20,20 +21,63 @@ _SHORT_MONTH = re.compile(rf"\b({'|'.join(month[:3].lower() for month in MONTHS)
 _FULL_MONTHS = {month[:3].lower(): month.lower() for month in MONTHS}
 _DAY_MONTH = re.compile(rf"\b(\d{{1,2}})(?:st|nd|rd|th)? (?:of )?({_MONTH})\b")
 _MONTH_DAY = re.compile(rf"\b({_MONTH}) (?:the )?(\d{{1,2}})(?:st|nd|rd|th)?\b(?!:)")
+_ORDINALS = (
+    *("first", "second", "third", "fourth", "fifth", "sixth", "seventh", "eighth", "ninth", "tenth", "eleventh"),
+    *("twelfth", "thirteenth", "fourteenth", "fifteenth", "sixteenth", "seventeenth", "eighteenth", "nineteenth"),
+    *("twentieth", "twenty-first", "twenty-second", "twenty-third", "twenty-fourth", "twenty-fifth", "twenty-sixth"),
+    *("twenty-seventh", "twenty-eighth", "twenty-ninth", "thirtieth", "thirty-first"),
+)
+_DAY = "|".join(word.replace("-", "[- ]") for word in reversed(_ORDINALS))
+_DAY_WORD = re.compile(
+    rf"\b(?P<before>{_DAY})(?= (?:day )?(?:of )?(?:{_MONTH})\b(?! (?:be|have|not)\b))"
+    rf"|\b(?P<month>{_MONTH}) (?:the )?(?P<after>{_DAY})\b"
+)
 _ISO_DATE = re.compile(r"\b(\d{4})[-/](\d{1,2})[-/](\d{1,2})\b")
 _RATE = re.compile(r"(?<=\d) an? (second|minute|hour|day|week|month|year|time)\b")
 """After an amount: "£38 an hour" counts no hours, which it would without its article."""
+_UNITS = {
+    "km": r"kilomet(?:er|re)s?|kms?",
+    "kg": r"kilo(?:gram(?:me)?)?s?|kgs?",
+    "cm": r"centimet(?:er|re)s?|cms?",
+    "metres": r"met(?:er|re)s?|m(?=[^\w/]|$)",
+    "minutes": r"mins?",
+    "hours": r"hrs?|h",
+    "seconds": r"secs?",
+}
+_UNIT = re.compile(rf"(?<=\d)[- ]?(?:{'|'.join(f'(?P<{name}>{forms})' for name, forms in _UNITS.items())})\b")
+"""Units after a number, by the one spelling that is kept of each."""
+_COMPOUND = re.compile(
+    r"\b(?:(?P<h>\d+) hours?,? (?:and )?)?(?P<m>\d+) minutes?,? (?:and )?(?P<s>\d+) seconds?\b"
+    r"|\b(?P<hours>\d+) hours?,? (?:and )?(?P<minutes>\d+) minutes?\b"
+    r"|\bquarter to (?P<to>\d{1,2})\b"
+    r"|\b(?P<pm>1[3-9]|2[0-3]):(?P<past>[0-5]\d)\b(?![:.]\d)"
+    r"|\b(?P<hundreds>\d+|a) hundred(?: and)? (?P<rest>\d{1,2})\b"
+)
+"""Durations, times and numbers that are written with several numbers."""
 _SUFFIXES = {1: "st", 2: "nd", 3: "rd"}
 _SPELLINGS = tuple(
     (re.compile(pattern), spelling)
     for pattern, spelling in (
         (r"(?<=\d),(?=\d{3}\b)", ""),
         (r"(?<=\d) ?%", " percent"),
+        (r"(?<=\d) per cent\b", " percent"),
+        (r"\b(\d+) thousand(?: and)? (\d{3})\b", r"\1\2"),
+        (r"\b(\d+\.\d+) ?(?:k|thousand)\b", lambda match: f"{float(match[1]) * 1000:g}"),
         (r"\b(\d+)k\b|\b(\d+) thousand\b", r"\1\g<2>000"),
-        (r"\b(\d+) hundred\b", r"\g<1>00"),
-        (r"\bhalf an hour\b", "30 minutes"),
+        (r"\b(?:(\d+)|a) hundred\b", lambda match: f"{match[1] or 1}00"),
+        (r"\b(?:3[- ]quarters|3/4) of an hour\b", "45 minutes"),
+        (r"\b(?:an|1) hour and (?:a|3) quarters?\b", lambda match: "105 minutes" if "3" in match[0] else "75 minutes"),
+        (r"\bquarter of an hour\b|\bquarter[- ]hour\b", "15 minutes"),
+        (r"\bhalf an hour\b|\bhalf[- ]hour\b", "30 minutes"),
+        (r"\b(?:an|1) hour and a half\b", "1.5 hours"),
+        (r"\b(\d+) (hours|weeks|months|years) and a half\b", r"\1.5 \2"),
         (r"\b(\d+) and a half\b", r"\1.5"),
+        (r"\bhalf a dozen\b", "6"),
         (r"\b(?:a|1) dozen\b", "12"),
+        (r"\b(?:a|1) fortnight\b", "2 weeks"),
+        (r"\bhalf[- ]past (\d{1,2})\b", r"\1:30"),
+        (r"\bquarter past (\d{1,2})\b", r"\1:15"),
+        (r"(?<=\d) o'?clock\b", ""),
         (r"\btwice\b", "2 times"),
         (r"\bdaily\b", "every day"),
         (r"\b(week|month|year)ly\b", r"every \1"),
@@ -49,21 +93,35 @@ _SPELLINGS = tuple(
 )
 
 
+_COUNTS = re.compile(
+    r"\d|\b(?:half|quarters?|dozen|hundred|thousand|fortnight|twice|daily|(?:week|month|year)ly|every|each|per|times)\b"
+)
+"""Words and figures without which a text has no quantity that could be spelt in another way."""
+_MONTH_WORDS = tuple(month.lower() for month in MONTHS)
+
+
+@lru_cache(maxsize=1 << 12)
 def plain_quantities(text: str) -> str:
     """Return `text` in lower case with its numbers as digits, its dates as `may 3rd` and its times as `7:30 pm`.
 
     Thousands lose their comma, `400k` is 400000, full hours lose their minutes, `weekly` is `every1week`. The days of
     dates keep a suffix that no other number has: `May 3` does not contain the number 3. `38 an hour` is
-    `38 per hour`, a rate and no amount of hours.
+    `38 per hour`, a rate and no amount of hours. Durations of two units are one number (`49:35`, `135 minutes`), and
+    units have one spelling (`km`).
     """
     text = _PRONOUN.sub(r"\1", text.lower())
-    text = _NUMBER_WORD.sub(_digits, text)
+    dated = any(month in text for month in _MONTH_WORDS)
+    text = _NUMBER_WORD.sub(_digits, _DAY_WORD.sub(_day, text) if dated else text)
+    if not _COUNTS.search(text):
+        return text
+    text = _COMPOUND.sub(_in_one, _UNIT.sub(lambda match: f" {match.lastgroup}", text))
     for pattern, spelling in _SPELLINGS:
         text = pattern.sub(spelling, text)
     text = _ISO_DATE.sub(_from_numbers, text)
     text = _SHORT_MONTH.sub(lambda match: f"{_FULL_MONTHS[match[1]]} ", text)
-    text = _DAY_MONTH.sub(lambda match: f"{match[2]} {_ordinal(int(match[1]))}", text)
-    text = _MONTH_DAY.sub(lambda match: f"{match[1]} {_ordinal(int(match[2]))}", text)
+    if any(month in text for month in _MONTH_WORDS):
+        text = _DAY_MONTH.sub(lambda match: f"{match[2]} {_ordinal(int(match[1]))}", text)
+        text = _MONTH_DAY.sub(lambda match: f"{match[1]} {_ordinal(int(match[2]))}", text)
     return _RATE.sub(_rate, text)
 
 
@@ -71,6 +129,29 @@ def _digits(match: re.Match[str]) -> str:
     if match["word"]:
         return str(_VALUES[match["word"]])
     return str(_VALUES[match["tens"]] + _VALUES[match["unit"]])
+
+
+def _day(match: re.Match[str]) -> str:
+    """Return `eleventh` as `11th`, before or after its month."""
+    day = _ordinal(_ORDINALS.index((match["before"] or match["after"]).replace(" ", "-")) + 1)
+    return f"{match['month']} {day}" if match["month"] else day
+
+
+def _in_one(match: re.Match[str]) -> str:
+    """Return `49 minutes and 35 seconds` as `49:35`, `2 hours and 15 minutes` as `135 minutes`, `19:30` as `7:30 pm`.
+
+    A duration of 13 to 23 minutes looks like such a time, and is read as one in every text.
+    """
+    if match["m"]:
+        text = f"{match['m']}:{match['s'].zfill(2)}"
+        return f"{match['h']}:{text.zfill(5)}" if match["h"] else _COMPOUND.sub(_in_one, text)
+    if match["hours"]:
+        return f"{int(match['hours']) * 60 + int(match['minutes'])} minutes"
+    if match["to"]:
+        return f"{int(match['to']) - 1 or 12}:45"
+    if match["pm"]:
+        return f"{int(match['pm']) - 12}:{match['past']} pm"
+    return str((1 if match["hundreds"] == "a" else int(match["hundreds"])) * 100 + int(match["rest"]))
 
 
 def _from_numbers(match: re.Match[str]) -> str:

@@ -22,6 +22,8 @@ MINIMUM_RECALL = 0.6
 _ARTICLES = frozenset({"a", "an", "the"})
 _MONTHS = frozenset(month.lower() for month in MONTHS)
 _COUNTED_NOUN = re.compile(r"\bhow many (\w+)")
+_CLOCK = re.compile(r"\bwhat time\b|\bwhen\b")
+_HALVES = {"am", "pm"}
 _IN_ORDER = re.compile(r"\border\b|\bearliest\b|\bfirst to last\b|\bchronolog|\bsequence\b")
 
 
@@ -76,7 +78,7 @@ class Comparison:
         self._held = set(self._stems)
         self._halves = _halves(words)
         self._asserted = asserted if _numbers(asserted) else words
-        self._noun = noun[1] if (noun := _COUNTED_NOUN.search(question.lower())) else ""
+        self._nouns = _nouns_of(question.lower())
 
     def verdict(self, form: str) -> Verdict:
         """Return whether the answer gives this form of the gold, and by which rule."""
@@ -107,7 +109,7 @@ class Comparison:
             wanted = every
         if _MONTHS & set(sought):
             wanted = {number for number in wanted if not re.fullmatch(r"(?:19|20)\d\d", number)}
-        units = {word for number, word in pairwise(sought) if number in wanted} | {self._noun}
+        units = {word for number, word in pairwise(sought) if number in wanted} | self._nouns
         held = {
             number
             for number, word in pairwise([*self._asserted, ""])
@@ -128,6 +130,12 @@ class Comparison:
             return True
         places = [min(place for place, stem in enumerate(self._stems) if stem in stems) for stems in items]
         return places == sorted(places)
+
+
+def _nouns_of(question: str) -> set[str]:
+    """Return what a number that answers the question may count, beside the units of the gold."""
+    nouns = {noun[1]} if (noun := _COUNTED_NOUN.search(question)) else set()
+    return nouns | ({"years"} if "how old" in question else set()) | (_HALVES if _CLOCK.search(question) else set())
 
 
 def stems_of(words: Sequence[str]) -> list[str]:

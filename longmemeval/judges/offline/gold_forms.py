@@ -2,12 +2,13 @@
 
 import re
 
+from longmemeval.core.text.calendar_names import MONTHS
 from longmemeval.core.text.quantities import plain_quantities
 from longmemeval.core.text.words import content_words
 
 _COUNTS = re.compile(r"\bhow (?:many|much|long|old|often)\b|\bnumber of\b|\bamount\b|\btotal\b|\bwhen\b|\bdate\b", re.I)
 _EXPLANATION = re.compile(
-    r"\s*(?:[:;(]|\.\s"
+    r"\s*(?::(?!\d)|[;(]|\.\s"
     r"|,? (?:which|because|since|so|after|when|while|instead of|rather than|up from|down from|as opposed to)\b).*",
     re.DOTALL,
 )
@@ -20,6 +21,9 @@ _SAME: tuple[tuple[str, int, str], ...] = (
 """Triples of a unit, its size in a smaller unit, and that smaller unit."""
 _ITEMS = re.compile(r",\s*(?:and\s+|then\s+|and then\s+)?|\s+and\s+(?:then\s+)?|\n+")
 _POLARITY = re.compile(r"^\W*(?:(?:so|therefore|thus|hence),? )?(yes|yeah|no|nope|not yet)\b", re.IGNORECASE)
+_MONTHS = [month.lower() for month in MONTHS]
+_DATE = re.compile(rf"\b({'|'.join(_MONTHS)}) (\d{{1,2}})(?:st|nd|rd|th)\b(?:,? (\d{{4}}))?")
+_FIGURES = re.compile(r"(?<![\d/.-])(\d{1,2})(?:(/)|\.(?=\d{1,2}\.))(\d{1,2})(?:[/.]((?:\d\d)?\d\d)?)?(?![\d/])")
 LONGEST_ITEM = 6
 """Maximum words of an item of a list."""
 LONGEST_STEP = 15
@@ -55,7 +59,24 @@ def _in_other_units(form: str) -> list[str]:
             forms.append(f"{float(match[1]) * factor:g} {smaller}")
         if (match := re.fullmatch(rf"\W*(\d+) {smaller[:-1]}s?\W*", text)) and int(match[1]) % factor == 0:
             forms.append(f"{int(match[1]) // factor} {unit[:-2]}s")
+        if match and int(match[1]) % factor * 2 == factor:
+            forms.append(f"{int(match[1]) / factor:g} {unit[:-2]}s")
     return forms
+
+
+def with_date_of(gold: str, answer: str) -> str:
+    """Return the answer with the gold's date written out where it has it in figures, the day or the month first."""
+    date = _DATE.search(plain_quantities(gold))
+    if not date or not _FIGURES.search(answer):
+        return answer
+    day, month, year = int(date[2]), _MONTHS.index(date[1]) + 1, date[3] or ""
+
+    def written(match: re.Match[str]) -> str:
+        same = (int(match[1]), int(match[3])) in ((day, month), (month, day))
+        other_year = match[4] and year and match[4][-2:] != year[-2:]
+        return f"{date[1]} {day} {match[4] or ''}" if same and not other_year else match[0]
+
+    return _FIGURES.sub(written, answer)
 
 
 def items_of(gold: str, longest: int = LONGEST_ITEM) -> list[str]:

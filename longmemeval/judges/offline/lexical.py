@@ -1,11 +1,12 @@
 """A rule-based judge for runs without a network. It compares words, not meaning: no substitute for the official judge.
 
 In an answer above 80 words only the first 20 and the last 40 count (`answer_text.counted`): an answer states its
-result at one of its ends, and a text that repeats the history has the gold anywhere. Numbers, dates and times are
-compared in one notation (`core/text/quantities.py`), other words by their stems. The rules, in this order:
+result at one of its ends, and a text that repeats the history has the gold anywhere. Of these, what the answer denies,
+leaves open, says of the past or of a difference does not count (`claims.py`). Numbers, dates and times are compared in
+one notation (`core/text/quantities.py`), other words by their stems. The rules, in this order:
 
 1. An unanswerable question: correct if the answer abstains as a whole (`refusal.abstains`), or ends in a refusal.
-2. Any other question: an answer that abstains is wrong.
+2. Any other question: an answer that abstains is wrong, and so is one that refuses and then guesses.
 3. A preference rubric: correct if the answer has at least `MINIMUM_RUBRIC_RECALL` of the content words in the
    rubric's sentences about what the user would like. A text in which the user speaks is no advice.
 4. A gold that begins with yes or no: correct if the answer says the same of the two.
@@ -15,7 +16,8 @@ compared in one notation (`core/text/quantities.py`), other words by their stems
    the question. If the conclusion has numbers, those of the gold must be among them. As in the official prompt, a
    number of days, weeks or months may be off by one in `temporal-reasoning`.
 
-A right answer in other words counts as wrong; a negated or incidental mention of the right words may count as correct.
+A right answer in other words, or in another language than English, counts as wrong; an incidental mention of the right
+words may count as correct.
 """
 
 import re
@@ -27,6 +29,7 @@ from longmemeval.core.text.words import content_words
 from longmemeval.judges.definition import JudgeDefinition
 from longmemeval.judges.offline import refusal
 from longmemeval.judges.offline.answer_text import advice, counted, stated
+from longmemeval.judges.offline.claims import claimed
 from longmemeval.judges.offline.comparison import (
     MINIMUM_RECALL,
     RULES_FILE,
@@ -36,7 +39,7 @@ from longmemeval.judges.offline.comparison import (
     normalise,
     stems_of,
 )
-from longmemeval.judges.offline.gold_forms import forms_of, options_of, polarity_of
+from longmemeval.judges.offline.gold_forms import forms_of, options_of, polarity_of, with_date_of
 from longmemeval.judges.offline.rules import RuleJudge, Verdict
 from longmemeval.judges.protocol import JudgeIdentity, judge_id
 from longmemeval.records import Gold, Question
@@ -63,7 +66,7 @@ def lexical_judge() -> RuleJudge:
     return RuleJudge(identity, grade)
 
 
-LEXICAL = JudgeDefinition(rules=lexical_judge)
+LEXICAL = JudgeDefinition(rules=lexical_judge, compares_words=True)
 
 
 def grade(question: Question, gold: Gold, hypothesis: str) -> Verdict:
@@ -74,6 +77,8 @@ def grade(question: Question, gold: Gold, hypothesis: str) -> Verdict:
         return Verdict(declines, "abstains" if declines else "does not abstain")
     if abstains:
         return Verdict(False, "abstains")
+    if refusal.guesses(hypothesis):
+        return Verdict(False, "a guess after a refusal")
     text = str(gold.answer)
     if gold.question_type == "single-session-preference":
         recall = _rubric_recall(question.text, text, hypothesis)
@@ -86,8 +91,14 @@ def grade(question: Question, gold: Gold, hypothesis: str) -> Verdict:
         if first is not None:
             return Verdict(first, "names the right option first" if first else "names the other option first")
     near = int(gold.question_type == "temporal-reasoning" and bool(_HOW_LONG.search(question.text.lower())))
-    compare = Comparison(question.text, normalise(counted(hypothesis)), normalise(" ".join(asserted)), near)
-    verdicts = [compare.verdict(form) for form in forms_of(question.text, text)]
+    forms = tuple(forms_of(question.text, text))
+    whole, conclusion = counted(hypothesis), " ".join(asserted)
+    words = normalise(claimed(with_date_of(text, whole), question.text, forms, near))
+    concluded = words
+    if conclusion != whole.lower():
+        concluded = normalise(claimed(with_date_of(text, conclusion), question.text, forms, near))
+    compare = Comparison(question.text, words, concluded, near)
+    verdicts = [compare.verdict(form) for form in forms]
     return next((verdict for verdict in verdicts if verdict.label), verdicts[0])
 
 

@@ -61,7 +61,13 @@ _NEGATIVE = re.compile(
     r"|mystery|empty|stops?)"
 )
 """Words of which every refusal has one; most clauses of a long text have none, and no pattern is tried on these."""
-_DETAIL = re.compile(r"\b(?:whether|if)\b")
+_GUESS = re.compile(r"\bguess(?:ing)?\b(?! who| what)")
+_DETAIL = re.compile(r"^(?!.*\b(?:impossible|not possible)\b).*\b(?:whether|if)\b")
+_WHOLE = re.compile(
+    r"\b(?:definitive|definite|exact|precise|accurate|conclusive) (?:answer|response|conclusion|reply)\b"
+    r"|\b(?:impossible|not possible) (?:for (?:me|us) )?to (?:\w+ly )?(?:determine|calculate|answer|establish) how\b"
+)
+"""Refusals of the question itself in spite of a word such as "exact", as models write them at the end."""
 _BARE_ANSWER = re.compile(r"^\s*(zero|none|\d{1,4})[:,] ")
 _CONCLUSION = re.compile(r"\b(?:therefore|thus|hence|in conclusion|in summary|consequently|conclude)\b")
 _CONTRACTIONS = (
@@ -84,7 +90,9 @@ _SENTENCE_END = re.compile(r"(?<=[.!?])[\")]*\s+|\n+|;\s+|\s[\u2014\u2013-]+\s|\
 _JOINT = re.compile(
     r"[,:\s]*\b"
     r"(but(?! not (?:a|an|the|any|for|in|on|of|which|when|what|who|how|to|your)\b)"
-    r"|however|yet|nevertheless|nonetheless|that said|so(?! (?:far|many|much|that))|therefore|hence|thus|(?<=, )which)"
+    r"(?! no (?:\w+ ){0,2}\w+\W*$)"
+    r"|however|yet|nevertheless|nonetheless|that said|so(?! (?:far|many|much|that))|therefore|hence|thus"
+    r"|(?<=, )(?:which|(?:al)?though))"
     r"\b[,\s]*"
 )
 _AGAINST = ("but", "however", "yet", "nevertheless", "nonetheless", "that said")
@@ -140,11 +148,14 @@ class _Clause(NamedTuple):
     number: bool
     detail: bool
     """True if it asks "whether": after an answer, a remark."""
+    guess: bool
+    whole: bool
+    """True if it refuses the question itself, whatever word would make it a concession: "no definitive answer"."""
 
     @property
     def is_final(self) -> bool:
         """True if it refuses the question even after an answer."""
-        return self.kind == "unable" and not self.inexact and not self.detail
+        return self.kind == "unable" and (self.whole or not self.inexact) and not self.detail
 
 
 @checked()
@@ -183,7 +194,18 @@ def ends_in_refusal(text: str) -> bool:
     For an unanswerable question that is enough: "You have a cat. There is no mention of a hamster."
     """
     clauses = [clause for clause in _clauses(_final(text)) if clause.kind not in ("aside", "told")]
-    return bool(clauses) and clauses[-1].kind in _REFUSALS and not clauses[-1].inexact
+    return bool(clauses) and clauses[-1].kind in _REFUSALS and (clauses[-1].whole or not clauses[-1].inexact)
+
+
+@lru_cache(maxsize=512)
+def guesses(text: str) -> bool:
+    """Return whether `text` refuses and then names its answer as a guess: it claims nothing."""
+    plain = _plain(text)
+    if "guess" not in plain or not _may_refuse(plain):
+        return False
+    clauses = _clauses(_final(text))
+    first = next((place for place, clause in enumerate(clauses) if clause.kind in _REFUSALS), len(clauses))
+    return any(clause.guess for clause in clauses[first + 1 :])
 
 
 def conclusion(text: str) -> str:
@@ -219,7 +241,8 @@ def _refuses(text: str) -> bool:
         refusal, following = clauses[index], clauses[index + 1 :]
         if refusal.is_final:
             return not any(_takes_back(refusal, clause) for clause in following)
-        if refusal.against and not refusal.inexact:
+        hedge = refusal.kind == "unsure" and any(clause.kind in ("answer", "estimate") for clause in clauses[:index])
+        if refusal.against and not refusal.inexact and not hedge:
             return all(clause.kind in (*_REFUSALS, "told") for clause in following)
     return False
 
@@ -258,7 +281,10 @@ def _plain(text: str) -> str:
 
 
 def _final_part(text: str) -> str:
-    """Return the text after the last "Answer:"; for structured reasoning the last paragraph, from a "therefore" on."""
+    """Return the text after the last "Answer:"; for structured reasoning the last paragraph, from a "therefore" on.
+
+    A last paragraph of nothing but courtesies is passed over.
+    """
     marks = list(_ANSWER_MARK.finditer(text)) if any(word in text for word in _ANSWER_WORDS) else []
     for heading in reversed(marks):
         if re.search(r"\w", text[heading.end() :]):
@@ -267,7 +293,8 @@ def _final_part(text: str) -> str:
     paragraphs = [part for part in re.split(r"\n\s*\n", text) if re.search(r"\w", part)]
     if len(paragraphs) < 2 or not _STRUCTURE.search(text):
         return text
-    last = paragraphs[-1]
+    said = (part for part in reversed(paragraphs) if any(clause.kind != "aside" for clause in _clauses(part)))
+    last = next(said, paragraphs[-1])
     mark = _CONCLUSION.search(last)
     return last[mark.start() :] if mark else last
 
@@ -320,6 +347,8 @@ def _clause(text: str, *, against: bool, granted: bool) -> _Clause:
         hedged=refuses and bool(patterns["hedged"].search(text)),
         number=bool(_NUMBER.search(text)),
         detail=refuses and bool(_DETAIL.search(text)),
+        guess=bool(_GUESS.search(text)),
+        whole=refuses and bool(_WHOLE.search(text)),
     )
 
 

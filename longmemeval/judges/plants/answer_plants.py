@@ -8,6 +8,7 @@ from longmemeval.core.text.words import content_words
 from longmemeval.judges.offline.refusal import abstains
 from longmemeval.judges.plants.forms import (
     amounts_in,
+    asked_for,
     asks_for_value,
     is_date,
     kind_of,
@@ -19,6 +20,7 @@ from longmemeval.judges.plants.forms import (
     polarity_of,
     reordered,
     stated,
+    unit_of,
     with_other_date,
     with_other_name,
     with_other_number,
@@ -70,14 +72,20 @@ class AnswerPlants:
         self._ground = ground
         self._described = described
         self._latest: tuple[str, list[Statement]] | None = None
-        self._others: dict[tuple[str, str], list[Gold]] = {}
+        self._asked = {question.question_id: asked_for(question.text) for question in ground.questions}
+        self._others: dict[tuple[str, ...], list[Gold]] = {}
         for gold in ground.golds.values():
             if not gold.abstention and self._is_answer(gold):
-                self._others.setdefault((gold.question_type, kind_of(_text(gold))), []).append(gold)
-        texts = [_text(gold) for gold in ground.golds.values()]
-        written = "\n".join([*texts, *(question.text for question in ground.questions)])
+                asked = self._asked.get(gold.question_id, "")
+                for key in {self._likeness(gold), (gold.question_type, asked)}:
+                    self._others.setdefault(key, []).append(gold)
+        golds = ground.golds.values()
+        written = "\n".join([*map(_text, golds), *(question.text for question in ground.questions)])
         self._not_names = set(re.findall(r"\b[a-z]+\b", written))
-        self._names = sorted({name for text in texts for name in names_in(text, self._not_names)})
+        self._names: dict[str, set[str]] = {}
+        for gold in golds:
+            if not gold.abstention and (names := self._names_alone(_text(gold))):
+                self._names.setdefault(self._asked.get(gold.question_id, ""), set()).update(names)
 
     def of(self, question: Question, gold: Gold, random: Random) -> Iterator[Made]:
         """Yield the plants of one question, at most one of each kind."""
@@ -90,7 +98,7 @@ class AnswerPlants:
         yield Made("declines", random.choice(DECLINES))
         if gold.trap:
             yield Made("answers-unanswerable", gold.trap, "the trap of the question")
-        elif other := self._other_gold(gold, "text", random):
+        elif other := self._other_gold(gold, (gold.question_type, self._asked.get(gold.question_id, "")), random):
             yield Made("answers-unanswerable", _text(other), f"gold of {other.question_id}")
         yield from non_answers(random)
 
@@ -114,7 +122,7 @@ class AnswerPlants:
     def _wrong(self, question: Question, gold: Gold, text: str, random: Random) -> Iterator[Made]:
         changed = list(self._changed(question, gold, text, random))
         yield from changed
-        other = self._other_gold(gold, kind_of(text), random)
+        other = self._other_gold(gold, self._likeness(gold), random)
         if other:
             yield Made("other-question", _text(other), f"gold of {other.question_id}")
         updated = self._ground.ability(gold) == "knowledge-update"
@@ -133,7 +141,7 @@ class AnswerPlants:
         changes = {
             "changed-number": with_other_number(text, right, random) if asks_for_value(question.text, text) else None,
             "changed-date": with_other_date(text, random) if asks_for_value(question.text, text) else None,
-            "changed-name": with_other_name(text, self._names, random, self._not_names),
+            "changed-name": with_other_name(text, self._names_like(question, text), random, self._not_names),
             "changed-polarity": with_other_polarity(text),
         }
         for kind, change in changes.items():
@@ -146,15 +154,33 @@ class AnswerPlants:
             self._latest = question.haystack_id, list(statements(self._ground.haystack(question)))
         return self._latest[1]
 
-    def _other_gold(self, gold: Gold, kind: str, random: Random) -> Gold | None:
-        """Return the gold of another question of the type without a content word or near number of this one."""
+    def _names_alone(self, text: str) -> list[str]:
+        """Return the names of a text of names; with other words they may name anything ("with Max, by the sea")."""
+        names = names_in(text, self._not_names)
+        return names if set(content_words(text)) <= set(content_words(" ".join(names))) else []
+
+    def _names_like(self, question: Question, text: str) -> list[str]:
+        """Return the names that answer questions like this one; none for a text that is more than names."""
+        like = self._names.get(self._asked.get(question.question_id, ""), set())
+        return sorted(like) if self._names_alone(text) else []
+
+    def _likeness(self, gold: Gold) -> tuple[str, ...]:
+        """Return what golds have in common that may pass for one another: numbers the unit, texts what is asked for."""
+        kind = kind_of(_text(gold))
+        own = unit_of(_text(gold)) if kind == "number" else self._asked.get(gold.question_id, "")
+        return gold.question_type, kind, "" if kind == "date" else own
+
+    def _other_gold(self, gold: Gold, key: tuple[str, ...], random: Random) -> Gold | None:
+        """Return a gold under the key without a near number of this one and, except its unit, a content word of it."""
         # Swapping yes and no is `changed-polarity`.
-        if kind == "polarity":
+        if "polarity" in key:
             return None
         own, numbers = set(content_words(str(gold.answer))), amounts_in(str(gold.answer))
+        if "number" in key:
+            own = set()
         candidates = [
             other
-            for other in self._others.get((gold.question_type, kind), [])
+            for other in self._others.get(key, [])
             if other.question_id != gold.question_id
             and not own & set(content_words(str(other.answer)))
             and not near(numbers, amounts_in(str(other.answer)))

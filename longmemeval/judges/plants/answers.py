@@ -8,12 +8,13 @@ from longmemeval.judges.plants.planting import Ground, Made, Make, Planting
 from longmemeval.records import Gold, Question
 
 
-def answer_planting(described: Collection[str] = (), without: Collection[str] = ()) -> Planting:
+def answer_planting(described: Collection[str] = (), without: Collection[str] = (), judged_in: str = "") -> Planting:
     """Return the planting for golds that are answers.
 
     Args:
         described: question types whose golds describe answers instead; they get wrong plants only.
         without: kinds to leave out, since the benchmark's own judge may rightly decide either way.
+        judged_in: data set of the benchmark that is shipped with answers labelled by hand.
     """
     kinds = {name: kind for name, kind in KINDS.items() if name not in without}
 
@@ -28,4 +29,4 @@ def answer_planting(described: Collection[str] = (), without: Collection[str] = 
 
         return plants
 
-    return Planting(on, kinds)
+    return Planting(on, kinds, judged_in=judged_in)

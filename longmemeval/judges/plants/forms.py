@@ -30,6 +30,27 @@ _ALSO_RIGHT = re.compile(
     re.IGNORECASE | re.DOTALL,
 )
 _SEVERAL = re.compile(r"\b(?:or|either|acceptable|alternatively)\b|\w/[A-Za-z]", re.IGNORECASE)
+_UNIT = re.compile(
+    rf"([$£€])\s?\d|(?:\d[\d,.:]*|\b(?:{'|'.join(_SMALL[2:])}))(?:[ -]?(%|[a-z]{{1,12}}))?", re.IGNORECASE
+)
+_ASKED = tuple(
+    (re.compile(pattern, re.IGNORECASE), kind)
+    for pattern, kind in (
+        (r"\b(?:who|whom|whose)\b", "person"),
+        (r"\bnames? of\b|\bcalled\b|\bnames\b", "name"),
+        (r"\b(book|movie|film|series|game|song|album|band|team|shop|company|city|country|state)s?\b", ""),
+        (r"\bwhere\b|\b(?:which|what) (?:places?|towns?|areas?|locations?)\b", "place"),
+        (r"\bwhen\b|\b(?:which|what) (?:dates?|days?|months?|years?|time)\b", "time"),
+        (r"\bhow many\b", "how many"),
+        (r"\bhow much\b|\b(?:price|cost|amount)\b", "how much"),
+        (r"\bhow (?:long|old|often|far)\b", "how long"),
+        (r"\bwhy\b", "reason"),
+        (r"\bhow\b", "manner"),
+        (r"\b(?:what|which) (?:kind|type|sort)s? of (\w+)", ""),
+        (r"\b(?:what|which) (?!(?:is|are|was|were|did|do|does|has|have|had|will|would|could|should|can)\b)(\w+)", ""),
+    )
+)
+"""What questions ask for, by their first match; without a name, the noun is it."""
 _INEXACT = re.compile(
     r"\b(?:about|above|almost|approximately|around|at (?:least|most)|below|between|fewer|less|more|nearly|over|roughly"
     r"|several|under|up to)\b|[~<>\u2248+]|\d\s*(?:-|\u2013|to)\s*\d",
@@ -72,6 +93,23 @@ def kind_of(text: str) -> str:
     if polarity_of(text):
         return "polarity"
     return "date" if is_date(text) else "number" if is_number(text) else "text"
+
+
+def unit_of(text: str) -> str:
+    """Return the unit of the number of a text: its currency or the word after it; empty for a bare number."""
+    match = _UNIT.search(text)
+    return (match[1] or match[2] or "").lower().rstrip("s") if match else ""
+
+
+def asked_for(question: str) -> str:
+    """Return what a question asks for, such as `person`, `place` or `how many`; two that ask for one have like answers.
+
+    "Which book …" asks for a `book`, and "what did …" for a `thing`.
+    """
+    for pattern, kind in _ASKED:
+        if match := pattern.search(question):
+            return kind or (content_words(match[match.lastindex or 0]) or ["thing"])[0]
+    return "thing"
 
 
 def other_forms(text: str) -> Iterator[tuple[str, str]]:
@@ -181,8 +219,25 @@ def names_in(text: str, not_names: Collection[str] = ()) -> list[str]:
         text: text to search.
         not_names: words, in lower case, that are not names, such as those that a data set also writes in lower case.
     """
-    names = (re.sub(r"['\u2019]s$", "", match[0]) for match in _NAMES.finditer(text))
-    return [name for name in names if all(_may_be_a_name(word, not_names) for word in name.split())]
+    names = []
+    for match in _NAMES.finditer(text):
+        name = re.sub(r"['\u2019]s$", "", match[0])
+        if all(_may_be_a_name(word, not_names) for word in name.split()):
+            names.append(_begun(text[: match.start()], not_names) + name)
+    return names
+
+
+def _begun(before: str, not_names: Collection[str]) -> str:
+    """Return the words of a name that begin its text: "Second" of "Second Wind", "House of" of "House of Wax"."""
+    match = re.search(r"(?:\b[A-Z][\w'-]+ (?:of |the |and )*)+$", before)
+    words = match[0].split(" ") if match else []
+    # A text of capitalised words alone is a title, whatever words it is made of.
+    title = all(word.strip('"\u201c')[:1].isupper() or word in ("of", "the", "and") for word in before.split())
+    while words and words[0] != "The" and not (title and content_words(words[0])):
+        if _may_be_a_name(words[0], not_names):
+            break
+        words.pop(0)
+    return " ".join(words)
 
 
 def _may_be_a_name(word: str, not_names: Collection[str]) -> bool:
@@ -192,9 +247,9 @@ def _may_be_a_name(word: str, not_names: Collection[str]) -> bool:
 def with_other_name(
     text: str, others: Collection[str], random: Random, not_names: Collection[str] = ()
 ) -> tuple[str, str] | None:
-    """Return the text with one name changed to one of `others` that it does not contain; None without either."""
+    """Return the text with one name changed to one of `others` without a common word; None without either."""
     names = names_in(text, not_names)
-    free = [name for name in others if name.casefold() not in text.casefold()]
+    free = [name for name in others if not set(content_words(name)) & set(content_words(text))]
     if not names or not free:
         return None
     new = random.choice(free)

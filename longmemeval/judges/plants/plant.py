@@ -1,5 +1,7 @@
 """A planted answer, and the kinds of plants for golds that are answers."""
 
+from typing import Literal
+
 from msgspec import Struct
 
 
@@ -59,3 +61,5 @@ class Plant(Struct, frozen=True, omit_defaults=True):
     """How the plant was made, for people who read the file: `3 -> 5`, the id of the other question, and so on."""
     parts: tuple[int, ...] = ()
     """Indexes, from 0, of the parts of the gold (such as nuggets) that grade it; empty: the whole gold grades it."""
+    judged: Literal["", "at hand", "held out"] = ""
+    """Whether people wrote and labelled it, and rules were made with it at hand; empty: it is made by rules."""

@@ -63,6 +63,9 @@ class Planting:
     graded_by: Callable[[Gold, Plant], Gold] = lambda gold, plant: gold
     """Returns the gold that a plant is graded by, for plants that are graded by `Plant.parts` only."""
 
+    judged_in: str = ""
+    """Name of the data set that is shipped with answers labelled by hand (`judged.py`); empty: there is none."""
+
     def plants(self, ground: Ground, questions: Iterable[Question]) -> Iterator[Plant]:
         """Yield all plants of these questions; the same data and seed give the same plants."""
         make = self.on(ground)

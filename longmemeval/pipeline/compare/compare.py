@@ -31,7 +31,7 @@ from longmemeval.pipeline.compare.floor import floor_sentence
 from longmemeval.pipeline.compare.naming import names_of
 from longmemeval.pipeline.compare.pairs import Families, families_of
 from longmemeval.pipeline.compare.repeats import Pool, credits_of, flips_of, pool_repeats, pooled_summary
-from longmemeval.pipeline.compare.sentences import Sentence
+from longmemeval.pipeline.compare.sentences import SCORE_WARNINGS, Sentence
 from longmemeval.pipeline.compare.tokens import budget_of, with_token_warnings
 from longmemeval.pipeline.compare.verdict import MARGIN, Evidence, is_control, verdict_on
 from longmemeval.results.graded.graded_run import Evaluation
@@ -275,7 +275,7 @@ def _repeats(pools: Sequence[Pool], names: Mapping[str, str]) -> Iterator[Repeat
             )
 
 
-_DOUBTFUL = frozenset({"history-fits", "unchecked-judge", "same-family", "unstable-recall", "unequal-tokens"})
+_DOUBTFUL = SCORE_WARNINGS - {"few-questions"}
 """Warnings that cast doubt on the table; that some types have few questions is a note."""
 
 

@@ -67,7 +67,7 @@ def estimate_grading(
     found: list[JudgeEstimate] = []
     notes: dict[str, None] = {}
     for spec in judges:
-        judge = chosen_judge(files, run_questions.benchmark, options, folders.data_dir, spec)
+        judge = chosen_judge(files, run_questions.dataset, options, folders.data_dir, spec)
         refuse(files, check_labels(files, judge.identity, run_questions))
         found.append(_judging(judge, files, to_judge))
         notes |= dict.fromkeys(_notes(judge, files, run_questions, options))

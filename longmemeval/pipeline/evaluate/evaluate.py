@@ -9,10 +9,11 @@ from pathlib import Path
 
 from msgspec import structs
 
-from longmemeval.benchmarks.judges import load_judge
-from longmemeval.benchmarks.spec import Benchmark
+from longmemeval.benchmarks.judges import default_judge_of, load_judge
+from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.core.event_loop import complete
 from longmemeval.core.journal import Journal
+from longmemeval.dataset import Dataset
 from longmemeval.errors import BatchCancelledError, EndpointDownError, HarnessError, SpendingLimitError
 from longmemeval.judges.definition import rules_of
 from longmemeval.judges.official_status import first_of
@@ -99,7 +100,7 @@ def answers_to_grade(run_id: str, options: EvaluateOptions, folders: Folders) ->
 
 def _grade(files: RunFiles, run_questions: RunQuestions, options: EvaluateOptions, folders: Folders) -> Evaluation:
     """Have one judge label what it has not labelled, and score the run."""
-    judge = chosen_judge(files, run_questions.benchmark, options, folders.data_dir, options.judge)
+    judge = chosen_judge(files, run_questions.dataset, options, folders.data_dir, options.judge)
     identity, path = judge.identity, judgements_file(files.folder, judge.identity.id)
     newly_judged = 0
     # Locked while what is left to judge is determined: another process may be judging.
@@ -157,15 +158,15 @@ class ChosenJudge:
 
 
 def chosen_judge(
-    files: RunFiles, benchmark: Benchmark, options: EvaluateOptions, data_dir: Path, spec: str | None = None
+    files: RunFiles, dataset: Dataset, options: EvaluateOptions, data_dir: Path, spec: str | None = None
 ) -> ChosenJudge:
     """Return the judge to grade with; with `rejudge` its next repeat that is not done with these answers.
 
     Args:
-        benchmark: its own judge is the default.
+        dataset: the data that the run answered; its benchmark's own judge is the default.
         spec: see `EvaluateOptions.judge`.
     """
-    spec = benchmark.default_judge if spec is None else spec
+    spec = default_judge_of(dataset) if spec is None else spec
     for metrics in files.metrics:
         if metrics.judge.id == spec:
             if options.rejudge:
@@ -185,7 +186,7 @@ def chosen_judge(
         return load_judge(
             spec,
             factory,
-            benchmark=benchmark,
+            benchmark=benchmark_of(dataset),
             votes=options.votes,
             repeat=repeat,
             options=options.model_options,

@@ -6,7 +6,7 @@ from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.dataset import Dataset
 from longmemeval.judges.recompute import recomputed
 from longmemeval.measures.plant_rates import judge_rates
-from longmemeval.pipeline.judge_check.planted import ground_of, planting_of
+from longmemeval.pipeline.judge_check.planted import ground_of, planting_of, plants_of
 from longmemeval.results.graded.judge_checks import CHECK, JUDGEMENTS, PLANTS, StoredCheck
 from longmemeval.results.scores.checks import changes
 
@@ -50,7 +50,7 @@ def _recompute(stored: StoredCheck, dataset: Dataset) -> Iterator[str | None]:
     yield other if check.of_questions != len(questions) else None
     chosen = [question for question_id, question in questions.items() if question_id in planted]
     planting, ground = planting_of(benchmark_of(dataset)), ground_of(dataset, check.seed)
-    expected = {plant.plant_id: plant for plant in planting.plants(ground, chosen)}
+    expected = {plant.plant_id: plant for plant in plants_of(dataset, ground, chosen, check.judge)}
     stored_plants = {plant.plant_id: plant for plant in stored.plants}
     odd = next(
         (

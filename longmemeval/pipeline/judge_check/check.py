@@ -1,13 +1,13 @@
 """Check a judge: plant answers of known truth, have the judge grade them and store its error rates."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 
 import msgspec
 from msgspec import Struct
 
-from longmemeval.benchmarks.judges import load_judge
+from longmemeval.benchmarks.judges import default_judge_of, load_judge
 from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.core.event_loop import complete
 from longmemeval.core.files import sha256_bytes, write_atomic
@@ -15,7 +15,7 @@ from longmemeval.core.journal import Journal, read_journal
 from longmemeval.core.text_files import UnreadableError
 from longmemeval.dataset import Dataset
 from longmemeval.errors import IntegrityError
-from longmemeval.judges.definition import rules_of
+from longmemeval.judges.definition import compares_words, rules_of
 from longmemeval.judges.plants.plant import Plant
 from longmemeval.judges.protocol import Judge
 from longmemeval.llm.call_counter import CallCounter
@@ -28,7 +28,7 @@ from longmemeval.pipeline.estimate.judging import judge_calls
 from longmemeval.pipeline.estimate.replies import expected_labels
 from longmemeval.pipeline.estimate.stages import Pace, StageEstimate, stage
 from longmemeval.pipeline.judge_check.options import CheckOptions
-from longmemeval.pipeline.judge_check.planted import encoded_plants, ground_of, planting_of
+from longmemeval.pipeline.judge_check.planted import encoded_plants, ground_of, planting_of, plants_of
 from longmemeval.pipeline.progress import progress
 from longmemeval.pipeline.workers import Outcomes, WatchedChatModel, in_order
 from longmemeval.records import Gold, Judgement, Usage, usage_of
@@ -85,14 +85,14 @@ class JudgeChecking:
         self._dataset = dataset
         self._benchmark = benchmark_of(dataset)
         self._planting = planting_of(self._benchmark)
-        self._spec = spec or self._benchmark.default_judge
+        self._spec = spec or default_judge_of(dataset)
         self._options = options
         self._folders = folders or Folders()
         self.identity = self._judge(CallCounter).identity  # A misspelt name is refused before plants are made.
         self._ground = ground_of(dataset, options.seed)
         chosen = select(self._ground.questions, selection, dataset.question_type)
         self._questions = {question.question_id: question for question in chosen}
-        self.plants = list(self._planting.plants(self._ground, chosen))
+        self.plants = list(plants_of(dataset, self._ground, chosen, self.identity))
         self._lines = encoded_plants(self.plants)
         self._plants_sha256 = sha256_bytes(self._lines)
         self.folder = check_folder(self._folders.results_dir, self.identity.id, dataset.name, self._plants_sha256)
@@ -148,7 +148,7 @@ class JudgeChecking:
         )
         write_atomic(self.folder / CHECK, encoded(check))
         usage = usage_of(judgements)
-        return CheckOutcome(check, self.folder, len(left), measured_rates(self.plants, labels), usage)
+        return CheckOutcome(check, self.folder, len(left), self._rates(labels), usage)
 
     def _refuse_changed(self) -> None:
         """Raise if plants or labels are not as the last check left them."""
@@ -175,6 +175,9 @@ class JudgeChecking:
         by_rules = rules_of(self.identity.model) is not None
         done = {judgement.question_id for judgement in judged if judgement.label is not None or by_rules}
         return [plant for plant in self.plants if plant.plant_id not in done]
+
+    def _rates(self, labels: Mapping[str, Judgement]) -> MeasuredRates | None:
+        return measured_rates(self.plants, labels, judged=compares_words(self.identity))
 
     async def _graded(self, judge: Judge, plant: Plant) -> Judgement:
         judgement = await judge.judge(self._questions[plant.question_id], self._gold(plant), plant.text)

@@ -1,6 +1,6 @@
 """The material of a data set's plants, and the way its benchmark makes them."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -8,8 +8,12 @@ from longmemeval.benchmarks.spec import Benchmark
 from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
+from longmemeval.judges.definition import compares_words
+from longmemeval.judges.plants.judged import judged_plants
 from longmemeval.judges.plants.plant import Plant
 from longmemeval.judges.plants.planting import Ground, Planting
+from longmemeval.judges.protocol import JudgeIdentity
+from longmemeval.records import Question
 
 
 def encoded_plants(plants: Sequence[Plant]) -> bytes:
@@ -30,6 +34,13 @@ def planting_of(benchmark: Benchmark) -> Planting:
             fix="Give its `Benchmark` a `planting` (docs/add-a-benchmark.md)",
         )
     return benchmark.planting
+
+
+def plants_of(dataset: Dataset, ground: Ground, questions: Sequence[Question], judge: JudgeIdentity) -> Iterator[Plant]:
+    """Yield the plants that a judge is checked on: made by rules and, if it needs them, labelled by hand."""
+    yield from planting_of(benchmark_of(dataset)).plants(ground, questions)
+    if compares_words(judge):
+        yield from judged_plants(dataset.path, ground.golds, {question.question_id for question in questions})
 
 
 def ground_of(dataset: Dataset, seed: int) -> Ground:

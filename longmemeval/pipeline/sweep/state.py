@@ -4,7 +4,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from longmemeval.benchmarks.judges import load_judge
+from longmemeval.benchmarks.judges import default_judge_of, load_judge
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.core.files import sha256_text
@@ -45,7 +45,7 @@ class SweepState:
         self.questions = select(list(self.dataset.questions()), plan.selection, self.dataset.question_type)
         self._planned = planned_manifest(self.dataset, self._settings(plan.runs[0]), self.questions, plan.selection)
         self.asked = RunQuestions(self._planned, self.dataset)
-        specs = plan.judges or (benchmark_of(self.dataset).default_judge,)
+        specs = plan.judges or (default_judge_of(self.dataset),)
         self.judges: dict[str, JudgeIdentity] = {spec: self.judge(spec, CallCounter).identity for spec in specs}
         """The judges by spec."""
         self._files: dict[str, RunFiles] = {}

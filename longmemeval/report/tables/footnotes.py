@@ -170,10 +170,11 @@ def _check_note(check: CheckedScore, metrics: Metrics) -> str:
     """Return a note on what the check of a judge found and how scores are corrected by it."""
     rates = f"{percent(check.right_passed)} of right and {percent(check.wrong_passed)} of wrong"
     verb = "passes" if metrics.judge.metric == "accuracy" else "gives on average"
-    elsewhere = " * These plants are of ANOTHER data set: on that of the runs the judge may err otherwise."
+    how, what = ("answers labelled by hand", "answers") if check.judged else ("planted answers", "plants")
+    elsewhere = f" * These {what} are of ANOTHER data set: on that of the runs the judge may err otherwise."
     return (
-        f"Corrected for the judge: {judge_name(metrics.judge)} {verb} {rates} planted answers "
-        f"({check.plants:,} plants on {check.of}; Rogan and Gladen). It stands beside the score, never instead of it."
+        f"Corrected for the judge: {judge_name(metrics.judge)} {verb} {rates} {how} "
+        f"({check.plants:,} {what} on {check.of}; Rogan and Gladen). It stands beside the score, never instead of it."
         + (elsewhere if check.other_data else "")
     )
 

@@ -1,13 +1,15 @@
 """Show the result of `judge check`, as a table and the sentences below it."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator, Mapping
 
 from longmemeval.benchmarks.specs import BENCHMARK_SPECS
 from longmemeval.core.tables.table import Column, Table, tabulate
 from longmemeval.core.text.figures import UNKNOWN, bounds, count_of, percent
+from longmemeval.judges.definition import compares_words
 from longmemeval.judges.official_status import judge_name
-from longmemeval.judges.plants.plant import NO_ANSWERS
-from longmemeval.measures.plant_rates import Rate
+from longmemeval.judges.plants.judged import JUDGED_KINDS
+from longmemeval.judges.plants.plant import NO_ANSWERS, Kind
+from longmemeval.measures.plant_rates import JudgeRates, Rate
 from longmemeval.results.graded.judge_checks import JudgeCheck
 
 
@@ -15,20 +17,10 @@ def check_table(check: JudgeCheck) -> Table:
     """Return a row for each kind of planted answer, right ones first, and a row for each group as a whole."""
     rates, labels = check.rates, check.judge.metric == "accuracy"
     planting = BENCHMARK_SPECS.get(check.benchmark).planting
-    kinds = planting.kinds if planting else {}
-    groups: tuple[tuple[str, str, Rate, Callable[[str], bool]], ...] = (
-        ("right answers", "should pass", rates.right, lambda name: kinds[name].right),
-        ("wrong answers", "should fail", rates.wrong, lambda name: not kinds[name].right and name not in NO_ANSWERS),
-        ("no answers", "should fail", rates.none, lambda name: name in NO_ANSWERS),
-    )
     rows = []
-    for name, what, whole, belongs in groups:
+    for name, what, whole, kinds in _groups(rates, planting.kinds if planting else {}):
         rows.append((name, what, whole))
-        rows += [
-            (f"  {name}", kind.what, rates.by_kind[name])
-            for name, kind in kinds.items()
-            if belongs(name) and name in rates.by_kind
-        ]
+        rows += [(f"  {name}", kind.what, rates.by_kind[name]) for name, kind in kinds if name in rates.by_kind]
     credit = "passed" if labels else f"mean\n{check.judge.metric}"
     title = f"{check.dataset['name']}, {count_of(check.questions, 'question')}, judge {judge_name(check.judge)}"
     columns: list[Column[tuple[str, str, Rate]]] = [
@@ -40,6 +32,26 @@ def check_table(check: JudgeCheck) -> Table:
         Column("no\nlabel", lambda row: row[2].unlabelled, drop=1),
     ]
     return tabulate(title, columns, rows)
+
+
+def _groups(rates: JudgeRates, planted: Mapping[str, Kind]) -> Iterator[tuple[str, str, Rate, list[tuple[str, Kind]]]]:
+    """Yield each group of plants: its name, what a judge should do with it, its rate and its kinds."""
+
+    def of(kinds: Mapping[str, Kind], *, right: bool) -> list[tuple[str, Kind]]:
+        return [(name, kind) for name, kind in kinds.items() if kind.right == right and name not in NO_ANSWERS]
+
+    made, words, why = (rates.right, rates.wrong), "", ""
+    if rates.planted:
+        yield "right, by hand", "labelled by hand, held out; should pass", rates.right, of(JUDGED_KINDS, right=True)
+        yield "wrong, by hand", "labelled by hand, held out; should fail", rates.wrong, of(JUDGED_KINDS, right=False)
+        made, words, why = rates.planted, "planted ", "; too easy to count"
+    if rates.at_hand:
+        known = "the rules were made with these, so they do not count"
+        yield "right, at hand", f"should pass; {known}", rates.at_hand[0], []
+        yield "wrong, at hand", f"should fail; {known}", rates.at_hand[1], []
+    yield f"{words}right answers", f"should pass{why}", made[0], of(planted, right=True)
+    yield f"{words}wrong answers", f"should fail{why}", made[1], of(planted, right=False)
+    yield "no answers", "should fail", rates.none, [pair for pair in planted.items() if pair[0] in NO_ANSWERS]
 
 
 def check_notes(check: JudgeCheck, *, unlike: bool) -> Iterator[str]:
@@ -63,16 +75,22 @@ def check_notes(check: JudgeCheck, *, unlike: bool) -> Iterator[str]:
         yield f"{effect}; right and wrong answers are not shown to fare differently: its scores cannot be corrected."
     else:
         yield f"{effect}; a difference of two systems shrinks to {(right.credit - wrong.credit) * 100:.0f} % of itself."
+    if check.rates.planted:
+        yield (
+            f"The rates rest on the {count_of(right.n + wrong.n, 'answer')} labelled by hand, each row on errors of "
+            "one kind. Planted answers are easier for rules, and count in no rate."
+        )
+    elif compares_words(check.judge):
+        yield "No score is corrected by these rates: planted answers are easier for rules than answers of readers."
     if one_sided := [name for name, (right, wrong) in check.rates.by_type.items() if not (_any(right) and _any(wrong))]:
         yield (
             f"Right or wrong answers alone could be planted for {', '.join(one_sided)}: they are in the rows of their "
             "kinds, but not in the rates of right and wrong answers, and their scores are corrected by the rates of "
             "the other types."
         )
-    yield (
-        "The rates are those of plants, every kind as often as the questions allow. A system whose errors are of other "
-        "kinds meets other rates: look at the rows."
-    )
+    if not check.rates.planted:
+        yield "The rates are those of plants, every kind as often as the questions allow."
+    yield "A system whose errors are of other kinds meets other rates: look at the rows."
 
 
 def _any(rate: Rate) -> bool:

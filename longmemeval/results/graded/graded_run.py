@@ -28,7 +28,13 @@ from longmemeval.results.run_questions import RunQuestions, dataset_of
 from longmemeval.results.scores.checked import read_run, recompute_scores
 from longmemeval.results.scores.gradings import Gradings, gradings
 from longmemeval.results.scores.remembered import Remembered
-from longmemeval.results.scores.warnings import ScoreWarning, judge_warnings, question_warnings, recall_warnings
+from longmemeval.results.scores.warnings import (
+    ScoreWarning,
+    judge_warnings,
+    language_warnings,
+    question_warnings,
+    recall_warnings,
+)
 from longmemeval.results.settings import ImportedSettings
 from longmemeval.results.totals import Footprint, footprint_of, memory_calls
 from longmemeval.settings import Folders
@@ -173,6 +179,7 @@ def summarise(
             *judge_warnings(
                 metrics.judge, asked, settings.model_name, checked=judge_check is not None, refused=refused
             ),
+            *language_warnings(metrics.judge, asked, answered),
             *recall_warnings(checks.recall_stability.of(settings.memory, content)),
         ),
         part=asked.part,

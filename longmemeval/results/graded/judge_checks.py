@@ -15,6 +15,7 @@ from longmemeval.core.files import sha256_bytes, sha256_text
 from longmemeval.core.journal import StoredJournal
 from longmemeval.core.text_files import UnreadableError, decode_json
 from longmemeval.errors import IntegrityError
+from longmemeval.judges.definition import compares_words
 from longmemeval.judges.official_status import first_of, is_named_by_its_hash
 from longmemeval.judges.plants.plant import Plant
 from longmemeval.judges.protocol import JudgeIdentity
@@ -27,9 +28,10 @@ from longmemeval.statistics.misclassification import Corrected, MeasuredRates, c
 FOLDER = "judge-checks"
 """Name of the folder in the results; no run has this name."""
 PLANTS, JUDGEMENTS, CHECK = "plants.jsonl", "judgements.jsonl", "check.json"
-FORMAT = 2
+FORMAT = 3
 """Version of the format; older checks are not used. Since 2, plants follow the benchmark's rules and checks have the
-hash of their labels.
+hash of their labels; since 3, plants have names and numbers of the kind that is asked for, and rules judge answers that
+were labelled by hand.
 
 Raise it whenever the same questions get other plants: the earlier ones cannot be reproduced.
 """
@@ -104,7 +106,7 @@ class StoredCheck:
     @cached_property
     def rates(self) -> MeasuredRates | None:
         """The rates by which scores are corrected; None if no right plant, or no wrong one, has a label."""
-        return measured_rates(self.plants, self.judgements)
+        return measured_rates(self.plants, self.judgements, judged=compares_words(self.check.judge))
 
     @cached_property
     def problem(self) -> str:
@@ -214,6 +216,8 @@ class CheckedScore(Struct, frozen=True):
     """The folder of the check among the results."""
     of: str
     """The questions that the plants are made for, in words."""
+    judged: bool
+    """True if the rates rest on answers labelled by hand."""
     other_data: bool
     """True if these questions are from another data set than the run's."""
 
@@ -235,7 +239,8 @@ def checked_score(
     correction = corrected_accuracy(
         score.accuracy, score.n, score.interval, rates, not_evaluated=score.not_evaluated, labels=labels
     )
-    planted = len({plant.question_id for plant in stored.plants})
+    judged = any(plant.judged == "held out" for plant in stored.plants)
+    planted = len({plant.question_id for plant in stored.plants if plant.judged == "held out" or not judged})
     part = "all" if planted == check.of_questions else f"{planted:,} of the"
     seed = f", seed {check.seed}" if check.seed else ""
     return CheckedScore(
@@ -246,5 +251,6 @@ def checked_score(
         reason="" if isinstance(correction, Corrected) else correction.reason,
         check=stored.name,
         of=f"{part} {check.of_questions:,} questions of {check.dataset['name']}{seed}",
+        judged=judged,
         other_data=check.dataset.get("content_sha256") != content_sha256,
     )

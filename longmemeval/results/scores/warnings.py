@@ -7,11 +7,14 @@ from typing import Literal
 from msgspec import Struct
 
 from longmemeval.benchmarks.catalogue import catalogue, data_file
+from longmemeval.benchmarks.judges import are_foreign
 from longmemeval.core.text.figures import count_of
+from longmemeval.core.text.language import is_foreign
 from longmemeval.dataset import Dataset
-from longmemeval.judges.definition import rules_of, set_names
+from longmemeval.judges.definition import compares_words, rules_of, set_names
 from longmemeval.judges.imported import is_imported
 from longmemeval.judges.people import is_person
+from longmemeval.judges.plants.judged import has_judged
 from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.llm.families import model_families
 from longmemeval.records import Answer
@@ -21,7 +24,13 @@ from longmemeval.settings import Folders
 from longmemeval.statistics.power import can_show_nothing, independent_units
 
 WarningCode = Literal[
-    "history-fits", "few-questions", "unchecked-judge", "same-family", "unstable-recall", "unequal-tokens"
+    "history-fits",
+    "few-questions",
+    "unchecked-judge",
+    "not-english",
+    "same-family",
+    "unstable-recall",
+    "unequal-tokens",
 ]
 OF_QUESTIONS: frozenset[WarningCode] = frozenset({"history-fits", "few-questions"})
 """Warnings that depend on the choice of questions."""
@@ -118,6 +127,24 @@ def judge_warnings(
         )
 
 
+def language_warnings(judge: JudgeIdentity, asked: RunQuestions, answers: Collection[Answer]) -> Iterator[ScoreWarning]:
+    """Yield a warning if the judge compares English words and the questions, golds or answers are not English.
+
+    Args:
+        answers: the answers to the questions.
+    """
+    if not compares_words(judge):
+        return
+    foreign = asked.foreign | {answer.question_id for answer in answers if is_foreign(answer.hypothesis)}
+    if are_foreign(foreign, len(asked.questions)):
+        yield ScoreWarning(
+            "not-english",
+            f"{len(foreign):,} of {count_of(len(asked.questions), 'question')} or their answers are not in English. "
+            f"{judge.model} compares English words and fails right answers in other languages: grade with a chat model "
+            "(`longmemeval evaluate RUN --judge MODEL`).",
+        )
+
+
 def recall_warnings(found: Repeatability | None) -> Iterator[ScoreWarning]:
     """Yield a warning if the same question gave different recalls."""
     if found and found.changed:
@@ -145,6 +172,13 @@ def _unchecked(judge: JudgeIdentity, asked: RunQuestions) -> str:
         return f"{unknown}: the labels are a person's."
     if asked.benchmark.planting is None:
         return f"{unknown}, and none can be checked on {asked.benchmark.title}: it has no rules for planted answers."
+    if compares_words(judge):
+        if not (asked.benchmark.planting.judged_in or has_judged(asked.dataset.path)):
+            return (
+                f"{unknown} on answers of readers: {asked.benchmark.title} has no answers labelled by hand, and "
+                "planted ones are too easy for its rules."
+            )
+        return f"{unknown} on answers of readers. `{check_command(judge, asked)}` measures them."
     never = f"{unknown}: it was never checked on {asked.benchmark.title}."
     return f"{never} `{check_command(judge, asked)}` does that."
 
@@ -156,7 +190,10 @@ def check_command(judge: JudgeIdentity, asked: RunQuestions) -> str:
         spec = judge.model
     elif prompts in set_names():
         spec = f"{prompts}@{judge.model}"
-    return shlex.join(["longmemeval", "judge", "check", spec, "--dataset", _name_of(asked.dataset)])
+    planting = asked.benchmark.planting
+    elsewhere = compares_words(judge) and not has_judged(asked.dataset.path)
+    data = planting.judged_in if planting and elsewhere else ""
+    return shlex.join(["longmemeval", "judge", "check", spec, "--dataset", data or _name_of(asked.dataset)])
 
 
 def _name_of(data: Dataset) -> str:

@@ -95,6 +95,39 @@ def test_short_answers_are_answers(answer: str) -> None:
     assert abstains(answer) is False
 
 
+def test_mentioned_but_not_what_was_asked_for() -> None:
+    assert abstains("Our conversations mention a microscope for your grandson, but no granddaughter.")
+    assert not abstains("You drink coffee with milk but no sugar.")
+    assert not abstains("I can't find a granddaughter in our chats. Perhaps she got a microscope too.")
+    assert abstains("I can't find a granddaughter in our chats. Perhaps you told someone else.")
+
+
+FACTS = """Here is what the history says:
+1. On 3 May you bought a kayak for $400.
+2. On 9 May you paddled 12 km.
+
+"""
+
+
+@pytest.mark.parametrize(
+    ("end", "expected"),
+    [
+        ("Based on this, I cannot provide a definitive answer.", True),
+        ("It's impossible to determine how many days passed.", True),
+        ("It's not possible for me to provide an exact answer.", True),
+        ("It's impossible to determine whether the kayak came first.\n\nIf you tell me more, I can help.", True),
+        ("I cannot provide a definitive answer, but 12 km is a good guess.", False),
+        ("I cannot provide a definitive answer. Probably 24 km.", False),
+        ("It's not possible for me to provide an exact answer. At least 12 km.", False),
+        ("So it was 12 km. It's impossible to determine the exact route.", False),
+        ("You paid $400, though I cannot say exactly when.", False),
+    ],
+)
+def test_a_long_answer_may_refuse_at_its_end(end: str, expected: bool) -> None:
+    assert abstains(FACTS + end) is expected
+    assert abstains(FACTS.replace("\n", " ") + end) is expected
+
+
 def test_a_refusal_in_json_or_in_quotes() -> None:
     assert abstains('{"reasoning": "The cat is called Luna.", "answer": "You did not mention a hamster."}')
     assert not abstains('{"reasoning": "You did not mention a hamster.", "answer": "Luna"}')

@@ -16,6 +16,7 @@ from longmemeval.judges.plants.forms import (
     other_forms,
     reordered,
     stated,
+    unit_of,
     with_other_date,
     with_other_name,
     with_other_number,
@@ -126,11 +127,46 @@ def test_no_number_is_changed_where_another_may_be_right_too(text: str) -> None:
 )
 def test_what_is_changed_is_what_was_asked_for(asked: str, answer: str, kinds: set[str]) -> None:
     """And the gold leaves no room for another value."""
-    golds = [gold("a", answer), gold("b", "Some say That is Tom"), gold("c", "It was After the Eve, a long day")]
+    golds = [
+        gold("a", answer),
+        gold("b", "Some say That is Tom"),
+        gold("c", "It was After the Eve, a long day"),
+        gold("d", "That is Eve"),
+    ]
     questions = [Question(one.question_id, asked, DAY, "", "h") for one in golds]
     ground = Ground(questions, {one.question_id: one for one in golds}, lambda _: "", lambda _: HAYSTACK)
     found = {plant.kind for plant in answer_planting().plants(ground, questions[:1])}
     assert {kind for kind in found if kind.startswith("changed")} == kinds
+
+
+def test_another_answer_is_of_the_kind_that_is_asked_for() -> None:
+    """A name stands for a name of the same kind, whole; a number for one with its unit; a place for a place."""
+    texts = {
+        "p": ("Whom did I meet?", "Ann Lee"),
+        "q": ("Who came to dinner?", "Second Wind"),
+        "w": ("Where did Ann go?", "Oslo"),
+        "v": ("Where does Tom live?", "Bergen"),
+        "m": ("How much is the rent?", "$500"),
+        "n": ("How much is the van?", "$900"),
+        "k": ("How far is the sea?", "45 km"),
+        "t": ("What did Ann buy?", "a pasta machine"),
+    }
+    questions = [Question(name, text, DAY, "", "h") for name, (text, _) in texts.items()]
+    golds = {name: gold(name, answer) for name, (_, answer) in texts.items()}
+    ground = Ground(questions, golds, lambda _: "", lambda _: HAYSTACK)
+    made = {plant.plant_id: plant.text for plant in answer_planting().plants(ground, questions)}
+    assert (made["p:changed-name"], made["q:changed-name"]) == ("Second Wind", "Ann Lee")
+    assert made["w:other-question"] == "Bergen"
+    assert (made["m:other-question"], made["n:other-question"]) == ("$900", "$500")
+    assert not made.keys() & {"k:other-question", "t:other-question", "t:changed-name"}
+
+
+@pytest.mark.parametrize(
+    ("text", "unit"),
+    [("£38", "£"), ("$840 a month", "$"), ("45 km", "km"), ("Three days", "day"), ("6", ""), ("Oslo", "")],
+)
+def test_units(text: str, unit: str) -> None:
+    assert unit_of(text) == unit
 
 
 def test_dates_names_and_polarity_change() -> None:
@@ -143,6 +179,7 @@ def test_dates_names_and_polarity_change() -> None:
     assert names_in("called That, then After and Long", {"long"}) == []
     assert with_other_name("met Sara", ["Sara", "Tom"], Random(0)) == ("met Tom", "Sara -> Tom")
     assert with_other_name("met Sara", ["Sara"], Random(0)) is None
+    assert with_other_name("The Wolves", ["The Minnesota Wolves"], Random(0)) is None
     assert with_other_polarity("Yes; it's classical music") == ("No.", "yes -> no")
     assert with_other_polarity("Nobody") is None
 
@@ -198,8 +235,8 @@ def test_plants_of_an_answerable_question() -> None:
     assert found["gold"].text == "4 bikes"
     assert "4 bikes." in found["polite"].text
     assert found["other-form"].text == "four bikes"
-    # The other number of the type that shares no word with the gold.
-    assert (found["other-question"].text, found["other-question"].made_by) == ("12 letters", "gold of other")
+    # The other number of the type that counts the same.
+    assert (found["other-question"].text, found["other-question"].made_by) == ("40 bikes", "gold of same")
     assert found["superseded"].text == "3 bikes"
     assert found["superseded"].made_by == "4 -> 3, said in the first evidence turn"
     # Neither the evidence, nor what stands beside it, nor a question.

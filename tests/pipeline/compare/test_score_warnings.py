@@ -1,6 +1,7 @@
 """Warnings that belong to a number: each stands beside the score where its reason holds, and nowhere else."""
 
 import dataclasses
+import json
 from pathlib import Path
 from typing import get_args
 
@@ -14,15 +15,18 @@ from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.pipeline.compare.compare import marked_rows
 from longmemeval.pipeline.compare.sentences import SCORE_WARNINGS
+from longmemeval.pipeline.evaluate.estimate import estimate_grading
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.judge_check.check import JudgeChecking
+from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.report.documents import comparison_document
+from longmemeval.results.formats.hypotheses import adopt_hypotheses
 from longmemeval.results.graded.graded_run import load_graded
 from longmemeval.results.scores.warnings import ScoreWarning, WarningCode, history_fits
 from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
-from tests.pipeline.helpers import answer_all, compare, patience, prepared_colours
+from tests.pipeline.helpers import answer_all, colours, compare, folders_in, patience, prepared_colours
 from tests.server import ModelServer
 from tests.support import longmemeval
 
@@ -86,11 +90,45 @@ def test_fewer_questions_than_can_show_anything(tmp_path: Path) -> None:
     ] == [[told], [told]]
 
 
+GERMAN = "Welche Farbe hat mein Rad, und wann habe ich es gestrichen?"
+
+
+def test_a_judge_of_english_words_on_other_languages(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A code and a sentence beside the score; no such judge by default, and still one that is named."""
+    spec = dataclasses.replace(BENCHMARK_SPECS.get("longmemeval"), default_judge=LEXICAL)
+    monkeypatch.setitem(BENCHMARK_SPECS._loaded, "longmemeval", spec)
+    data, folders = colours(tmp_path / "c.json", 6, question=GERMAN), folders_in(tmp_path)
+    prepare(data, ["last-k"], options=PrepareOptions(jobs=1), folders=folders)
+    told = graded(data, folders, "r", "last-k")["not-english"]
+    assert told.startswith("6 of 6 questions or their answers are not in English. offline/lexical compares English")
+    for refuses in (
+        lambda: evaluate("r", folders=folders),
+        lambda: estimate_grading([None], "r", options=EvaluateOptions(), folders=folders),
+        lambda: JudgeChecking(data, folders=folders),
+    ):
+        with pytest.raises(HarnessError, match=r"offline/lexical compares English words, and 6 of 6 questions of 'c'"):
+            refuses()
+    (tmp_path / "e").mkdir()
+    english, folders = prepared_colours(tmp_path / "e", 6)
+    assert "not-english" not in graded(english, folders, "s", "last-k")
+    assert evaluate("s", folders=folders).summary.metrics.judge.model == LEXICAL
+
+
+def test_answers_in_another_language(tmp_path: Path) -> None:
+    """Imported, to questions in English."""
+    data, folders = prepared_colours(tmp_path, 6)
+    log = tmp_path / "log.jsonl"
+    log.write_text("".join(json.dumps({"question_id": f"q{n}", "hypothesis": "赤です。"}) + "\n" for n in range(6)))
+    adopt_hypotheses(log, data, folders.results_dir, run_id="r")
+    evaluate("r", options=EvaluateOptions(judge=LEXICAL), folders=folders)
+    assert warnings_of("r", folders)["not-english"].startswith("6 of 6 questions or their answers")
+
+
 @pytest.mark.slow
 def test_a_judge_that_was_never_checked(tmp_path: Path) -> None:
     data, folders = prepared_colours(tmp_path, 6)
     told = graded(data, folders, "r", "last-k")["unchecked-judge"]
-    assert f"`longmemeval judge check offline/lexical --dataset {data.path}` does that" in told
+    assert f"`longmemeval judge check offline/lexical --dataset {data.path}` measures them" in told
     graded(data, folders, "s", "last-k", "last_messages=1")
     JudgeChecking(data, LEXICAL, folders=folders).check()
     comparison = compare(["r", "s"], folders=folders)

@@ -6,6 +6,7 @@ import pytest
 
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.judges.definition import rule_names
+from longmemeval.judges.plants.judged import JUDGED_KINDS
 from longmemeval.measures.plant_rates import Rate
 from longmemeval.pipeline.judge_check.check import JudgeChecking
 from longmemeval.results.graded.judge_checks import JudgeCheck
@@ -40,8 +41,11 @@ def published() -> dict[str, dict[str, tuple[float, int]]]:
 
 
 def rates(check: JudgeCheck) -> dict[str, Rate]:
+    """Those of plants; answers labelled by hand are in another table (tests/judges/plants/test_judged.py)."""
     found = check.rates
-    return {"right answers": found.right, "wrong answers": found.wrong, "no answers": found.none, **found.by_kind}
+    right, wrong = found.planted or (found.right, found.wrong)
+    kinds = {name: rate for name, rate in found.by_kind.items() if name not in JUDGED_KINDS}
+    return {"right answers": right, "wrong answers": wrong, "no answers": found.none, **kinds}
 
 
 ELSEWHERE = ("offline/factconsolidation", "offline/personamem")

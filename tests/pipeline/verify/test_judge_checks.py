@@ -156,7 +156,7 @@ def test_edited_plants_and_labels_are_refused(
 def without_failed(folder: Path) -> None:
     """The right plants that failed and the wrong ones that passed were never judged."""
     lines = json_lines(folder / JUDGEMENTS)
-    left = lines[: len(lines) // 2]
+    left = lines[len(lines) // 2 :]
     (folder / JUDGEMENTS).write_text("".join(json.dumps(line, separators=(",", ":")) + "\n" for line in left))
 
 
@@ -280,8 +280,8 @@ def test_rates_of_other_data_and_of_some_questions_are_called_that(tmp_path: Pat
     assert elsewhere.judge_check.other_data
     assert written(elsewhere).endswith("]*")
     (note,) = [one for one in footnotes([elsewhere]) if one.startswith("Corrected for the judge")]
-    assert "plants on all 30 questions of others; Rogan and Gladen" in note
-    assert note.endswith("* These plants are of ANOTHER data set: on that of the runs the judge may err otherwise.")
+    assert "60 answers on all 30 questions of others; Rogan and Gladen" in note
+    assert note.endswith("* These answers are of ANOTHER data set: on that of the runs the judge may err otherwise.")
     found = verify("r", folders=folders)
     assert not found.problems
     assert "its data (others) are not available to regenerate them" in found.notes[0]
@@ -291,7 +291,7 @@ def test_rates_of_other_data_and_of_some_questions_are_called_that(tmp_path: Pat
     own = summary_of(folders)
     assert not written(own).endswith("*")
     (note,) = [one for one in footnotes([own]) if one.startswith("Corrected for the judge")]
-    assert "plants on 9 of the 12 questions of colours, seed 3; Rogan and Gladen" in note
+    assert "18 answers on 9 of the 12 questions of colours, seed 3; Rogan and Gladen" in note
     assert "ANOTHER" not in note
     assert not verify("r", folders=folders).problems
 

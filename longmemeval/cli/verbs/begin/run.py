@@ -20,7 +20,7 @@ from longmemeval.reading.options import ReadingOptions
 from longmemeval.results.selection import Selection
 
 if TYPE_CHECKING:
-    from longmemeval.benchmarks.spec import Benchmark
+    from longmemeval.dataset import Dataset
     from longmemeval.pipeline.run.answering import RunReport
     from longmemeval.pipeline.run.request import RunRequest
     from longmemeval.settings import Folders
@@ -169,7 +169,6 @@ def _estimate(request: "RunRequest", repeat: int, folders: "Folders", detect: fl
 def _answer_and_show(
     request: "RunRequest", repeat: int, folders: "Folders", places: shared.Places, *, as_json: bool
 ) -> None:
-    from longmemeval.benchmarks.specs import benchmark_of
     from longmemeval.pipeline.run import run as pipeline
     from longmemeval.pipeline.run.repeats import run_repeats
 
@@ -190,20 +189,18 @@ def _answer_and_show(
         for report in reports:
             show(report)
         elsewhere = request.options.model_options.api_base is not None
-        out.next(_next(reports, model, benchmark_of(data), places, elsewhere=elsewhere))
+        out.next(_next(reports, model, data, places, elsewhere=elsewhere))
     if any(report.answered < report.questions for report in reports):
         raise typer.Exit(1)
 
 
-def _next(
-    reports: "list[RunReport]", model: str, benchmark: "Benchmark", places: shared.Places, *, elsewhere: bool
-) -> str:
+def _next(reports: "list[RunReport]", model: str, data: "Dataset", places: shared.Places, *, elsewhere: bool) -> str:
     """Return the next command: the same one again if questions have no answer, else grading."""
     first = reports[0].run_id
     if any(report.answered < report.questions for report in reports):
         return next_step.resume(first) if len(reports) == 1 else next_step.repeat_again(first)
     named = first if len(reports) == 1 else f"{first.rpartition('-r')[0]}-r*"
-    return next_step.grade(named, benchmark, model, places, elsewhere=elsewhere)
+    return next_step.grade(named, data, model, places, elsewhere=elsewhere)
 
 
 def show(report: "RunReport") -> None:

@@ -73,7 +73,6 @@ def import_run(
 def _official(
     file: Path, data: "Dataset", dataset: str, places: shared.Places, run_id: str | None, as_json: bool
 ) -> None:
-    from longmemeval.benchmarks.specs import benchmark_of
     from longmemeval.results.formats.official_logs import import_official
 
     imported = import_official(file, data, run_id=run_id, folders=places.folders())
@@ -86,7 +85,7 @@ def _official(
     if as_json:
         return
     if metrics is None:
-        err.next(next_step.grade(imported.run_id, benchmark_of(data), "", places))
+        err.next(next_step.grade(imported.run_id, data, "", places))
         return
     _show(imported.run_id, metrics, f"as judged by {metrics.judge.model}, as in the log", dataset, places.folders())
     figures = metrics.official_figures
