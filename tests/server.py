@@ -56,7 +56,7 @@ class Refusal:
 Fault = int | str | bytes | Refusal
 """A status code, a whole `Refusal`, the bytes of a reply, or
 "garbage", "drop", "hang", "slow:SECONDS", "no-choices", "null-content" (finish
-reason `length`), "empty" (finish reason `stop`), "cut" (half the text, finish reason `length`)."""
+reason `length`), "redirect:ADDRESS", "empty" (finish reason `stop`), "cut" (half the text, finish reason `length`)."""
 
 
 def mixed_faults(seed: int) -> Callable[[], Fault | None]:
@@ -276,6 +276,8 @@ class ModelServer:
             return StreamingResponse(_broken_body(), headers={"Content-Length": "1000"}, media_type="application/json")
         while fault == "hang" and not self._server.should_exit:
             await asyncio.sleep(0.05)
+        if fault is not None and fault.startswith("redirect:"):
+            return Response(status_code=307, headers={"Location": fault.removeprefix("redirect:")})
         if fault is not None and fault.startswith("slow:"):
             await asyncio.sleep(float(fault.removeprefix("slow:")))
         return None

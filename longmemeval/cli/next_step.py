@@ -5,6 +5,8 @@ import shlex
 import sys
 from typing import TYPE_CHECKING
 
+from longmemeval.core.secrets.parameters import public_words
+
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
@@ -14,7 +16,7 @@ if TYPE_CHECKING:
 
 def command_line(*words: str, places: "PreparedPlaces | None" = None) -> str:
     """Return a quoted `longmemeval` command line; folders given to this command are repeated."""
-    return shlex.join(["longmemeval", *words, *(places.words() if places else [])])
+    return shlex.join(["longmemeval", *public_words(words), *(places.words() if places else [])])
 
 
 def option_words(option: str, values: "Iterable[object]") -> list[str]:

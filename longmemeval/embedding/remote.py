@@ -11,6 +11,7 @@ import numpy as np
 
 from longmemeval.core.arrays import Vectors
 from longmemeval.core.defaults import GIVE_UP_AFTER_S
+from longmemeval.core.redirects import refuse_other_server
 from longmemeval.core.retry_after import LONGEST_REQUESTED_WAIT_S, retry_after_seconds
 from longmemeval.core.secrets.addresses import fault_of, split_address
 from longmemeval.core.secrets.redaction import public_url, redact, register_address
@@ -79,7 +80,7 @@ class RemoteEmbedder:
         rates: RateLimits = RateLimits(),
         keyless: bool = False,
     ) -> None:
-        from openai import OpenAI
+        from openai import DefaultHttpxClient, OpenAI
 
         self.spec = f"openai:{model}"
         base = api_base or os.environ.get("OPENAI_BASE_URL") or None
@@ -100,6 +101,7 @@ class RemoteEmbedder:
             base_url=address.url if address else None,
             default_headers=address.headers if address else None,
             max_retries=0,
+            http_client=DefaultHttpxClient(event_hooks={"response": [refuse_other_server]}),
         )
         self._model = model
         self._give_up_after_s = give_up_after_s
@@ -249,6 +251,8 @@ class RemoteEmbedder:
         from openai import APIStatusError
 
         where = f"{self.spec} at {self._endpoint}"
+        if isinstance(error.__cause__, FatalModelError):
+            return FatalModelError(error.__cause__.what, where=where, fix=error.__cause__.fix)
         message = " ".join(redact(f"{error} {error.__cause__ or ''}").split())[:300]
         status = error.status_code if isinstance(error, APIStatusError) else None
         if status in _FATAL_STATUSES:

@@ -13,6 +13,7 @@ from pydantic import (
     model_validator,
 )
 
+from longmemeval.core.secrets.parameters import public, public_command, resolved
 from longmemeval.core.text_files import UnreadableError, load_yaml, read_text, reading
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.memory.definition import MEMORIES, MemoryDefinition
@@ -184,7 +185,7 @@ def parts_of(configuration: MemoryConfiguration) -> tuple[Part[Any], ...]:
 
 
 def parameters_behind_parts(configuration: MemoryConfiguration) -> list[str]:
-    """Return, as `key=value`, the parameters that change which parts are read, or how they are made."""
+    """Return, as `key=value` without secrets, the parameters that change which parts are read or how they are made."""
 
     def reads(parameters: dict[str, Any]) -> dict[str, dict[str, Any]] | None:
         try:
@@ -203,7 +204,7 @@ def parameters_behind_parts(configuration: MemoryConfiguration) -> list[str]:
             if name != key or key in defaults
         }
 
-    return [f"{key}={value}" for key, value in own.items() if reads(without(key)) != reads(own)]
+    return [f"{key}={value}" for key, value in public(own).items() if reads(without(key)) != reads(own)]
 
 
 def analysis_of(configuration: MemoryConfiguration) -> AnalysisMethod:
@@ -216,9 +217,10 @@ def build_memory(configuration: MemoryConfiguration, tools: MemoryTools) -> Memo
 
     Raises:
         HarnessError: unknown preset or parameter, bad value, or `tools` lacks something it needs (gold for the
-            oracle, a chat model's analyses of the questions).
+            oracle, a chat model's analyses of the questions, an environment variable that holds a secret).
     """
-    definition, parameters = definition_of(configuration), _validate(configuration.preset, configuration.parameters)
+    definition = definition_of(configuration)
+    parameters = _validate(configuration.preset, resolved(configuration.parameters))
     with errors_of(definition.build, HarnessError):
         return definition.build(parameters, tools)
 
@@ -240,8 +242,8 @@ def _validate(preset: str, parameters: Mapping[str, Any], where: str = "") -> Pa
         if problem["type"] == "extra_forbidden":
             what, fix = f"has no parameter '{key}'", nearest(key, kind.model_fields)
         else:
-            what, fix = f"cannot have {key} = {problem['input']!r}", problem["msg"]
-        raise HarnessError(f"Memory configuration '{preset}' {what}", where=where, fix=fix) from error
+            what, fix = f"cannot have {key} = {public(problem['input'], key)!r}", problem["msg"]
+        raise HarnessError(f"Memory configuration '{public_command(preset)}' {what}", where=where, fix=fix) from error
 
 
 def _parse_override(text: str) -> tuple[str, Any]:
@@ -251,7 +253,8 @@ def _parse_override(text: str) -> tuple[str, Any]:
     try:
         return key.strip(), load_yaml(value)
     except UnreadableError as error:
-        shown = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
+        shown = f"{key}={public(value, key.strip())}"
+        shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
         raise HarnessError(f"The value in --set '{shown}' cannot be read", fix="Write a number or a word") from error
 
 

@@ -72,7 +72,7 @@ def read_index(results_dir: Path) -> list[IndexEntry]:
 
 def settings_sha256(manifest: RunManifest) -> str:
     """Return the hash of what repeated runs share: data, questions and all settings but the number of the repeat."""
-    settings = {name: value for name, value in manifest.settings.plain.items() if name != "repeat"}
+    settings = {name: value for name, value in manifest.settings.comparable.items() if name != "repeat"}
     decisive = [manifest.dataset.get("content_sha256"), manifest.question_ids, settings]
     return sha256_bytes(msgspec.json.encode(decisive, order="sorted"))
 

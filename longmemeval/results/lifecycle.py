@@ -231,10 +231,10 @@ def _check_untouched(before: RunManifest, journal: Journal[R]) -> None:
 
 
 def _decisive(manifest: RunManifest) -> dict[str, Any]:
-    """Return the values that must not change between sessions, as plain JSON."""
+    """Return the values that must not change between sessions, as plain JSON; any secret equals any other."""
     view = {
         "data set content": manifest.dataset.get("content_sha256"),
-        "settings": manifest.settings.plain,
+        "settings": manifest.settings.comparable,
         "questions": manifest.question_ids,
     }
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(view))

@@ -20,6 +20,7 @@ from msgspec import Struct
 from longmemeval import __version__
 from longmemeval.core.files import list_folders, safe_name, write_atomic
 from longmemeval.core.remote.places import as_given
+from longmemeval.core.secrets.parameters import public_command, public_words
 from longmemeval.core.secrets.redaction import record_without_secrets, redact
 from longmemeval.core.text_files import UnreadableError, decode_format, decode_json
 from longmemeval.dataset import Dataset
@@ -142,7 +143,7 @@ def environment() -> dict[str, Any]:
         "python": platform.python_version(),
         "platform": platform.platform(),
         "git": _git_state(),
-        "command": [Path(sys.argv[0]).name, *map(redact, sys.argv[1:])],
+        "command": [Path(sys.argv[0]).name, *map(redact, public_words(sys.argv[1:]))],
     }
 
 
@@ -281,9 +282,12 @@ def manifest_in(path: Path) -> RunManifest:
         document = decode_format(data, _Document, FORMAT, "The run", str(path))
         _refuse_older(document.environment, path)
         settings = msgspec.to_builtins(settings_of(document.kind, document.settings))
-        return msgspec.convert({**decode_json(data, dict[str, Any]), "settings": settings}, RunManifest)
+        manifest = msgspec.convert({**decode_json(data, dict[str, Any]), "settings": settings}, RunManifest)
     except (UnreadableError, msgspec.ValidationError) as error:
         raise IntegrityError(f"The manifest is damaged: {error}", where=str(path)) from error
+    command = public_words(list(map(str, manifest.environment.get("command", ()))))
+    made = manifest.environment | ({"command": command} if command else {})
+    return msgspec.structs.replace(manifest, environment=made, prepare=public_command(manifest.prepare))
 
 
 class _Document(Struct):
@@ -296,7 +300,7 @@ def _refuse_older(made_by: Mapping[str, Any], path: Path) -> None:
     """Raise if version 0.1 started the run: its journals followed other rules, and its judges had no address."""
     version = str(made_by.get("packages", {}).get("longmemeval", ""))
     if version.startswith("0.1."):
-        command = shlex.join(map(str, made_by.get("command", ()))) or "longmemeval run"
+        command = shlex.join(public_words(list(map(str, made_by.get("command", ()))))) or "longmemeval run"
         raise HarnessError(
             f"Version {version} started this run, which this version can no longer read",
             where=str(path),

@@ -9,8 +9,11 @@ from typing import Any, Literal
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
+from longmemeval.core.secrets.parameters import comparable, comparable_command, public, public_command
 from longmemeval.memory.configuration import MemoryConfiguration
+from longmemeval.memory.external.specs import label_of
 from longmemeval.storage.parts import FixtureEmbedder
 
 RunKind = Literal["run", "hypotheses", "retrieval"]
@@ -107,6 +110,16 @@ class _Settings(Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaul
         return {name: value for name, value in values.items() if name not in ("kind", "others")} | self.others
 
     @property
+    def comparable(self) -> dict[str, Any]:
+        """The plain settings with every secret of the memory as `[redacted]`: any secret equals any other."""
+        settings = self.plain
+        if self.memory:
+            source = {key: comparable_command(value) for key, value in self.memory.source.items()}
+            preset, parameters = comparable_command(self.memory.preset), comparable(self.memory.parameters)
+            settings["memory"] |= {"preset": preset, "parameters": parameters} | ({"source": source} if source else {})
+        return settings
+
+    @property
     def memory_name(self) -> str:
         """Name of the memory in tables; empty if unknown."""
         return self.memory.name if self.memory else ""
@@ -186,7 +199,8 @@ def settings_of(kind: RunKind, plain: Mapping[str, Any]) -> RunSettings:
     known = _KINDS[kind].__struct_fields__
     values = {name: value for name, value in plain.items() if name in known}
     others = {name: value for name, value in plain.items() if name not in known}
-    return msgspec.convert({"kind": kind, **values, "others": others}, _KINDS[kind])
+    settings = msgspec.convert({"kind": kind, **values, "others": others}, _KINDS[kind])
+    return replace(settings, memory=without_secrets_of_memory(settings.memory)) if settings.memory else settings
 
 
 def retrieval_settings(plain: Mapping[str, Any]) -> RetrievalSettings:
@@ -203,5 +217,17 @@ def kind_of(settings: RunSettings) -> RunKind:
 
 
 def memory_settings(configuration: MemoryConfiguration) -> MemorySettings:
-    """Return the settings that record a configuration."""
-    return msgspec.convert(configuration.model_dump(), MemorySettings)
+    """Return the settings that record a configuration, without secrets."""
+    return without_secrets_of_memory(msgspec.convert(configuration.model_dump(), MemorySettings))
+
+
+def without_secrets_of_memory(memory: MemorySettings) -> MemorySettings:
+    """Return the record of a memory without the secrets of its command and parameters, which earlier versions stored.
+
+    A memory without a name of its own was named by the last word of its command, which may be a secret.
+    """
+    preset, name = public_command(memory.preset), memory.name
+    if preset != memory.preset and memory.preset.endswith(name):
+        name = label_of(preset)
+    source = {key: public_command(value) for key, value in memory.source.items()}
+    return replace(memory, name=name, preset=preset, parameters=public(memory.parameters), source=source)

@@ -284,15 +284,19 @@ class StoredPart:
     @property
     def where(self) -> str:
         """The file or directory."""
-        return str(self.fixture.path / part_file(self.definition.name, directory=self.definition.directory))
+        return str(self.fixture.path / part_file(self._name, directory=self.definition.directory))
 
     def data(self) -> bytes:
         """Return the file's bytes."""
-        return self.fixture.read_part(self.definition.name)
+        return self.fixture.read_part(self._name)
 
     def folder(self) -> Path:
         """Return the directory."""
-        return self.fixture.part_folder(self.definition.name)
+        return self.fixture.part_folder(self._name)
+
+    @property
+    def _name(self) -> str:
+        return self.definition.stored_name(self.fixture.meta)
 
     def part(self, part: Part[T]) -> T:
         """Return another part of the fixture, opened."""

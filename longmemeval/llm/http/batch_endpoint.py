@@ -5,6 +5,7 @@ import functools
 import inspect
 from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import Future
+from importlib import import_module
 from pathlib import Path
 from threading import Thread
 from types import ModuleType
@@ -14,6 +15,7 @@ import httpx
 import msgspec
 from msgspec import Struct, convert
 
+from longmemeval.core.redirects import refuse_other_server
 from longmemeval.core.secrets.addresses import Address
 from longmemeval.errors import EndpointDownError, FatalModelError, HarnessError, TransientModelError
 from longmemeval.llm.costs.prices import load_litellm
@@ -224,6 +226,7 @@ class BatchEndpoint:
             EndpointDownError: no call has succeeded for too long. The provider keeps its files and batches.
         """
         litellm = load_litellm()
+        _refuse_redirects(litellm)
         untried = True
 
         async def attempt() -> T:
@@ -258,6 +261,19 @@ class BatchEndpoint:
                 fix="Leave out --batch, or name an endpoint that has /files and /batches",
             )
         return meaning_of(error, f"{self.name}, batches")
+
+
+@functools.cache
+def _refuse_redirects(litellm: ModuleType) -> None:
+    """Make LiteLLM's clients for files and batches refuse redirects to other servers."""
+    from openai import OpenAI
+
+    class CheckedOpenAI(OpenAI):
+        def __init__(self, **named: Any) -> None:
+            super().__init__(**named)
+            self._client.event_hooks = {"response": [refuse_other_server]}
+
+    vars(import_module(f"{litellm.__name__}.llms.openai.openai"))["OpenAI"] = CheckedOpenAI
 
 
 @functools.lru_cache

@@ -29,6 +29,7 @@ _EMPTY_ACCOUNT = frozenset({"insufficient_quota", "billing_not_active", "billing
 
 _TOO_LATE: tuple[type[Exception], ...] = (TimeoutError, httpx.TimeoutException)
 _CONNECTION_LOST: tuple[type[Exception], ...] = (ConnectionError, httpx.TransportError)
+_NO_REPLY: tuple[type[Exception], ...] = (*_TOO_LATE, *_CONNECTION_LOST, httpx.RequestError)
 _NEVER_CONNECTED: tuple[type[Exception], ...] = (httpx.ConnectError, httpx.ConnectTimeout)
 _TOO_LONG = "context_length_exceeded"
 
@@ -44,14 +45,17 @@ def meaning_of(error: Exception, where: str) -> HarnessError:
         where: the model and its endpoint, for the message.
 
     Returns:
-        `TransientModelError` for 408, 409, 429, 5xx, time-outs, lost connections and replies that are not JSON;
-        `FatalModelError` for 401, 402, 403, 404 and an empty account; `ContextOverflowError` where the server says that
-        the prompt is too long; `ModelError` for everything else, unknown errors included. No text contains a key.
+        `TransientModelError` for 408, 409, 429, 5xx, time-outs, lost connections and replies that cannot be read or are
+        not JSON; `FatalModelError` for 401, 402, 403, 404, an empty account and a redirect to another server;
+        `ContextOverflowError` where the server says that the prompt is too long; `ModelError` for everything else,
+        unknown errors included. No text contains a key.
 
         A request that the server refused with a status below 500, or that never reached it, is not billed. Others may
         have been: a time-out, a lost connection, a 5xx, an unreadable reply.
     """
     where = redact(where)
+    if refused := next((link for link in chain(error) if isinstance(link, FatalModelError)), None):
+        return FatalModelError(refused.what, where=where, fix=refused.fix)
     response = next((link.response for link in chain(error) if isinstance(link, httpx.HTTPStatusError)), None)
     status = _status(error, response)
     detail = _details(response)
@@ -65,7 +69,10 @@ def meaning_of(error: Exception, where: str) -> HarnessError:
     if status is None and _caused_by(error, _TOO_LATE):
         return TransientModelError("The server gave no reply in time", where=where, may_be_billed=True)
     if status is None and _caused_by(error, _CONNECTION_LOST):
-        return TransientModelError(f"The connection failed: {message}", where=where, may_be_billed=True)
+        return TransientModelError(f"The connection failed: {_reason(error)}", where=where, may_be_billed=True)
+    if status is None and _caused_by(error, _NO_REPLY):
+        reason = f"The server's reply cannot be read: {_reason(error)}"
+        return TransientModelError(reason, where=where, may_be_billed=True)
     if status is None and _caused_by(error, (json.JSONDecodeError, UnicodeDecodeError)):
         return TransientModelError("The server's reply is not JSON", where=where, may_be_billed=True)
     if status is not None and (status in _TRANSIENT_STATUS or status >= 500):
@@ -98,6 +105,12 @@ def _cause(error: Exception) -> str:
     return _message(causes[-1] if causes else error, {})
 
 
+def _reason(error: Exception) -> str:
+    """Return the message of the innermost cause that has one: libraries call each of them "Connection error."."""
+    causes = [link for link in chain(error) if isinstance(link, _NO_REPLY) and str(link)]
+    return _message(causes[-1] if causes else error, {})
+
+
 def _status(error: Exception, response: httpx.Response | None) -> int | None:
     """Return the HTTP status of the failure; None when no server gave one.
 
@@ -109,7 +122,7 @@ def _status(error: Exception, response: httpx.Response | None) -> int | None:
         return 401
     if response is not None:
         return response.status_code
-    if isinstance(declared, int) and declared != 500 and not _caused_by(error, _TOO_LATE + _CONNECTION_LOST):
+    if isinstance(declared, int) and declared != 500 and not _caused_by(error, _NO_REPLY):
         return declared
     return None
 

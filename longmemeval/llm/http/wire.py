@@ -13,6 +13,8 @@ from typing import Any
 
 import httpx
 
+from longmemeval.core.redirects import refuse_other_server
+
 
 class Wire:
     """The times of one attempt, in seconds of `time.perf_counter`; None if not known."""
@@ -69,6 +71,7 @@ def _timed(handle: _Handle) -> _Handle:
         if wire and wire.sent is None:
             wire.sent = time.perf_counter()
         response = await handle(request)
+        refuse_other_server(response, request)
         if wire and isinstance(response.stream, httpx.AsyncByteStream):
             response.stream = _Timed(response.stream, wire)
         return response

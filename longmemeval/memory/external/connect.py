@@ -4,6 +4,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from longmemeval.core.secrets.parameters import resolved_words
 from longmemeval.llm.providers import without_keys
 from longmemeval.memory.external.live_classes import LIVE_CLASSES
 from longmemeval.memory.external.serve import MemoryServer
@@ -28,7 +29,7 @@ def connect(spec: str, timeouts: Timeouts | None = None, *, keys: bool = True) -
 
     Raises:
         HarnessError: the class cannot be loaded, there is no such adapter, its product is not installed, or the
-            environment's time-outs cannot be read.
+            environment's time-outs, or a secret of the command, cannot be read.
     """
     return MemoryService(_transport(spec, keys=keys), timeouts or patience_of())
 
@@ -36,7 +37,8 @@ def connect(spec: str, timeouts: Timeouts | None = None, *, keys: bool = True) -
 def _transport(spec: str, *, keys: bool) -> Callable[[OnProgress], Transport]:
     if spec.startswith(PROCESS):
         environment = None if keys else without_keys(os.environ)
-        return lambda on_progress: ChildProcess(command_of(spec), on_progress, environment)
+        command = resolved_words(command_of(spec))
+        return lambda on_progress: ChildProcess(command, on_progress, environment)
     if spec.startswith(HTTP):
         return lambda on_progress: HttpService(spec)
     if adapter := adapter_of(spec):

@@ -13,6 +13,7 @@ import msgspec
 
 from longmemeval.core.files import safe_name, sha256_text
 from longmemeval.core.part_options import PartOptions
+from longmemeval.core.secrets.parameters import comparable, comparable_command, public, public_command, resolved
 from longmemeval.embedding.registry import DEFAULT_EMBEDDER, load_embedder
 from longmemeval.errors import HarnessError
 from longmemeval.llm.access import ModelAccess
@@ -80,9 +81,11 @@ class ServicePart(Part[Ingested]):
         search: Collection[str] = (),
     ) -> None:
         self._remark, self._kinds, self._search = remark, model_kinds, frozenset(search)
-        self.label, self.spec, self.searched, self._source = label, spec, dict(configuration), source
-        self.configuration = self._ingested_by(configuration)
-        identity = msgspec.json.encode([spec, self.configuration], order="deterministic").decode()
+        self.label, self.spec, self._given, self._source = label, spec, dict(configuration), source
+        self.searched = comparable(configuration)
+        self.configuration = self._ingested_by(self.searched)
+        self._shown, self._compared = public_command(spec), comparable_command(spec)
+        identity = msgspec.json.encode([self._compared, self.configuration], order="deterministic").decode()
         # One name for each configuration, because several may be prepared side by side.
         self.name = f"{safe_name(label)}-{sha256_text(identity)[:8]}"
 
@@ -90,11 +93,11 @@ class ServicePart(Part[Ingested]):
         return {key: value for key, value in configuration.items() if key not in self._search}
 
     def stored_name(self, meta: FixtureMeta) -> str:
-        """Return its name in a fixture; until 0.2.0 the name also depended on parameters of searches."""
-        if self.name not in meta.parts and self._search:
+        """Return its name in a fixture; until 0.2.0 it also depended on secrets and on parameters of searches."""
+        if self.name not in meta.parts:
             for name, info in meta.parts.items():
                 recipe = self.comparable_recipe(info.recipe)
-                if recipe.get("service") == self.spec and recipe.get("configuration") == self.configuration:
+                if recipe.get("service") == self._compared and recipe.get("configuration") == self.configuration:
                     return name
         return self.name
 
@@ -110,15 +113,17 @@ class ServicePart(Part[Ingested]):
 
     def settings(self) -> dict[str, Any]:
         """Return the spec, the configuration and the known source: a run refuses a part made by different code."""
-        own = {"version": _ADAPTER, "service": self.spec, "configuration": self.configuration}
+        configuration = public(self._ingested_by(self._given))
+        own = {"version": _ADAPTER, "service": self._shown, "configuration": configuration}
         return own | dict(self._source or {})
 
     def recipe(self, tools: PartTools) -> dict[str, Any]:
         """Return the settings, and the models if they are not the defaults.
 
         Raises:
-            HarnessError: a model cannot be called.
+            HarnessError: a model cannot be called, or the environment lacks a secret.
         """
+        self.given()
         recipe, models = self.settings(), tools.models
         if models.chat_model and "chat" in self._kinds:
             load_forwarded(models.chat_model, models.options, account=models.account)
@@ -138,13 +143,20 @@ class ServicePart(Part[Ingested]):
             key for key, kind in (("memory_model", "chat"), ("embedder", "embeddings")) if kind not in self._kinds
         }
         called = {key: value for key, value in super().comparable_recipe(recipe).items() if key not in uncalled}
-        return called | ({"configuration": self._ingested_by(own)} if (own := called.get("configuration")) else {})
+        service, own = called.get("service"), called.get("configuration")
+        called |= {"service": comparable_command(service)} if service else {}
+        return called | ({"configuration": comparable(self._ingested_by(own))} if own else {})
 
     def flags(self, stored: Stored | None) -> dict[str, str]:
         """Return the models it was made with as options."""
         recipe = stored.info.recipe if stored and stored.info else {}
         flags = {"memory_model": recipe["memory_model"]} if "memory_model" in recipe else {}
         return flags | ({"embedder": recipe["embedder"]["spec"]} if "embedder" in recipe else {})
+
+    def given(self) -> dict[str, Any]:
+        """Return all parameters of the memory, with their secrets; raise an error if the environment lacks one."""
+        plain: dict[str, Any] = resolved(self._given)
+        return plain
 
     def scope(
         self,
@@ -166,7 +178,7 @@ class ServicePart(Part[Ingested]):
             models: the models it is offered.
             searched: True: include the parameters of searches.
         """
-        configuration = self.searched if searched else self.configuration
+        configuration = self.given() if searched else self._ingested_by(self.given())
         return Scope(name, folder, configuration, OpaqueIds(haystack_id, messages), messages, self.name, models)
 
     def searched_name(self, name: str, ingested: Ingested) -> str:
@@ -263,7 +275,7 @@ class ServicePart(Part[Ingested]):
         origin = (MEMORIES.origin(self.spec) or {}) if named else {}
         if named != {key: origin.get(key) for key in named}:
             raise HarnessError(
-                f"A worker has different code for '{self.spec}' than the command",
+                f"A worker has different code for '{self._shown}' than the command",
                 where=f"{platform.node()}, process {os.getpid()}",
                 fix="Make sure it finds the same files, restart it and rerun the command; finished work is kept",
             )

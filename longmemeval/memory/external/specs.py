@@ -6,6 +6,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from longmemeval.core.files import sha256_file, sha256_text
+from longmemeval.core.secrets.parameters import public_command, words_without_secrets
 from longmemeval.errors import HarnessError
 
 PROCESS = "process:"
@@ -41,7 +42,7 @@ def label_of(spec: str) -> str:
                 fix="Give only scheme, host, port and path; the service reads its keys from its own environment",
             )
         return host
-    words = command_of(spec)
+    words = words_without_secrets(command_of(spec)) or [PROCESS.rstrip(":")]
     return words[-1].rpartition("/")[2].rpartition(":")[2] or words[0]
 
 
@@ -56,7 +57,9 @@ def command_of(spec: str) -> list[str]:
         words = shlex.split(spec.removeprefix(PROCESS))
     if not words:
         raise HarnessError(
-            "This is not a command", where=spec, fix="Write process:COMMAND, such as 'process:node memory.mjs'"
+            "This is not a command",
+            where=public_command(spec),
+            fix="Write process:COMMAND, such as 'process:node memory.mjs'",
         )
     return words
 

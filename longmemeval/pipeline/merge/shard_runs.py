@@ -118,7 +118,7 @@ def _check_alike(found: Sequence[ShardRun]) -> None:
 
 def _decisive(shard_run: ShardRun) -> dict[str, Any]:
     """Return the values that all shards of a run must have in common."""
-    settings = {name: value for name, value in shard_run.manifest.settings.plain.items() if name != _PER_SHARD}
+    settings = {name: value for name, value in shard_run.manifest.settings.comparable.items() if name != _PER_SHARD}
     view = {
         "kind": shard_run.manifest.kind,
         "data set content": shard_run.manifest.dataset.get("content_sha256"),

@@ -1,6 +1,7 @@
 """A memory for Python users: a preset, a class of theirs, a service or a product."""
 
 from longmemeval.core.arguments import checked
+from longmemeval.core.secrets.parameters import public
 from longmemeval.errors import HarnessError
 from longmemeval.memory.configuration import (
     MemoryConfiguration,
@@ -46,7 +47,7 @@ class Memory:
 
     def __repr__(self) -> str:
         defaults = definition_of(self.configuration).parameters().model_dump(mode="json")
-        own = self.configuration.parameters.items()
+        own = public(self.configuration.parameters).items()
         arguments = "".join(
             f", {name}={value!r}" for name, value in own if name not in defaults or defaults[name] != value
         )

@@ -51,7 +51,7 @@ def lifecycle_of(
     service = connect(part.spec, keys=access.chat_model is None)
     memory = WritableMemory(
         service,
-        part.searched,
+        part.given(),
         lambda scope: part.offered(scope, "prepare", access, folder / CALLS),
         str(folder),
     )

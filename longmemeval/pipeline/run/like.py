@@ -128,7 +128,7 @@ def _compared(manifest: RunManifest) -> dict[str, Any]:
         {
             "dataset": {key: manifest.dataset[key] for key in ("sha256", "content_sha256")},
             "questions": {"count": len(ids), "ids_sha256": _hash(ids)},
-            "settings": manifest.settings.plain,
+            "settings": manifest.settings.comparable,
             "preparation": {part: _hash(digests) for part, digests in hashes.items()},
             "environment": {key: manifest.environment.get(key) for key in ("packages", "python", "git")},
         }

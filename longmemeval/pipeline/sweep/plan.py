@@ -12,6 +12,7 @@ from msgspec import structs
 
 from longmemeval.benchmarks.catalogue import catalogue
 from longmemeval.core.files import sha256_text
+from longmemeval.core.secrets.parameters import public
 from longmemeval.errors import HarnessError
 from longmemeval.llm.controls import CONTROL_MODELS
 from longmemeval.llm.options import ModelOptions
@@ -188,7 +189,7 @@ def _expanded(entry: MemoryEntry, file: Path) -> Iterator[MemoryConfiguration]:
         checked = _checked(base, entry.parameters | own)
         # As the parameters were parsed: YAML's `off` is false, and shown with its meaning.
         shown = {key: checked.parameters.get(key, value) for key, value in own.items()}
-        yield checked.model_copy(update={"name": _labelled(entry.name or base.name, shown)})
+        yield checked.model_copy(update={"name": _labelled(entry.name or base.name, public(shown))})
 
 
 def _checked(base: MemoryConfiguration, parameters: Mapping[str, Any]) -> MemoryConfiguration:

@@ -241,7 +241,7 @@ def _sample(
         id=question.question_id,
         epoch=epoch,
         input=question.text,
-        target=str(row.pop("gold")),
+        target=str(row.pop("gold") or ""),
         messages=messages,
         output=output,
         scores={judge: _score(judgement, answer) for judge, judgement in result.judgements.items()},

@@ -12,6 +12,7 @@ from longmemeval.cli.options.panels import Verbs
 from longmemeval.cli.output import err, out, print_json, print_row, print_table, printable, warn
 from longmemeval.core.options import WHAT, Flag, Group, words_of
 from longmemeval.core.part_options import PartOptions
+from longmemeval.core.secrets.parameters import public_command
 from longmemeval.llm.options import ModelOptions
 
 if TYPE_CHECKING:
@@ -140,7 +141,7 @@ def check(
     configuration = resolve_configuration(spec, overrides)
     trial = MemoryCheck(configuration, spec, parts, connection)
     if not as_json:
-        err.print(f"Trying {printable(spec)} on two made-up histories.")
+        err.print(f"Trying {printable(public_command(spec))} on two made-up histories.")
         if deviations := product_deviations(configuration.preset, configuration.parameters):
             warn(f"{', '.join(deviations)}.")
     outcome = trial.check(_show if not as_json else lambda finding: None)

@@ -74,7 +74,7 @@ class MemoryCheck:
     ) -> tuple[Finding, ...]:
         findings = []
         try:
-            async for finding in check(self._service, self._part.searched, folder, models):
+            async for finding in check(self._service, self._part.given(), folder, models):
                 findings.append(finding)
                 tell(finding)
         finally:

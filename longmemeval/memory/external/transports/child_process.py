@@ -11,6 +11,7 @@ from contextlib import suppress
 import msgspec
 from msgspec import Raw, Struct
 
+from longmemeval.core.secrets.parameters import public_words
 from longmemeval.core.secrets.redaction import redact
 from longmemeval.memory.external.messages import Fault, Progress
 from longmemeval.memory.external.transports import guard
@@ -136,7 +137,7 @@ class ChildProcess:
 
     @property
     def _where(self) -> str:
-        return redact(f"process:{shlex.join(self._command)}")
+        return redact(f"process:{shlex.join(public_words(self._command))}")
 
     async def _follow(self) -> None:
         """Read its answers until it ends or breaks the protocol, then record the reason."""

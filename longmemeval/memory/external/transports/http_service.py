@@ -4,7 +4,9 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from longmemeval.core.redirects import refuse_other_server_async
 from longmemeval.core.secrets.redaction import public_url
+from longmemeval.errors import FatalModelError
 from longmemeval.memory.external.messages import Fault
 from longmemeval.memory.external.transports.transport import LARGEST_MESSAGE, ServiceError, raise_fault
 
@@ -39,7 +41,8 @@ class HttpService:
 
         if self._client is None:
             # The caller decides how long a call may take.
-            self._client = httpx.AsyncClient(timeout=httpx.Timeout(None, connect=_CONNECTING_S))
+            hooks = {"response": [refuse_other_server_async]}
+            self._client = httpx.AsyncClient(timeout=httpx.Timeout(None, connect=_CONNECTING_S), event_hooks=hooks)
         url = f"{self._address}/v1/{method}"
         headers = {"Content-Type": "application/json"}
         try:
@@ -49,6 +52,8 @@ class HttpService:
                     body += chunk
                     if len(body) > LARGEST_MESSAGE:
                         raise self._error(f"sent more than {LARGEST_MESSAGE // 2**20} MB", "garbage")
+        except FatalModelError as error:
+            raise ServiceError(error.what, where=public_url(self._address), fix=error.fix, code="garbage") from error
         except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError) as error:
             raise self._error(f"closed the connection instead of answering {method}", "gone", retryable=True) from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:
