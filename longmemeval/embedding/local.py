@@ -41,12 +41,14 @@ class LocalEmbedder:
     Args:
         argument: the part of the spec after `fastembed:`: a folder that holds `FOLDER_FILES` (mean pooling, rows of
             length 1), or the name of a model that fastembed knows and can download.
+        downloads: False if a model that is not on this machine must not be downloaded.
 
     Raises:
         HarnessError: fastembed is not installed, the folder lacks files, or the name is not known or refused.
     """
 
-    def __init__(self, argument: str) -> None:
+    def __init__(self, argument: str, downloads: bool = True) -> None:
+        self._downloads = downloads
         names = _supported_models()
         folder = Path(argument).expanduser()
         self.spec = f"fastembed:{argument}"
@@ -112,7 +114,7 @@ class LocalEmbedder:
         from fastembed.common.model_description import ModelSource, PoolingType
 
         if self._folder is None:
-            return TextEmbedding(self._model_name)
+            return TextEmbedding(self._model_name, local_files_only=not self._downloads)
         if self._model_name not in {model["model"] for model in TextEmbedding.list_supported_models()}:
             TextEmbedding.add_custom_model(
                 model=self._model_name,
@@ -168,7 +170,7 @@ def _hidden_size(path: Path) -> int:
 
 
 def _local(model: str, settings: EmbedderSettings) -> LocalEmbedder:
-    return _shared(model) if is_worker() else LocalEmbedder(model)
+    return _shared(model) if is_worker() else LocalEmbedder(model, settings.downloads)
 
 
 @lru_cache(maxsize=1)

@@ -41,7 +41,7 @@ class Embedder(Protocol):
 
 
 class EmbedderSettings(Struct, frozen=True):
-    """Connection and cost settings of an embedder on a server; other embedders ignore them."""
+    """Connection and cost settings of an embedder; one that runs here only asks whether it may download its model."""
 
     api_base: str | None = None
     """Address of the endpoint."""
@@ -53,6 +53,8 @@ class EmbedderSettings(Struct, frozen=True):
     """Requests and tokens per minute that the endpoint accepts."""
     keyless: bool = False
     """True if a key may be missing because nothing is called: costs are only estimated."""
+    downloads: bool = True
+    """False if a local model that is not on this machine must not be downloaded."""
 
 
 class EmbedderKind(Struct, frozen=True):

@@ -31,7 +31,7 @@ class WrittenBoard(Struct, frozen=True):
     ranked: int
     """Number of rows with a rank."""
     shown: int
-    """Number of rows of ceilings and controls, which have no rank."""
+    """Number of rows of ceilings, controls and runs that were not fully checked, which have no rank."""
     apart: int
     """Number of runs that are not in the tables."""
     board: Board
@@ -135,6 +135,7 @@ _COLUMNS: list[Column[_Placed]] = [
     Column("prompt tokens", lambda row: count(row[1].prompt_tokens)),
     Column("answers", lambda row: in_dollars(row[1].answers.usd)),
     Column("signed", lambda row: _signed(row[1].signer), "text"),
+    Column("not checked", lambda row: "; ".join(row[1].not_checked), "text"),
     Column("manifest", lambda row: Link(row[1].submission, row[1].manifest.replace("%", "%25")), "text"),
 ]
 _APART: list[Column[Apart]] = [

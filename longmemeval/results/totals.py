@@ -109,6 +109,11 @@ def _recorded(totals: Mapping[str, Any]) -> _Recorded:
     return msgspec.convert(totals.get(FOOTPRINT, {}), _Recorded)
 
 
+def recorded_bytes(totals: Mapping[str, Any]) -> Mapping[str, int | None]:
+    """Return the bytes on disk by history from a manifest's totals; None: unknown."""
+    return _recorded(totals).stored_bytes
+
+
 def footprint_of(totals: Mapping[str, Any]) -> Footprint:
     """Read the footprint from a manifest's totals; unknown in those of earlier versions."""
     found = _recorded(totals)

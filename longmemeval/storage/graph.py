@@ -132,6 +132,12 @@ class Graph:
         return _index_type()(full)
 
 
+def base_neighbours(state: GraphState) -> list[frozenset[int]]:
+    """Return the rows that each item is linked to on level 0."""
+    table = np.frombuffer(state.base_links, dtype="<u4").reshape(len(state.levels) // 4, -1)
+    return [frozenset(row[1 : 1 + row[0]]) for row in table.tolist()]
+
+
 @lru_cache(maxsize=16)
 def _empty_state(dimension: int, parameters: GraphParameters) -> "IndexState":
     """Return hnswlib's state of an index without items; cached, since creating an index takes megabytes."""

@@ -293,6 +293,10 @@ class Part(ABC, Generic[T]):
         """Return the ways in which it, or its entry in `meta.json`, contradicts the rest of the fixture."""
         return ()
 
+    def agrees(self, stored: bytes, made: bytes) -> bool:
+        """Return whether stored bytes are those of the same input made again, on a machine that may round otherwise."""
+        return stored == made
+
     def shown(self, stored: Stored) -> str:
         """Return its description in `inspect`; a document is shown under its name."""
         return ""

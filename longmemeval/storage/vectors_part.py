@@ -4,6 +4,8 @@ from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Any
 
+import numpy as np
+
 from longmemeval.core.part_options import PartOptions
 from longmemeval.records import Message
 from longmemeval.storage.parts import FixtureEmbedder, Part, PartInput, PartOutput, PartTools, Stored
@@ -11,6 +13,9 @@ from longmemeval.storage.vector_index import EmbedderIdentity, VectorIndex, Vect
 
 _ITEM_BYTES = 58
 """Indented JSON: bytes of an index item besides its ids."""
+
+TOLERANCE = 1e-3
+"""Difference of two numbers of a vector up to which machines may round differently."""
 
 
 class VectorsPart(Part[VectorIndex]):
@@ -74,6 +79,12 @@ class VectorsPart(Part[VectorIndex]):
         recipe, embedder = stored.info.recipe, self.embedder(stored)
         prefixes = {str(name): str(recipe[name]) for name in ("query_prefix", "document_prefix") if name in recipe}
         return {"embedder": embedder.spec, **prefixes}
+
+    def agrees(self, stored: bytes, made: bytes) -> bool:
+        """Return whether items and embedder are the same, and all numbers within `TOLERANCE`."""
+        have, again = (VectorIndex.hydrate(data, self.name) for data in (stored, made))
+        same = (have.items, have.embedder.fingerprint) == (again.items, again.embedder.fingerprint)
+        return same and have.dimension == again.dimension and np.allclose(have.vectors, again.vectors, 0, TOLERANCE)
 
     def contradictions(self, stored: Stored) -> Iterator[str]:
         """Report if `meta.json` names another embedder."""

@@ -89,9 +89,9 @@ class BoardRow(Struct, frozen=True):
     run: str
     memory: str
     rank: Rank | None
-    """First and last place; None: a ceiling or a control, which is shown and not ranked."""
+    """First and last place; None: a ceiling, a control or not fully checked, which is shown and not ranked."""
     mark: str
-    """The reason why it is not ranked, `ceiling` or `control`; or a part of the questions."""
+    """The reason why it is not ranked, `ceiling`, `control` or `not checked`; or a part of the questions."""
     score: float
     interval: tuple[float, float]
     warnings: tuple[str, ...]
@@ -109,6 +109,8 @@ class BoardRow(Struct, frozen=True):
     manifest_sha256: str
     signer: Signer
     """The signer of the run."""
+    not_checked: tuple[str, ...] = ()
+    """What of the run could not be checked; ranked all the same if a known key vouches for it."""
 
 
 class BoardField(Struct, frozen=True):
@@ -188,10 +190,10 @@ def _field(graded: Evaluation) -> Field:
 
 
 def _rows(submissions: Sequence[Submission]) -> tuple[BoardRow, ...]:
-    """Return the rows of one field; ceilings and controls come last, without a rank."""
+    """Return the rows of one field; ceilings, controls and what was not checked come last, without a rank."""
     by_run = {id(submission.graded): submission for submission in submissions}
-    competing = [submission.graded for submission in submissions if not _mark(submission.graded)]
-    others = [submission.graded for submission in submissions if _mark(submission.graded)]
+    competing = [submission.graded for submission in submissions if not _mark(submission)]
+    others = [submission.graded for submission in submissions if _mark(submission)]
     runs, places = ranked(competing)
     rest = sorted(others, key=lambda run: -run.metrics.overall.accuracy)
     return (
@@ -200,10 +202,12 @@ def _rows(submissions: Sequence[Submission]) -> tuple[BoardRow, ...]:
     )
 
 
-def _mark(run: Evaluation) -> str:
-    if run.summary.reads_gold:
+def _mark(submission: Submission) -> str:
+    if submission.graded.summary.reads_gold:
         return "ceiling"
-    return "control" if run.summary.control else ""
+    if submission.graded.summary.control:
+        return "control"
+    return "not checked" if submission.not_checked and not submission.signer.name else ""
 
 
 def _row(submission: Submission, rank: Rank | None) -> BoardRow:
@@ -214,7 +218,7 @@ def _row(submission: Submission, rank: Rank | None) -> BoardRow:
         run=summary.run_id,
         memory=summary.memory,
         rank=rank,
-        mark=_mark(submission.graded) or summary.part,
+        mark=_mark(submission) or summary.part,
         score=overall.accuracy,
         interval=overall.interval,
         warnings=tuple(dict.fromkeys(warning.code for warning in summary.warnings)),
@@ -227,6 +231,7 @@ def _row(submission: Submission, rank: Rank | None) -> BoardRow:
         manifest=_copy_of(submission),
         manifest_sha256=sha256_file(submission.folder / "run.json"),
         signer=submission.signer,
+        not_checked=submission.not_checked,
     )
 
 

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
+from random import randrange
 
 from msgspec import Struct
 
@@ -14,7 +15,8 @@ from longmemeval.errors import HarnessError
 from longmemeval.judges.official_status import grading
 from longmemeval.judges.people import is_person
 from longmemeval.pipeline.board.signers import Signer, Signers
-from longmemeval.pipeline.verify.verify import verify
+from longmemeval.pipeline.verify.remake import Remaker
+from longmemeval.pipeline.verify.verify import beside, verify
 from longmemeval.results.graded.graded_run import Evaluation, load_graded
 from longmemeval.results.lines import ANSWERS
 from longmemeval.results.manifest import RunManifest, stored_manifest
@@ -40,6 +42,8 @@ class Submission(Struct, frozen=True):
     """The number of checks that passed."""
     graded: Evaluation
     signer: Signer
+    not_checked: tuple[str, ...]
+    """What of it could not be checked."""
 
 
 def run_folders(folders: Sequence[Path]) -> list[tuple[str, Path]]:
@@ -83,6 +87,7 @@ class Verifying:
         self._extra = {load_dataset(name, folders.data_dir).content_sha256: name for name in datasets}
         self._catalogued: dict[str, Dataset | HarnessError] = {}
         self._seen: dict[tuple[str, str], str] = {}
+        self._remaker = Remaker(randrange(1_000_000), sample=None)
 
     def submissions(self, name: str, folder: Path) -> Iterator[Submission | Apart]:
         """Yield a run as each of its judges graded it, or the reason why it is not ranked."""
@@ -97,8 +102,8 @@ class Verifying:
             yield Apart(name, reason)
             return
         data = self._data_of(manifest)
-        folders = self._folders.model_copy(update={"results_dir": folder.parent})
-        checked = verify(folder.name, dataset=data, folders=folders)
+        folders = beside(folder, self._folders)
+        checked = verify(folder.name, dataset=data, folders=folders, remaker=self._remaker)
         if checked.problems:
             yield Apart(name, f"does not verify: {listed(checked.problems, 1)}")
             return
@@ -109,7 +114,7 @@ class Verifying:
             yield Apart(name, "is not graded")
         for judge in scored:
             (graded,) = load_graded([folder.name], folders, judge=judge.id, dataset=data)
-            yield Submission(name, folder, checked.checked, graded, signer)
+            yield Submission(name, folder, checked.checked, graded, signer, checked.not_checked)
 
     def _not_listed(self, manifest: RunManifest, folder: Path, name: str) -> str:
         """Return the reason not to list a run even if it verifies; empty if there is none."""

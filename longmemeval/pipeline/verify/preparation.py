@@ -1,18 +1,58 @@
 """Check a preparation, for `verify`: hashes hold, parts agree with `meta.json`, all fixtures have the same recipes."""
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Any
 
+from longmemeval.benchmarks.catalogue import catalogue
+from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.core.files import leads_nowhere, safe_name
+from longmemeval.core.journal import read_journal
+from longmemeval.dataset import Dataset
 from longmemeval.errors import FixtureError, HarnessError
 from longmemeval.pipeline.prepare.recipes import PlannedPart, check_unmixed, has_stale_inputs
+from longmemeval.pipeline.verify.fixtures import Findings
+from longmemeval.pipeline.verify.remake import Again, Remaker
 from longmemeval.pipeline.verify.sources import stale_parts
-from longmemeval.records import FixtureMeta
+from longmemeval.records import DatasetIdentity, FixtureMeta
+from longmemeval.results.preparation.journal import PREPARE_JOURNAL, PrepareRecord
+from longmemeval.results.preparation.shared_journal import journals
 from longmemeval.storage.fixture import Fixture, StoredPart, fixture_folders
-from longmemeval.storage.messages import resource_id
+from longmemeval.storage.messages import resource_id, thread_ids
 from longmemeval.storage.parts import Part, PartInput, PartOutput, PartTools, Stored
+
+REPORTED = "times and costs of preparing, and what models and services made (prepare.jsonl)"
+"""What no file of a preparation can prove."""
+
+
+class DataOf:
+    """The data sets of preparations, each loaded once.
+
+    Args:
+        given: the location of the data; None: the catalogue's.
+    """
+
+    def __init__(self, given: str | None, data_dir: Path) -> None:
+        self._given, self._data_dir = given, data_dir
+        self._loaded: dict[str, Dataset] = {}
+
+    def of(self, made_of: DatasetIdentity) -> Dataset:
+        """Return the data that a fixture was made of.
+
+        Raises:
+            HarnessError: they are not here.
+        """
+        name = self._given or made_of.name
+        if name not in self._loaded:
+            if not self._given and name not in catalogue():
+                raise HarnessError(f"the data '{name}' are not in the catalogue; give --dataset FILE")
+            self._loaded[name] = load_dataset(name, self._data_dir)
+        data = self._loaded[name]
+        if data.sha256 != made_of.sha256:
+            raise HarnessError(f"they were made of other data than {data.path.name}; give --dataset FILE")
+        return data
 
 
 class PreparationCheck:
@@ -21,13 +61,19 @@ class PreparationCheck:
     Args:
         folder: folder of the preparation.
         known: the parts whose content can be checked, by name; for all others only hashes are checked.
+        data: finds the data that it was made of.
+        remaker: makes its parts again.
     """
 
-    def __init__(self, folder: Path, known: Mapping[str, Part[Any]]) -> None:
+    def __init__(self, folder: Path, known: Mapping[str, Part[Any]], data: DataOf, remaker: Remaker) -> None:
+        self._data, self._remaker = data, remaker
+        self._problems, self._gaps = Findings(), Findings()
+        self._questions: dict[str, list[str]] | None = None
         self._folder = folder
         self._place = f"{folder.parent.name}/{folder.name}"
         self._known = known
         self._metas: dict[Path, FixtureMeta] = {}
+        self._turns: dict[str, int] = {}
         self.unknown: set[str] = set()
         """Names of the parts of which only the hashes were checked."""
 
@@ -44,12 +90,63 @@ class PreparationCheck:
                 continue
             self._metas[path] = fixture.meta
             yield from self._check_fixture(fixture, f"{self._place}/{path.name}")
+            yield from self._make_again(fixture, f"{self._place}/{path.name}")
+        yield from self._problems.problems()
         if self._metas:
             first, *_ = self._metas.values()
             shared = _fullest(self._metas.values(), self._known)
             yield _holds(self._place, partial(check_unmixed, self._metas, first.dataset, shared))
             for stale in stale_parts(self._metas.values()):
                 yield f"{self._place}: {stale}" if stale else None
+        yield from self._check_journal()
+
+    @property
+    def not_checked(self) -> Iterator[str]:
+        """What `outcomes` left unchecked, and why."""
+        yield from self._gaps.gaps(len(self._metas))
+
+    def _make_again(self, fixture: Fixture, place: str) -> Iterator[None]:
+        """Compare ids and parts of a fixture with its data; yield None for each that agrees."""
+        meta = fixture.meta
+        try:
+            data = self._data.of(meta.dataset)
+            haystack = self._remaker.haystack(data, meta.haystack_id)
+        except HarnessError as error:
+            self._gaps.add(f"all parts: {error.what}", place)
+            return
+        if self._questions is None:
+            self._questions = defaultdict(list)
+            for question in data.questions():
+                self._questions[question.haystack_id].append(question.question_id)
+        ids = tuple(self._questions[meta.haystack_id]), tuple(thread_ids(haystack))
+        if ids == (meta.question_ids, meta.thread_ids):
+            yield None
+        else:
+            self._problems.add("meta.json has other questions or sessions than the data", place)
+        self._turns[meta.haystack_id] = sum(len(session.turns) for session in haystack.sessions)
+        for name in meta.parts:
+            part = next((part for part in self._known.values() if part.stored_name(meta) == name), None)
+            again = self._remaker.stored(data, fixture, part) if part else Again(reason="no installed memory makes it")
+            if again.problem:
+                self._problems.add(f"part {name} {again.problem}", place)
+            elif again.reason:
+                self._gaps.add(f"part {name}: {again.reason}", place)
+            else:
+                yield None
+
+    def _check_journal(self) -> Iterator[str | None]:
+        """Check the lines of `prepare.jsonl` on fixtures: numbers of messages, and no cost of parts made by rules."""
+        rules = {part.name for part in self._known.values() if not part.embeds and not part.calls_models}
+        for journal in journals(self._folder):
+            for record in read_journal(journal, PrepareRecord):
+                if record.work != "fixture" or record.haystack_id not in self._turns:
+                    continue
+                paid = sorted(name for name in rules & record.usage_by_part.keys())
+                place = f"{self._place}/{PREPARE_JOURNAL}: the line on {record.haystack_id}"
+                if record.messages != self._turns[record.haystack_id]:
+                    yield f"{place} counts other messages than the data have"
+                else:
+                    yield f"{place} has a cost of {', '.join(paid)}, which no model makes" if paid else None
 
     def _check_fixture(self, fixture: Fixture, place: str) -> Iterator[str | None]:
         held = [part for part in self._known.values() if part.info(fixture.meta)]

@@ -4,17 +4,22 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
+from random import randrange
+from typing import Any
 
 from msgspec import Struct, structs
 
 from longmemeval.core.files import safe_name
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, IntegrityError, nearest
+from longmemeval.judges.definition import rules_of
 from longmemeval.measures.metrics import METRICS_FORMAT, Metrics
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, definition_of, parts_of
 from longmemeval.memory.definition import known_parts
+from longmemeval.pipeline.verify.fixtures import ReadFixtures, cannot_prove
 from longmemeval.pipeline.verify.judge_checks import ScoreChecks
-from longmemeval.pipeline.verify.preparation import PreparationCheck
+from longmemeval.pipeline.verify.preparation import REPORTED, DataOf, PreparationCheck
+from longmemeval.pipeline.verify.remake import Remaker
 from longmemeval.pipeline.verify.retrieval import check_retrieval
 from longmemeval.pipeline.verify.signature import SIGNATURE, check_signature, covers_no_checks
 from longmemeval.pipeline.verify.sources import code_since, read_other_code
@@ -39,6 +44,7 @@ from longmemeval.results.scores.stored import read_metrics
 from longmemeval.results.settings import AnswerSettings, RetrievalSettings
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import stored_folders
+from longmemeval.storage.parts import Part
 
 _UNREAD = "The run is signed; --public-key FILE checks by whom"
 _UNCOVERED = "An earlier version signed the run: the check of the judge is not covered by the signature; sign it again"
@@ -54,6 +60,10 @@ class Verification(Struct, frozen=True):
     """Notes on what else was checked, or checked only in part."""
     judge_checks: tuple[str, ...] = ()
     """The judge checks that corrected scores are based on, by their path in the results folder."""
+    not_checked: tuple[str, ...] = ()
+    """What could be checked and was not, each with the reason."""
+    cannot_prove: tuple[str, ...] = ()
+    """What no file can prove."""
 
 
 def verify(
@@ -63,36 +73,44 @@ def verify(
     memories: Sequence[MemoryConfiguration | str] = (),
     public_key: Path | None = None,
     folders: Folders | None = None,
+    remaker: Remaker | None = None,
 ) -> Verification:
     """Check a run, or a preparation named `DATASET` or `DATASET/PREPARATION`.
 
     Args:
         subject: a run id, or a preparation.
-        dataset: the location of a run's gold, if it has moved.
+        dataset: the location of the data, if they have moved or are not in the catalogue.
         memories: unregistered memories with parts in a preparation; registered ones are known.
         public_key: the reader's copy of the key with which a run has to be signed.
+        remaker: makes parts again; one that several subjects share makes each once. None: a new one.
 
     Raises:
         HarnessError: there is neither a run nor a preparation of that name.
         IntegrityError: the run's manifest, data or a journal cannot be read at all.
     """
-    folders = folders or Folders()
+    folders, remaker = folders or Folders(), remaker or Remaker(randrange(1_000_000))
+    given = dict[str, Part[Any]]()
+    for memory in map(as_configuration, memories):
+        given |= definition_of(memory).all_parts() | {part.name: part for part in parts_of(memory)}
     run = _run_folder(subject, folders)
     if run is not None:
-        return _verified(_Run(run, dataset, folders), public_key)
+        return _verified(_Run(run, dataset, folders), public_key, given, remaker)
     preparations = _preparations(subject, folders)
     if not preparations:
         _refuse_lost_manifest(folders.results_dir / subject)
         raise HarnessError(f"There is no run and no preparation '{subject}'", fix=nearest(subject, _subjects(folders)))
-    known = dict(known_parts())
-    for memory in map(as_configuration, memories):
-        known |= definition_of(memory).all_parts() | {part.name: part for part in parts_of(memory)}
     if public_key:
         raise HarnessError(f"'{subject}' is a preparation; only runs are signed", fix="Leave out --public-key")
-    checked = [PreparationCheck(folder, known) for folder in preparations]
+    known, data = known_parts() | given, DataOf(dataset, folders.data_dir)
+    checked = [PreparationCheck(folder, known, data, remaker) for folder in preparations]
     found = _collect(subject, (outcome for check in checked for outcome in check.outcomes()))
     unknown = sorted(set[str]().union(*(check.unknown for check in checked)))
-    return structs.replace(found, notes=tuple(map(_unknown_part_note, unknown)))
+    return structs.replace(
+        found,
+        notes=tuple(map(_unknown_part_note, unknown)),
+        not_checked=tuple(dict.fromkeys(gap for check in checked for gap in check.not_checked)),
+        cannot_prove=(REPORTED,),
+    )
 
 
 def place_of(folder: Path, folders: Folders) -> tuple[str, Folders] | None:
@@ -106,11 +124,18 @@ def place_of(folder: Path, folders: Folders) -> tuple[str, Folders] | None:
         return None
     path = folder.absolute()
     if (path / "run.json").is_file():
-        return path.name, folders.model_copy(update={"results_dir": path.parent})
+        here = path.parent == folders.results_dir.absolute()
+        return path.name, folders if here else beside(path, folders)
     if (path / PREPARE_JOURNAL).is_file():
         name = f"{path.parent.name}/{path.name}"
         return name, folders.model_copy(update={"prepared_dir": path.parent.parent})
     return None
+
+
+def beside(run: Path, folders: Folders) -> Folders:
+    """Return the folders of a run that somebody handed over: its fixtures are next to its results, or absent."""
+    prepared = run.parent.parent / folders.prepared_dir.name
+    return folders.model_copy(update={"results_dir": run.parent, "prepared_dir": prepared})
 
 
 class _Run:
@@ -143,17 +168,35 @@ class _Run:
         return ScoreChecks(judges, self.asked, self.folders) if judges else None
 
 
-def _verified(run: _Run, public_key: Path | None) -> Verification:
+def _verified(run: _Run, public_key: Path | None, given: Mapping[str, Part[Any]], remaker: Remaker) -> Verification:
     known = run.files.manifest.run_id == run.folder.name
     score_checks = run.score_checks if known else None
     checks = tuple(score_checks.used) if score_checks else ()
     signed = check_signature(run.folder, public_key, checks) if public_key else ()
-    found = _collect(run.folder.name, chain(signed, _check_run(run), score_checks.outcomes() if score_checks else ()))
+    manifest = run.files.manifest
+    fixtures = ReadFixtures(manifest, run.data, run.folders.prepared_dir, given, remaker) if known else None
+    outcomes = chain(
+        signed,
+        _check_run(run),
+        fixtures.outcomes() if fixtures else (),
+        score_checks.outcomes() if score_checks else (),
+    )
+    found = _collect(run.folder.name, outcomes)
     notes = [*(score_checks.notes() if score_checks else ())]
     if (run.folder / SIGNATURE).exists():
         notes += [] if public_key else [_UNREAD]
         notes += [_UNCOVERED] if checks and covers_no_checks(run.folder) else []
-    return structs.replace(found, notes=(*notes, *code_since(run.files.manifest)), judge_checks=checks)
+    judges = [metrics.judge.model for metrics in run.metrics.values() if not isinstance(metrics, IntegrityError)]
+    return structs.replace(
+        found,
+        notes=(*notes, *code_since(manifest)),
+        judge_checks=checks,
+        not_checked=(
+            *(fixtures.not_checked if fixtures else ()),
+            *_unscored(run.files, read_index(run.folders.results_dir)),
+        ),
+        cannot_prove=cannot_prove(manifest, (judge for judge in judges if not rules_of(judge))),
+    )
 
 
 def _unknown_part_note(part: str) -> str:
@@ -247,6 +290,13 @@ def _check_scored(files: RunFiles, index: Sequence[IndexEntry]) -> Iterator[str]
         is_own = (entry.run, entry.ended_at) == (files.folder.name, files.manifest.ended_at)
         if is_own and not (files.folder / "metrics" / f"{entry.judge}.json").exists():
             yield f"metrics/{entry.judge}.json: is missing, {INDEX} has its {entry.metric}"
+
+
+def _unscored(files: RunFiles, index: Sequence[IndexEntry]) -> Iterator[str]:
+    """Yield the judges in the index whose scores of earlier answers are in no file of the run."""
+    for judge in sorted({entry.judge for entry in index if entry.run == files.folder.name}):
+        if not (files.folder / "metrics" / f"{judge}.json").exists():
+            yield f"{INDEX}: a line of judge {judge}, of which the run has no file"
 
 
 def _read(file: Path) -> Metrics | IntegrityError:

@@ -36,7 +36,7 @@ def folders(tmp_path: Path) -> Folders:
     graded_run(dataset, folders, "best", labels(38, 2), settings=settings("best"))
     graded_run(dataset, folders, "close", [*labels(36, 3), True], settings=settings(HOSTILE))
     graded_run(dataset, folders, "worst", labels(8, 32), settings=settings("worst"))
-    small = {"name": "small", "preset": "last-k", "parameters": {"budget": 500}}
+    small = {"name": "small", "preset": "bm25", "parameters": {"budget": 500}}
     graded_run(dataset, folders, "small", labels(10, 30), settings={"memory": small})
     graded_run(dataset, folders, "gold", labels(40), settings=settings("gold", reads_gold=True))
     for folder in folders.results_dir.iterdir():

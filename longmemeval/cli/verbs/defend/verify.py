@@ -8,6 +8,7 @@ import typer
 from longmemeval.cli.options import shared
 from longmemeval.cli.output import err, out, print_documents, printable, warn, warn_omitted
 from longmemeval.core.options import WHAT, Flag
+from longmemeval.core.text.figures import listed
 from longmemeval.results.options import MovedDataset
 
 EXAMPLE = "longmemeval verify demo-hybrid"
@@ -26,10 +27,16 @@ def verify(
         Path | None,
         Flag(WHAT, "FILE", "Check that the runs are signed by the owner of this key."),
     ] = None,
+    seed: Annotated[
+        int | None,
+        Flag(WHAT, "N", "Draw the sample of fixtures with this seed again.", name="--seed"),
+    ] = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Check all hashes, and recompute every number from the files.
+    """Check all hashes, recompute every number from the files, and make fixtures again from the data.
 
+    Of a run that read many histories, all messages and a sample of the other parts are made again; of a preparation,
+    every part. No model and no server is called. What was not checked, and what no file can prove, is listed last.
     The exit code is 3 if a check fails.
     """
     from longmemeval.pipeline.verify.subjects import verify_all
@@ -42,6 +49,7 @@ def verify(
         dataset=dataset,
         memories=memories or (),
         public_key=public_key,
+        seed=seed,
         folders=places.folders(),
         tell=warn_omitted,
     )
@@ -60,5 +68,12 @@ def verify(
             err.print(f"{printable(problem)}")
         if outcome.problems:
             err.print(f"{printable(outcome.subject)}: {len(outcome.problems)} of {outcome.checked} checks do not hold")
+    if not as_json:
+        gaps = dict.fromkeys(gap for outcome in outcomes for gap in outcome.not_checked)
+        for gap in gaps:
+            names = [outcome.subject for outcome in outcomes if gap in outcome.not_checked]
+            out.print(printable(f"Not checked ({listed(names, 2)}): {gap}"))
+        unprovable = dict.fromkeys(what for outcome in outcomes for what in outcome.cannot_prove)
+        out.print(f"No file can prove: {printable('; '.join(unprovable))}.")
     if any(result.problems for result in outcomes):
         raise typer.Exit(3)
