@@ -15,7 +15,7 @@ from longmemeval.statistics.intervals import label_interval, score_interval
 from longmemeval.statistics.resampling import share_haystacks
 from longmemeval.statistics.spread import percentile
 
-METRICS_FORMAT = 3
+METRICS_FORMAT = 4
 """Version, raised whenever the same labels give other figures than before; files before the first version lack it."""
 
 

@@ -9,14 +9,23 @@ class FixedSizeListArray(Array):
     @staticmethod
     def from_arrays(values: Array, list_size: int) -> FixedSizeListArray: ...
 
+class ChunkedArray:
+    def to_pylist(self) -> list[Any]: ...
+
+class Field:
+    type: DataType
+
 class Table:
     schema: Schema
 
+    def column(self, name: str) -> ChunkedArray: ...
     def to_pylist(self) -> list[dict[str, Any]]: ...
 
 class Schema:
     names: list[str]
     types: list[DataType]
+
+    def field(self, name: str) -> Field: ...
 
 def array(obj: object, type: DataType | None = None) -> Array: ...
 def table(data: Mapping[str, object]) -> Table: ...

@@ -62,6 +62,7 @@ LONGMEMEVAL = Benchmark(
     # Its prompts accept a text that contains the answer, so a judge may rightly accept it next to a wrong answer.
     planting=answer_planting(described=("single-session-preference",), without=("both",), judged_in="sample"),
     log_judge="gpt-4o-2024-08-06",
+    unit=lambda dataset, question: dataset.units[question.question_id],
     retrieval=RetrievalRules(
         rules=lambda level: [evidence_rule(level, turns="evidence turns (any role)", sessions="answer_session_ids")]
     ),

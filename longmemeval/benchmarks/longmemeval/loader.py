@@ -129,6 +129,15 @@ _USER_SIDE = msgspec.json.Decoder(tuple[tuple[_UserTurn | _SilentTurn, ...], ...
 _LABELLED_TURNS = msgspec.json.Decoder(tuple[tuple[LabelledTurn, ...], ...])
 
 
+def _turns_sha256(entry: _Entry) -> bytes:
+    """Return a hash of the turns of a history, without labels and ids; of its bytes if they cannot be decoded."""
+    try:
+        turns = msgspec.json.encode(_TURNS.decode(entry.haystack_sessions))
+    except (msgspec.DecodeError, UnicodeDecodeError):
+        turns = bytes(entry.haystack_sessions)
+    return hashlib.sha256(turns).digest()
+
+
 class LongMemEvalDataset:
     """A `Dataset` over one file of LongMemEval's format.
 
@@ -194,6 +203,23 @@ class LongMemEvalDataset:
 
     def __len__(self) -> int:
         return len(self._entries)
+
+    @cached_property
+    def units(self) -> dict[str, str]:
+        """Question id -> the first question with the same history: equal turns on equal dates, whatever their ids.
+
+        Questions on copies of one history are not independent. Only histories that share all their dates are decoded.
+        """
+        by_dates: dict[bytes, list[_Entry]] = {}
+        for entry in self._entries:
+            by_dates.setdefault(bytes(entry.haystack_dates), []).append(entry)
+        units: dict[str, str] = {}
+        for alike in by_dates.values():
+            firsts: dict[bytes, str] = {}
+            for entry in alike:
+                turns = _turns_sha256(entry) if len(alike) > 1 else b""
+                units[entry.question_id] = firsts.setdefault(turns, entry.question_id)
+        return units
 
     def questions(self) -> Iterator[Question]:
         """Yield all questions in file order."""

@@ -1,6 +1,6 @@
 """Make parts of fixtures again from the data they were made of; no chat model and no server is called."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -185,11 +185,11 @@ class Remaker:
         embedder = self._embedder(tools.options.embedder)
         if stored.shape != (len(texts), embedder.dimension):
             return False
-        rows = range(len(texts))
+        rows: Sequence[int] = range(len(texts))
         if not getattr(embedder, "is_light", False) and len(texts) > VECTORS:
             rows = Random(f"{self.seed} {fixture.meta.haystack_id}").sample(rows, VECTORS)
         vectors = np.array(stored)
-        vectors[list(rows)] = embedder.embed([texts[row] for row in rows])
+        vectors[[*rows]] = embedder.embed([texts[row] for row in rows])
         tools.lend(texts, vectors)
         return True
 

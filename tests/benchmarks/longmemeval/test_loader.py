@@ -11,11 +11,14 @@ from hypothesis import strategies as st
 from longmemeval.benchmarks.longmemeval.benchmark import LONGMEMEVAL
 from longmemeval.benchmarks.longmemeval.loader import QUESTION_TYPES, LongMemEvalDataset, Record, parse_date
 from longmemeval.benchmarks.spec import Sniffed
+from longmemeval.benchmarks.specs import units_of
 from longmemeval.core.text.calendar_names import official_date
 from longmemeval.dataset import Dataset
 from longmemeval.errors import DataError
 from longmemeval.records import Gold, Question, Session, Turn
-from tests.support import examples
+from longmemeval.statistics.paired import compare_pairs
+from tests.pipeline.helpers import colour_record
+from tests.support import examples, write_dataset
 
 
 def make_record(question_id: str = "q1", **changes: object) -> dict[str, Any]:
@@ -427,3 +430,36 @@ def test_each_list_of_a_record_gives_its_benchmark_away(tmp_path: Path) -> None:
     assert len(lists) == 4
     assert all(LONGMEMEVAL.claims(Sniffed(tmp_path, keys=frozenset({name}))) for name in lists)
     assert not LONGMEMEVAL.claims(Sniffed(tmp_path, keys=frozenset({"question", "answer"})))
+
+
+def test_questions_on_copies_of_one_history_are_one_unit(tmp_path: Path) -> None:
+    """200 questions on five histories: five observations, whatever ids and labels the copies have."""
+    records = []
+    for number in range(200):
+        record = colour_record(number % 5)
+        record["question_id"] = f"q{number}"
+        record["haystack_session_ids"] = [f"{name}_{number}" for name in record["haystack_session_ids"]]
+        record["answer_session_ids"] = record["haystack_session_ids"][:1]
+        record["haystack_sessions"] = [
+            [{key: value for key, value in turn.items() if key != "has_answer" or number < 5} for turn in session]
+            for session in record["haystack_sessions"]
+        ]
+        records.append(record)
+    data = LongMemEvalDataset(write_dataset(tmp_path / "copies.json", *records))
+    assert set(data.units.values()) == {"q0", "q1", "q2", "q3", "q4"}
+    assert data.units["q198"] == "q3"
+    # One turn more, or another date, is another history.
+    records[7]["haystack_sessions"][0].append({"role": "user", "content": "And one more."})
+    records[8]["haystack_dates"] = ["2020/01/01 (Wed) 10:00", *records[8]["haystack_dates"][1:]]
+    data = LongMemEvalDataset(write_dataset(tmp_path / "changed.json", *records))
+    assert (data.units["q7"], data.units["q8"], data.units["q9"]) == ("q7", "q8", "q4")
+
+
+def test_copies_of_five_histories_reject_nothing(tmp_path: Path) -> None:
+    """Right on all of 200 questions against none: as if independent p < 0.001, over five histories 2/2^5."""
+    records = [colour_record(number % 5) | {"question_id": f"q{number}"} for number in range(200)]
+    data = LongMemEvalDataset(write_dataset(tmp_path / "copies.json", *records))
+    ids = [question.question_id for question in data.questions()]
+    units = units_of(data, data.questions())
+    pair = compare_pairs(dict.fromkeys(ids, 1.0), dict.fromkeys(ids, 0.0), units)
+    assert (pair.units, pair.p, pair.interval) == (5, 2 / 2**5, (-1.0, 1.0))

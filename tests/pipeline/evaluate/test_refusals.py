@@ -260,7 +260,7 @@ def test_questions_cannot_be_dropped_unnoticed(folders: Folders, tmp_path: Path,
 
 @pytest.mark.slow
 def test_scores_of_a_newer_version_are_refused(folders: Folders) -> None:
-    changed(only(folders.results_dir / "r" / "metrics"), '"format": 3', '"format": 9')
+    changed(only(folders.results_dir / "r" / "metrics"), '"format": 4', '"format": 9')
     with pytest.raises(HarnessError, match="The file of scores has format 9") as caught:
         compare(["r"], folders=folders)
     assert caught.value.fix == "Upgrade longmemeval"

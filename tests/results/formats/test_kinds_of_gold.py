@@ -55,7 +55,7 @@ def exported(form: ExportFormat, folders: Folders, output: Path) -> list[Any]:
             return [json.loads(archive.read(name))["target"] for name in names]
     if form == "inspect-json":
         return [sample["target"] for sample in json.loads(data)["samples"]]
-    assert written
+    assert written is not None
     assert data
     return []
 
