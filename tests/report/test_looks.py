@@ -75,6 +75,13 @@ def test_as_many_as_there_are_looks_differ(number: int) -> None:
     assert len({(look.colour, look.shape) for look in looks}) == number
 
 
+def test_as_many_controls_as_there_are_marks_differ_in_their_marks() -> None:
+    """They are all grey."""
+    looks = looks_of([f"refuse on memory-{place}" for place in range(len(SHAPES))], [CONTROL] * len(SHAPES))
+    assert {look.colour for look in looks} == {0}
+    assert len({look.shape for look in looks}) == len(SHAPES)
+
+
 def looks_in(folders: Folders, *runs: str) -> dict[str, Look]:
     """The look of each run, by its id, on the page of these runs."""
     found = compare(runs, folders=folders)
