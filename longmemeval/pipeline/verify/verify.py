@@ -174,7 +174,11 @@ def _verified(run: _Run, public_key: Path | None, given: Mapping[str, Part[Any]]
     checks = tuple(score_checks.used) if score_checks else ()
     signed = check_signature(run.folder, public_key, checks) if public_key else ()
     manifest = run.files.manifest
-    fixtures = ReadFixtures(manifest, run.data, run.folders.prepared_dir, given, remaker) if known else None
+    fixtures, gaps = None, list[str]()
+    try:
+        fixtures = ReadFixtures(manifest, run.data, run.folders.prepared_dir, given, remaker) if known else None
+    except HarnessError as error:  # Scores need the data: then the check of these raises it.
+        gaps.append(f"the fixtures: {error.what}")
     outcomes = chain(
         signed,
         _check_run(run),
@@ -192,6 +196,7 @@ def _verified(run: _Run, public_key: Path | None, given: Mapping[str, Part[Any]]
         notes=(*notes, *code_since(manifest)),
         judge_checks=checks,
         not_checked=(
+            *gaps,
             *(fixtures.not_checked if fixtures else ()),
             *_unscored(run.files, read_index(run.folders.results_dir)),
         ),
