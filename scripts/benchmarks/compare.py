@@ -2,57 +2,36 @@
 
     python scripts/benchmarks/compare.py [--runs 20] [--questions 500] [--scores]
 
-One offline run over small haystacks is prepared, answered and graded; the others are its copies with labels of their
-own from a fixed generator, or with --scores with scores that hardly ever repeat, as an F1 gives them. Timed in this
-process, libraries loaded: reading the graded runs and comparing all pairs. Held against it: `scipy.stats.bootstrap` of
-the paired difference, which draws question by question, as often (10,000 times) for each pair. It is measured on some
-pairs and multiplied up; it reads no files and tests nothing.
+The runs are graded by hand, with labels from a fixed generator, or with --scores with scores that hardly ever repeat,
+as an F1 gives them. Timed in this process, libraries loaded: reading the graded runs and comparing all pairs. Held
+against it: `scipy.stats.bootstrap` of the paired difference, which draws question by question, as often (10,000 times)
+for each pair. It is measured on some pairs and multiplied up; it reads no files and tests nothing.
 """
 
 import argparse
-import json
-import shutil
 import statistics
+import sys
 import tempfile
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 
-import msgspec
 import numpy as np
 from scipy import stats
 
-from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
-from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
+sys.path.insert(0, str(Path(__file__).parents[2]))
+
 from longmemeval.pipeline.compare.compare import compare_runs
 from longmemeval.pipeline.compare.comparison import Comparison
-from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
-from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.run.run import RunOptions, run
 from longmemeval.results.graded.graded_run import load_graded
-from longmemeval.results.run_files import RunFiles
-from longmemeval.results.run_questions import RunQuestions
-from longmemeval.results.scores.checked import write_metrics
 from longmemeval.settings import Folders
 from longmemeval.statistics.resampling import RESAMPLES
+from tests.pipeline.graded_runs import F1, STRICT, Credit, graded_run
+from tests.pipeline.helpers import colours, folders_in
 
 MEASURED_PAIRS = 5
-
-
-def record(number: int) -> dict[str, object]:
-    turns = [{"role": "user", "content": f"My bicycle number {number} is green.", "has_answer": True}]
-    return {
-        "question_id": f"q{number}",
-        "question_type": ("single-session-user", "multi-session", "temporal-reasoning")[number % 3],
-        "question": f"What colour is bicycle number {number}?",
-        "question_date": "2023/05/30 (Tue) 23:40",
-        "answer": "green",
-        "answer_session_ids": ["answer_1"],
-        "haystack_dates": ["2023/05/20 (Sat) 02:21"],
-        "haystack_session_ids": ["answer_1"],
-        "haystack_sessions": [turns],
-    }
 
 
 @dataclass(frozen=True)
@@ -64,51 +43,31 @@ class GradedRuns:
 
 
 def make_runs(folder: Path, runs: int, questions: int, *, scores: bool = False) -> GradedRuns:
-    folders = Folders(data_dir=folder, prepared_dir=folder / "prepared", results_dir=folder / "results")
-    path = folder / "small.json"
-    path.write_text(json.dumps([record(number) for number in range(questions)]))
-    dataset = LongMemEvalDataset(path)
-    prepare(dataset, ["last-k"], options=PrepareOptions(jobs=1), folders=folders)
-    run(
-        dataset, "last-k", "offline/extractive", options=RunOptions(run_id="run-0", save_prompts=False), folders=folders
-    )
-    first = evaluate("run-0", options=EvaluateOptions(judge=LEXICAL_JUDGE), folders=folders)
+    dataset, folders = colours(folder / "small.json", questions), folders_in(folder)
     run_ids = [f"run-{number}" for number in range(runs)]
     generator = np.random.default_rng(0)
     for run_id in run_ids:
-        target = folders.results_dir / run_id
-        if run_id != "run-0":
-            shutil.copytree(folders.results_dir / "run-0", target)
-        manifest = msgspec.structs.replace(first.manifest, run_id=run_id)
-        (target / "run.json").write_bytes(msgspec.json.encode(manifest))
-        relabel(target / "judgements" / f"{first.metrics.judge.id}.jsonl", generator, scores=scores)
-        write_metrics(folders.results_dir, RunFiles(target), RunQuestions(manifest, dataset), first.metrics.judge)
+        credits = drawn(generator, questions, scores=scores)
+        graded_run(dataset, folders, run_id, credits, judge=F1 if scores else STRICT)
     return GradedRuns(folders, run_ids)
 
 
-def relabel(path: Path, generator: np.random.Generator, *, scores: bool) -> None:
-    lines = [json.loads(line) for line in path.read_text().splitlines()]
+def drawn(generator: np.random.Generator, questions: int, *, scores: bool) -> list[Credit]:
     if scores:
-        values = generator.random(len(lines)) ** generator.uniform(0.5, 2)
-        changes = [{"label": False, "score": float(value)} for value in values]
-    else:
-        labels = generator.random(len(lines)) < generator.uniform(0.4, 0.7)
-        changes = [{"label": bool(label)} for label in labels]
-    changed = [json.dumps(line | change) for line, change in zip(lines, changes, strict=True)]
-    path.write_text("\n".join(changed) + "\n")
+        return [float(value) for value in generator.random(questions) ** generator.uniform(0.5, 2)]
+    return [bool(label) for label in generator.random(questions) < generator.uniform(0.4, 0.7)]
 
 
 def by_scipy(comparison: Comparison) -> float:
     """Seconds for all pairs, from those that are measured."""
     credits = np.array([[credit or 0.0 for credit in row.credits] for row in comparison.questions])
-    measured = [
-        seconds_of(
-            lambda a=a, b=b: stats.bootstrap(
-                (credits[:, a] - credits[:, b],), np.mean, n_resamples=RESAMPLES, method="percentile", rng=0
-            )
-        )
-        for a, b in zip(range(MEASURED_PAIRS), range(1, MEASURED_PAIRS + 1), strict=True)
-    ]
+
+    def bootstrap(place: int) -> object:
+        sample = (credits[:, place] - credits[:, place + 1],)
+        return stats.bootstrap(sample, np.mean, n_resamples=RESAMPLES, method="percentile", rng=0)
+
+    number = min(MEASURED_PAIRS, credits.shape[1] - 1)
+    measured = [seconds_of(partial(bootstrap, place)) for place in range(number)]
     return statistics.mean(measured) * len(comparison.pairs)
 
 

@@ -13,6 +13,8 @@ from longmemeval.core.tables.latex import LatexStyle, escape_latex, latex
 from longmemeval.core.tables.render import escape_markdown
 from longmemeval.core.tables.table import Column, tabulate
 from longmemeval.errors import HarnessError
+from longmemeval.report.charts.palette import looks_of
+from longmemeval.report.page.templates import page_file
 from longmemeval.report.write import ReportOptions, render_report, write_report
 from longmemeval.settings import Folders
 from tests.report.report_runs import hostile_run, many_runs, three_runs
@@ -224,6 +226,14 @@ def test_force_replaces_a_file_that_is_no_report(folders: Folders, tmp_path: Pat
     assert "longmemeval report" in notes.read_text()
 
 
+def colour_of(memory: str, *, dark: bool) -> str:
+    """The colour of a memory of that name, as the style sheet has it."""
+    (look,) = looks_of([memory], [(False, False)])
+    found = re.search(rf"--run-{look.colour}: light-dark\((#\w+), (#\w+)\)", page_file("palette.css"))
+    assert found is not None
+    return found[2 if dark else 1]
+
+
 @pytest.mark.thorough
 @pytest.mark.slow
 def test_figures_are_svg_and_pdf_for_paper(folders: Folders, tmp_path: Path) -> None:
@@ -234,8 +244,8 @@ def test_figures_are_svg_and_pdf_for_paper(folders: Folders, tmp_path: Path) -> 
     assert {"overall.svg", "overall-dark.svg", "overall.pdf", "tokens.pdf"} < names
     assert (folder / "overall.pdf").read_bytes().startswith(b"%PDF")
     light, dark = ((folder / name).read_text() for name in ("overall.svg", "overall-dark.svg"))
-    assert "#1f5fae" in light
-    assert "#76aef5" in dark
+    assert colour_of("semantic", dark=False) in light
+    assert colour_of("semantic", dark=True) in dark
     assert not re.search(r"var\(|#0101", light + dark)
     once = {one: one.read_bytes() for one in folder.iterdir()}
     with pytest.raises(HarnessError, match="There are files already"):
