@@ -18,9 +18,11 @@ from longmemeval.core.text_files import UnreadableError, load_yaml, read_text, r
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.memory.definition import MEMORIES, MemoryDefinition
 from longmemeval.memory.faults import errors_of
+from longmemeval.memory.opaque import AskedQuestions, OpaqueMemory
 from longmemeval.memory.parameters import BEFORE, Parameters
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
 from longmemeval.ranking.questions.analysis import AnalysisMethod
+from longmemeval.storage.opaque import is_foreign
 from longmemeval.storage.parts import Part
 
 _LIMITS = ("limit", "top_k")
@@ -221,8 +223,10 @@ def build_memory(configuration: MemoryConfiguration, tools: MemoryTools) -> Memo
     """
     definition = definition_of(configuration)
     parameters = _validate(configuration.preset, resolved(configuration.parameters))
+    questions = AskedQuestions()
     with errors_of(definition.build, HarnessError):
-        return definition.build(parameters, tools)
+        memory = definition.build(parameters, questions.tools(tools))
+    return OpaqueMemory(memory, questions) if is_foreign(memory) and not definition.reads_gold else memory
 
 
 def _preset(name: str, where: str = "") -> MemoryDefinition[Any]:

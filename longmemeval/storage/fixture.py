@@ -10,9 +10,10 @@ from collections.abc import Callable, Hashable, Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, cast
 
 import msgspec
+from msgspec import structs
 
 from longmemeval.core.caches.single_flight import SingleFlightCache
 from longmemeval.core.files import leads_nowhere, list_folders, safe_name, sha256_bytes, write_atomic
@@ -23,6 +24,7 @@ from longmemeval.records import FixtureMeta, PartInfo
 from longmemeval.storage.format import OlderFormatError, decode_meta
 from longmemeval.storage.memory_store import MemoryStore
 from longmemeval.storage.messages_part import MESSAGES
+from longmemeval.storage.opaque import RECIPE, HistoryIds, is_foreign, opaque_folder
 from longmemeval.storage.part_files import (
     content_of,
     new_path,
@@ -241,7 +243,11 @@ class Fixture:
         info = part.info(self.meta)
         if info and info.failed:
             raise RecallError(f"Part '{part.name}' of haystack '{self.meta.haystack_id}' failed: {info.failed}")
-        return self.cached(("part", part.name), lambda: part.open(StoredPart(self, part)))
+        return self.cached(("part", part.name), lambda: part.open(StoredPart(self.seen_by(part), part)))
+
+    def seen_by(self, reader: object) -> "Fixture":
+        """Return this fixture as the code of `reader` may see it: with opaque ids, unless it is of this package."""
+        return OpaqueFixture(self) if is_foreign(reader) else self
 
     def cached(self, key: Hashable, make: Callable[[], T]) -> T:
         """Return an object that `make` computes from this fixture (an index, say), once per open fixture.
@@ -262,6 +268,53 @@ class Fixture:
     def memory(self) -> MemoryStore:
         """The messages: `part(MESSAGES)`."""
         return self.part(MESSAGES)
+
+
+class OpaqueFixture(Fixture):
+    """A fixture with opaque ids: what is read and computed is kept in the fixture it shows.
+
+    Args:
+        own: the fixture with our ids.
+    """
+
+    def __init__(self, own: Fixture) -> None:
+        meta = own.meta
+        self.ids = own.cached("opaque ids", lambda: HistoryIds(meta.haystack_id, meta.thread_ids))
+        super().__init__(Path(self.ids.haystack_id), self.ids.meta(meta))
+        self._own = own
+
+    def seen_by(self, reader: object) -> Fixture:
+        """Return itself: opaque ids stay opaque."""
+        return self
+
+    def read_part(self, name: str) -> bytes:
+        """Return the bytes of a part that is a file; those of our parts are translated."""
+        data = self._own.read_part(name)
+        return data if RECIPE.items() <= self.meta.parts[name].recipe.items() else self.ids.file(data)
+
+    def part_folder(self, name: str) -> Path:
+        """Return the directory of a directory part, under another path. Read only."""
+        return opaque_folder(self._own.part_folder(name))
+
+    def part(self, part: Part[T]) -> T:
+        """Return a part, opened once and cached as long as the fixture is open."""
+        info = part.info(self._own.meta)
+        return self._own.part(part) if info and info.failed else super().part(part)
+
+    def cached(self, key: Hashable, make: Callable[[], T]) -> T:
+        """Return an object that `make` computes from this view, once per open fixture."""
+        if key == ("part", MESSAGES.name):
+            value: Any = self._own.cached(("opaque", key), self._messages)
+            return cast(T, value)
+        return self._own.cached(("opaque", key), make)
+
+    def _messages(self) -> MemoryStore:
+        own, shown = self._own.memory, MemoryStore(self.meta.resource_id)
+        for thread in own.threads:
+            names = {"id": self.ids.shown(thread.id), "resource_id": self.meta.resource_id}
+            shown.add_thread(structs.replace(thread, **names))
+        shown.add_messages(map(self.ids.message, own.messages))
+        return shown
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,8 @@ from longmemeval.errors import HarnessError
 from longmemeval.llm.access import ModelAccess
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.records import FixtureMeta, Haystack, Message, PartInfo, Usage
-from longmemeval.storage.messages import haystack_messages
+from longmemeval.storage.messages import haystack_messages, thread_ids
+from longmemeval.storage.opaque import RECIPE, HistoryIds, is_foreign, opaque_folder
 
 T = TypeVar("T")
 
@@ -135,6 +136,8 @@ class _Fixture(Protocol):
 
     def part(self, part: "Part[T]") -> T: ...
 
+    def seen_by(self, reader: object) -> "_Fixture": ...
+
 
 class PartInput:
     """The input a part is made from.
@@ -149,6 +152,7 @@ class PartInput:
         self.haystack = haystack
         self._fixture = fixture
         self._folder = folder
+        self._opaque: PartInput | None = None
 
     @cached_property
     def messages(self) -> list[Message]:
@@ -166,6 +170,17 @@ class PartInput:
         if self._folder is None:
             raise ValueError("only a directory part has a folder to write to")
         return self._folder
+
+    def seen_by(self, part: "Part[Any]") -> "PartInput":
+        """Return this input as the code of `part` may see it: with opaque ids, unless it is of this package."""
+        if not is_foreign(part):
+            return self
+        if self._opaque is None:
+            ids = HistoryIds(self.haystack.haystack_id, thread_ids(self.haystack))
+            fixture = self._fixture and self._fixture.seen_by(part)
+            folder = self._folder and opaque_folder(self._folder)
+            self._opaque = PartInput(ids.haystack(self.haystack), fixture, folder)
+        return self._opaque
 
     def holds(self, part: "Part[Any]") -> bool:
         """Return whether a needed part already exists."""
@@ -308,12 +323,23 @@ class Part(ABC, Generic[T]):
     def comparable_recipe(self, recipe: Mapping[str, Any]) -> dict[str, Any]:
         """Return the part of a recipe that decides readability: without hashes of needs, which vary per fixture."""
         own = {self.dependency_key(need) for need in self.needs}
+        if not self.directory:  # A file that code of others made from our ids is translated.
+            own.update(RECIPE)
         return {key: value for key, value in recipe.items() if key not in own}
 
     def hashes_of_needs(self, meta: FixtureMeta | None) -> dict[str, str]:
         """Return the hashes of the needed parts as a fixture has them now, for its recipe."""
         infos = {self.dependency_key(need): need.info(meta) for need in self.needs} if meta else {}
         return {key: info.sha256 for key, info in infos.items() if info}
+
+
+def recipe_of(part: Part[Any], tools: PartTools) -> dict[str, Any]:
+    """Return the recipe of a part without the hashes of the parts it is made from, which are each fixture's own.
+
+    Raises:
+        HarnessError: as by `Part.recipe`.
+    """
+    return part.recipe(tools) | part.settings() | (RECIPE if is_foreign(part) else {})
 
 
 def with_needs(parts: Iterable[Part[Any]]) -> list[Part[Any]]:

@@ -23,6 +23,7 @@ from longmemeval.results.manifest import read_manifest
 from longmemeval.results.preparation.costs import prepare_usage
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture, fixture_folder
+from longmemeval.storage.opaque import HistoryIds
 from longmemeval.storage.parts import PartInput, PartOutput, PartTools
 from tests.memory.own_memory import Facts, Shelf
 from tests.pipeline.helpers import answer_all, answers, colours, folders_in, litter, timeless
@@ -31,6 +32,11 @@ from tests.support import json_lines, longmemeval, tree
 
 OWN = "tests.memory.own_memory:FactMemory"
 MODEL = "openai/gpt-4o-mini"
+
+
+def own_ids(shown: list[str]) -> list[str]:
+    """The ids of messages of the first question that a part of others holds."""
+    return [*map(HistoryIds("q1", ["filler_1", "answer_1", "filler_2"]).own, shown)]
 
 
 @pytest.fixture
@@ -59,9 +65,9 @@ def test_its_parts_are_made_written_and_read_like_any_other(dataset: Dataset, fo
     report = prepare(dataset, [own("shelf=true")], folders=folders)
     assert report.parts == ("db", "facts", "shelf")
     parts = meta(folders)["parts"]
-    assert parts["facts"]["recipe"] == {"version": 1, "model": None, "per_session": 1}
+    assert parts["facts"]["recipe"] == {"version": 1, "model": None, "per_session": 1, "ids": "opaque"}
     assert "reproducible" not in parts["facts"]
-    assert parts["shelf"]["recipe"] == {"version": 1, "facts_sha256": parts["facts"]["sha256"]}
+    assert parts["shelf"]["recipe"] == {"version": 1, "ids": "opaque", "facts_sha256": parts["facts"]["sha256"]}
     assert (parts["shelf"]["reproducible"], parts["shelf"]["directory"]) == (False, True)
     assert prepare(dataset, [own("shelf=true"), "last-k"], folders=folders).prepared == 0
     assert verify("d/default", folders=folders).problems == ()
@@ -173,7 +179,8 @@ def test_a_part_is_made_again_when_what_it_was_made_of_was(
         PreparedFixtures(dataset, "default", folders, own(asked, "shelf=true")).open("q1")
     assert prepare(dataset, [own(asked, "shelf=true")], options=options, folders=folders).prepared == 4
     folder = fixture_folder(folders.prepared_dir, "d", "default", "q1")
-    assert Fixture.open(folder).part(Shelf(Facts())) == {"O": ["filler_1:0", "answer_1:0", "filler_2:0"]}
+    pages = Fixture.open(folder).part(Shelf(Facts()))
+    assert own_ids(pages["O"]) == ["filler_1:0", "answer_1:0", "filler_2:0"]
     assert litter(folders.prepared_dir) == []
 
 
@@ -205,7 +212,7 @@ def test_a_process_that_died_leaves_the_old_directory_or_the_new(dataset: Datase
     # Died after meta.json was replaced: the new directory has not got its name yet, the old one is still there.
     shutil.copytree(fixture / "shelf", fixture / "shelf.new")
     (fixture / "shelf" / "pages" / "H.json").write_text("old")
-    assert Fixture.open(fixture).part(Shelf(Facts()))["H"] == ["filler_1:0"]
+    assert own_ids(Fixture.open(fixture).part(Shelf(Facts()))["H"]) == ["filler_1:0"]
     # Died while another one was being written.
     other = folders.prepared_dir / "d/default/q2"
     shutil.copytree(other / "shelf", other / "shelf.new")

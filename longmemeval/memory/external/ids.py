@@ -6,11 +6,9 @@ a position in it, so they are the same for every system and every time, and diff
 
 from collections.abc import Sequence
 
-from longmemeval.core.files import sha256_text
 from longmemeval.memory.external.transports.transport import ServiceError
 from longmemeval.records import Message
-
-_LENGTH = 16
+from longmemeval.storage.opaque import opaque_id
 
 
 class OpaqueIds:
@@ -23,9 +21,11 @@ class OpaqueIds:
 
     def __init__(self, haystack_id: str, messages: Sequence[Message]) -> None:
         threads = list(dict.fromkeys(message.thread_id for message in messages))
-        self.sessions = {thread: _opaque("s", haystack_id, place) for place, thread in enumerate(threads)}
+        self.sessions = {thread: opaque_id("s", haystack_id, place) for place, thread in enumerate(threads)}
         """The ids to send, by thread id."""
-        self.messages = {message.message_id: _opaque("m", haystack_id, place) for place, message in enumerate(messages)}
+        self.messages = {
+            message.message_id: opaque_id("m", haystack_id, place) for place, message in enumerate(messages)
+        }
         """The ids to send, by message id."""
         self._back = {sent: own for mapping in (self.sessions, self.messages) for own, sent in mapping.items()}
         self._threads = {message.message_id: message.thread_id for message in messages}
@@ -58,8 +58,4 @@ class OpaqueIds:
 
 def scope_id(*parts: str) -> str:
     """Return the name of a scope, a hash of everything that distinguishes it."""
-    return _opaque("h", *parts)
-
-
-def _opaque(sign: str, *parts: object) -> str:
-    return f"{sign}_{sha256_text(chr(0).join(map(str, parts)))[:_LENGTH]}"
+    return opaque_id("h", *parts)

@@ -69,14 +69,15 @@ def survey(plan: PreparePlan, pending: Sequence[Pending]) -> Work:
             size += 4 * plan.dimension * len(source.messages)
         known = [part for part in embedded if all(map(source.holds, part.needs))]
         # Texts are identified by a hash of 64 bits: those of a large data set would not fit into memory.
-        texts = {hash(text): text for part in known for text in part.texts(source, options)}
+        texts = {hash(text): text for part in known for text in part.texts(source.seen_by(part), options)}
         first = [text for key, text in texts.items() if key not in seen]
         seen.update(texts)
         missing = embedder.missing(first) if embedder else []
         new += len(missing)
         tokens += sum(map(counter.count, missing))
         unknown += len(known) < len(embedded)
-        for found in (planned.part.expected(source, options) for planned in fixture.missing):
+        for part in (planned.part for planned in fixture.missing):
+            found = part.expected(source.seen_by(part), options)
             if found:
                 key = found.title, found.model
                 expected[key] = _together(expected[key], found) if key in expected else found

@@ -24,7 +24,8 @@ from longmemeval.storage.fixture import Fixture, StoredPart
 from longmemeval.storage.format import META_FORMAT
 from longmemeval.storage.messages import resource_id, thread_ids
 from longmemeval.storage.model_part import ModelPart
-from longmemeval.storage.parts import FixtureEmbedder, Part, PartInput, PartOutput, with_needs
+from longmemeval.storage.opaque import RECIPE, is_foreign
+from longmemeval.storage.parts import FixtureEmbedder, Part, PartInput, PartOutput, recipe_of, with_needs
 from longmemeval.storage.vectors_part import VectorsPart
 
 SAMPLE = 20
@@ -110,9 +111,11 @@ class Remaker:
         if reason := self._refused(part, options):
             return Again(reason=reason)
         tools = self._tools(part, options)
-        now, have = part.recipe(tools) | part.settings(), part.comparable_recipe(info.recipe)
+        now, have = part.comparable_recipe(recipe_of(part, tools)), part.comparable_recipe(info.recipe)
         if now != have:
             return Again(reason=f"another recipe made it ({differing_recipes(have, now)})")
+        if is_foreign(part) and not RECIPE.items() <= info.recipe.items():
+            return Again(reason="an earlier version made it from other ids")
         source = PartInput(self.haystack(data, fixture.meta.haystack_id), fixture)
         if isinstance(part, VectorsPart) and not self._lend_stored(part, source, fixture, tools):
             return Again(problem="has vectors of other texts than the data")
@@ -140,10 +143,10 @@ class Remaker:
             tools = self._tools(needed, options)
             source = PartInput(haystack, FixtureInMaking(Path(haystack_id), meta, contents))
             if isinstance(needed, VectorsPart):
-                texts = needed.texts(source, options)
+                texts = needed.texts(source.seen_by(needed), options)
                 tools.lend(texts, self._embedder(options.embedder).embed(texts))
             output = output_of(needed, source, tools)
-            recipe = needed.recipe(tools) | needed.settings() | needed.hashes_of_needs(meta)
+            recipe = recipe_of(needed, tools) | needed.hashes_of_needs(meta)
             contents[needed.name] = output.data
             info = PartInfo(sha256_bytes(output.data), recipe)
             meta = structs.replace(meta, parts=meta.parts | {needed.name: info})
@@ -181,7 +184,7 @@ class Remaker:
 
     def _lend_stored(self, part: VectorsPart, source: PartInput, fixture: Fixture, tools: Tools) -> bool:
         """Lend the stored vectors, those drawn embedded again; return False if they are of other texts."""
-        texts, stored = part.texts(source, tools.options), fixture.part(part).vectors
+        texts, stored = part.texts(source.seen_by(part), tools.options), fixture.part(part).vectors
         embedder = self._embedder(tools.options.embedder)
         if stored.shape != (len(texts), embedder.dimension):
             return False
