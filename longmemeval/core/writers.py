@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.core.locks import is_locked, lock_file
-from longmemeval.core.secrets.redaction import hide
+from longmemeval.core.secrets.redaction import redact
 
 _LONGEST_COMMAND = 120
 """Characters of a command line that are recorded."""
@@ -48,7 +48,7 @@ class Writer(Struct, frozen=True):
 
 def announce(path: Path, lines: int, expects: int | None = None) -> None:
     """Record in the lock file of the journal `path`, held by the caller, that this process starts writing."""
-    command = hide(" ".join([Path(sys.argv[0]).name, *sys.argv[1:]]) if sys.argv and sys.argv[0] else "")
+    command = redact(" ".join([Path(sys.argv[0]).name, *sys.argv[1:]]) if sys.argv and sys.argv[0] else "")
     writer = Writer(os.getpid(), socket.gethostname(), time.time(), lines, expects, command[:_LONGEST_COMMAND])
     # For information only; on Windows a locked file cannot be written to.
     with suppress(OSError):
