@@ -7,6 +7,7 @@ from longmemeval.core.tables.latex import LatexStyle, escape_latex, needs
 from longmemeval.core.tables.latex import latex as latex_table
 from longmemeval.core.tables.table import Column, Table, tabulate
 from longmemeval.core.text.figures import listed
+from longmemeval.core.text.paths import without_places
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.judges.official_status import judge_name
 from longmemeval.pipeline.claims.catalogue import Claim
@@ -43,7 +44,7 @@ def latex(
     if any(run.marks for run in comparison.runs):
         remarks.append(_DAGGER.format(shown_in(comparison)[0].name))
     remarks += [f"The same for all: {listed(constant, len(constant))}."] if constant else []
-    remarks += short_notes(comparison, [run.name for run in shown_in(comparison)])
+    remarks += map(without_places, short_notes(comparison, [run.name for run in shown_in(comparison)]))
     comments = [f"% {escape_latex(note)}" for note in notes(comparison) if note not in remarks]
     tables = [("runs", runs), ("pairs", against_table(comparison)), ("matrix", pair_matrix(comparison))]
     tables += [(f"more-{place}", table) for place, table in enumerate(other_tables(comparison, published), start=1)]

@@ -17,6 +17,7 @@ from longmemeval.core.text.figures import (
     percent,
     signed_bounds,
 )
+from longmemeval.core.text.paths import document_without_places, without_places
 from longmemeval.judges.official_status import judge_name
 from longmemeval.measures.abstention import Abstaining
 from longmemeval.measures.metrics import Score
@@ -111,7 +112,7 @@ def _accuracy(score: Score | None) -> str:
 
 
 def _settings(run: Evaluation) -> str:
-    document = document_of(run.manifest)
+    document = document_without_places(document_of(run.manifest))
     document["question_ids"] = f"{count_of(len(run.manifest.question_ids), 'question')}, see run.json"
     document["fixtures"] = f"{len(run.manifest.fixtures)} fixtures, see run.json"
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
@@ -155,7 +156,7 @@ def pairs_line(comparison: Comparison) -> str:
 def notes(comparison: Comparison) -> list[str]:
     """Return everything the figures rest on, warnings first; each note once."""
     first = [*deviation_lines(comparison, run_names(comparison)), *comparison.warnings]
-    return list(dict.fromkeys([*first, *comparison_notes(comparison)]))
+    return list(dict.fromkeys(map(without_places, [*first, *comparison_notes(comparison)])))
 
 
 NamedRun = tuple[str, RunFigures]

@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from longmemeval.core.tables.table import Table
 from longmemeval.core.text.figures import count_of, listed
+from longmemeval.core.text.paths import without_places
 from longmemeval.judges.official_status import judge_name
 from longmemeval.pipeline.claims.catalogue import Claim
 from longmemeval.pipeline.compare.comparison import Comparison
@@ -100,7 +101,7 @@ def html_page(
         among(comparison),
         patterns_of(comparison),
     )
-    main = short_notes(comparison, [run.name for run in shown])
+    main = list(map(without_places, short_notes(comparison, [run.name for run in shown])))
     return written_page(
         "page.html.j2",
         script=page_file("page.js"),
@@ -182,6 +183,7 @@ def _sections(comparison: Comparison, graded: list[Evaluation], shown: list[Show
     calibration = tuple(charts.calibration_charts(graded, shown))
     agreement = tuple(agreement_tables(graded, names))
     judges, missing = charts.judges_chart(graded, shown)
+    on_judges = without_places(f"{_AGREEMENT} {missing}")
     ability_words = "Abilities are the vocabulary that all benchmarks share; unanswerable questions ask for abstention."
     lost = digest_table(comparison.digest, called)
     recall, latencies = charts.recall_curves(graded, shown), charts.latency_ridges(graded, shown)
@@ -202,7 +204,7 @@ def _sections(comparison: Comparison, graded: list[Evaluation], shown: list[Show
         Section("footprint", FOOTPRINT, tables=_with_rows(footprint_table(summaries, names)), short="Footprint"),
         Section("memory-models", "Models that memories asked", tables=model_use, short="Memories' models"),
         Section("latency", "Latency", charts=_some(latencies), tables=latency),
-        Section("judges", "Judge agreement", f"{_AGREEMENT} {missing}", _some(judges), agreement, short="Judges"),
+        Section("judges", "Judge agreement", on_judges, _some(judges), agreement, short="Judges"),
         Section("repeats", "Repeats", _REPEATS, tables=_with_rows(repeats_table(comparison, called))),
     ]
     return [section for section in sections if section.charts or section.tables]

@@ -8,6 +8,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from longmemeval.core.tables.table import Link, Table
+from longmemeval.core.text.paths import document_without_places, without_places
 from longmemeval.errors import HarnessError
 from longmemeval.llm.options import is_offline
 from longmemeval.measures.losses import cause_of
@@ -36,6 +37,7 @@ def show(request: Request) -> Response:
     except HarnessError as error:
         return _side_by_side(request, choice, error, judges)
     called = run_names(comparison)
+    named = named_warnings([run.summary for run in comparison.runs], called)
     first, *tables = comparison_tables(comparison, pairs=False, called=called)
     return page(
         request,
@@ -48,14 +50,14 @@ def show(request: Request) -> Response:
         scores=scores_of(comparison),
         changes=lambda kind, row: choice.address("/questions", {"show": _SHOWN[kind], "of": row.run_id}),
         judges=judges,
-        warnings=list(warning_lines(*named_warnings([run.summary for run in comparison.runs], called))),
-        settings=settings_side_by_side(comparison.evaluations),
+        warnings=[without_places(line) for line in warning_lines(*named)],
+        settings=document_without_places(settings_side_by_side(comparison.evaluations)),
         in_words=in_words,
         columns=shown_in(comparison),
         pairs=pair_rows(comparison),
         digest=_digest(comparison, choice, called),
         tables=tables,
-        notes=list(comparison_notes(comparison)),
+        notes=list(map(without_places, comparison_notes(comparison))),
     )
 
 
@@ -65,6 +67,8 @@ _SHOWN = {"won": "won", "lost": "lost", "same": "unchanged"}
 
 def _side_by_side(request: Request, choice: Choice, error: HarnessError, judges: list[str]) -> Response:
     """Answer with the reason why runs are not compared and, if they can be read, their scores side by side."""
+    what, where, fix = map(without_places, (error.what, error.where, error.fix))
+    error = HarnessError(what, where=where, fix=fix)
     try:
         graded = site_of(request).opened.evaluations(choice)
     except HarnessError:  # The same error: a run is damaged, or not graded by this judge.
