@@ -11,11 +11,13 @@ from msgspec import Struct
 from longmemeval.core.files import write_atomic
 from longmemeval.core.tables.table import Column, Link, tabulate
 from longmemeval.core.text.figures import UNKNOWN, bounds, count, count_of, in_dollars, percent
+from longmemeval.core.text.paths import document_without_places
 from longmemeval.pipeline.board.board import Board, BoardField, BoardRow, Field, make_board
 from longmemeval.pipeline.board.signers import Signer
 from longmemeval.pipeline.board.submissions import Apart
 from longmemeval.report.charts.svg import need_report_libraries
 from longmemeval.report.page.templates import written_page
+from longmemeval.results.manifest import document_of, manifest_in
 from longmemeval.settings import Folders
 
 _STYLE = """
@@ -60,7 +62,7 @@ def write_board(
     need_report_libraries()
     assembled = make_board(paths, datasets=datasets, keys=keys, folders=folders)
     for name, source in assembled.manifests.items():
-        write_atomic(output / name, source.read_bytes())
+        write_atomic(output / name, _copy_of(source))
     for path in (output / "manifests").rglob("*.json"):
         if path.relative_to(output).as_posix() not in assembled.manifests:
             path.unlink()
@@ -69,6 +71,15 @@ def write_board(
     rows = [row for field in assembled.board.fields for row in field.rows]
     ranked = sum(row.rank is not None for row in rows)
     return WrittenBoard(str(output), ranked, len(rows) - ranked, len(assembled.board.apart), assembled.board)
+
+
+def _copy_of(file: Path) -> bytes:
+    """Return a manifest to publish: as it is, unless it has absolute paths or secrets, which are left out."""
+    data = file.read_bytes()
+    shown = document_without_places(document_of(manifest_in(file)))
+    if msgspec.json.decode(data) == shown:
+        return data
+    return msgspec.json.format(msgspec.json.encode(shown), indent=2) + b"\n"
 
 
 def board_page(board: Board) -> str:

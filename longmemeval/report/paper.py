@@ -7,6 +7,7 @@ from longmemeval.core.tables.latex import LatexStyle, escape_latex, needs
 from longmemeval.core.tables.latex import latex as latex_table
 from longmemeval.core.tables.table import Table
 from longmemeval.core.text.figures import listed
+from longmemeval.core.text.paths import without_places
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.judges.official_status import judge_name
 from longmemeval.pipeline.claims.catalogue import Claim
@@ -38,8 +39,9 @@ def latex(
     runs, constant = _runs(comparison, columns)
     remarks = [comparison.verdict.whole]
     remarks += [f"The same for all: {listed(constant, len(constant))}."] if constant else []
-    remarks += [line.replace("▲ ▼", SIGNIFICANT) for line in caution_lines(comparison)]
-    comments = [f"% {escape_latex(note)}" for note in comparison_notes(comparison) if note not in remarks]
+    remarks += [without_places(line).replace("▲ ▼", SIGNIFICANT) for line in caution_lines(comparison)]
+    notes = map(without_places, comparison_notes(comparison))
+    comments = [f"% {escape_latex(note)}" for note in notes if note not in remarks]
     tables = [("runs", runs), ("pairs", versus_table(comparison)), ("matrix", pair_matrix(comparison))]
     tables += [(f"more-{place}", table) for place, table in enumerate(other_tables(comparison, published), start=1)]
     parts = [

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from longmemeval.core.tables import render
 from longmemeval.core.tables.latex import LatexStyle, latex, needs
 from longmemeval.core.tables.table import Table
+from longmemeval.core.text.paths import without_places
 from longmemeval.pipeline.claims.catalogue import Claim
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.report.page.summary import pair_matrix
@@ -32,7 +33,7 @@ def markdown(comparison: Comparison, published: Sequence[Claim] = ()) -> str:
     parts += [
         render.markdown(table) for table in (runs_table(comparison, "paper"), *other_tables(comparison, published))
     ]
-    parts += [_bullets(comparison_notes(comparison))]
+    parts += [_bullets(list(map(without_places, comparison_notes(comparison))))]
     if comparison.pairs:
         parts += [render.escape_markdown(pairs_line(comparison))]
         parts += [render.markdown(table) for table in (versus_table(comparison), pair_matrix(comparison)) if table]

@@ -1,6 +1,8 @@
 """`results/index.jsonl`: every score ever made, one line each, so that scores can be followed over time."""
 
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import msgspec
 from msgspec import Struct
@@ -10,6 +12,7 @@ from longmemeval.core.journal import Journal, read_journal
 from longmemeval.judges.official_status import grading
 from longmemeval.measures.metrics import Metrics
 from longmemeval.results.manifest import RunManifest
+from longmemeval.results.settings import RunSettings
 
 INDEX = "index.jsonl"
 
@@ -72,8 +75,21 @@ def read_index(results_dir: Path) -> list[IndexEntry]:
 
 def settings_sha256(manifest: RunManifest) -> str:
     """Return the hash of what repeated runs share: data, questions and all settings but the number of the repeat."""
-    settings = {name: value for name, value in manifest.settings.comparable.items() if name != "repeat"}
-    decisive = [manifest.dataset.get("content_sha256"), manifest.question_ids, settings]
+    return _hash(manifest, manifest.settings.comparable)
+
+
+def earlier_settings_sha256(manifest: RunManifest, stored: RunSettings) -> str:
+    """Return the hash that a version recorded which stored the secrets of memories.
+
+    Args:
+        stored: the settings as they are in `run.json`.
+    """
+    return _hash(manifest, stored.plain)
+
+
+def _hash(manifest: RunManifest, settings: Mapping[str, Any]) -> str:
+    shared = {name: value for name, value in settings.items() if name != "repeat"}
+    decisive = [manifest.dataset.get("content_sha256"), manifest.question_ids, shared]
     return sha256_bytes(msgspec.json.encode(decisive, order="sorted"))
 
 

@@ -296,6 +296,12 @@ class _Document(Struct):
     environment: dict[str, Any] = {}
 
 
+def settings_as_stored(folder: Path) -> RunSettings:
+    """Return the settings in the `run.json` of a folder, which is known to be readable, with secrets it may hold."""
+    document = decode_json((folder / "run.json").read_bytes(), _Document)
+    return settings_of(document.kind, document.settings, as_stored=True)
+
+
 def _refuse_older(made_by: Mapping[str, Any], path: Path) -> None:
     """Raise if version 0.1 started the run: its journals followed other rules, and its judges had no address."""
     version = str(made_by.get("packages", {}).get("longmemeval", ""))

@@ -188,8 +188,11 @@ _KINDS: dict[RunKind, type[RunSettings]] = {
 }
 
 
-def settings_of(kind: RunKind, plain: Mapping[str, Any]) -> RunSettings:
+def settings_of(kind: RunKind, plain: Mapping[str, Any], *, as_stored: bool = False) -> RunSettings:
     """Return the settings that plain values stand for.
+
+    Args:
+        as_stored: True: with the secrets of the memory, if an earlier version stored them.
 
     Raises:
         msgspec.ValidationError: they are not those of a run of this kind, or there is no such kind.
@@ -200,7 +203,9 @@ def settings_of(kind: RunKind, plain: Mapping[str, Any]) -> RunSettings:
     values = {name: value for name, value in plain.items() if name in known}
     others = {name: value for name, value in plain.items() if name not in known}
     settings = msgspec.convert({"kind": kind, **values, "others": others}, _KINDS[kind])
-    return replace(settings, memory=without_secrets_of_memory(settings.memory)) if settings.memory else settings
+    if as_stored or settings.memory is None:
+        return settings
+    return replace(settings, memory=without_secrets_of_memory(settings.memory))
 
 
 def retrieval_settings(plain: Mapping[str, Any]) -> RetrievalSettings:

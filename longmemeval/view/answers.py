@@ -7,6 +7,7 @@ import msgspec
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from longmemeval.core.text.paths import without_places
 from longmemeval.errors import HarnessError
 from longmemeval.report.page.templates import environment
 from longmemeval.view.choice import Choice
@@ -41,6 +42,7 @@ def data(document: object, status: int = 200) -> Response:
 
 def problem(request: Request, status: int, what: str, fix: str = "", where: str = "") -> Response:
     """Return an error in the form the request expects: a page, or JSON with `what`, `where` and `fix`."""
+    what, fix, where = map(without_places, (what, fix, where))
     if request.url.path.startswith(DATA):
         return data({"error": {"what": what, "where": where, "fix": fix}}, status)
     return page(request, "problem.html.j2", status=status, what=what, where=where, fix=fix)

@@ -20,7 +20,7 @@ from longmemeval.core.secrets.parameters import (
     words_without_secrets,
 )
 from longmemeval.errors import HarnessError
-from tests.support import longmemeval
+from tests.support import json_lines, longmemeval
 
 TOKEN, OTHER = "q7zXk4w", "v9pRm2c"
 """Shorter than what is found by value."""
@@ -145,6 +145,7 @@ def test_what_stored_a_secret_before_is_read_and_resumed(folder: Path) -> None:
     own = memory("class", TOKEN)
     longmemeval("prepare", *ASKED, *own, cwd=folder)
     longmemeval(*RUN, *own, cwd=folder)
+    longmemeval("evaluate", "r", "--judge", "offline/lexical", cwd=folder)
     preparation, run = folder / "prepared-data/sample/default", folder / "results/r"
     configuration = {"token": TOKEN, "headers": {"Authorization": TOKEN}}
     identity = msgspec.json.encode(["keyed:Keyed", configuration], order="deterministic")
@@ -155,6 +156,11 @@ def test_what_stored_a_secret_before_is_read_and_resumed(folder: Path) -> None:
     for file in (*preparation.glob("*/meta.json"), preparation / "prepare.jsonl", run / "run.json"):
         file.write_text(file.read_text().replace("[redacted]", TOKEN).replace(now, before))
     manifest = json.loads((run / "run.json").read_text())
+    decisive = [manifest["dataset"]["content_sha256"], manifest["question_ids"], manifest["settings"]]
+    settings_sha256 = hashlib.sha256(msgspec.json.encode(decisive, order="sorted")).hexdigest()
+    (line,) = json_lines(folder / "results/index.jsonl")
+    (folder / "results/index.jsonl").write_text(json.dumps(line | {"settings_sha256": settings_sha256}) + "\n")
+    longmemeval("verify", "r", cwd=folder)
     manifest |= {"status": "running", "files": {}, "ended_at": ""}
     (run / "run.json").write_text(json.dumps(manifest))
     first = (run / "answers.jsonl").read_text().splitlines(keepends=True)[0]
@@ -162,6 +168,7 @@ def test_what_stored_a_secret_before_is_read_and_resumed(folder: Path) -> None:
     done = longmemeval(*RUN, *memory("class", OTHER), cwd=folder)
     assert "2 of 2 questions answered" in done.stdout
     assert (run / "answers.jsonl").read_text().startswith(first)
+    longmemeval("evaluate", "r", "--judge", "offline/lexical", cwd=folder)
     longmemeval("verify", "r", cwd=folder)
     assert "Nothing to do" in longmemeval("prepare", *ASKED, *own, cwd=folder).stdout
     assert {part.name for part in preparation.glob("*/Keyed-*")} == {before}

@@ -10,6 +10,7 @@ from longmemeval.benchmarks.catalogue import catalogue
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.core.files import sha256_file
 from longmemeval.core.text.figures import listed
+from longmemeval.core.text.paths import without_places
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.judges.official_status import grading
@@ -94,7 +95,7 @@ class Verifying:
         try:
             yield from self._submissions(name, folder)
         except (HarnessError, OSError) as error:
-            yield Apart(name, _reason(error))
+            yield Apart(name, without_places(_reason(error)))
 
     def _submissions(self, name: str, folder: Path) -> Iterator[Submission | Apart]:
         manifest = stored_manifest(folder)
@@ -105,7 +106,7 @@ class Verifying:
         folders = beside(folder, self._folders)
         checked = verify(folder.name, dataset=data, folders=folders, remaker=self._remaker)
         if checked.problems:
-            yield Apart(name, f"does not verify: {listed(checked.problems, 1)}")
+            yield Apart(name, f"does not verify: {without_places(listed(checked.problems, 1))}")
             return
         signer = self._signers.of(folder)
         judges = [metrics.judge for metrics in stored_metrics(folder)]

@@ -23,9 +23,9 @@ from longmemeval.pipeline.verify.remake import Remaker
 from longmemeval.pipeline.verify.retrieval import check_retrieval
 from longmemeval.pipeline.verify.signature import SIGNATURE, check_signature, covers_no_checks
 from longmemeval.pipeline.verify.sources import code_since, read_other_code
-from longmemeval.results.index import INDEX, IndexEntry, index_entry, read_index
+from longmemeval.results.index import INDEX, IndexEntry, earlier_settings_sha256, index_entry, read_index
 from longmemeval.results.lines import ANSWERS, PROMPTS, RANKINGS
-from longmemeval.results.manifest import check_run_id, run_ids, stored_manifest
+from longmemeval.results.manifest import check_run_id, run_ids, settings_as_stored, stored_manifest
 from longmemeval.results.preparation.journal import PREPARE_JOURNAL
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import RunQuestions, check_selection, dataset_of
@@ -335,16 +335,20 @@ def _check_metrics(
     if not older and stored.format == METRICS_FORMAT:
         note = run_questions.protocol_note(again.judge.official)
         entry = index_entry(run_questions.manifest, again, run_questions.part, note)
-        yield _check_index(index.get(stored.judge.id), entry)
+        yield _check_index(index.get(stored.judge.id), entry, files)
 
 
-def _check_index(indexed: IndexEntry | None, again: IndexEntry) -> str | None:
+def _check_index(indexed: IndexEntry | None, again: IndexEntry, files: RunFiles) -> str | None:
     """Compare the index with the run's files; return the problem or None.
 
-    Answering may have ended later since, and the sentence about the protocol may be another version's.
+    Answering may have ended later since, the sentence about the protocol may be another version's, and earlier versions
+    recorded the settings with the secrets of the memory.
     """
     if indexed is None:
         return None
+    earlier = settings_as_stored(files.folder)
+    if again.settings_sha256 != indexed.settings_sha256 == earlier_settings_sha256(files.manifest, earlier):
+        again = structs.replace(again, settings_sha256=indexed.settings_sha256, memory=earlier.memory_name)
     again = structs.replace(again, ended_at=indexed.ended_at, protocol_note=indexed.protocol_note)
     changed = changes(indexed, again)
     other = f"{INDEX}: the files of run '{again.run}' and judge {again.judge} give another line"

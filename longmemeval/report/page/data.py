@@ -7,6 +7,7 @@ from msgspec import Struct
 
 from longmemeval.core.tables.table import Column, Table, tabulate
 from longmemeval.core.text.figures import UNKNOWN, bounds, count_of, percent
+from longmemeval.core.text.paths import document_without_places
 from longmemeval.judges.official_status import judge_name
 from longmemeval.measures.abstention import Abstaining
 from longmemeval.measures.metrics import Score
@@ -71,7 +72,7 @@ def _accuracy(score: Score | None) -> str:
 
 
 def _settings(run: Evaluation) -> str:
-    document = document_of(run.manifest)
+    document = document_without_places(document_of(run.manifest))
     document["question_ids"] = f"{count_of(len(run.manifest.question_ids), 'question')}, see run.json"
     document["fixtures"] = f"{len(run.manifest.fixtures)} fixtures, see run.json"
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()

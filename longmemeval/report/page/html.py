@@ -9,6 +9,7 @@ from msgspec import Struct
 
 from longmemeval.core.tables.table import Table
 from longmemeval.core.text.figures import count_of, listed
+from longmemeval.core.text.paths import without_places
 from longmemeval.judges.official_status import judge_name
 from longmemeval.pipeline.claims.catalogue import Claim
 from longmemeval.pipeline.compare.comparison import Comparison
@@ -98,7 +99,7 @@ def html_page(
         among(comparison),
         patterns_of(comparison),
     )
-    main = caution_lines(comparison)
+    main = list(map(without_places, caution_lines(comparison)))
     return written_page(
         "page.html.j2",
         script=page_file("page.js"),
@@ -111,7 +112,7 @@ def html_page(
         all_figures=runs_table(comparison, "paper").with_title(""),
         main_notes=main,
         runs=runs,
-        notes=[line for line in comparison_notes(comparison) if line not in main],
+        notes=[line for line in map(without_places, comparison_notes(comparison)) if line not in main],
         question_filter=lambda kind, row: "" if kind == "same" or row.place < 0 else f"#?pattern={kind}-{row.place}",
         pairs=pair_matrix(comparison),
         pairs_line=pairs_line(comparison) if comparison.pairs else "",
@@ -178,6 +179,7 @@ def _sections(comparison: Comparison, graded: list[Evaluation]) -> list[Section]
     calibration = tuple(charts.calibration_charts(graded, members))
     agreement = tuple(agreement_tables(graded, [run.name for run in members]))
     judges, missing = charts.judges_chart(graded, members)
+    on_judges = without_places(f"{_AGREEMENT} {missing}")
     ability_words = "Abilities are the vocabulary that all benchmarks share; unanswerable questions ask for abstention."
     lost = digest_table(comparison)
     recall, latencies = charts.recall_curves(graded, members), charts.latency_ridges(graded, members)
@@ -196,7 +198,7 @@ def _sections(comparison: Comparison, graded: list[Evaluation]) -> list[Section]
         Section("footprint", FOOTPRINT, tables=footprint, short="Footprint"),
         Section("memory-models", "Models that memories asked", tables=model_use, short="Memories' models"),
         Section("latency", "Latency", charts=_some(latencies), tables=latency),
-        Section("judges", "Judge agreement", f"{_AGREEMENT} {missing}", _some(judges), agreement, short="Judges"),
+        Section("judges", "Judge agreement", on_judges, _some(judges), agreement, short="Judges"),
         Section("repeats", "Repeats", _REPEATS, tables=_with_rows(repeats_table(comparison))),
     ]
     return [section for section in sections if section.charts or section.tables]

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from longmemeval.core.journal import iterate_journal
+from longmemeval.core.text.paths import without_places
 from longmemeval.measures.losses import cause_of
 from longmemeval.measures.metrics import credit
 from longmemeval.pipeline.compare.comparison import QuestionRow
@@ -281,8 +282,8 @@ class _RunFiles:
             prompt_tokens=answer.prompt_tokens,
             cost_usd=(not answer.usage.unpriced_calls and answer.usage.cost_usd) or None,
             latency_ms=None if answer.total_ms is None else round(answer.total_ms, 1),
-            error=answer.error,
-            notes=answer.notes,
+            error=answer.error and without_places(answer.error),
+            notes=tuple(map(without_places, answer.notes)),
         )
 
 
@@ -293,5 +294,5 @@ def _verdict(judge: int, judgement: Judgement, limit: int | None) -> Verdict:
         raw=excerpt(judgement.raw, limit),
         score=None if judgement.score is None else credit(judgement),
         votes=judgement.votes,
-        error=judgement.error,
+        error=judgement.error and without_places(judgement.error),
     )

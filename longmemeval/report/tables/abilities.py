@@ -6,6 +6,7 @@ from functools import partial
 from longmemeval.core.tables.layout import letter_of
 from longmemeval.core.tables.table import Column, Table, tabulate
 from longmemeval.core.text.figures import UNKNOWN, bounds, percent
+from longmemeval.core.text.paths import without_places
 from longmemeval.judges.official_status import judge_name
 from longmemeval.judges.question_types import ABILITIES, OTHER
 from longmemeval.measures.metrics import Metrics, Score
@@ -69,7 +70,7 @@ def ability_notes(graded: Sequence[Evaluation]) -> list[str]:
     notes = [
         note if len(letters) == len(graded) else f"{', '.join(letters)}: {note}" for note, letters in columns.items()
     ]
-    return [_CELLS, _NOTE, *notes]
+    return [_CELLS, _NOTE, *map(without_places, notes)]
 
 
 def _cell(score: Score | None) -> str:

@@ -14,6 +14,7 @@ from longmemeval.core.files import sha256_text
 from longmemeval.core.journal import iterate_journal
 from longmemeval.core.tables.table import frame
 from longmemeval.core.text.figures import UNKNOWN, count_of
+from longmemeval.core.text.paths import document_without_places, without_places
 from longmemeval.judges.official_status import grading
 from longmemeval.llm.protocol import ChatMessage
 from longmemeval.measures.metrics import credit
@@ -128,12 +129,13 @@ def _scores(runs: Sequence[Evaluation]) -> dict[str, log.LogScores]:
 def _header(runs: Sequence[Evaluation]) -> log.LogHeader:
     first, manifest = runs[0], runs[0].manifest
     settings, scores, summary = manifest.settings, _scores(runs), first.summary
+    plain = document_without_places(settings.plain)
     missing = sum(len(run.asked.questions) - _answered(run) for run in runs)
     usage = _usage(usage_of(answer for run in runs for answer in run.answers.values()))
     states = [_STATUSES[run.manifest.status] for run in runs]
     status = next((state for state in states if state != "success"), states[0])
     memory, reading = settings.memory, settings.reading
-    solver, parameters = (memory.name, memory.parameters) if memory else (UNKNOWN, {})
+    solver, parameters = (memory.name, plain["memory"]["parameters"]) if memory else (UNKNOWN, {})
     steps = [{"solver": solver, "params": parameters}]
     if reading:
         steps.append({"solver": reading.shown, "params": {"method": reading.method, "template": reading.template}})
@@ -160,10 +162,10 @@ def _header(runs: Sequence[Evaluation]) -> log.LogHeader:
             "benchmark": first.asked.benchmark.name,
             "content_sha256": manifest.dataset["content_sha256"],
             "runs": [run.id for run in runs],
-            "settings": settings.plain,
+            "settings": plain,
             "part": summary.part,
             "protocol_note": summary.protocol_note,
-            "warnings": [warning.text for warning in summary.warnings],
+            "warnings": [without_places(warning.text) for warning in summary.warnings],
         },
         scorers=[{"name": name, "metadata": figures.metadata} for name, figures in scores.items()],
     )

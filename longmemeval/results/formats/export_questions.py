@@ -12,6 +12,7 @@ from longmemeval.core.tables import render
 from longmemeval.core.tables.parquet import parquet_bytes
 from longmemeval.core.tables.table import Column, tabulate
 from longmemeval.core.text.figures import bounds, percent
+from longmemeval.core.text.paths import without_places
 from longmemeval.results.formats.question_frame import FrameColumn, question_columns, question_rows
 from longmemeval.results.graded.graded_run import Evaluation, load_graded
 from longmemeval.settings import Folders
@@ -108,7 +109,7 @@ def _card(run: Evaluation, file: str, columns: Sequence[FrameColumn]) -> str:
         Column("type", lambda column: column.form, "text"),
         Column("meaning", lambda column: column.meaning, "text"),
     ]
-    notes = [run.summary.protocol_note, *(warning.text for warning in summary.warnings)]
+    notes = [run.summary.protocol_note, *(without_places(warning.text) for warning in summary.warnings)]
     parts = [
         f"---\n{msgspec.yaml.encode(front).decode()}---",
         f"# {render.escape_markdown(name)}",

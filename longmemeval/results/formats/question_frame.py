@@ -1,18 +1,21 @@
 """One row per question of a run: question and answer, and for graded runs the gold, the labels and the loss."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Literal
+from typing import Literal, TypeVar
 
 import msgspec
 from msgspec import Struct
+from msgspec.structs import replace
 
 from longmemeval.core.tables.table import Column, Value, frame
+from longmemeval.core.text.paths import without_places
 from longmemeval.measures.losses import evidence_recall
 from longmemeval.records import Answer, Gold, Judgement, Question
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.graded.losses import StoredSessions, losses
 from longmemeval.results.run_files import RunFiles
 
+Line = TypeVar("Line", Answer, Judgement)
 Form = Literal["text", "integer", "number", "truth"]
 
 
@@ -80,20 +83,28 @@ def question_results(
 ) -> list[QuestionResult]:
     """Return the result of each question of a run, in order; arguments as for `question_rows`."""
     if isinstance(run, RunFiles):
-        return [QuestionResult(question, run.answers.get(name)) for name, question in (questions or {}).items()]
+        asked, answers = questions or {}, run.answers
+        return [QuestionResult(question, _for_others(answers.get(name))) for name, question in asked.items()]
     stages = losses(run, StoredSessions(run.folders)).stages
     judged = {metrics.judge.id: run.files.current_judgements(metrics.judge.id) for metrics in run.files.metrics}
     return [
         QuestionResult(
             run.asked.questions[gold.question_id],
-            run.answers.get(gold.question_id),
+            _for_others(run.answers.get(gold.question_id)),
             gold,
             run.asked.benchmark.types.ability_of(gold),
             stages[gold.question_id],
-            {judge: judgements.get(gold.question_id) for judge, judgements in judged.items()},
+            {judge: _for_others(judgements.get(gold.question_id)) for judge, judgements in judged.items()},
         )
         for gold in run.asked.golds()
     ]
+
+
+def _for_others(line: Line | None) -> Line | None:
+    """Return an answer or a judgement whose error and notes have no absolute paths."""
+    if isinstance(line, Answer) and line.notes:
+        line = replace(line, notes=tuple(map(without_places, line.notes)))
+    return replace(line, error=without_places(line.error)) if line and line.error else line
 
 
 def _judge_columns(judge: str) -> Sequence[FrameColumn]:

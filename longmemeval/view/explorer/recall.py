@@ -6,6 +6,7 @@ from threading import Lock
 from msgspec import Struct, structs
 
 from longmemeval.core.text.figures import count
+from longmemeval.core.text.paths import without_places
 from longmemeval.errors import HarnessError
 from longmemeval.llm.tokens import token_counter
 from longmemeval.memory.configuration import MemoryConfiguration
@@ -94,7 +95,7 @@ def explore(
     try:
         explained = recaller.recall(query, configuration, explain=True)
     except HarnessError as error:
-        return Exploration(str(error))
+        return Exploration(without_places(str(error)))
     return _marked(explained, evidence)
 
 

@@ -6,6 +6,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from longmemeval.core.tables.table import Link, Table
+from longmemeval.core.text.paths import document_without_places, without_places
 from longmemeval.errors import HarnessError
 from longmemeval.llm.options import is_offline
 from longmemeval.measures.losses import cause_of
@@ -49,14 +50,14 @@ def show(request: Request) -> Response:
             "" if row.place < 0 else choice.address("/questions", {"show": _SHOWN[kind], "of": row.run_id})
         ),
         judges=judges,
-        warnings=[line for line in caution_lines(comparison) if line not in comparison.cautions],
-        settings=settings_side_by_side(comparison.evaluations),
+        warnings=[without_places(line) for line in caution_lines(comparison) if line not in comparison.cautions],
+        settings=document_without_places(settings_side_by_side(comparison.evaluations)),
         in_words=in_words,
         columns=shown_runs(comparison),
         pairs=pair_rows(comparison),
         digest=_digest(comparison, choice),
         tables=tables,
-        notes=[line for line in comparison_notes(comparison) if line not in caution_lines(comparison)],
+        notes=[without_places(line) for line in comparison_notes(comparison) if line not in caution_lines(comparison)],
     )
 
 
@@ -66,6 +67,8 @@ _SHOWN = {"won": "won", "lost": "lost", "same": "unchanged"}
 
 def _side_by_side(request: Request, choice: Choice, error: HarnessError, judges: list[str]) -> Response:
     """Answer with the reason why runs are not compared and, if they can be read, their scores side by side."""
+    what, where, fix = map(without_places, (error.what, error.where, error.fix))
+    error = HarnessError(what, where=where, fix=fix)
     try:
         graded = site_of(request).opened.evaluations(choice)
     except HarnessError:  # The same error: a run is damaged, or not graded by this judge.

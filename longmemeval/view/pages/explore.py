@@ -11,6 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from longmemeval.core.text.paths import without_places
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.memory.configuration import MemoryConfiguration, definition_of
 from longmemeval.results.graded.graded_run import Evaluation
@@ -94,7 +95,7 @@ def _fields(memory: str, given: Mapping[str, str], like: Sequence[MemoryConfigur
     try:
         return fields_of(*configuration_from(memory, given, like)), ""
     except HarnessError as error:
-        return fields_of(*configuration_from(memory, {}, like)), str(error)
+        return fields_of(*configuration_from(memory, {}, like)), without_places(str(error))
 
 
 def _matches(run: Evaluation, find: str) -> list[tuple[str, str]]:

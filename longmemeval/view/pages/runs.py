@@ -66,7 +66,7 @@ def show(request: Request) -> Response:
         sorted_by=lambda order: f"/runs?{urlencode([*parameters, ('sort', order)])}",
         given=filters | {"q": query.get("q", "")},
         offered=_offered(listed),
-        folder=str(site.folders.results_dir),
+        folder=site.folders.results_dir.name,
     )
 
 

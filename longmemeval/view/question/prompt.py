@@ -4,6 +4,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 
 from longmemeval.core.text.figures import count
+from longmemeval.core.text.paths import without_places
 from longmemeval.errors import HarnessError
 from longmemeval.llm.tokens import token_counter
 from longmemeval.memory.configuration import MemoryConfiguration
@@ -94,7 +95,8 @@ def _recall_again(
             return None, f"In the order of the prompt; ranks are not kept. {why}."
         recall = recaller.recall(run.asked.questions[question_id], configuration).recall
     except HarnessError as error:
-        return None, f"In the order of the prompt; ranks are not kept, and recalling again fails: {error}"
+        why = without_places(str(error))
+        return None, f"In the order of the prompt; ranks are not kept, and recalling again fails: {why}"
     recalled = {message_id for item in recall.items for message_id in item.message_ids} | set(recall.left_out_ids)
     if recalled != {*answer.recall_ids, *answer.cut_ids}:
         return (

@@ -1,5 +1,6 @@
 """The board lists verified runs alone, ranks none inside the noise, and says why others are apart."""
 
+import hashlib
 import json
 import shutil
 from collections.abc import Callable, Mapping
@@ -173,7 +174,11 @@ def test_page_escapes_and_links(folders: Folders, tmp_path: Path) -> None:
     assert {field["field"]["budget"] for field in document["fields"]} == {"", "500 tokens"}
     for row in rows:
         assert f'href="{row["manifest"]}"' in page
-        assert (output / row["manifest"]).read_bytes() == (folders.results_dir / row["run"] / "run.json").read_bytes()
+        own = (folders.results_dir / row["run"] / "run.json").read_bytes()
+        assert row["manifest_sha256"] == hashlib.sha256(own).hexdigest()
+        # The copy has no path of this machine; without one, it is the file itself.
+        copy = (output / row["manifest"]).read_bytes()
+        assert copy == own.replace(f"{tmp_path}/colours.json".encode(), b"colours.json")
     before = tree(output)
     write_board([folders.results_dir], output, datasets=data, folders=folders)
     assert tree(output) == before

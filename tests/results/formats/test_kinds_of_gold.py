@@ -38,7 +38,7 @@ KINDS: dict[str, tuple[object, str | None]] = {
 
 def exported(form: ExportFormat, folders: Folders, output: Path) -> list[Any]:
     """The right answers of run `r`, as its export in this format holds them."""
-    (written,) = export_runs(["r"], form, output, folders=folders)
+    assert len(list(export_runs(["r"], form, output, folders=folders))) == 1
     suffix = {"inspect": "eval", "inspect-json": "json", "official": "jsonl", "trec": "qrels"}.get(form, form)
     data = (output / f"r.{suffix}").read_bytes()
     if form == "csv":
@@ -47,15 +47,15 @@ def exported(form: ExportFormat, folders: Folders, output: Path) -> list[Any]:
         return [json.loads(line)["gold"] for line in data.splitlines()]
     if form == "parquet":
         table = parquet.read_table(output / "r.parquet")
-        assert str(table.schema.field("gold").type) == "string"
-        return list(table.column("gold").to_pylist())
+        types = dict(zip(table.schema.names, map(str, table.schema.types), strict=True))
+        assert types["gold"] == "string"
+        return [row["gold"] for row in table.to_pylist()]
     if form == "inspect":
         with zipfile.ZipFile(output / "r.eval") as archive:
             names = [name for name in archive.namelist() if name.startswith("samples/")]
             return [json.loads(archive.read(name))["target"] for name in names]
     if form == "inspect-json":
         return [sample["target"] for sample in json.loads(data)["samples"]]
-    assert written is not None
     assert data
     return []
 
