@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from longmemeval.core.files import sha256_bytes, sha256_text
+from longmemeval.core.files import sha256_text
 from longmemeval.dataset import Dataset
 from longmemeval.judges.protocol import JudgeIdentity, judge_id
 from longmemeval.llm.http.endpoints import OWN_ENDPOINT
@@ -20,7 +20,6 @@ from longmemeval.results.scores.checked import write_metrics
 from longmemeval.results.selection import Selection
 from longmemeval.results.settings import AnswerSettings
 from longmemeval.settings import Folders
-from longmemeval.storage.memory_store import MemoryStore
 
 
 def judge_named(name: str, metric: str = "accuracy") -> JudgeIdentity:
@@ -86,11 +85,7 @@ def graded_run(
             }
         ),
         question_ids=tuple(credits),
-        fixtures={
-            question.haystack_id: {"db": messages_sha256(dataset, question.haystack_id)}
-            for question in dataset.questions()
-            if question.question_id in credits
-        },
+        fixtures={question.haystack_id: {} for question in dataset.questions() if question.question_id in credits},
         environment={},
         started_at="2026-01-01T00:00:00+00:00",
         selection=Selection() if credits.keys() == set(ids) else Selection(question_ids=tuple(credits)),
@@ -103,11 +98,6 @@ def graded_run(
     (folder / "answers.jsonl").write_bytes(b"".join(msgspec.json.encode(answer) + b"\n" for answer in answers))
     grade(dataset, folders, run_id, credits, judge=judge, served_model=served_model)
     return folder
-
-
-def messages_sha256(dataset: Dataset, haystack_id: str) -> str:
-    """The hash of the messages that `prepare` makes of a haystack."""
-    return sha256_bytes(MemoryStore.from_haystack(dataset.haystack(haystack_id)).persist())
 
 
 def grade(

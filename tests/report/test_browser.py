@@ -88,7 +88,7 @@ def test_every_section_is_there_and_headings_are_in_order(reader: Reader, report
         "Score and effort",
         "Evidence recall",
         "Why answers were wrong",
-        "Cost in US dollars",
+        "Cost in US dollars (reported)",
         "Latency",
         "Judge agreement",
         "Published figures",

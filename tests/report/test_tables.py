@@ -83,7 +83,7 @@ def test_one_run_has_no_pairs(dataset: Dataset, folders: Folders) -> None:
     assert list(tables(found)) == [
         "d, 40 questions, judge test/strict, prompts: by hand (not official)",
         "By question type, accuracy in percent with 95% CI",
-        "Latency per question in milliseconds",
+        "Latency per question in milliseconds (reported)",
     ]
 
 

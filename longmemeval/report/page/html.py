@@ -33,7 +33,7 @@ from longmemeval.report.tables.comparison import (
     repeats_table,
     runs_table,
 )
-from longmemeval.report.tables.effort import FOOTPRINT
+from longmemeval.report.tables.effort import COST, FOOTPRINT
 from longmemeval.report.tables.footnotes import caution_lines, comparison_notes
 from longmemeval.results.graded.graded_run import Evaluation
 
@@ -194,7 +194,7 @@ def _sections(comparison: Comparison, graded: list[Evaluation]) -> list[Section]
         Section("recall", "Evidence recall", charts=_some(recall), short="Recall"),
         Section("losses", "Why answers were wrong", "", _some(losses), (lost,) if lost.rows else (), short="Wrong"),
         Section("calibration", "Calibration", _CALIBRATION, calibration, narrow=True),
-        Section("cost", "Cost in US dollars", tables=costs, short="Cost"),
+        Section("cost", COST, tables=costs, short="Cost"),
         Section("footprint", FOOTPRINT, tables=footprint, short="Footprint"),
         Section("memory-models", "Models that memories asked", tables=model_use, short="Memories' models"),
         Section("latency", "Latency", charts=_some(latencies), tables=latency),
