@@ -1,6 +1,6 @@
 """Make parts of fixtures again from the data they were made of; no chat model and no server is called."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
