@@ -55,7 +55,6 @@ TEMPLATES: dict[str, str] = {
     "points, {i:ci}.",
     "repeats": "{A}: mean {a:percent} over {r} repeats (SD {sd:spread} points, range {low:percent} to "
     "{high:percent}). {c} of {n:labels} changed between repeats.",
-    "oracle": "{C} (control, given the gold evidence) marks the upper bound at {c:percent}.",
     "no-memory-helps": "No memory is significantly better than the trivial control {C} ({c:percent}){m:adjusted}. "
     "These scores do not show that any memory helps.",
     "memories-not-better": "Not significantly better than the trivial control {C} ({c:percent}){m:adjusted}: {names}.",

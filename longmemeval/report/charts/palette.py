@@ -72,33 +72,43 @@ class Shown(Struct, frozen=True):
 _LOOKS = COLOURS * len(SHAPES)
 
 
-def looks_of(names: Sequence[str], controls: Sequence[tuple[bool, bool]]) -> list[Look]:
-    """Return a look for each name: the same name has the same look on every page, whatever it is compared with.
+def looks_of(
+    names: Sequence[str], controls: Sequence[tuple[bool, bool]], memories: Sequence[str] | None = None
+) -> list[Look]:
+    """Return a look for each name: a memory has the same look on every page, whatever it is compared with.
 
-    The presets have looks of their own, in the order in which they are registered. Other names take the colour that
-    their hash gives, and where two names of one page meet there, the alphabetically later one the next that is free.
+    The presets have looks of their own, in the order in which they are registered. Other memories take the look that
+    their hash gives. Where two rows of one page meet there, the later one by memory and name takes the next free shape.
 
     Args:
-        names: names of rows, without duplicates.
+        names: names or ids of rows, without duplicates.
         controls: for each, whether it is a control, and whether it reads the gold evidence.
+        memories: for each, the memory; None: the names.
     """
-    taken: dict[tuple[bool, int], str] = {}
-    numbers: dict[str, int] = {}
-    kinds = dict(zip(names, controls, strict=True))
+    taken = set[tuple[int, int, bool]]()
+    found: dict[str, Look] = {}
     presets = {name: number for number, name in enumerate(MEMORIES.built_in)}
-    for name in sorted(names, key=lambda name: (name not in presets, name)):
-        number = presets.get(name, crc32(name.encode()) % COLOURS)
-        while (kinds[name][0], number) in taken:
-            number = (number + 1) % _LOOKS
-        taken[kinds[name][0], number], numbers[name] = name, number
-    return [look_of(numbers[name], control=kinds[name][0], reads_gold=kinds[name][1]) for name in names]
+    rows = zip(names, controls, memories or names, strict=True)
+    for name, (control, reads_gold), memory in sorted(
+        rows, key=lambda row: (row[2] not in presets, row[2], len(row[0]), row[0])
+    ):
+        number = presets.get(memory, crc32(memory.encode()) % _LOOKS)
+        for step in range(_LOOKS):
+            place = (number + COLOURS * step + step // len(SHAPES)) % _LOOKS
+            found[name] = look_of(place, control=control, reads_gold=reads_gold)
+            sign = (found[name].colour, found[name].shape, reads_gold)
+            if sign not in taken:
+                break
+        taken.add(sign)
+    return [found[name] for name in names]
 
 
 def shown_rows(comparison: Comparison) -> list[Shown]:
     """Return the name and look of each row, in order."""
     names = [comparison.names[row.run_id] for row in comparison.rows]
     kinds = [(row.summary.control is not None, row.summary.reads_gold) for row in comparison.rows]
-    return [Shown(name, look) for name, look in zip(names, looks_of(names, kinds), strict=True)]
+    ids, memories = [row.run_id for row in comparison.rows], [row.summary.memory for row in comparison.rows]
+    return [Shown(name, look) for name, look in zip(names, looks_of(ids, kinds, memories), strict=True)]
 
 
 def shown_runs(comparison: Comparison) -> list[Shown]:

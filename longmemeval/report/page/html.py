@@ -55,6 +55,8 @@ class Section(Struct, frozen=True):
     """True if the charts stand side by side where there is room."""
     short: str = ""
     """The title in the links at the top, if it differs from `title`."""
+    by_run: bool = False
+    """True if the charts draw every run, not rows of pooled repeats."""
 
 
 class _PageRun(Struct, frozen=True):
@@ -112,6 +114,7 @@ def html_page(
         all_figures=runs_table(comparison, "paper").with_title(""),
         main_notes=main,
         runs=runs,
+        drawn=shown_rows(comparison),
         notes=[line for line in map(without_places, comparison_notes(comparison)) if line not in main],
         question_filter=lambda kind, row: "" if kind == "same" or row.place < 0 else f"#?pattern={kind}-{row.place}",
         pairs=pair_matrix(comparison),
@@ -191,14 +194,14 @@ def _sections(comparison: Comparison, graded: list[Evaluation]) -> list[Section]
         Section("abstention", "Abstention", _ABSTENTION, tables=_some(abstention_table(comparison))),
         Section("budgets", "Equal tokens", charts=budgets, narrow=True, short="Budgets"),
         Section("effort", "Score and effort", charts=effort, narrow=True, short="Effort"),
-        Section("recall", "Evidence recall", charts=_some(recall), short="Recall"),
+        Section("recall", "Evidence recall", charts=_some(recall), short="Recall", by_run=True),
         Section("losses", "Why answers were wrong", "", _some(losses), (lost,) if lost.rows else (), short="Wrong"),
-        Section("calibration", "Calibration", _CALIBRATION, calibration, narrow=True),
+        Section("calibration", "Calibration", _CALIBRATION, calibration, narrow=True, by_run=True),
         Section("cost", COST, tables=costs, short="Cost"),
         Section("footprint", FOOTPRINT, tables=footprint, short="Footprint"),
         Section("memory-models", "Models that memories asked", tables=model_use, short="Memories' models"),
-        Section("latency", "Latency", charts=_some(latencies), tables=latency),
-        Section("judges", "Judge agreement", on_judges, _some(judges), agreement, short="Judges"),
+        Section("latency", "Latency", charts=_some(latencies), tables=latency, by_run=True),
+        Section("judges", "Judge agreement", on_judges, _some(judges), agreement, short="Judges", by_run=True),
         Section("repeats", "Repeats", _REPEATS, tables=_with_rows(repeats_table(comparison))),
     ]
     return [section for section in sections if section.charts or section.tables]
