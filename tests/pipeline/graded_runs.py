@@ -6,7 +6,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from longmemeval.core.files import sha256_text
+from longmemeval.core.files import sha256_bytes, sha256_text
 from longmemeval.dataset import Dataset
 from longmemeval.judges.protocol import JudgeIdentity, judge_id
 from longmemeval.llm.http.endpoints import OWN_ENDPOINT
@@ -20,6 +20,7 @@ from longmemeval.results.scores.checked import write_metrics
 from longmemeval.results.selection import Selection
 from longmemeval.results.settings import AnswerSettings
 from longmemeval.settings import Folders
+from longmemeval.storage.memory_store import MemoryStore
 
 
 def judge_named(name: str, metric: str = "accuracy") -> JudgeIdentity:
@@ -98,6 +99,14 @@ def graded_run(
     (folder / "answers.jsonl").write_bytes(b"".join(msgspec.json.encode(answer) + b"\n" for answer in answers))
     grade(dataset, folders, run_id, credits, judge=judge, served_model=served_model)
     return folder
+
+
+def record_messages(folder: Path, dataset: Dataset) -> None:
+    """Give a run's manifest the hashes of the messages that `prepare` makes of its haystacks."""
+    manifest = read_manifest(folder)
+    stores = {name: MemoryStore.from_haystack(dataset.haystack(name)) for name in manifest.fixtures}
+    read = {name: {"db": sha256_bytes(store.persist())} for name, store in stores.items()}
+    write_manifest(folder, msgspec.structs.replace(manifest, fixtures=read))
 
 
 def grade(

@@ -9,7 +9,6 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from longmemeval.core.files import sha256_bytes
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.pipeline.board.board import make_board, ranks
@@ -18,9 +17,8 @@ from longmemeval.report.board import board_page, write_board
 from longmemeval.results.manifest import read_manifest, write_manifest
 from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
-from longmemeval.storage.memory_store import MemoryStore
 from tests.cli.conftest import Command, command
-from tests.pipeline.graded_runs import graded_run, labels
+from tests.pipeline.graded_runs import graded_run, labels, record_messages
 from tests.pipeline.helpers import colours, folders_in
 from tests.pipeline.verify.test_signature import make_key
 from tests.support import tree
@@ -54,15 +52,9 @@ def finish(folder: Path, dataset: Dataset) -> None:
     path = folder / "answers.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"recall_ms":0.0', b'"recall_ms":%d.0' % len(folder.name)))
     path.write_bytes(path.read_bytes().replace(b'"latency_ms":0.0', b'"latency_ms":%d.0' % ord(folder.name[0])))
+    record_messages(folder, dataset)
     manifest = read_manifest(folder)
-    read = {name: {"db": messages_sha256(dataset, name)} for name in manifest.fixtures}
-    environment = {"packages": {"longmemeval": "0.2.0"}}
-    write_manifest(folder, structs.replace(manifest, fixtures=read, environment=environment))
-
-
-def messages_sha256(dataset: Dataset, haystack_id: str) -> str:
-    """The hash of the messages that `prepare` makes of a haystack."""
-    return sha256_bytes(MemoryStore.from_haystack(dataset.haystack(haystack_id)).persist())
+    write_manifest(folder, structs.replace(manifest, environment={"packages": {"longmemeval": "0.2.0"}}))
 
 
 def built(folders: Folders) -> dict[str, dict[str, object]]:
