@@ -19,6 +19,7 @@ class MessagesPart(Part[MemoryStore]):
     """All messages, by threads."""
 
     name = "db"
+    optionless = True
 
     def recipe(self, tools: PartTools) -> dict[str, Any]:
         """Return the fixed recipe: there are no options."""

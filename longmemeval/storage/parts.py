@@ -193,6 +193,9 @@ class Part(ABC, Generic[T]):
     """True if it is a directory: `make` writes into `PartInput.folder`."""
     reproducible: bool = True
     """True if the same input gives the same bytes. If not, `meta.json`, manifests and tables say so."""
+    optionless: bool = False
+    """True if it follows from the haystack alone, without options and quickly: `verify` makes it again for each
+    haystack, also where the fixture is missing."""
     resumable: bool = False
     """For a directory: True if `make` continues in the folder of a killed attempt, or in a copy of an `incomplete`
     part; otherwise it gets an empty one."""

@@ -86,11 +86,7 @@ def graded_run(
             }
         ),
         question_ids=tuple(credits),
-        fixtures={
-            question.haystack_id: {"db": messages_sha256(dataset, question.haystack_id)}
-            for question in dataset.questions()
-            if question.question_id in credits
-        },
+        fixtures={question.haystack_id: {} for question in dataset.questions() if question.question_id in credits},
         environment={},
         started_at="2026-01-01T00:00:00+00:00",
         selection=Selection() if credits.keys() == set(ids) else Selection(question_ids=tuple(credits)),
@@ -105,9 +101,12 @@ def graded_run(
     return folder
 
 
-def messages_sha256(dataset: Dataset, haystack_id: str) -> str:
-    """The hash of the messages that `prepare` makes of a haystack."""
-    return sha256_bytes(MemoryStore.from_haystack(dataset.haystack(haystack_id)).persist())
+def record_messages(folder: Path, dataset: Dataset) -> None:
+    """Give a run's manifest the hashes of the messages that `prepare` makes of its haystacks."""
+    manifest = read_manifest(folder)
+    stores = {name: MemoryStore.from_haystack(dataset.haystack(name)) for name in manifest.fixtures}
+    read = {name: {"db": sha256_bytes(store.persist())} for name, store in stores.items()}
+    write_manifest(folder, msgspec.structs.replace(manifest, fixtures=read))
 
 
 def grade(

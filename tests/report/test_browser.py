@@ -10,11 +10,12 @@ from typing import Literal
 import pytest
 from playwright.sync_api import Browser, Locator, Page
 
+from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.core.text.visible import visible
 from longmemeval.report.board import write_board
 from longmemeval.report.write import ReportOptions, write_report
 from tests.browser import chromium as system_chromium
-from tests.pipeline.graded_runs import LENIENT
+from tests.pipeline.graded_runs import LENIENT, record_messages
 from tests.report.report_runs import HOSTILE, hostile_run, large_run, many_runs, three_runs
 
 
@@ -87,7 +88,7 @@ def test_every_section_is_there_and_headings_are_in_order(reader: Reader, report
         "Score and effort",
         "Evidence recall",
         "Why answers were wrong",
-        "Cost in US dollars",
+        "Cost in US dollars (reported)",
         "Latency",
         "Judge agreement",
         "Repeats",
@@ -399,6 +400,7 @@ def test_the_board_fits_and_its_rows_link_to_their_manifests(reader: Reader, tmp
     for number, run_id in enumerate(("one", "two")):
         answers = folders.results_dir / run_id / "answers.jsonl"
         answers.write_bytes(answers.read_bytes().replace(b'"recall_ms":0.0', b'"recall_ms":%d.0' % (number + 1)))
+        record_messages(folders.results_dir / run_id, LongMemEvalDataset(tmp_path / "hostile.json"))
     write_board([folders.results_dir], tmp_path / "board", datasets=[str(tmp_path / "hostile.json")], folders=folders)
     page = reader.open(tmp_path / "board" / "index.html", width=width)
     assert page.evaluate("document.documentElement.scrollWidth") == width

@@ -31,9 +31,9 @@ def test_markdown_has_the_figures_and_the_verdicts(folders: Folders) -> None:
     assert lines[8].endswith("| 100 | $0.0100 |")
     assert r"| multi-session | 100.0 % \[51.0, 100.0\] | 0.0 % \[0.0, 49.0\] |" in lines
     assert any(line.startswith(r"| last-k | -91.7 ▼ | \[") for line in lines)
-    assert "**Cost in US dollars**" in lines
+    assert "**Cost in US dollars (reported)**" in lines
     assert "| semantic | $0 | $0 | $0.0100 | $0 | $0.0100 | $0.8333 |" in lines
-    assert "**Latency per question in milliseconds**" in lines
+    assert "**Latency per question in milliseconds (reported)**" in lines
     assert "| run | recall p50 | recall p95 | model p50 | model p95 | both p50 | both p95 |" in lines
     assert "| semantic | 0.0 | 0.0 | 650 | 1,145 | 650 | 1,145 |" in lines
 

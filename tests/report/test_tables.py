@@ -84,7 +84,7 @@ def test_one_run_has_no_pairs(dataset: Dataset, folders: Folders) -> None:
     assert list(tables(found)) == [
         "d, 40 questions, judge test/strict, prompts: by hand (NOT the official judge)",
         "By question type, accuracy in percent",
-        "Latency per question in milliseconds",
+        "Latency per question in milliseconds (reported)",
     ]
     assert detectable_line(found).endswith(
         "(40 questions, 80 % power, assuming that two runs disagree on 20 % of them)."

@@ -1,10 +1,10 @@
 """Check the fixtures that a run read: their recorded hashes, and what the data give when they are made again."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from longmemeval.core.text.figures import listed
 from longmemeval.dataset import Dataset
@@ -17,7 +17,6 @@ from longmemeval.results.preparation.costs import parts_read
 from longmemeval.results.settings import ImportedSettings
 from longmemeval.results.totals import recorded_bytes
 from longmemeval.storage.fixture import Fixture, fixture_folder, meta_of, size_of_part
-from longmemeval.storage.messages_part import MESSAGES
 from longmemeval.storage.parts import Part
 
 
@@ -43,22 +42,31 @@ class Findings:
             yield f"{what} of {len(places):,} of {total:,} haystacks: {why}"
 
 
+class KnownParts(NamedTuple):
+    """What the user knows besides the registered memories."""
+
+    parts: Mapping[str, Part[Any]]
+    presets: Collection[str]
+    """The memories that the user named; code that only a run names is not loaded."""
+
+
 class ReadFixtures:
     """The checks of the fixtures that one run read.
 
     Args:
         data: the data that the run answered.
         prepared_dir: the folder of preparations.
-        known: parts of memories that the run does not name, by name.
+        given: memories that are not registered.
+        remaker: makes their parts again.
     """
 
     def __init__(
-        self, manifest: RunManifest, data: Dataset, prepared_dir: Path, known: Mapping[str, Part[Any]], remaker: Remaker
+        self, manifest: RunManifest, data: Dataset, prepared_dir: Path, given: KnownParts, remaker: Remaker
     ) -> None:
         self._manifest, self._data, self._prepared, self._remaker = manifest, data, prepared_dir, remaker
-        memory, known = manifest.settings.memory, dict(known)
+        memory, known = manifest.settings.memory, dict(given.parts)
         self._read: dict[str, Part[Any]] | None = None
-        if memory and memory.preset in MEMORIES:  # Code that only a run names is not loaded.
+        if memory and (memory.preset in MEMORIES or memory.preset in given.presets):
             self._read = parts_read(manifest)
             with suppress(HarnessError):
                 known = MEMORIES.get(memory.preset).all_parts() | known
@@ -89,7 +97,7 @@ class ReadFixtures:
         total = len(self._manifest.fixtures)
         if self._read is None and not isinstance(self._manifest.settings, ImportedSettings):
             name = self._manifest.settings.memory_name
-            yield f"whether run.json has the hashes of all parts: '{name}' is not known here with its parameters"
+            yield f"whether run.json has the hashes of all parts: '{name}' is not known here; name it with --memory"
         yield from self._gaps.gaps(total)
         if self._left:
             drawn = len(self._remaker.drawn(self._manifest.fixtures))
@@ -122,7 +130,7 @@ class ReadFixtures:
             info = part.info(meta) if meta else None
             changed = info is not None and info.sha256 != sha256
             as_read = as_read and info is not None and not changed
-            if name != MESSAGES.name and haystack_id not in drawn and not changed:
+            if not part.optionless and haystack_id not in drawn and not changed:
                 self._left[name] = None
                 continue
             if not self._same(haystack_id, part, sha256, place, Fixture(folder, meta) if meta and info else None):
@@ -139,7 +147,7 @@ class ReadFixtures:
             made = remaker.from_data(self._data, haystack_id, part, self._manifest.settings.embedder)
             if made.sha256 == sha256:
                 return True
-            if part.name == MESSAGES.name and made.sha256 and self._manifest.format == FORMAT:
+            if part.optionless and made.sha256 and self._manifest.format == FORMAT:
                 self._problems.add(f"{name}, whose hash run.json has, is not what the data give", place)
             else:
                 why = made.reason or "with its default options this version makes other bytes"

@@ -185,11 +185,11 @@ class Remaker:
         embedder = self._embedder(tools.options.embedder)
         if stored.shape != (len(texts), embedder.dimension):
             return False
-        rows = range(len(texts))
+        rows = list(range(len(texts)))
         if not getattr(embedder, "is_light", False) and len(texts) > VECTORS:
             rows = Random(f"{self.seed} {fixture.meta.haystack_id}").sample(rows, VECTORS)
         vectors = np.array(stored)
-        vectors[list(rows)] = embedder.embed([texts[row] for row in rows])
+        vectors[rows] = embedder.embed([texts[row] for row in rows])
         tools.lend(texts, vectors)
         return True
 

@@ -16,7 +16,7 @@ from longmemeval.judges.definition import rules_of
 from longmemeval.measures.metrics import METRICS_FORMAT, Metrics
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, definition_of, parts_of
 from longmemeval.memory.definition import known_parts
-from longmemeval.pipeline.verify.fixtures import ReadFixtures, cannot_prove
+from longmemeval.pipeline.verify.fixtures import KnownParts, ReadFixtures, cannot_prove
 from longmemeval.pipeline.verify.judge_checks import ScoreChecks
 from longmemeval.pipeline.verify.preparation import REPORTED, DataOf, PreparationCheck
 from longmemeval.pipeline.verify.remake import Remaker
@@ -89,12 +89,15 @@ def verify(
         IntegrityError: the run's manifest, data or a journal cannot be read at all.
     """
     folders, remaker = folders or Folders(), remaker or Remaker(randrange(1_000_000))
+    named = list(map(as_configuration, memories))
     given = dict[str, Part[Any]]()
-    for memory in map(as_configuration, memories):
+    for memory in named:
         given |= definition_of(memory).all_parts() | {part.name: part for part in parts_of(memory)}
     run = _run_folder(subject, folders)
     if run is not None:
-        return _verified(_Run(run, dataset, folders), public_key, given, remaker)
+        return _verified(
+            _Run(run, dataset, folders), public_key, KnownParts(given, {one.preset for one in named}), remaker
+        )
     preparations = _preparations(subject, folders)
     if not preparations:
         _refuse_lost_manifest(folders.results_dir / subject)
@@ -168,7 +171,7 @@ class _Run:
         return ScoreChecks(judges, self.asked, self.folders) if judges else None
 
 
-def _verified(run: _Run, public_key: Path | None, given: Mapping[str, Part[Any]], remaker: Remaker) -> Verification:
+def _verified(run: _Run, public_key: Path | None, given: KnownParts, remaker: Remaker) -> Verification:
     known = run.files.manifest.run_id == run.folder.name
     score_checks = run.score_checks if known else None
     checks = tuple(score_checks.used) if score_checks else ()

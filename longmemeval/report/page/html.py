@@ -32,7 +32,7 @@ from longmemeval.report.page.summary import Pattern, among, pair_matrix, pattern
 from longmemeval.report.page.templates import page_file, written_page
 from longmemeval.report.tables.abilities import ability_legend, ability_notes, ability_table
 from longmemeval.report.tables.comparison import digest_table, published_table, question_count, repeats_table, run_names
-from longmemeval.report.tables.effort import FOOTPRINT, cost_table, footprint_table, latency_table
+from longmemeval.report.tables.effort import COST, FOOTPRINT, cost_table, footprint_table, latency_table
 from longmemeval.report.tables.footnotes import short_notes, verdict_called
 from longmemeval.report.tables.memory_models import memory_model_table
 from longmemeval.results.graded.graded_run import Evaluation
@@ -198,7 +198,7 @@ def _sections(comparison: Comparison, graded: list[Evaluation], shown: list[Show
         Section("recall", "Evidence recall", charts=_some(recall), short="Recall"),
         Section("losses", "Why answers were wrong", "", _some(losses), (lost,) if lost.rows else (), short="Wrong"),
         Section("calibration", "Calibration", _CALIBRATION, calibration, narrow=True),
-        Section("cost", "Cost in US dollars", tables=costs, short="Cost"),
+        Section("cost", COST, tables=costs, short="Cost"),
         Section("footprint", FOOTPRINT, tables=_with_rows(footprint_table(summaries, names)), short="Footprint"),
         Section("memory-models", "Models that memories asked", tables=model_use, short="Memories' models"),
         Section("latency", "Latency", charts=_some(latencies), tables=latency),

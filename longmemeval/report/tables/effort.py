@@ -20,6 +20,9 @@ COST_UNKNOWN = (
     "that lacks one of its parts is not known either."
 )
 FOOTPRINT = "What memories take up"
+COST = "Cost in US dollars (reported)"
+"""What only the run reports, `verify` cannot recompute: its title says so."""
+LATENCY = "Latency per question in milliseconds (reported)"
 FREE = "Cost of prepare, question analysis, answers and judge: $0, no model was paid for."
 
 
@@ -36,7 +39,7 @@ def kinds(costs: RunCosts) -> dict[str, Cost]:
 def work_table(costs: RunCosts) -> Table:
     """Return the costs of one run: a row for each kind of work and one for the sum."""
     columns: list[Column[tuple[str, Cost]]] = [
-        Column("cost", lambda row: row[0], "text"),
+        Column("cost (reported)", lambda row: row[0], "text"),
         Column("calls", lambda row: row[1].calls),
         Column("from the\ncache", lambda row: row[1].cached_calls),
         Column("billed\nprompt", lambda row: row[1].prompt_tokens),
@@ -80,7 +83,7 @@ def cost_table(
     if any(number is not None for number in cheaper_from):
         columns.append(Column("cheaper than full\nhistory from question", lambda row: from_of[row[0]], drop=6))
     paid = not _all_free(summaries)
-    return tabulate("Cost in US dollars", columns, zip(names, summaries, strict=True) if paid else ())
+    return tabulate(COST, columns, zip(names, summaries, strict=True) if paid else ())
 
 
 def _cost_of_1000(summary: RunSummary) -> str:
@@ -95,7 +98,7 @@ def latency_table(summaries: Sequence[RunSummary], names: Sequence[str]) -> Tabl
     columns: list[Column[Named]] = [Column("run", lambda row: row[0], "text"), *latency_columns(lambda row: row[1])]
     timed = any(summary.latency.total.p50 is not None for summary in summaries)
     rows = zip(names, summaries, strict=True) if timed else ()
-    return tabulate("Latency per question in milliseconds", columns, rows)
+    return tabulate(LATENCY, columns, rows)
 
 
 def latency_columns(summary_of: Callable[[Record], RunSummary]) -> list[Column[Record]]:
@@ -121,7 +124,7 @@ def latency_line(latency: RunLatency) -> str:
         return "Latency per question: not known."
     named = {"recall": latency.recall, "model": latency.model, "both": latency.total}
     parts = (f"{name} p50 {ms(times.p50)}, p95 {ms(times.p95)}" for name, times in named.items())
-    return f"Latency per question in milliseconds: {'; '.join(parts)}."
+    return f"{LATENCY}: {'; '.join(parts)}."
 
 
 def footprint_table(summaries: Sequence[RunSummary], names: Sequence[str]) -> Table:
@@ -131,7 +134,11 @@ def footprint_table(summaries: Sequence[RunSummary], names: Sequence[str]) -> Ta
         Column("histories", lambda row: row[1].footprint.histories or None),
         Column("on disk", lambda row: shown_bytes(row[1].footprint.stored_bytes)),
         Column("on disk,\na history", lambda row: shown_bytes(_stored_of_one(row[1].footprint)), drop=2),
-        Column("resident memory\nof its processes", lambda row: shown_bytes(row[1].footprint.resident_bytes), drop=1),
+        Column(
+            "resident memory of its\nprocesses (reported)",
+            lambda row: shown_bytes(row[1].footprint.resident_bytes),
+            drop=1,
+        ),
     ]
     known = any(not _is_unknown(summary.footprint) for summary in summaries)
     return tabulate(FOOTPRINT, columns, zip(names, summaries, strict=True) if known else ())
@@ -145,7 +152,7 @@ def footprint_line(footprint: Footprint) -> str:
     average = f", {shown_bytes(_stored_of_one(footprint))} each" if footprint.histories > 1 else ""
     stored = "not known on disk" if footprint.stored_bytes is None else f"{shown_bytes(footprint.stored_bytes)} on disk"
     peak = footprint.resident_bytes
-    own = "" if peak is None else f"; its processes took up to {shown_bytes(peak)} of memory"
+    own = "" if peak is None else f"; its processes took up to {shown_bytes(peak)} of memory (reported)"
     return f"Footprint of the memory: {stored} ({histories}{average if footprint.stored_bytes else ''}){own}."
 
 

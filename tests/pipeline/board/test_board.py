@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
+from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.pipeline.board.board import make_board, ranks
 from longmemeval.pipeline.verify.sign import sign
@@ -16,7 +17,7 @@ from longmemeval.results.manifest import read_manifest, write_manifest
 from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
 from tests.cli.conftest import Command, command
-from tests.pipeline.graded_runs import graded_run, labels
+from tests.pipeline.graded_runs import graded_run, labels, record_messages
 from tests.pipeline.helpers import colours, folders_in
 from tests.pipeline.verify.test_signature import make_key
 from tests.support import tree
@@ -41,15 +42,16 @@ def folders(tmp_path: Path) -> Folders:
     graded_run(dataset, folders, "gold", labels(40), settings=settings("gold", reads_gold=True))
     for folder in folders.results_dir.iterdir():
         if folder.is_dir():
-            finish(folder)
+            finish(folder, dataset)
     return folders
 
 
-def finish(folder: Path) -> None:
-    """Make the run one of a version, with times of its own as every run has."""
+def finish(folder: Path, dataset: Dataset) -> None:
+    """Make the run one of a version, with times of its own and hashes of the messages it read, as every run has."""
     path = folder / "answers.jsonl"
     path.write_bytes(path.read_bytes().replace(b'"recall_ms":0.0', b'"recall_ms":%d.0' % len(folder.name)))
     path.write_bytes(path.read_bytes().replace(b'"latency_ms":0.0', b'"latency_ms":%d.0' % ord(folder.name[0])))
+    record_messages(folder, dataset)
     manifest = read_manifest(folder)
     write_manifest(folder, structs.replace(manifest, environment={"packages": {"longmemeval": "0.2.0"}}))
 

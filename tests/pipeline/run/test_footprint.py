@@ -218,9 +218,9 @@ def test_tables_and_sentences(folders: Folders, data: Data) -> None:
         ["run 2", UNKNOWN, UNKNOWN, UNKNOWN, UNKNOWN],
     ]
     assert rows(graded, [unknown, Footprint()]) == []
-    said = "8.0 MB on disk (4 histories, 2.0 MB each); its processes took up to 130 MB of memory"
+    said = "8.0 MB on disk (4 histories, 2.0 MB each); its processes took up to 130 MB of memory (reported)"
     assert footprint_line(known) == f"Footprint of the memory: {said}."
     assert footprint_line(Footprint(1, 5_000)) == "Footprint of the memory: 5 kB on disk (1 history)."
     assert footprint_line(Footprint(2, None, 2_000_000)).endswith(
-        "not known on disk (2 histories); its processes took up to 2.0 MB of memory."
+        "not known on disk (2 histories); its processes took up to 2.0 MB of memory (reported)."
     )

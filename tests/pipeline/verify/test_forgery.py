@@ -15,7 +15,7 @@ from longmemeval.dataset import Dataset
 from longmemeval.errors import IntegrityError
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.memory.token_counts import encode_tokens
-from longmemeval.pipeline.board.board import make_board
+from longmemeval.pipeline.board.board import Board, make_board
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.run.run import RunOptions, run
@@ -30,6 +30,7 @@ from longmemeval.settings import Folders
 from longmemeval.storage.graph import Graph
 from longmemeval.storage.memory_store import MemoryStore
 from longmemeval.storage.messages_part import MESSAGES
+from longmemeval.storage.parts import PartInput, PartOutput, PartTools
 from longmemeval.storage.vector_index import VectorIndex
 from tests.pipeline.helpers import colours, folders_in, prepared_colours
 from tests.pipeline.verify.test_signature import make_key
@@ -100,12 +101,15 @@ def test_board_shows_what_it_could_not_check_without_a_place(tmp_path: Path) -> 
     dataset, folders = prepared_colours(tmp_path, QUESTIONS, "bm25")
     answered(dataset, folders, "bm25", "bm25")
     shutil.copytree(folders.results_dir / "bm25", tmp_path / "people/ann/results/bm25")
-    build = {"datasets": [str(dataset.path)], "folders": folders}
-    ((row,),) = (field.rows for field in make_board([tmp_path / "people"], **build).board.fields)
+
+    def board(keys: Path | None = None) -> Board:
+        return make_board([tmp_path / "people"], datasets=[str(dataset.path)], keys=keys, folders=folders).board
+
+    ((row,),) = (field.rows for field in board().fields)
     assert (row.rank, row.mark, row.not_checked) == ((1, 1), "", ())
     manifest = tmp_path / "people/ann/results/bm25/run.json"
     edited(manifest, lambda document: [read.update(words="0" * 64) for read in document["fixtures"].values()])
-    ((row,),) = (field.rows for field in make_board([tmp_path / "people"], **build).board.fields)
+    ((row,),) = (field.rows for field in board().fields)
     assert (row.rank, row.mark) == (None, "not checked")
     assert row.not_checked[0].startswith("part words of 4 of 4 haystacks: its fixture is missing")
     keys = tmp_path / "keys"
@@ -113,11 +117,11 @@ def test_board_shows_what_it_could_not_check_without_a_place(tmp_path: Path) -> 
     private, public = make_key(tmp_path, "ann")
     shutil.copy(public, keys)
     sign("bm25", private, folders=folders.model_copy(update={"results_dir": manifest.parent.parent}))
-    ((row,),) = (field.rows for field in make_board([tmp_path / "people"], keys=keys, **build).board.fields)
+    ((row,),) = (field.rows for field in board(keys).fields)
     assert (row.rank, row.signer.name, len(row.not_checked)) == ((1, 1), "ann", 1)
     # Messages have one recipe alone: another hash of theirs is a forgery, with or without the fixtures.
     edited(manifest, lambda document: [read.update(db="0" * 64) for read in document["fixtures"].values()])
-    (entry,) = make_board([tmp_path / "people"], **build).board.apart
+    (entry,) = board().apart
     assert "part db, whose hash run.json has, is not what the data give" in entry.reason
 
 
@@ -311,11 +315,14 @@ def test_fixtures_of_several_runs_are_made_again_once(tmp_path: Path, monkeypatc
     dataset, folders = prepared_colours(tmp_path, QUESTIONS)
     made = list[str]()
     own = MESSAGES.make
-    monkeypatch.setattr(
-        MESSAGES, "make", lambda source, tools: (made.append(source.haystack.haystack_id), own(source, tools))[1]
-    )
+
+    def counted(source: PartInput, tools: PartTools) -> PartOutput:
+        made.append(source.haystack.haystack_id)
+        return own(source, tools)
+
     for run_id in ("a", "b"):
         answered(dataset, folders, run_id)
+    monkeypatch.setattr(MESSAGES, "make", counted)
     verify_all(["a", "b", "colours"], dataset=str(dataset.path), folders=folders)
     assert sorted(made) == ["q0", "q1", "q2", "q3"]
 

@@ -33,11 +33,11 @@ def verify(
     ] = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Check all hashes, recompute every number from the files, and make fixtures again from the data.
+    """Check all hashes, and recompute every number from the files.
 
-    Of a run that read many histories, all messages and a sample of the other parts are made again; of a preparation,
-    every part. No model and no server is called. What was not checked, and what no file can prove, is listed last.
-    The exit code is 3 if a check fails.
+    Fixtures are made again from the data and compared: of a preparation every part, of a large run all messages and a
+    sample of the other parts. No model and no server is called. What was not checked, and what no file can prove, is
+    listed last. The exit code is 3 if a check fails.
     """
     from longmemeval.pipeline.verify.subjects import verify_all
 
