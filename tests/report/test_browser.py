@@ -127,6 +127,16 @@ def test_repeats_are_one_row_of_scores_and_a_column_each_of_questions(reader: Re
     assert page.locator("#summary table.scores svg.interval").count() == 2
 
 
+def test_the_key_of_a_chart_names_what_is_drawn(reader: Reader, tmp_path: Path) -> None:
+    """Repeats are one row of it."""
+    file = tmp_path / "report.html"
+    write_report(
+        ["good", "good-again", "bad"], file, options=ReportOptions(judge="strict"), folders=three_runs(tmp_path)
+    )
+    named = reader.open(file).locator("#types .key .named").all_inner_texts()
+    assert [one.strip() for one in named] == ["semantic", "last-k"]
+
+
 def test_the_summary_says_what_the_files_say(reader: Reader, report: Path) -> None:
     page = reader.open(report)
     assert page.locator("h1").inner_text().startswith("good-again (25.0%), the highest-scoring memory, is significant")
@@ -136,6 +146,12 @@ def test_the_summary_says_what_the_files_say(reader: Reader, report: Path) -> No
     assert [one[1] for one in cells] == ["91.7 %", "25.0 %", "0.0 %"]
     assert [one[3].split()[0] for one in cells] == ["baseline", "▼", "▼"]
     assert [one[4] for one in cells] == ["", "+0 -8 =4", "+0 -11 =1"]
+    # A row is a line of text high, the bar of its tokens lower.
+    heights = page.eval_on_selector_all(
+        "#summary tr .amount", "all => all.map(one => one.getBoundingClientRect().height)"
+    )
+    assert len(heights) == 3
+    assert max(heights) < 12
     # What the figures rest on is folded, and said once.
     notes = page.locator(".all-notes")
     assert not notes.locator("li").first.is_visible()

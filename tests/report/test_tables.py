@@ -11,6 +11,7 @@ from longmemeval.benchmarks.longmemeval.benchmark import LONGMEMEVAL
 from longmemeval.benchmarks.spec import Benchmark
 from longmemeval.core.tables.layout import fit
 from longmemeval.core.tables.table import Table
+from longmemeval.core.text.figures import UNKNOWN
 from longmemeval.dataset import Dataset
 from longmemeval.measures.metrics import compute_metrics
 from longmemeval.pipeline.claims.catalogue import all_claims
@@ -172,6 +173,15 @@ def test_a_threshold_is_worth_what_the_judge_gives_declining(credit: float | Non
     metrics = compute_metrics(golds, judgements, STRICT, hypotheses=declines, top_scores=scores)
     lines = [line for line in abstention_lines(metrics) if line.startswith("Abstaining below")]
     assert [line.endswith(said or "") for line in lines] == ([True] if said else [])
+
+
+def test_runs_that_are_alike_detect_no_difference_of_zero(dataset: Dataset, folders: Folders) -> None:
+    for run_id in "ab":
+        graded_run(dataset, folders, run_id, [0.5] * 40, judge=F1)
+    found = compare(["a", "b"], folders=folders)
+    assert found.detectable is None
+    assert cells(tables(found)["All pairs (1 comparison, Holm)"], 0)["80% power to detect"] == UNKNOWN
+    assert "power" not in [one.code for one in found.sentences]
 
 
 def test_common_questions_are_in_the_heading(dataset: Dataset, folders: Folders) -> None:

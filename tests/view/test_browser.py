@@ -113,6 +113,15 @@ def test_a_phone_shows_questions_first_and_filters_when_asked(folders: Folders, 
     expect(page.locator(".tools > summary")).to_be_hidden()
 
 
+@pytest.mark.slow
+def test_a_phone_shows_each_interval_once(folders: Folders, visit: Visit) -> None:
+    page = visit(folders, f"/compare?{THREE}", width=390)
+    for row in page.locator("table.scores tbody tr").all():
+        # The one with a sign is of the difference.
+        shown = [one for one in row.inner_text().split("[")[1:] if not one.startswith(("+", "-"))]
+        assert len(shown) == 1, row.inner_text()
+
+
 def test_everything_can_be_reached_by_keys_alone(folders: Folders, visit: Visit) -> None:
     page = ready(visit(folders, f"/questions?{THREE}&show=all"))
     for _ in range(3):
