@@ -479,11 +479,13 @@ MOST_IMPORTS = 25
 IMPORT_MORE = {
     "longmemeval/memory/engram/standalone.py": 27,
     "longmemeval/pipeline/claims/attempt.py": 30,
-    "longmemeval/pipeline/evaluate/evaluate.py": 29,
+    "longmemeval/pipeline/evaluate/evaluate.py": 30,
     "longmemeval/pipeline/judge_check/check.py": 30,
     "longmemeval/pipeline/objects/more_verbs.py": 26,
+    "longmemeval/pipeline/retrieval/retrieve.py": 26,
     "longmemeval/pipeline/run/counted_prompts.py": 28,
     "longmemeval/pipeline/run/run.py": 38,
+    "longmemeval/pipeline/verify/verify.py": 27,
 }
 
 

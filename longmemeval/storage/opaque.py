@@ -1,4 +1,4 @@
-"""What code of others sees of a history: opaque ids in place of ours, which can carry labels (`answer_…`, `…_abs`).
+"""What code of others sees of a history: opaque ids in place of ours, which can carry labels.
 
 The ids of a history, a session and a question become hashes that are the same every time; a message keeps its number
 within its session. Ids that come back are translated. Files are not hidden: code that runs in the process can read
