@@ -5,12 +5,16 @@ tries memories with `add`: deletion, and reading after writing.
 """
 
 from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from secrets import randbelow
 from typing import Literal
 
 from msgspec import Struct
 
 from longmemeval.benchmarks.lives.loader import LivesDataset, write_lives
 from longmemeval.benchmarks.specs import benchmark_of
+from longmemeval.core.files import sha256_text, write_atomic
 from longmemeval.core.text.figures import listed
 from longmemeval.errors import HarnessError
 from longmemeval.llm.options import ModelOptions, SpendingLimit
@@ -90,7 +94,7 @@ def _passed(mean: Mean) -> int:
 def probe(
     memories: Sequence[MemoryConfiguration | str],
     *,
-    seed: int,
+    seed: int | None = None,
     lives: int = 5,
     sessions: tuple[int, ...] = (10, 100),
     options: PrepareOptions = PrepareOptions(),
@@ -101,7 +105,8 @@ def probe(
 
     Args:
         memories: configurations, or names of presets; controls among them are not repeated.
-        seed: decides the lives: the same seed makes the same.
+        seed: decides the lives: the same seed makes the same; None: new lives, or those of the same probe if it was
+            interrupted.
         lives: number of lives of each length.
         sessions: lengths of the lives, 10 to 1,000 sessions.
         options: how the histories are prepared.
@@ -112,10 +117,15 @@ def probe(
         HarnessError: bad input, or a memory that cannot be prepared or asked.
     """
     folders = folders or Folders()
+    configurations = _with_controls([as_configuration(memory) for memory in memories])
+    asked = [lives, *sessions, *(configuration.model_dump_json() for configuration in configurations)]
+    begun = folders.data_dir / "probes" / f"begun-{sha256_text(repr(asked))[:16]}"
+    if seed is None:
+        seed = _seed_in(begun)
     named = "-".join(map(str, (seed, lives, *sessions)))
     path = write_lives(folders.data_dir / "probes" / f"lives-{named}.json", seed, lives, sessions)
+    write_atomic(begun, str(seed).encode())
     dataset = LivesDataset(path)
-    configurations = _with_controls([as_configuration(memory) for memory in memories])
     report = prepare(dataset, configurations, options=options, folders=folders)
     if report.failed:
         raise HarnessError(
@@ -146,6 +156,7 @@ def probe(
             else lifecycle_of(configuration, shortest, options=options, spending=spending, folders=folders)
         )
         found.append(_probed(configuration, run, order, trial))
+    begun.unlink(missing_ok=True)
     return ProbeReport(
         str(path),
         seed,
@@ -154,6 +165,13 @@ def probe(
         len(dataset),
         tuple(sorted(found, key=lambda memory: memory.control is not None)),
     )
+
+
+def _seed_in(begun: Path) -> int:
+    """Return the seed of an interrupted probe, which its file has; if there is none, a new one."""
+    with suppress(OSError, ValueError):
+        return int(begun.read_bytes())
+    return randbelow(10**6)
 
 
 def _with_controls(configurations: Sequence[MemoryConfiguration]) -> list[MemoryConfiguration]:

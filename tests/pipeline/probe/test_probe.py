@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from longmemeval.errors import DataError
+from longmemeval.pipeline.probe import probe as pipeline
 from longmemeval.pipeline.probe.probe import MEASURE, ProbeReport, probe
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import folders_in
@@ -69,6 +70,26 @@ def test_a_killed_probe_goes_on_in_the_folders_it_began(tmp_path: Path) -> None:
     assert [one.run_id for one in again.memories if one.memory == "bm25"] == [run_id]
     assert journal.read_bytes() == ranked
     assert again.memories[0].probes == whole.memories[0].probes
+
+
+@pytest.mark.slow
+def test_an_interrupted_probe_without_a_seed_goes_on_with_its_lives(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folders = folders_in(tmp_path)
+
+    def killed(*_: object, **__: object) -> None:
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(pipeline, "retrieve", killed)
+        with pytest.raises(KeyboardInterrupt):
+            probe(["bm25"], lives=1, sessions=(10,), folders=folders)
+    (begun,) = (folders.data_dir / "probes").glob("begun-*")
+    seed = int(begun.read_text())
+    assert probe(["bm25"], lives=1, sessions=(10,), folders=folders).seed == seed
+    assert not begun.exists()
+    assert probe(["bm25"], lives=1, sessions=(10,), folders=folders).seed != seed
 
 
 def test_a_life_too_short_is_refused(tmp_path: Path) -> None:

@@ -1,6 +1,5 @@
 """`longmemeval probe`."""
 
-import secrets
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -30,7 +29,7 @@ def probe(
     ] = None,
     seed: Annotated[
         int | None,
-        Flag(WHAT, "N", "Make these lives again [default: new lives]."),
+        Flag(WHAT, "N", "Make these lives again [default: new lives, or those of an interrupted probe]."),
     ] = None,
     lives: Annotated[int, Flag(WHAT, "N", "Lives of each length.", minimum=1)] = 5,
     sessions: Annotated[
@@ -58,7 +57,7 @@ def probe(
     folders = places.folders()
     report = pipeline.probe(
         [resolve_configuration(spec, settings or []) for spec in memory],
-        seed=secrets.randbelow(10**6) if seed is None else seed,
+        seed=seed,
         lives=lives,
         sessions=tuple(sessions or (10, 100)),
         options=PrepareOptions(**dict(parts), api_base=api_base, spending=spending, rates=rates.rates(folders)),
