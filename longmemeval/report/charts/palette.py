@@ -95,11 +95,10 @@ def looks_of(
         number = presets.get(memory, crc32(memory.encode()) % _LOOKS)
         for step in range(_LOOKS):
             place = (number + COLOURS * step + step // len(SHAPES)) % _LOOKS
-            found[name] = look_of(place, control=control, reads_gold=reads_gold)
-            sign = (found[name].colour, found[name].shape, reads_gold)
-            if sign not in taken:
+            look = found[name] = look_of(place, control=control, reads_gold=reads_gold)
+            if (look.colour, look.shape, reads_gold) not in taken:
+                taken.add((look.colour, look.shape, reads_gold))
                 break
-        taken.add(sign)
     return [found[name] for name in names]
 
 
