@@ -18,7 +18,7 @@ from longmemeval.memory.protocol import (
 )
 from longmemeval.ranking.history import RankedUnit
 from longmemeval.records import Question, Recall
-from longmemeval.storage.fixture import Fixture, OpaqueFixture
+from longmemeval.storage.fixture import Fixture, OpaqueFixture, opaque_ids
 from longmemeval.storage.opaque import opaque_question
 
 
@@ -67,13 +67,12 @@ class OpaqueMemory:
 
     async def recall(self, question: Question, fixture: Fixture) -> Recall:
         """Return the recall of the memory, with our ids."""
-        view = _view(fixture)
-        recall: Recall = await self._memory.recall(self._questions.shown(question), view)
-        return view.ids.recall(recall, view.ids.own)
+        ids = opaque_ids(fixture)
+        recall: Recall = await self._memory.recall(self._questions.shown(question), OpaqueFixture(fixture))
+        return ids.recall(recall, ids.own)
 
     def _rank(self, question: Question, fixture: Fixture) -> list[RankedUnit]:
-        view = _view(fixture)
-        own = view.ids.own
+        own = opaque_ids(fixture).own
         return [
             structs.replace(
                 unit,
@@ -81,25 +80,20 @@ class OpaqueMemory:
                 thread_id=own(unit.thread_id),
                 message_ids=tuple(map(own, unit.message_ids)),
             )
-            for unit in self._memory.rank(self._questions.shown(question), view)
+            for unit in self._memory.rank(self._questions.shown(question), OpaqueFixture(fixture))
         ]
 
     def _ingredients(self, question: Question, fixture: Fixture) -> Mapping[str, Mapping[str, float]]:
-        view = _view(fixture)
-        found = self._memory.ingredients(self._questions.shown(question), view)
-        return {view.ids.own(message_id): scores for message_id, scores in found.items()}
+        own = opaque_ids(fixture).own
+        found = self._memory.ingredients(self._questions.shown(question), OpaqueFixture(fixture))
+        return {own(message_id): scores for message_id, scores in found.items()}
 
     def _texts_to_embed(self, question: Question, names: Sequence[str]) -> Sequence[str]:
         texts: Sequence[str] = self._memory.texts_to_embed(self._questions.shown(question), names)
         return texts
 
     def _known_tokens(self, counter: TokenCounter, fixture: Fixture, recall: Recall) -> Sequence[Counted] | None:
-        view = _view(fixture)
-        known: Sequence[Counted] | None = self._memory.known_tokens(
-            counter, view, view.ids.recall(recall, view.ids.shown)
-        )
+        ids = opaque_ids(fixture)
+        shown = ids.recall(recall, ids.shown)
+        known: Sequence[Counted] | None = self._memory.known_tokens(counter, OpaqueFixture(fixture), shown)
         return known
-
-
-def _view(fixture: Fixture) -> OpaqueFixture:
-    return fixture if isinstance(fixture, OpaqueFixture) else OpaqueFixture(fixture)

@@ -270,6 +270,12 @@ class Fixture:
         return self.part(MESSAGES)
 
 
+def opaque_ids(fixture: Fixture) -> HistoryIds:
+    """Return the opaque ids of a fixture, made once."""
+    meta = fixture.meta
+    return fixture.cached("opaque ids", lambda: HistoryIds(meta.haystack_id, meta.thread_ids))
+
+
 class OpaqueFixture(Fixture):
     """A fixture with opaque ids: what is read and computed is kept in the fixture it shows.
 
@@ -278,9 +284,8 @@ class OpaqueFixture(Fixture):
     """
 
     def __init__(self, own: Fixture) -> None:
-        meta = own.meta
-        self.ids = own.cached("opaque ids", lambda: HistoryIds(meta.haystack_id, meta.thread_ids))
-        super().__init__(Path(self.ids.haystack_id), self.ids.meta(meta))
+        self._ids = opaque_ids(own)
+        super().__init__(Path(self._ids.haystack_id), self._ids.meta(own.meta))
         self._own = own
 
     def seen_by(self, reader: object) -> Fixture:
@@ -290,7 +295,7 @@ class OpaqueFixture(Fixture):
     def read_part(self, name: str) -> bytes:
         """Return the bytes of a part that is a file; those of our parts are translated."""
         data = self._own.read_part(name)
-        return data if RECIPE.items() <= self.meta.parts[name].recipe.items() else self.ids.file(data)
+        return data if RECIPE.items() <= self.meta.parts[name].recipe.items() else self._ids.file(data)
 
     def part_folder(self, name: str) -> Path:
         """Return the directory of a directory part, under another path. Read only."""
@@ -311,9 +316,9 @@ class OpaqueFixture(Fixture):
     def _messages(self) -> MemoryStore:
         own, shown = self._own.memory, MemoryStore(self.meta.resource_id)
         for thread in own.threads:
-            names = {"id": self.ids.shown(thread.id), "resource_id": self.meta.resource_id}
+            names = {"id": self._ids.shown(thread.id), "resource_id": self.meta.resource_id}
             shown.add_thread(structs.replace(thread, **names))
-        shown.add_messages(map(self.ids.message, own.messages))
+        shown.add_messages(map(self._ids.message, own.messages))
         return shown
 
 

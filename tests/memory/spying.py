@@ -121,6 +121,18 @@ class Spy:
         return sorted(ids, key=lambda one: re.match("answer", one) is None)
 
 
+class Peek(Spy):
+    """Asks the fixture's public attributes for the ids behind those it sees."""
+
+    async def recall(self, question: Question, fixture: Fixture) -> Recall:
+        store = fixture.memory
+        first = [f"{thread.id}:0" for thread in store.threads]
+        holders = [getattr(fixture, name, None) for name in dir(fixture) if not name.startswith("_")]
+        told = [own(one) for one in first for holder in holders if callable(own := getattr(holder, "own", None))]
+        Path(self.told).write_text(json.dumps(told))
+        return Recall(tuple(message_item(store.message(one)) for one in first[:1]))
+
+
 def _build(parameters: Spy.Parameters, tools: MemoryTools) -> Spy:
     return Spy(parameters, tools)
 

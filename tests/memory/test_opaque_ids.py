@@ -72,6 +72,13 @@ def test_what_it_recalls_is_ours_again_and_its_cheat_finds_nothing(
     assert verify("d/default", folders=folders).problems == ()
 
 
+def test_no_public_attribute_translates_an_id(dataset: Dataset, folders: Folders, tmp_path: Path) -> None:
+    memory = resolve_configuration("tests.memory.spying:Peek", [f"told={tmp_path / 'told.json'}"])
+    prepare(dataset, [memory], options=PrepareOptions(jobs=1, embedder="hashing"), folders=folders)
+    assert answer_all(dataset, folders, memory=memory).answered == 2
+    assert json.loads((tmp_path / "told.json").read_text()) == []
+
+
 def test_a_part_that_was_made_from_our_ids_is_still_read(dataset: Dataset, folders: Folders, tmp_path: Path) -> None:
     """As earlier versions made it: its ids are translated when it is opened."""
     memory = resolve_configuration("tests.memory.spying:Spy", [f"told={tmp_path / 'told.jsonl'}"])

@@ -120,8 +120,7 @@ def probe(
     configurations = _with_controls([as_configuration(memory) for memory in memories])
     asked = [lives, *sessions, *(configuration.model_dump_json() for configuration in configurations)]
     begun = folders.data_dir / "probes" / f"begun-{sha256_text(repr(asked))[:16]}"
-    if seed is None:
-        seed = _seed_in(begun)
+    seed = _seed_in(begun) if seed is None else seed
     named = "-".join(map(str, (seed, lives, *sessions)))
     path = write_lives(folders.data_dir / "probes" / f"lives-{named}.json", seed, lives, sessions)
     write_atomic(begun, str(seed).encode())
@@ -145,8 +144,7 @@ def probe(
         ),
         folders=folders,
     )
-    order = benchmark_of(dataset).types.order
-    shortest = dataset.lives_of(min(sessions))
+    order, shortest = benchmark_of(dataset).types.order, dataset.lives_of(min(sessions))
     found = []
     for configuration, run in zip(configurations, ranked.runs, strict=True):
         control = _control(configuration)
@@ -157,14 +155,8 @@ def probe(
         )
         found.append(_probed(configuration, run, order, trial))
     begun.unlink(missing_ok=True)
-    return ProbeReport(
-        str(path),
-        seed,
-        lives,
-        sessions,
-        len(dataset),
-        tuple(sorted(found, key=lambda memory: memory.control is not None)),
-    )
+    memories_first = tuple(sorted(found, key=lambda memory: memory.control is not None))
+    return ProbeReport(str(path), seed, lives, sessions, len(dataset), memories_first)
 
 
 def _seed_in(begun: Path) -> int:
