@@ -43,7 +43,7 @@ def test_json_document(command: Command) -> None:
                 "measures": measures,
                 "by_type": {"single-session-user": measures},
                 "warnings": [
-                    {"code": "few-questions", "text": FOUR},
+                    {"code": "few-questions", "text": FOUR, "share": None},
                 ],
             }
             for memory, measures in measured.items()
