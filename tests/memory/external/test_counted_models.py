@@ -267,7 +267,7 @@ def test_no_key_and_no_label_reaches_the_endpoint_the_child_or_a_file(folder: Pa
     assert "models asked at ingestion: chat by openai/gpt-4o-mini, embeddings by hashing" in words
     compared = longmemeval("compare", "r", "--tables", cwd=folder).stdout
     (row,) = [line.split() for line in compared.splitlines() if "3.0" in line]
-    assert row[:3] == ["r", "3.0", f"{(prompt + reply) / 2:,.0f}"]
+    assert row[:3] == ["Extracts", "3.0", f"{(prompt + reply) / 2:,.0f}"]
     assert row[3] == f"{(prompt + reply) / 9 * 1000:,.0f}"
 
 

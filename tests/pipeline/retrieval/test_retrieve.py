@@ -62,7 +62,9 @@ def fixed(monkeypatch: pytest.MonkeyPatch) -> Callable[[Callable[[str], Sequence
         def build(parameters: Parameters, tools: MemoryTools) -> Fixed:
             return Fixed(orders)
 
-        return add_memory(monkeypatch, "fixed", MemoryDefinition("", Parameters, lambda parameters: (MESSAGES,), build))
+        # Its orders are made of our ids.
+        told = MemoryDefinition("", Parameters, lambda parameters: (MESSAGES,), build, reads_gold=True)
+        return add_memory(monkeypatch, "fixed", told)
 
     return make
 
