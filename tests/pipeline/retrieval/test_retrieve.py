@@ -131,7 +131,9 @@ def test_ranked_items_come_before_the_others(
 ) -> None:
     dataset, folders = workspace
     reads = (MESSAGES,)
-    definition = MemoryDefinition("", Parameters, lambda parameters: reads, lambda parameters, tools: Recalls())
+    definition = MemoryDefinition(
+        "", Parameters, lambda parameters: reads, lambda parameters, tools: Recalls(), reads_gold=True
+    )
     add_memory(monkeypatch, "recalls", definition)
     results(dataset, folders, "recalls", granularity="turn")
     line = json_lines(folders.results_dir / "r" / "rankings.jsonl")[0]
