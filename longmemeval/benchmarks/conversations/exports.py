@@ -124,7 +124,7 @@ def _bytes(path: Path) -> bytes:
 
 
 _MOST_TIMES, _ALWAYS = 50, 64_000_000
-"""How many times as large as its archive an export may be (text shrinks to a tenth at best); so many bytes always."""
+"""Maximum size of an export in its archive's (text shrinks to a tenth at best), and bytes that are always allowed."""
 
 
 def _unpacked(archive: zipfile.ZipFile, path: Path) -> bytes:

@@ -1,4 +1,4 @@
-"""Whether a text is in another language than English, as far as its letters and function words show it."""
+"""Recognise texts in another language than English, as far as letters and function words show it."""
 
 import re
 

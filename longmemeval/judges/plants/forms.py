@@ -50,7 +50,7 @@ _ASKED = tuple(
         (r"\b(?:what|which) (?!(?:is|are|was|were|did|do|does|has|have|had|will|would|could|should|can)\b)(\w+)", ""),
     )
 )
-"""What questions ask for, by their first match; without a name, the noun is it."""
+"""Patterns of what a question asks for; the first match counts, and without a name the noun is it."""
 _INEXACT = re.compile(
     r"\b(?:about|above|almost|approximately|around|at (?:least|most)|below|between|fewer|less|more|nearly|over|roughly"
     r"|several|under|up to)\b|[~<>\u2248+]|\d\s*(?:-|\u2013|to)\s*\d",

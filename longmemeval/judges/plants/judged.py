@@ -52,7 +52,7 @@ class JudgedAnswer(Struct, frozen=True, forbid_unknown_fields=True):
     answer: str
     correct: bool
     kind: str
-    """How the answer is right or wrong."""
+    """Kind of right or wrong answer."""
     held_out: bool = False
     """True if no rule of a judge was made with it at hand."""
 

@@ -62,4 +62,4 @@ class Plant(Struct, frozen=True, omit_defaults=True):
     parts: tuple[int, ...] = ()
     """Indexes, from 0, of the parts of the gold (such as nuggets) that grade it; empty: the whole gold grades it."""
     judged: Literal["", "at hand", "held out"] = ""
-    """Whether people wrote and labelled it, and rules were made with it at hand; empty: it is made by rules."""
+    """Origin: written and labelled by people, with rules made at hand of it or not; empty: made by rules."""

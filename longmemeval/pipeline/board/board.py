@@ -110,7 +110,7 @@ class BoardRow(Struct, frozen=True):
     signer: Signer
     """The signer of the run."""
     not_checked: tuple[str, ...] = ()
-    """What of the run could not be checked; ranked all the same if a known key vouches for it."""
+    """Parts of the run that could not be checked; ranked all the same if a known key vouches for it."""
 
 
 class BoardField(Struct, frozen=True):

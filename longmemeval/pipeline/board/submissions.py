@@ -44,7 +44,7 @@ class Submission(Struct, frozen=True):
     graded: Evaluation
     signer: Signer
     not_checked: tuple[str, ...]
-    """What of it could not be checked."""
+    """Parts of it that could not be checked."""
 
 
 def run_folders(folders: Sequence[Path]) -> list[tuple[str, Path]]:

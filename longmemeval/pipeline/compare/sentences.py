@@ -177,7 +177,7 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "holm_in": lambda comparisons: f", Holm, {comparisons:,} comparisons" if comparisons > 1 else "",
     "comparisons": lambda comparisons: f" for {comparisons:,} comparisons" if comparisons > 1 else "",
     "after_correction": lambda k: f", after correction for {k:,} comparisons" if k > 1 else "",
-    "adjusted": lambda k: f" (Holm, {k:,} comparisons)" if k > 1 else "",
+    "adjusted": _holm,
     "pairs": lambda pairs: count_of(pairs, "pairwise difference"),
     "others": lambda others: f"each of the {others:,} other memories" if others > 1 else "the other memory",
     "Every": lambda memories: "Every memory" if memories > 1 else "The memory",
