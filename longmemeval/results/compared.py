@@ -14,6 +14,7 @@ from msgspec import Struct, ValidationError
 from longmemeval.core.text_files import UnreadableError, decode_json
 from longmemeval.results.graded.controls import control_of, is_full_history
 from longmemeval.results.listing import ListedRun, list_runs
+from longmemeval.results.manifest import manifest_bytes
 from longmemeval.results.settings import RunKind, RunSettings, settings_of
 
 MOST_RUNS = 20
@@ -90,7 +91,7 @@ def _precedence(run_id: str, results_dir: Path) -> tuple[int, str]:
 def _settings(run_id: str, results_dir: Path) -> tuple[RunSettings | None, str]:
     """Return settings and start time of a run; None where it cannot be read: what is wrong with it, its reader says."""
     try:
-        record = decode_json((results_dir / run_id / "run.json").read_bytes(), _StartedRun)
+        record = decode_json(manifest_bytes(results_dir / run_id / "run.json"), _StartedRun)
         return settings_of(record.kind, record.settings), record.started_at
     except (UnreadableError, ValidationError, OSError):
         return None, ""

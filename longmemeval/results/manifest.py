@@ -277,7 +277,7 @@ def manifest_in(path: Path) -> RunManifest:
         HarnessError: it is of a newer format, or of version 0.1.
         IntegrityError: it is damaged.
     """
-    data = path.read_bytes()
+    data = manifest_bytes(path)
     try:
         document = decode_format(data, _Document, FORMAT, "The run", str(path))
         _refuse_older(document.environment, path)
@@ -290,6 +290,21 @@ def manifest_in(path: Path) -> RunManifest:
     return msgspec.structs.replace(manifest, environment=made, prepare=public_command(manifest.prepare))
 
 
+def manifest_bytes(path: Path) -> bytes:
+    """Return the content of a `run.json`, read again only if the file has changed since.
+
+    Raises:
+        OSError: it cannot be read.
+    """
+    stat = path.stat()
+    return _content(path, (stat.st_ino, stat.st_mtime_ns, stat.st_size))
+
+
+@functools.lru_cache(maxsize=64)
+def _content(path: Path, state: tuple[int, int, int]) -> bytes:
+    return path.read_bytes()
+
+
 class _Document(Struct):
     kind: RunKind
     settings: dict[str, Any]
@@ -298,7 +313,7 @@ class _Document(Struct):
 
 def settings_as_stored(folder: Path) -> RunSettings:
     """Return the settings in the `run.json` of a folder, which is known to be readable, with secrets it may hold."""
-    document = decode_json((folder / "run.json").read_bytes(), _Document)
+    document = decode_json(manifest_bytes(folder / "run.json"), _Document)
     return settings_of(document.kind, document.settings, as_stored=True)
 
 

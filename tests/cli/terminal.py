@@ -42,4 +42,4 @@ def check_snapshot(name: str, text: str, *, write: bool) -> None:
 def row(output: str, preset: str) -> list[str]:
     """The cells of a preset's line in the table of the demo's runs."""
     (line,) = [line for line in output.splitlines() if re.match(rf" {preset} .*\[", line)]
-    return [cell for cell in line.split()[1:] if re.fullmatch(r"\d+\.\d|\[.*,|.*\]|.*%", cell)]
+    return [cell for cell in line.removeprefix(f" {preset}").split() if re.fullmatch(r"\d+\.\d|\[.*,|.*\]|.*%", cell)]

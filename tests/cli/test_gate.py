@@ -89,7 +89,7 @@ def test_the_gate_is_red_for_a_regression_and_green_for_noise(
     assert red.code == 4
     assert "::error title=Worse than the baseline::Run 'planted' is " in red.log
     assert red.summary.startswith("before\n**Worse than the baseline.** planted vs. demo-oracle: -")
-    assert "| run | model | accuracy |" in red.summary
+    assert "| memory | model | accuracy |" in red.summary
 
     green = run_action(tmp_path, run="demo-hybrid", against="usual.json", working_directory="the work")
     assert green.code == 0, green.log

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from longmemeval.judges.plants.judged import JUDGED_FILE
 from tests.server import ModelServer
 from tests.support import ROOT, longmemeval
 
@@ -64,6 +65,7 @@ def test_without_a_key_the_offline_way_fits_what_was_asked(tmp_path: Path, line:
 def test_the_check_of_a_judge_names_the_data_as_it_was_given(tmp_path: Path) -> None:
     # Named like an entry of the catalogue, which is not here.
     shutil.copy(SAMPLE, tmp_path / "locomo10.json")
+    shutil.copy(SAMPLE.with_name(JUDGED_FILE), tmp_path)
     line = ["-d" if word == "-d" else "locomo10.json" if word == "sample" else word for word in RUN]
     prepare(tmp_path, "locomo10.json")
     longmemeval(*line, "--run-id", "r", cwd=tmp_path)

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.thorough
 COUNTED = """
 import collections, json, os, sys
 from longmemeval.cli.main import main
+from longmemeval.results import manifest
 
 commands, root = json.loads(sys.argv[1]), os.path.realpath(".")
 counts, opened = [], collections.Counter()
@@ -30,6 +31,7 @@ sys.addaudithook(count)
 stdout, sys.stdout = sys.stdout, open(os.devnull, "w")
 for command in commands:
     opened.clear()
+    manifest._content.cache_clear()  # Each command is a process of its own.
     sys.argv = ["longmemeval", *command]
     try:
         main()

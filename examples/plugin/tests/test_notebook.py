@@ -21,6 +21,6 @@ def test_it_recalls_what_was_said(tmp_path: Path) -> None:
     prepare(dataset, memory, folders=folders)
     (folder,) = (tmp_path / "prepared").glob("pantry/default/quay")
     notes = msgspec.json.decode((folder / "notebook.json").read_bytes(), type=list[Note])
-    assert notes[0] == Note("q1:0", ("bread", "freezer", "holds", "loaves", "rye", "two"))
+    assert notes[0].words == ("bread", "freezer", "holds", "loaves", "rye", "two")
     recalled = run(dataset, memory, "offline/extractive", folders=folders).recalls
     assert "q2:0" in recalled["quay-1"]

@@ -147,12 +147,19 @@ class _Run:
     def __init__(self, folder: Path, dataset: str | None, folders: Folders) -> None:
         self.folder, self.folders, self._dataset = folder, folders, dataset
         self.files = RunFiles(folder, look_into_prompts=True, manifest=stored_manifest(folder))
-        self.metric_files = sorted((folder / "metrics").glob("*.json"))
+        ranked = (
+            self.files.manifest.kind == "retrieval"
+        )  # Its figures are of another form: `check_retrieval` reads them.
+        self.metric_files = [] if ranked else sorted((folder / "metrics").glob("*.json"))
 
     @cached_property
     def metrics(self) -> dict[Path, Metrics | IntegrityError]:
         """The scores of each file, read once, or its error."""
         return {file: _read(file) for file in self.metric_files}
+
+    @cached_property
+    def index(self) -> list[IndexEntry]:
+        return read_index(self.folders.results_dir)
 
     @cached_property
     def data(self) -> Dataset:
@@ -201,7 +208,7 @@ def _verified(run: _Run, public_key: Path | None, given: KnownParts, remaker: Re
         not_checked=(
             *gaps,
             *(fixtures.not_checked if fixtures else ()),
-            *_unscored(run.files, read_index(run.folders.results_dir)),
+            *(_unscored(run.files, run.index) if run.files.manifest.kind != "retrieval" else ()),
         ),
         cannot_prove=cannot_prove(manifest, (judge for judge in judges if not rules_of(judge))),
     )
@@ -268,9 +275,8 @@ def _check_run(run: _Run) -> Iterator[str | None]:
     yield from _check_prompts(files)
     for judge_id in files.judge_ids:
         yield from check_judgements(files, judge_id)
-    index = read_index(run.folders.results_dir)
-    yield from _check_scored(files, index)
-    newest = {entry.judge: entry for entry in index if entry.run == run.folder.name}
+    yield from _check_scored(files, run.index)
+    newest = {entry.judge: entry for entry in run.index if entry.run == run.folder.name}
     for file, stored in run.metrics.items():
         yield from _check_metrics(files, file, stored, run.asked, newest)
 
