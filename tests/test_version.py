@@ -6,6 +6,9 @@ memories, ranked, imported, judged, checked the judge, signed, and saved a basel
 
 import json
 import re
+import shutil
+import subprocess
+import sys
 import tarfile
 from pathlib import Path
 from typing import Any
@@ -25,8 +28,8 @@ from longmemeval.results.run_files import RunFiles
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture, write_fixture
 from longmemeval.storage.format import OlderFormatError
-from tests.pipeline.helpers import answer_all, prepared_colours
-from tests.support import ROOT, json_lines, longmemeval, tree
+from tests.pipeline.helpers import answer_all, folders_in, prepared_colours
+from tests.support import ROOT, clean_environment, json_lines, longmemeval, tree
 
 MEMORIES = ("hybrid", "semantic-recall", "working-memory", "typed-nodes", "engram-lean")
 JUDGE = ("--judge", "offline/lexical")
@@ -169,3 +172,66 @@ def test_a_meta_json_that_0_2_wrote_is_read_and_written_in_format_2(tmp_path: Pa
     prepare(dataset, ["bm25"], options=PrepareOptions(jobs=1), folders=folders)
     assert document(path)["format"] == 2
     assert document(path)["parts"]["db"] == meta["parts"]["db"]
+
+
+@pytest.fixture(scope="module")
+def before_the_merge(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The folder of commit b9d3f326, where the package had 803 modules of other names.
+
+    Three haystacks, runs of seven memories, a run of a user's file `own.py` that lacks an answer, two rankings, and the
+    runs of a script that defines a class.
+    """
+    folder = tmp_path_factory.mktemp("before the merge")
+    with tarfile.open(ROOT / "tests" / "files_before_the_merge.tar.xz") as archive:
+        archive.extractall(folder, filter="data")
+    return folder
+
+
+RUNS_BEFORE = ("hybrid", "semantic-recall", "working-memory", "typed-nodes", "engram-lean", "combined", "full-history")
+
+
+@pytest.mark.slow
+def test_what_was_prepared_before_the_merge_is_not_prepared_again(before_the_merge: Path, tmp_path: Path) -> None:
+    folder = copied(before_the_merge, tmp_path)
+    before = tree(folder / "prepared-data" / "small")
+    memories = [word for name in (*RUNS_BEFORE[:-1], "own:Notes") for word in ("--memory", name)]
+    done = longmemeval("prepare", "-d", "small.json", "--embedder", "hashing:64", *memories, cwd=folder)
+    assert "Nothing to do, everything is prepared: 3 haystacks" in done.stdout
+    # A class of a script is the same memory, although what it uses of this package has moved.
+    started = subprocess.run(
+        [sys.executable, "notebook.py"],
+        cwd=folder,
+        env=clean_environment(),
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert started.returncode == 0, started.stderr
+    assert tree(folder / "prepared-data" / "small") == before
+    for name in ("cell", "wide"):
+        assert (folder / "results" / name / "answers.jsonl").read_bytes() == (
+            before_the_merge / "results" / name / "answers.jsonl"
+        ).read_bytes()
+
+
+@pytest.mark.slow
+def test_a_run_from_before_the_merge_is_gone_on_with(before_the_merge: Path, tmp_path: Path) -> None:
+    folder = copied(before_the_merge, tmp_path)
+    same = ("run", "-d", "small.json", "--embedder", "hashing:64", "--model", "offline/extractive")
+    done = longmemeval(*same, "--memory", "own:Notes", "--resume", "own", cwd=folder)
+    assert "Run own: 3 of 3 questions answered" in done.stdout
+    assert "(1 now)" in done.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("run", [*RUNS_BEFORE, "own", "cell", "wide", "ranked-bm25", "ranked-hybrid"])
+def test_runs_from_before_the_merge_hold(before_the_merge: Path, run: str) -> None:
+    found = verify(run, dataset=str(before_the_merge / "small.json"), folders=folders_in(before_the_merge))
+    # What counts as a refusal was mended since: of a run with one, `evaluate` computes abstentions anew.
+    assert [one for one in found.problems if "as an earlier version computed them (abstaining.method" not in one] == []
+    assert (found.problems != ()) == (run == "cell")
+
+
+def copied(folder: Path, to: Path) -> Path:
+    shutil.copytree(folder, to, dirs_exist_ok=True)
+    return to
