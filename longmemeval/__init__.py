@@ -4,7 +4,9 @@
 differences between runs. Each name is imported on first use, so that `import longmemeval` costs nothing.
 """
 
+import sys
 from importlib import import_module
+from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import TYPE_CHECKING
 
@@ -99,6 +101,21 @@ _GONE = {
 def renderer() -> ModuleType:
     """Return the module that shows runs, evaluations and comparisons: objects of lower floors, which do not know it."""
     return import_module("longmemeval.report.objects")
+
+
+class _OldNames:
+    """Finds modules by the names that they had in version 0.2; asked only for those that Python does not find."""
+
+    @staticmethod
+    def find_spec(name: str, path: object = None, target: object = None) -> ModuleSpec | None:
+        if not name.startswith("longmemeval."):
+            return None
+        from longmemeval.core.moved import old_module
+
+        return old_module(name)
+
+
+sys.meta_path.append(_OldNames)
 
 
 if not TYPE_CHECKING:  # Otherwise every misspelt name would have a type.

@@ -1,7 +1,7 @@
 """The hash of a class by its code: what its methods do, the functions they call and the plain values they use.
 
 Compiled code counts, not text: layout and comments change nothing, and a file that is edited while the process runs
-does not mislead. Libraries count by name, modules of the user by their files.
+does not mislead. Libraries count by name, this one by its names of version 0.2, modules of the user by their files.
 """
 
 import builtins
@@ -23,6 +23,7 @@ from types import BuiltinFunctionType, CodeType, FunctionType, MethodType, Modul
 from typing import Any
 
 from longmemeval.core.files import sha256_text
+from longmemeval.core.moved import name_in_0_2
 from longmemeval.plugins import source_sha256
 
 _PLAIN = (
@@ -85,7 +86,7 @@ class _Walk:
         elif isinstance(value, _BY_NAME):
             self.lines.append(f"{name}: {getattr(value, '__qualname__', '') or getattr(value, 'name', '')}")
         elif _is_library(getattr(value, "__module__", None)) and hasattr(value, "__qualname__"):
-            self.lines.append(f"{name}: {value.__module__}.{value.__qualname__}")
+            self.lines.append(f"{name}: {name_in_0_2(value.__module__, value.__qualname__).replace(':', '.')}")
         elif _is_library(type(value).__module__) and type(value).__module__ == "typing":
             self.lines.append(f"{name}: {value!r}")
         else:
@@ -94,7 +95,7 @@ class _Walk:
     def _module(self, name: str, module: str, member: str = "") -> None:
         """Add a module: a library by its name, the user's module by the hash of its files."""
         code = "" if _is_library(module) else source_sha256(module)
-        self.lines.append(f"{name}: {module}:{member} {code}".rstrip())
+        self.lines.append(f"{name}: {name_in_0_2(module, member)} {code}".rstrip())
 
     def _class(self, name: str, value: type) -> None:
         self.lines.append(f"{name}: class {value.__name__}")
