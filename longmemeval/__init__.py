@@ -7,42 +7,41 @@ differences between runs. Each name is imported on first use, so that `import lo
 import sys
 from importlib import import_module
 from importlib.machinery import ModuleSpec
-from types import ModuleType
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from longmemeval.api.claims import try_claim as try_claim
+    from longmemeval.api.data import Data as Data
+    from longmemeval.api.data import load_dataset as load_dataset
+    from longmemeval.api.memory import Memory as Memory
+    from longmemeval.api.run import Run as Run
+    from longmemeval.api.run import evaluate as evaluate
+    from longmemeval.api.run import runs as runs
+    from longmemeval.api.running import arun as arun
+    from longmemeval.api.running import run as run
+    from longmemeval.api.verbs import check_judge as check_judge
+    from longmemeval.api.verbs import compare as compare
+    from longmemeval.api.verbs import demo as demo
+    from longmemeval.api.verbs import download_dataset as download_dataset
+    from longmemeval.api.verbs import export as export
+    from longmemeval.api.verbs import import_answers as import_answers
+    from longmemeval.api.verbs import import_chats as import_chats
+    from longmemeval.api.verbs import inspect as inspect
+    from longmemeval.api.verbs import make_board as make_board
+    from longmemeval.api.verbs import merge as merge
+    from longmemeval.api.verbs import prepare as prepare
+    from longmemeval.api.verbs import probe as probe
+    from longmemeval.api.verbs import retrieve as retrieve
+    from longmemeval.api.verbs import sign as sign
+    from longmemeval.api.verbs import verify as verify
     from longmemeval.errors import HarnessError as HarnessError
     from longmemeval.judges.offline.refusal import abstains as abstains
     from longmemeval.llm.options import ModelOptions as ModelOptions
     from longmemeval.llm.rates.limits import RateLimits as RateLimits
     from longmemeval.memory.engram import Engram as Engram
     from longmemeval.pipeline.batches.options import BatchOptions as BatchOptions
-    from longmemeval.pipeline.claims.attempt import try_claim as try_claim
     from longmemeval.pipeline.compare.comparison import Comparison as Comparison
     from longmemeval.pipeline.evaluate.options import EvaluateOptions as EvaluateOptions
-    from longmemeval.pipeline.objects.data import Data as Data
-    from longmemeval.pipeline.objects.data import load_dataset as load_dataset
-    from longmemeval.pipeline.objects.memory import Memory as Memory
-    from longmemeval.pipeline.objects.more_verbs import check_judge as check_judge
-    from longmemeval.pipeline.objects.more_verbs import demo as demo
-    from longmemeval.pipeline.objects.more_verbs import download_dataset as download_dataset
-    from longmemeval.pipeline.objects.more_verbs import export as export
-    from longmemeval.pipeline.objects.more_verbs import import_answers as import_answers
-    from longmemeval.pipeline.objects.more_verbs import import_chats as import_chats
-    from longmemeval.pipeline.objects.more_verbs import inspect as inspect
-    from longmemeval.pipeline.objects.more_verbs import make_board as make_board
-    from longmemeval.pipeline.objects.more_verbs import merge as merge
-    from longmemeval.pipeline.objects.more_verbs import sign as sign
-    from longmemeval.pipeline.objects.more_verbs import verify as verify
-    from longmemeval.pipeline.objects.run import Run as Run
-    from longmemeval.pipeline.objects.run import evaluate as evaluate
-    from longmemeval.pipeline.objects.run import runs as runs
-    from longmemeval.pipeline.objects.running import arun as arun
-    from longmemeval.pipeline.objects.running import run as run
-    from longmemeval.pipeline.objects.verbs import compare as compare
-    from longmemeval.pipeline.objects.verbs import prepare as prepare
-    from longmemeval.pipeline.objects.verbs import probe as probe
-    from longmemeval.pipeline.objects.verbs import retrieve as retrieve
     from longmemeval.pipeline.prepare.options import PrepareOptions as PrepareOptions
     from longmemeval.pipeline.retrieval.options import RetrievalOptions as RetrievalOptions
     from longmemeval.pipeline.run.run import RunOptions as RunOptions
@@ -58,22 +57,21 @@ if TYPE_CHECKING:
 __version__ = "0.2.0"
 
 _EXPORTED = {
+    "api.claims": "try_claim",
+    "api.data": "Data load_dataset",
+    "api.memory": "Memory",
+    "api.run": "Run evaluate runs",
+    "api.running": "arun run",
+    "api.verbs": "check_judge compare demo download_dataset export import_answers import_chats inspect make_board "
+    "merge prepare probe retrieve sign verify",
     "errors": "HarnessError",
     "judges.offline.refusal": "abstains",
     "llm.options": "ModelOptions",
     "llm.rates.limits": "RateLimits",
     "memory.engram": "Engram",
     "pipeline.batches.options": "BatchOptions",
-    "pipeline.claims.attempt": "try_claim",
     "pipeline.compare.comparison": "Comparison",
     "pipeline.evaluate.options": "EvaluateOptions",
-    "pipeline.objects.data": "Data load_dataset",
-    "pipeline.objects.memory": "Memory",
-    "pipeline.objects.more_verbs": "check_judge demo download_dataset export import_answers import_chats inspect "
-    "make_board merge sign verify",
-    "pipeline.objects.run": "Run evaluate runs",
-    "pipeline.objects.running": "arun run",
-    "pipeline.objects.verbs": "compare prepare probe retrieve",
     "pipeline.prepare.options": "PrepareOptions",
     "pipeline.retrieval.options": "RetrievalOptions",
     "pipeline.run.run": "RunOptions",
@@ -98,11 +96,6 @@ _GONE = {
 """Names that version 0.2 exported, with their replacements."""
 
 
-def renderer() -> ModuleType:
-    """Return the module that shows runs, evaluations and comparisons: objects of lower floors, which do not know it."""
-    return import_module("longmemeval.report.objects")
-
-
 class _OldNames:
     """Finds modules by the names that they had in version 0.2; asked only for those that Python does not find."""
 
@@ -122,6 +115,7 @@ if not TYPE_CHECKING:  # Otherwise every misspelt name would have a type.
 
     def __getattr__(name: str) -> object:
         if name in _HOMES:
+            import_module("longmemeval.api")  # Says how the objects show themselves.
             found = getattr(import_module(f"longmemeval.{_HOMES[name]}"), name)
             # The next access finds it directly, without this function.
             globals()[name] = found

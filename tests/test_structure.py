@@ -37,6 +37,7 @@ FLOORS = (
     ("results",),
     ("pipeline",),
     ("report",),
+    ("api",),
     ("view",),
     ("cli", "testing"),
 )
@@ -138,7 +139,7 @@ def module_name(path: Path) -> str:
 
 # These name modules of ours by string: registries of plug-ins, and what a verb or an exported name is imported by.
 REGISTRIES = {
-    "longmemeval": "the exported names, and what shows them",
+    "longmemeval": "the exported names",
     "longmemeval.cli.verb_table": "the verbs",
     "longmemeval.memory.engram.stores.kinds": "the stores of the bi-temporal engine",
     "longmemeval.memory.definition": "memories, of which those from outside build on the definition of ours",
@@ -185,10 +186,10 @@ def is_named(module: str, name: str) -> bool:
 def test_an_import_by_string_counts(tmp_path: Path) -> None:
     source = tmp_path / "one.py"
     source.write_text(
-        '"""About longmemeval.core."""\nimport_module("longmemeval.report.objects")\n'
+        '"""About longmemeval.core."""\nimport_module("longmemeval.api.renderer")\n'
         'on_demand("longmemeval.core.x:f")\nimport_module(f"longmemeval.cli.verbs.{name}")\n'
     )
-    assert list(named_by_string(source)) == ["longmemeval.report.objects", "longmemeval.cli.verbs."]
+    assert list(named_by_string(source)) == ["longmemeval.api.renderer", "longmemeval.cli.verbs."]
     assert is_named("longmemeval.cli.verbs.run", "longmemeval.cli.verbs.")
 
 
@@ -226,11 +227,11 @@ def test_no_circle_among_the_rooms_of_the_pipeline() -> None:
 VERBS = {"run.run", "prepare.prepare", "evaluate.evaluate", "retrieval.retrieve"}
 RUN_VERBS = {
     "longmemeval",
-    "longmemeval.pipeline.objects.run",
-    "longmemeval.pipeline.objects.running",
-    "longmemeval.pipeline.objects.verbs",
+    "longmemeval.api.run",
+    "longmemeval.api.running",
+    "longmemeval.api.verbs",
     "longmemeval.pipeline.run.repeats",
-    "longmemeval.pipeline.claims.attempt",
+    "longmemeval.api.claims",
     "longmemeval.pipeline.demo",
     "longmemeval.pipeline.probe.probe",
     "longmemeval.pipeline.run.counted_prompts",
@@ -266,7 +267,7 @@ def test_pipeline_command_line_and_reports_know_no_part_by_name() -> None:
     graph, found = import_graph(), set()
     for path in modules():
         name = str(path.relative_to(PACKAGE))
-        if room_of(path) not in ("pipeline", "report", "cli"):
+        if room_of(path) not in ("pipeline", "api", "report", "cli"):
             continue
         found |= {(name, home) for home in graph[module_name(path)] & homes}
         for node in nodes(path):
@@ -478,10 +479,9 @@ MOST_IMPORTS = 25
 # Steps of a verb that stand in many small modules: they go with their merge.
 IMPORT_MORE = {
     "longmemeval/memory/engram/standalone.py": 27,
-    "longmemeval/pipeline/claims/attempt.py": 30,
+    "longmemeval/api/claims.py": 30,
     "longmemeval/pipeline/evaluate/evaluate.py": 30,
     "longmemeval/pipeline/judge_check/check.py": 30,
-    "longmemeval/pipeline/objects/more_verbs.py": 26,
     "longmemeval/pipeline/retrieval/retrieve.py": 26,
     "longmemeval/pipeline/run/counted_prompts.py": 28,
     "longmemeval/pipeline/run/run.py": 38,
@@ -521,7 +521,7 @@ def test_functions_keep_their_size() -> None:
 def test_nothing_is_silenced() -> None:
     marks = ("type: ignore", "noqa", "pragma: no cover")
     # This file names them; there they are the test.
-    others = {Path(__file__).resolve(), ROOT / "tests" / "pipeline" / "objects" / "users_script.py"}
+    others = {Path(__file__).resolve(), ROOT / "tests" / "api" / "users_script.py"}
     places = [path for path in [*modules(), *sorted((ROOT / "tests").rglob("*.py"))] if path not in others]
     silenced = [f"{path.relative_to(ROOT)}: {mark}" for path in places for mark in marks if mark in path.read_text()]
     assert silenced == []

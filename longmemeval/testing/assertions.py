@@ -3,14 +3,14 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from longmemeval.api.data import Data, as_data
+from longmemeval.api.memory import Memory, as_memory
+from longmemeval.api.run import Run
+from longmemeval.api.verbs import prepare, retrieve
 from longmemeval.core.arguments import checked
 from longmemeval.core.text.figures import points, signed, signed_bounds
 from longmemeval.dataset import Dataset
 from longmemeval.pipeline.compare.baseline import compare_to_baseline, load_baseline
-from longmemeval.pipeline.objects.data import Data, as_data
-from longmemeval.pipeline.objects.memory import Memory, as_memory
-from longmemeval.pipeline.objects.run import Run
-from longmemeval.pipeline.objects.verbs import prepare, retrieve
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions
 from longmemeval.results.graded.graded_run import Evaluation, load_graded
 from longmemeval.settings import Folders

@@ -1,9 +1,9 @@
 """Common methods that show runs, evaluations and comparisons in terminals, notebooks and papers."""
 
+from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
-import longmemeval
 from longmemeval.core.arguments import checked
 from longmemeval.core.tables.picture import Picture
 
@@ -12,27 +12,27 @@ if TYPE_CHECKING:
 
 
 class Showing:
-    """Methods of the objects that Python users hold; the renderer that the package names does the work."""
+    """Methods of the objects that Python users hold; the renderer that a higher floor registers does the work."""
 
     __slots__ = ()
 
     def __str__(self) -> str:
-        return str(view().text(self))
+        return str(renderer().text(self))
 
     def _repr_html_(self) -> str:
-        return str(view().html(self))
+        return str(renderer().html(self))
 
     def to_dict(self) -> dict[str, Any]:
         """Return plain data, as `--json` prints it: nothing rounded, unknown values None.
 
         It is the output of `compare` for a comparison, of `evaluate` for an evaluation, and of `status RUN` for a run.
         """
-        document: dict[str, Any] = view().document(self)
+        document: dict[str, Any] = renderer().document(self)
         return document
 
     def to_latex(self) -> str:
         """Return the tables in the style of booktabs."""
-        return str(view().latex(self))
+        return str(renderer().latex(self))
 
     def to_pandas(self) -> "DataFrame":
         """Return a data frame, nothing rounded: a row per run for a comparison, else a row per question.
@@ -43,7 +43,7 @@ class Showing:
         Raises:
             HarnessError: the extra `pandas` is not installed, or the data set of a run has moved.
         """
-        frame: DataFrame = view().data_frame(self)
+        frame: DataFrame = renderer().data_frame(self)
         return frame
 
     @checked()
@@ -57,10 +57,20 @@ class Showing:
         Raises:
             HarnessError: the extra `report` is not installed, or there is no such chart.
         """
-        picture: Picture = view().picture(self, chart)
+        picture: Picture = renderer().picture(self, chart)
         return picture
 
 
-def view() -> ModuleType:
+def register_renderer(load: Callable[[], ModuleType]) -> None:
+    """Register the module that shows these objects; it is loaded when the first of them is shown."""
+    _loaders[:] = [load]
+
+
+def renderer() -> ModuleType:
     """Return the module that shows these objects."""
-    return longmemeval.renderer()
+    if not _loaders:
+        raise RuntimeError("Import longmemeval.api, which shows these objects")
+    return _loaders[0]()
+
+
+_loaders: list[Callable[[], ModuleType]] = []

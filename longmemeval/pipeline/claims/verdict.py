@@ -48,6 +48,22 @@ class ClaimVerdict(Struct, frozen=True):
     """Number of questions that would tell; None: no number would."""
 
 
+class Attempt(Struct, frozen=True):
+    """A claim that was tried."""
+
+    claim: str
+    run: str
+    verdict: ClaimVerdict
+    deviations: tuple[str, ...]
+    """Differences between the attempt and the source's procedure, a line each."""
+    assumed: tuple[str, ...]
+    """Choices that the source leaves open, and what was chosen, a line each."""
+    groups: dict[str, ClaimVerdict] = {}
+    """Verdicts by group of questions, if the source has figures for groups; they hold simultaneously."""
+    not_measured: tuple[str, ...] = ()
+    """Groups that the source has a figure for, but that have no question here."""
+
+
 def verdict_on(claim: Claim, measured: Measured) -> ClaimVerdict:
     """Return the verdict.
 

@@ -7,7 +7,7 @@ from typing import Literal
 
 from msgspec import Struct, structs
 
-from longmemeval.core.tables.showing import Showing, view
+from longmemeval.core.tables.showing import Showing, renderer
 from longmemeval.core.text.figures import points
 from longmemeval.pipeline.compare.repeats import Flips
 from longmemeval.pipeline.compare.sentences import SCORE_WARNINGS, Kind, Sentence
@@ -306,5 +306,5 @@ class Comparison(Struct, Showing, frozen=True, dict=True):
         Raises:
             HarnessError: the file exists and is not a report, or the extra `report` is not installed.
         """
-        view().write_comparison(self, Path(path), force)
+        renderer().write_comparison(self, Path(path), force)
         return Path(path)

@@ -13,7 +13,7 @@ from longmemeval.measures.losses import cause_of, evidence_recall
 from longmemeval.measures.metrics import Metrics, Score, credit
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.pipeline.evaluate.agreement import JudgeAgreement, judge_agreements
-from longmemeval.pipeline.objects.run import Run
+from longmemeval.records import Answer
 from longmemeval.report.charts.charts import (
     Chart,
     Curve,
@@ -217,11 +217,11 @@ def _two_judges(
     ), []
 
 
-def latency_ridges(graded: Sequence[Evaluation | Run], shown: Sequence[Shown]) -> Chart | None:
+def latency_ridges(answers: Sequence[Mapping[str, Answer]], shown: Sequence[Shown]) -> Chart | None:
     """Return a chart of the latencies of answers, recall and model together; None if no run called a model."""
     runs = []
-    for shown_run, run in zip(shown, graded, strict=True):
-        answered = (answer for answer in run.answers.values() if answer.status == "ok" and answer.attempts)
+    for shown_run, given in zip(shown, answers, strict=True):
+        answered = (answer for answer in given.values() if answer.status == "ok" and answer.attempts)
         times = tuple(answer.total_ms for answer in answered if answer.total_ms is not None)
         if times:
             runs.append(Latencies(shown_run, times))

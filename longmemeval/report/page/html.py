@@ -185,7 +185,8 @@ def _sections(comparison: Comparison, graded: list[Evaluation]) -> list[Section]
     on_judges = without_places(f"{_AGREEMENT} {missing}")
     ability_words = "Abilities are the vocabulary that all benchmarks share; unanswerable questions ask for abstention."
     lost = digest_table(comparison)
-    recall, latencies = charts.recall_curves(graded, members), charts.latency_ridges(graded, members)
+    recall = charts.recall_curves(graded, members)
+    latencies = charts.latency_ridges([run.answers for run in graded], members)
     costs, footprint, latency, model_use = map(_with_rows, effort_tables(comparison))
     budgets = tuple(budget_charts(comparison, shown))
     sections = [

@@ -1,14 +1,13 @@
-"""Show a run, an evaluation or a comparison in a terminal, in a notebook and in `str()`: the answer first."""
+"""Show an evaluation or a comparison in a terminal, in a notebook and in `str()`: the answer first."""
 
 from collections.abc import Iterator
 
 from longmemeval.core.tables.table import Table
-from longmemeval.core.text.figures import count_of, percent
+from longmemeval.core.text.figures import percent
 from longmemeval.judges.official_status import judge_name
 from longmemeval.pipeline.compare.columns import corrected_text
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.pipeline.compare.verdict import score_sentence
-from longmemeval.pipeline.objects.run import Run
 from longmemeval.report.tables import comparison as comparison_view
 from longmemeval.report.tables.cells import abstention_lines, score_table, task_average_note
 from longmemeval.report.tables.effort import both, effort_notes, footprint_line, latency_line, work_table
@@ -86,14 +85,3 @@ def evaluation_answer(evaluation: Evaluation) -> Answer:
     yield f"Judged now: {evaluation.newly_judged}; judge id: {now.judge.id}{also}"
     yield from footnotes([summary])
     yield from effort_notes([summary], shows_costs=True)
-
-
-def run_answer(run: Run) -> Answer:
-    """Yield how many questions a run has answered with which memory and model, its costs, and its latencies."""
-    settings = run.manifest.settings
-    answered = sum(answer.status == "ok" for answer in run.answers.values())
-    by = ", ".join(filter(None, [settings.memory_name, settings.model_name]))
-    of = count_of(len(run.manifest.question_ids), "question")
-    yield f"{run.id}: {by} on {run.manifest.dataset['name']}, {answered:,} of {of} answered ({run.status})."
-    yield work_table(run.cost)
-    yield latency_line(run.latency)

@@ -8,12 +8,11 @@ import msgspec
 
 from longmemeval.core.tables.table import Column, Table, tabulate
 from longmemeval.core.text.figures import UNKNOWN, bounds, count, count_of, in_dollars, in_percent, percent, span
-from longmemeval.pipeline.claims.attempt import Attempt
 from longmemeval.pipeline.claims.catalogue import Claim
 from longmemeval.pipeline.claims.cost import answering_cost
 from longmemeval.pipeline.claims.schema import ClaimSettings
 from longmemeval.pipeline.claims.state import State
-from longmemeval.pipeline.claims.verdict import ClaimFinding, ClaimVerdict, figures
+from longmemeval.pipeline.claims.verdict import Attempt, ClaimFinding, ClaimVerdict, figures
 
 _Row = tuple[Claim, State]
 _UNSHOWN = ("get", "prompt_tokens")

@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from msgspec import structs
 
+from longmemeval.api.claims import Changes, ClaimTrial, try_claim
 from longmemeval.errors import HarnessError
-from longmemeval.pipeline.claims.attempt import Changes, ClaimTrial, try_claim
 from longmemeval.pipeline.claims.catalogue import Claim, claims_of
 from longmemeval.report.tables.claims import attempt_lines
 from longmemeval.settings import Folders

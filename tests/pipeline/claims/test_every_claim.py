@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
+from longmemeval.api.claims import Changes, ClaimTrial
 from longmemeval.errors import HarnessError
-from longmemeval.pipeline.claims.attempt import Changes, ClaimTrial
 from longmemeval.pipeline.claims.catalogue import Claim, all_claims
 from longmemeval.pipeline.claims.state import models_of, state_of
 from longmemeval.pipeline.run.estimate import RunEstimate

@@ -12,10 +12,10 @@ import pytest
 from msgspec import structs
 
 from longmemeval import Evaluation, evaluate, load_dataset, prepare, run
+from longmemeval.api.data import Data
 from longmemeval.core.text.figures import UNKNOWN
 from longmemeval.memory.external.serve import Session
 from longmemeval.memory.external.transports.service import close_services
-from longmemeval.pipeline.objects.data import Data
 from longmemeval.report.tables.effort import footprint_line, footprint_table
 from longmemeval.results.manifest import read_manifest
 from longmemeval.results.totals import Footprint, footprint_of, footprint_part, footprint_totals, merged_footprint

@@ -100,8 +100,8 @@ def try_claim(
 
     Shows the claimed figure next to the measured one, the interval of the difference, and every deviation.
     """
+    from longmemeval.api.claims import Changes, ClaimTrial
     from longmemeval.cli.estimates import show_run
-    from longmemeval.pipeline.claims.attempt import Changes, ClaimTrial
     from longmemeval.report.tables.claims import attempt_lines
 
     shown.apply()

@@ -8,6 +8,9 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
+from longmemeval.api.data import Data
+from longmemeval.api.memory import Memory
+from longmemeval.api.running import PREPARED_FOR, run
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.benchmarks.retrieval_protocols import OfficialRanking
 from longmemeval.benchmarks.specs import benchmark_of
@@ -23,12 +26,9 @@ from longmemeval.measures.aggregate import Mean
 from longmemeval.pipeline.claims.catalogue import Claim, claim_named
 from longmemeval.pipeline.claims.schema import ClaimSettings
 from longmemeval.pipeline.claims.state import missing_data, place_of, state_of
-from longmemeval.pipeline.claims.verdict import ClaimVerdict, Measured, verdict_on, verdicts_on_groups
+from longmemeval.pipeline.claims.verdict import Attempt, Measured, verdict_on, verdicts_on_groups
 from longmemeval.pipeline.evaluate.evaluate import evaluate
 from longmemeval.pipeline.evaluate.options import EvaluateOptions
-from longmemeval.pipeline.objects.data import Data
-from longmemeval.pipeline.objects.memory import Memory
-from longmemeval.pipeline.objects.running import PREPARED_FOR, run
 from longmemeval.pipeline.prepare.options import PrepareOptions
 from longmemeval.pipeline.prepare.prepare import PrepareReport, prepare
 from longmemeval.pipeline.retrieval.options import RetrievalOptions
@@ -50,22 +50,6 @@ class Changes:
     judge: str | None = None
     dataset: str | Path | None = None
     """Location of the data, if it is not in the data folder or has another name."""
-
-
-class Attempt(Struct, frozen=True):
-    """A claim that was tried."""
-
-    claim: str
-    run: str
-    verdict: ClaimVerdict
-    deviations: tuple[str, ...]
-    """Differences between the attempt and the source's procedure, a line each."""
-    assumed: tuple[str, ...]
-    """Choices that the source leaves open, and what was chosen, a line each."""
-    groups: dict[str, ClaimVerdict] = {}
-    """Verdicts by group of questions, if the source has figures for groups; they hold simultaneously."""
-    not_measured: tuple[str, ...] = ()
-    """Groups that the source has a figure for, but that have no question here."""
 
 
 class _Scores(Struct, frozen=True):

@@ -7,9 +7,9 @@ import pytest
 
 import longmemeval as lme
 from longmemeval.testing import assert_no_regression, assert_recall
+from tests.api.test_objects import Notes
 from tests.pipeline.graded_runs import graded_run, labels
 from tests.pipeline.helpers import colours, folders_in
-from tests.pipeline.objects.test_objects import Notes
 
 
 @pytest.mark.slow

@@ -9,6 +9,9 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
+from longmemeval.api.data import Data, as_data
+from longmemeval.api.memory import Memory, as_memory
+from longmemeval.api.run import Run
 from longmemeval.core.arguments import P, checked
 from longmemeval.core.defaults import CONCURRENCY
 from longmemeval.core.event_loop import from_loop
@@ -17,9 +20,6 @@ from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.llm.costs.spending import SPENDING, limit_beside
 from longmemeval.llm.options import SpendingLimit
-from longmemeval.pipeline.objects.data import Data, as_data
-from longmemeval.pipeline.objects.memory import Memory, as_memory
-from longmemeval.pipeline.objects.run import Run
 from longmemeval.pipeline.prepare.options import PrepareOptions
 from longmemeval.pipeline.prepare.prepare import prepare
 from longmemeval.pipeline.run.run import RunOptions, asked_of, reading_of, run_settings

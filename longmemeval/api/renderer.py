@@ -1,4 +1,4 @@
-"""Show the objects that Python users hold; classes in lower layers look these functions up by name (`Showing`)."""
+"""Show the objects that Python users hold: what the methods of `Showing` do."""
 
 from pathlib import Path
 from shutil import get_terminal_size
@@ -6,21 +6,23 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
+from longmemeval.api.run import Run
 from longmemeval.core.tables import render
 from longmemeval.core.tables.latex import latex as latex_table
 from longmemeval.core.tables.latex import needs
 from longmemeval.core.tables.picture import Picture
 from longmemeval.core.tables.table import Table, frame
+from longmemeval.core.text.figures import count_of
 from longmemeval.errors import HarnessError, nearest, needed
 from longmemeval.pipeline.compare.columns import RUN_COLUMNS, columns_of
 from longmemeval.pipeline.compare.compare import compare_runs
 from longmemeval.pipeline.compare.comparison import Comparison
-from longmemeval.pipeline.objects.run import Run
 from longmemeval.pipeline.status.runs import RunWatch
 from longmemeval.report.documents import comparison_document, evaluation_document
 from longmemeval.report.options import ReportFormat, ReportOptions
 from longmemeval.report.paper import latex as comparison_latex
-from longmemeval.report.tables.answer import Answer, comparison_answer, evaluation_answer, run_answer
+from longmemeval.report.tables.answer import Answer, comparison_answer, evaluation_answer
+from longmemeval.report.tables.effort import latency_line, work_table
 from longmemeval.report.write import write_comparison as write_report_on
 from longmemeval.results.formats.question_frame import Form, question_columns, question_rows
 from longmemeval.results.graded.graded_run import Evaluation
@@ -58,7 +60,18 @@ def html(held: Held) -> str:
 def _answer(held: Held) -> Answer:
     if isinstance(held, Comparison):
         return comparison_answer(held)
-    return evaluation_answer(held) if isinstance(held, Evaluation) else run_answer(held)
+    return evaluation_answer(held) if isinstance(held, Evaluation) else _run_answer(held)
+
+
+def _run_answer(run: Run) -> Answer:
+    """Yield how many questions a run has answered with which memory and model, its costs, and its latencies."""
+    settings = run.manifest.settings
+    answered = sum(answer.status == "ok" for answer in run.answers.values())
+    by = ", ".join(filter(None, [settings.memory_name, settings.model_name]))
+    of = count_of(len(run.manifest.question_ids), "question")
+    yield f"{run.id}: {by} on {run.manifest.dataset['name']}, {answered:,} of {of} answered ({run.status})."
+    yield work_table(run.cost)
+    yield latency_line(run.latency)
 
 
 def document(held: Held) -> dict[str, Any]:
@@ -118,7 +131,7 @@ def _charts(held: Held) -> "list[Chart]":
     from longmemeval.report.page.html import page_charts
 
     if isinstance(held, Run):
-        drawn = latency_ridges([held], [Shown("", look_of(0))])
+        drawn = latency_ridges([held.answers], [Shown("", look_of(0))])
         return [drawn] if drawn else []
     if isinstance(held, Evaluation):
         return page_charts(compare_runs([held], held.folders), [held])
