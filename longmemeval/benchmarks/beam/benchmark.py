@@ -4,14 +4,39 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from longmemeval.benchmarks.beam.planting import PLANTING
 from longmemeval.benchmarks.retrieval_protocols import GoldRule, RetrievalRules, evidence_rule
 from longmemeval.benchmarks.spec import Benchmark, OfficialAnswering
 from longmemeval.core.on_demand import on_demand
+from longmemeval.judges.plants.plant import SAID_OF_NOTHING, Kind
+from longmemeval.judges.plants.planting import Planting
 from longmemeval.judges.question_types import OTHER, QuestionTypes
 
 if TYPE_CHECKING:
     from longmemeval.measures.rankings import Granularity
+
+
+KINDS = {
+    "nuggets": Kind(True, "every nugget is stated"),
+    "polite": Kind(True, "every nugget is stated inside a long, polite answer"),
+    "answered": Kind(True, "nuggets that are stated, where others are left out"),
+    "in-order": Kind(True, "the events in their order, a line each"),
+    "declines": Kind(True, "an unanswerable question is declined"),
+    "left-out": Kind(False, "nuggets that are left out, where others are stated"),
+    "other-question": Kind(False, "the nuggets of another question of the same ability"),
+    "changed-number": Kind(False, "the one nugget with another number"),
+    "changed-date": Kind(False, "the one nugget with another day, month or year"),
+    "reversed": Kind(False, "the events in reverse order, a line each"),
+    "refusal": Kind(False, "an answerable question is declined"),
+    "answers-unanswerable": Kind(False, "an unanswerable question gets an answer"),
+    **SAID_OF_NOTHING,
+}
+
+PLANTING = Planting(
+    on=on_demand("longmemeval.benchmarks.beam.plants:planted_on"),
+    kinds=KINDS,
+    graded_by=on_demand("longmemeval.benchmarks.beam.plants:graded_by"),
+)
+
 
 CITATION = """@misc{tavakoli2025beam,
   title = {Beyond a Million Tokens: Benchmarking and Enhancing Long-Term Memory in LLMs},
@@ -39,7 +64,7 @@ ABILITIES = {
 MAX_TOKENS = 2048
 """Maximum tokens of an answer under the official protocol."""
 
-_claims_folder = on_demand("longmemeval.benchmarks.beam.layout:claims_folder")
+_claims_folder = on_demand("longmemeval.benchmarks.beam.format:claims_folder")
 
 
 def _rules(level: "Granularity") -> Sequence[GoldRule]:
@@ -74,6 +99,6 @@ BEAM = Benchmark(
         max_tokens=MAX_TOKENS,
     ),
     retrieval=RetrievalRules(level="turn", rules=_rules),
-    quirks=on_demand("longmemeval.benchmarks.beam.quirks:beam_quirks"),
+    quirks=on_demand("longmemeval.benchmarks.beam.loader:beam_quirks"),
     copy=lambda dataset: "cut where the official run reads cut texts" if dataset.text == "official" else "whole texts",
 )

@@ -37,7 +37,7 @@ TYPES = QuestionTypes(
 )
 
 
-_claims_folder = on_demand("longmemeval.benchmarks.convomem.layout:claims_folder")
+_claims_folder = on_demand("longmemeval.benchmarks.convomem.format:claims_folder")
 
 
 def _claims(data: Sniffed) -> bool:
@@ -68,6 +68,6 @@ CONVOMEM = Benchmark(
     prompts="convomem",
     planting=answer_planting(described=("preferences", "implicit-connections")),
     retrieval=RetrievalRules(rules=_rules),
-    quirks=on_demand("longmemeval.benchmarks.convomem.quirks:convomem_quirks"),
+    quirks=on_demand("longmemeval.benchmarks.convomem.loader:convomem_quirks"),
     stand_in_dates=True,
 )

@@ -1,6 +1,7 @@
 """ConvoMem: questions in six categories about up to 300 conversations, published as a folder of large files."""
 
 import hashlib
+import unicodedata
 from collections.abc import Iterator
 from functools import cached_property, lru_cache
 from os.path import abspath, isdir
@@ -8,10 +9,19 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+from msgspec import Struct
 
-from longmemeval.benchmarks.convomem.evidence import find_evidence
-from longmemeval.benchmarks.convomem.format import Case, read_cases
-from longmemeval.benchmarks.convomem.layout import CATEGORIES, Listing, Origin, list_files, origin_of
+from longmemeval.benchmarks.convomem.format import (
+    CATEGORIES,
+    Case,
+    Item,
+    Listing,
+    Origin,
+    digest,
+    list_files,
+    origin_of,
+    read_cases,
+)
 from longmemeval.benchmarks.faults import problem_of_id, unknown_id
 from longmemeval.core.files import sha256_file
 from longmemeval.core.text.calendar_names import stand_in_date
@@ -180,3 +190,123 @@ class ConvoMemDataset:
         if question_id not in ids:
             raise unknown_id(self.path, "question", question_id, ids)
         return self._entries[haystack_id], ids.index(question_id)
+
+
+_PLAIN = str.maketrans("\u2018\u2019\u201c\u201d\u2013\u2014", "''\"\"--")
+"""Curly quotation marks and long dashes, which NFKC leaves."""
+
+
+class Evidence(NamedTuple):
+    """The evidence of one question."""
+
+    sessions: tuple[int, ...]
+    """Indexes in the haystack of the question's own conversations."""
+    turns: tuple[tuple[int, int], ...]
+    """Indexes of the conversation and of the turn in it, for every turn that contains an evidence text."""
+    exact: int
+    """Number of evidence texts that a turn contains word for word."""
+    normalised: int
+    """Number of evidence texts that a turn contains except for white space, Unicode forms, quotes and dashes."""
+
+
+def find_evidence(case: Case, number: int) -> Evidence:
+    """Find the evidence of item `number`, counted from 0, in its haystack.
+
+    Every conversation of an item contains some of its evidence. The other conversations of a test case, including the
+    evidence of its other items, are the haystack around it. A text that no turn contains, such as one spread over
+    several turns, is in neither count.
+
+    Raises:
+        DataError: a conversation is invalid, or belongs to the item but is not in the haystack.
+    """
+    where, item = case.items[number]
+    sessions = _own_sessions(case, where, item)
+    texts = [(index, place, turn.content) for index in sessions for place, turn in enumerate(case.session(index))]
+    plain = [(index, place, _normalised(words)) for index, place, words in texts]
+    turns: set[tuple[int, int]] = set()
+    exact = normalised = 0
+    for message in item.message_evidences:
+        if hits := _saying(message.text, texts):
+            exact += 1
+        elif hits := _saying(_normalised(message.text), plain):
+            normalised += 1
+        turns |= hits
+    return Evidence(sessions, tuple(sorted(turns)), exact, normalised)
+
+
+def _saying(text: str, texts: list[tuple[int, int, str]]) -> set[tuple[int, int]]:
+    return {(index, place) for index, place, words in texts if words == text}
+
+
+def _normalised(text: str) -> str:
+    return " ".join(unicodedata.normalize("NFKC", text).translate(_PLAIN).split())
+
+
+def _own_sessions(case: Case, where: str, item: Item) -> tuple[int, ...]:
+    """Return the indexes of the item's conversations: by id if it is unique, else by content."""
+    if not case.shared:
+        return tuple(range(len(case.conversations)))
+    found: set[int] = set()
+    for number, raw in enumerate(item.conversations):
+        field = f"{where}.conversations[{number}]"
+        own = case.id_of(field, raw)
+        same = [index for index, other in enumerate(case.conversation_ids) if own is not None and other == own]
+        if len(same) != 1:
+            content = digest(case.turns_of(field, raw))
+            same = [index for index, other in enumerate(case.digests) if other == content]
+        if not same:
+            label = f" {own!r}" if own else ""
+            what = f"The conversation{label} of the item is not among those of its test case"
+            raise case.place.fault(field, what, "Its id, or what is said in it, must be that of one of `conversations`")
+        found.update(same)
+    return tuple(sorted(found))
+
+
+class ConvoMemQuirks(Struct):
+    """Counts of each oddity in a data set of ConvoMem's format."""
+
+    files: int = 0
+    json_files_in_no_category: int = 0
+    """Files of the folder that are not read."""
+    haystacks_of_evidence_alone: int = 0
+    """Items of evidence files, whose haystack has no other conversations."""
+    haystacks_of_another_size: int = 0
+    """Test cases with more or fewer conversations than their context size says."""
+    conversations_without_id_of_their_own: int = 0
+    """Conversations without an id, or with the id of another one of the same haystack; they are numbered."""
+    evidence_texts: int = 0
+    evidence_texts_found_after_normalising: int = 0
+    """Texts that match a turn except for white space, Unicode forms, quotation marks and dashes."""
+    unmatched_evidence_texts: int = 0
+    """Texts that no turn of the item's conversations contains: `evidence_turns` lacks them."""
+    questions_without_evidence_turn: int = 0
+    repeated_questions: int = 0
+    """Questions with the text and the answer of an earlier one of the same haystack."""
+
+
+def convomem_quirks(dataset: ConvoMemDataset) -> ConvoMemQuirks:
+    """Count the oddities, a haystack at a time; raises `DataError` at the first invalid one."""
+    quirks = ConvoMemQuirks(files=len(dataset.files), json_files_in_no_category=len(dataset.passed_over))
+    for case in dataset.cases():
+        _count_haystack(quirks, case)
+        for number in range(len(case.items)):
+            _count_evidence(quirks, case, number)
+    return quirks
+
+
+def _count_haystack(quirks: ConvoMemQuirks, case: Case) -> None:
+    quirks.haystacks_of_evidence_alone += not case.shared
+    quirks.haystacks_of_another_size += case.context_size != len(case.conversations)
+    named = zip(case.session_ids, case.conversation_ids, strict=True)
+    quirks.conversations_without_id_of_their_own += sum(session_id != own for session_id, own in named)
+    questions = [(item.question, item.answer) for _, item in case.items]
+    quirks.repeated_questions += len(questions) - len(set(questions))
+
+
+def _count_evidence(quirks: ConvoMemQuirks, case: Case, number: int) -> None:
+    evidence = find_evidence(case, number)
+    texts = len(case.items[number][1].message_evidences)
+    quirks.evidence_texts += texts
+    quirks.evidence_texts_found_after_normalising += evidence.normalised
+    quirks.unmatched_evidence_texts += texts - evidence.exact - evidence.normalised
+    quirks.questions_without_evidence_turn += not evidence.turns

@@ -59,7 +59,7 @@ FACTCONSOLIDATION = Benchmark(
     retrieval=RetrievalRules(
         level="turn", kinds=(current_recall, stale_shown), cutoffs=(5, 10), whole=(stale_first,), rules=_rules
     ),
-    quirks=on_demand("longmemeval.benchmarks.factconsolidation.quirks:factconsolidation_quirks"),
+    quirks=on_demand("longmemeval.benchmarks.factconsolidation.loader:factconsolidation_quirks"),
     stand_in_dates=True,
     unit=lambda dataset, question: dataset.units[question.question_id],
     footnotes={

@@ -16,8 +16,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from longmemeval.benchmarks.factconsolidation.chunks import chunked
-from longmemeval.benchmarks.factconsolidation.loader import FactConsolidationDataset
+from longmemeval.benchmarks.factconsolidation.loader import FactConsolidationDataset, chunked
 from longmemeval.core.files import sha256_text
 from longmemeval.llm.protocol import ChatMessage
 from longmemeval.reading.prompts import Compose

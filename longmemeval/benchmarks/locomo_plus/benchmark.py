@@ -4,15 +4,33 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from longmemeval.benchmarks.locomo_plus.planting import PLANTING
 from longmemeval.benchmarks.retrieval_protocols import GoldRule, RetrievalRules, evidence_rule
 from longmemeval.benchmarks.spec import Benchmark, OfficialAnswering
 from longmemeval.core.on_demand import on_demand
+from longmemeval.judges.plants.plant import SAID_OF_NOTHING, Kind
+from longmemeval.judges.plants.planting import Planting
 from longmemeval.judges.question_types import QuestionTypes
 from longmemeval.measures.notation import mrr, recall_all, recall_any
 
 if TYPE_CHECKING:
     from longmemeval.measures.rankings import Granularity
+
+
+KINDS = {
+    "linked": Kind(True, "a reply that quotes the cue"),
+    "retold": Kind(True, "a reply that says the cue in the words of the one who heard it"),
+    "linked-late": Kind(True, "a long reply that comes to the cue at its end"),
+    "other-cue": Kind(False, "a reply linked to the cue of another item"),
+    "general": Kind(False, "a reply that anybody could give"),
+    "forgets": Kind(False, "a reply that says it knows of nothing"),
+    **SAID_OF_NOTHING,
+}
+
+PLANTING = Planting(
+    on=on_demand("longmemeval.benchmarks.locomo_plus.plants:planted_on"),
+    kinds=KINDS,
+)
+
 
 CITATION = """@inproceedings{li2026locomoplus,
   title = {Locomo-Plus: Beyond-Factual Cognitive Memory Evaluation Framework for LLM Agents},
@@ -62,5 +80,5 @@ LOCOMO_PLUS = Benchmark(
     retrieval=RetrievalRules(
         level="turn", kinds=(recall_any, recall_all), cutoffs=(5, 10, 25, 50), whole=(mrr,), rules=_rules
     ),
-    quirks=on_demand("longmemeval.benchmarks.locomo_plus.quirks:locomo_plus_quirks"),
+    quirks=on_demand("longmemeval.benchmarks.locomo_plus.loader:locomo_plus_quirks"),
 )

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from longmemeval.benchmarks.locomo_plus.official_texts import (
+from longmemeval.benchmarks.locomo_plus.protocol import (
     COGNITIVE_JUDGE,
     OPENING,
     PROMPT_FILE,

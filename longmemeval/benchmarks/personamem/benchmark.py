@@ -1,10 +1,40 @@
 """The specification of PersonaMem (Jiang et al. 2025)."""
 
-from longmemeval.benchmarks.personamem.planting import PLANTING
+from collections.abc import Iterator
+from random import Random
+
 from longmemeval.benchmarks.retrieval_protocols import RetrievalRules
 from longmemeval.benchmarks.spec import Benchmark, Sniffed
 from longmemeval.core.on_demand import on_demand
+from longmemeval.judges.plants.plant import SAID_OF_NOTHING, Kind
+from longmemeval.judges.plants.planting import Ground, Made, Make, Planting, non_answers
 from longmemeval.judges.question_types import QuestionTypes
+from longmemeval.records import Gold, Question
+
+KINDS = {
+    "letter": Kind(True, "the letter of the right option"),
+    "final": Kind(True, "other letters, and the right one as the final answer"),
+    "other-letter": Kind(False, "the letter of another option"),
+    "two-letters": Kind(False, "the right letter and another side by side"),
+    **SAID_OF_NOTHING,
+}
+
+
+def _on(ground: Ground) -> Make:
+    def make(question: Question, gold: Gold, random: Random) -> Iterator[Made]:
+        right = str(gold.answer)[:3]
+        other = random.choice([option[:3] for option in question.options if option[:3] != right])
+        yield Made("letter", f"<final_answer> {right}")
+        yield Made("final", f"It is {other} or {right}.\n<final_answer>{right}</final_answer>")
+        yield Made("other-letter", f"<final_answer> {other}")
+        yield Made("two-letters", f"<final_answer> {right} or {other}")
+        yield from non_answers(random)
+
+    return make
+
+
+PLANTING = Planting(on=_on, kinds=KINDS)
+
 
 CITATION = """@inproceedings{jiang2025personamem,
   title = {Know Me, Respond to Me: Benchmarking LLMs for Dynamic User Profiling and Personalized Responses at Scale},
@@ -33,7 +63,7 @@ _CONTROLS = (
 def _claims(data: Sniffed) -> bool:
     if not data.is_folder or not any(data.path.glob("questions_*.csv")):
         return False
-    from longmemeval.benchmarks.personamem.files import files_in
+    from longmemeval.benchmarks.personamem.loader import files_in
 
     return bool(files_in(data.path))
 
@@ -51,7 +81,7 @@ PERSONAMEM = Benchmark(
     default_judge="offline/personamem",
     planting=PLANTING,
     retrieval=RetrievalRules(level="turn"),
-    quirks=on_demand("longmemeval.benchmarks.personamem.quirks:personamem_quirks"),
+    quirks=on_demand("longmemeval.benchmarks.personamem.loader:personamem_quirks"),
     unit=lambda dataset, question: dataset.units[question.question_id],
     stand_in_dates=True,
     footnotes=dict.fromkeys(ABILITIES, _CONTROLS),

@@ -8,16 +8,16 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from longmemeval.benchmarks.beam.judge import verdict
-from longmemeval.benchmarks.beam.loader import BeamGold
-from longmemeval.benchmarks.beam.scoring import (
+from longmemeval.benchmarks.beam.judge import (
     Alignment,
     Credit,
     event_ordering,
     nugget_score,
     question_score,
     same_event,
+    verdict,
 )
+from longmemeval.benchmarks.beam.loader import BeamGold
 from longmemeval.benchmarks.beam.wording import OFFICIAL, OWN_SHA256, official_wording, own_wording
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.core.files import sha256_bytes

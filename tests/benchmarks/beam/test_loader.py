@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from longmemeval.benchmarks.beam.loader import BeamDataset
-from longmemeval.benchmarks.beam.quirks import beam_quirks
+from longmemeval.benchmarks.beam.loader import BeamDataset, beam_quirks
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.benchmarks.stats import dataset_stats
 from longmemeval.errors import DataError

@@ -4,8 +4,8 @@ from datetime import datetime
 
 import pytest
 
+from longmemeval.benchmarks.beam.benchmark import KINDS, PLANTING
 from longmemeval.benchmarks.beam.loader import BeamGold
-from longmemeval.benchmarks.beam.planting import KINDS, PLANTING
 from longmemeval.benchmarks.beam.plants import statement
 from longmemeval.judges.plants.plant import Plant
 from longmemeval.judges.plants.planting import Ground

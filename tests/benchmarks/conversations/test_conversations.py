@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from longmemeval.benchmarks.conversations.exports import read_export
-from longmemeval.benchmarks.conversations.importing import import_chats
+from longmemeval.benchmarks.conversations.importing import import_chats, read_export
 from longmemeval.benchmarks.conversations.labels import accept, proposals
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.errors import DataError
@@ -72,7 +71,7 @@ def test_an_archive_far_larger_than_text_can_be_is_refused_unread(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Thirty megabytes of blanks in thirty kilobytes; no more than the limit is unpacked."""
-    monkeypatch.setattr("longmemeval.benchmarks.conversations.exports._ALWAYS", 1_000_000)
+    monkeypatch.setattr("longmemeval.benchmarks.conversations.importing._ALWAYS", 1_000_000)
     path = tmp_path / "export.zip"
     with zipfile.ZipFile(path, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.writestr("conversations.json", b" " * 30_000_000)

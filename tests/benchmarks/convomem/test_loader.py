@@ -5,9 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from longmemeval.benchmarks.convomem.layout import CATEGORIES
-from longmemeval.benchmarks.convomem.loader import ConvoMemDataset
-from longmemeval.benchmarks.convomem.quirks import ConvoMemQuirks
+from longmemeval.benchmarks.convomem.format import CATEGORIES
+from longmemeval.benchmarks.convomem.loader import ConvoMemDataset, ConvoMemQuirks
 from longmemeval.benchmarks.stats import GroupCount, dataset_stats
 from longmemeval.errors import DataError
 from longmemeval.records import Gold, Question, Session, Turn

@@ -19,8 +19,13 @@ from longmemeval.benchmarks.factconsolidation.judges import (
     official_score,
     substring,
 )
-from longmemeval.benchmarks.factconsolidation.loader import FactConsolidationDataset, FactGold, connected
-from longmemeval.benchmarks.factconsolidation.quirks import FactConsolidationQuirks, factconsolidation_quirks
+from longmemeval.benchmarks.factconsolidation.loader import (
+    FactConsolidationDataset,
+    FactConsolidationQuirks,
+    FactGold,
+    connected,
+    factconsolidation_quirks,
+)
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.core.files import sha256_text
 from longmemeval.errors import DataError, HarnessError

@@ -7,7 +7,8 @@ from statistics import fmean
 
 import pytest
 
-from longmemeval.benchmarks.locomo.f1 import (
+from longmemeval.benchmarks.locomo.format import NOT_MENTIONED
+from longmemeval.benchmarks.locomo.judge import (
     LOCOMO_F1,
     abstention_phrase,
     choice,
@@ -19,7 +20,6 @@ from longmemeval.benchmarks.locomo.f1 import (
     official_score,
     tokens,
 )
-from longmemeval.benchmarks.locomo.format import NOT_MENTIONED
 from longmemeval.benchmarks.locomo.loader import LocomoDataset
 from longmemeval.core.files import safe_name, sha256_text
 from longmemeval.errors import HarnessError

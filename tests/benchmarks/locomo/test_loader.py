@@ -16,8 +16,7 @@ from typer.testing import CliRunner
 
 from longmemeval.benchmarks.catalogue import catalogue_entry
 from longmemeval.benchmarks.locomo.format import CATEGORIES, dia_id_of, parse_date
-from longmemeval.benchmarks.locomo.loader import LocomoDataset
-from longmemeval.benchmarks.locomo.quirks import LocomoQuirks
+from longmemeval.benchmarks.locomo.loader import LocomoDataset, LocomoQuirks
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.benchmarks.stats import TypeCount, dataset_stats
 from longmemeval.cli.verbs.begin.datasets import app

@@ -5,7 +5,7 @@ from datetime import datetime
 
 import pytest
 
-from longmemeval.benchmarks.locomo.mem0 import MEM0_BLEU1, MEM0_F1, bleu1, mem0_bleu1_judge, mem0_f1_judge, set_f1
+from longmemeval.benchmarks.locomo.judge import MEM0_BLEU1, MEM0_F1, bleu1, mem0_bleu1_judge, mem0_f1_judge, set_f1
 from longmemeval.core.files import safe_name, sha256_text
 from longmemeval.errors import HarnessError
 from longmemeval.judges.offline.rules import RuleJudge

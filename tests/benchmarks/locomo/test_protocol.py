@@ -6,11 +6,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from longmemeval.benchmarks.locomo.f1 import grade
 from longmemeval.benchmarks.locomo.format import NOT_MENTIONED
+from longmemeval.benchmarks.locomo.judge import grade
 from longmemeval.benchmarks.locomo.loader import LocomoDataset
-from longmemeval.benchmarks.locomo.protocol import official_questions
-from longmemeval.benchmarks.locomo.texts import OURS, Wording
+from longmemeval.benchmarks.locomo.protocol import OURS, Wording, official_questions
 from longmemeval.records import Question
 from tests.benchmarks.locomo.test_loader import make_conversation
 from tests.benchmarks.longmemeval.test_loader import write

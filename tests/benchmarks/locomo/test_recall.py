@@ -4,8 +4,7 @@ from typing import Any
 
 import pytest
 
-from longmemeval.benchmarks.locomo.benchmark import LOCOMO
-from longmemeval.benchmarks.locomo.recall import locomo_recall, locomo_recall_strict
+from longmemeval.benchmarks.locomo.benchmark import LOCOMO, locomo_recall, locomo_recall_strict
 from longmemeval.measures import recall
 from longmemeval.measures.aggregate import QuestionValues, aggregate
 from tests.conftest import real_file

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from longmemeval.benchmarks.locomo import texts as module
+from longmemeval.benchmarks.locomo import protocol as module
 from longmemeval.benchmarks.locomo.format import NOT_MENTIONED
-from longmemeval.benchmarks.locomo.texts import (
+from longmemeval.benchmarks.locomo.protocol import (
     OFFICIAL_SHA256,
     ProtocolTexts,
     load_texts,

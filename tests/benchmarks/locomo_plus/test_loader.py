@@ -11,10 +11,15 @@ from typer.testing import CliRunner
 
 from longmemeval.benchmarks.catalogue import catalogue_entry
 from longmemeval.benchmarks.download import is_intact
-from longmemeval.benchmarks.locomo_plus.format import date_text, days_of, lines_of
-from longmemeval.benchmarks.locomo_plus.loader import LocomoPlusDataset
-from longmemeval.benchmarks.locomo_plus.official_texts import PROMPT_FILE, TASK_FILE
-from longmemeval.benchmarks.locomo_plus.quirks import LocomoPlusQuirks, locomo_plus_quirks
+from longmemeval.benchmarks.locomo_plus.loader import (
+    LocomoPlusDataset,
+    LocomoPlusQuirks,
+    date_text,
+    days_of,
+    lines_of,
+    locomo_plus_quirks,
+)
+from longmemeval.benchmarks.locomo_plus.protocol import PROMPT_FILE, TASK_FILE
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.cli.verbs.begin.datasets import app

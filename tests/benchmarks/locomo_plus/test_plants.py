@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from longmemeval.benchmarks.locomo_plus.planting import PLANTING
+from longmemeval.benchmarks.locomo_plus.benchmark import PLANTING
 from longmemeval.benchmarks.locomo_plus.plants import retold
 from longmemeval.judges.plants.plant import Plant
 from longmemeval.judges.plants.planting import Ground

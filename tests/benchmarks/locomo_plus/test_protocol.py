@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 
 from longmemeval.benchmarks.locomo_plus.loader import LocomoPlusDataset
-from longmemeval.benchmarks.locomo_plus.official_texts import PROMPT_FILE, TASK_FILE
-from longmemeval.benchmarks.locomo_plus.protocol import CHOSEN, FAILED, compose, protocol_record
+from longmemeval.benchmarks.locomo_plus.protocol import CHOSEN, FAILED, PROMPT_FILE, TASK_FILE, compose, protocol_record
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.items import message_item

@@ -7,10 +7,15 @@ from pathlib import Path
 
 import pytest
 
-from longmemeval.benchmarks.personamem.files import FIELDS, ContextTurn, context_id_of
 from longmemeval.benchmarks.personamem.judge import is_right
-from longmemeval.benchmarks.personamem.loader import PersonaMemDataset
-from longmemeval.benchmarks.personamem.quirks import PersonaMemQuirks, personamem_quirks
+from longmemeval.benchmarks.personamem.loader import (
+    FIELDS,
+    ContextTurn,
+    PersonaMemDataset,
+    PersonaMemQuirks,
+    context_id_of,
+    personamem_quirks,
+)
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.errors import DataError
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate

@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from longmemeval.benchmarks.locomo.f1 import LOCOMO_F1
+from longmemeval.benchmarks.locomo.judge import LOCOMO_F1, MEM0_F1
 from longmemeval.benchmarks.locomo.loader import LocomoDataset
-from longmemeval.benchmarks.locomo.mem0 import MEM0_F1
 from longmemeval.errors import HarnessError
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.llm.http import endpoints

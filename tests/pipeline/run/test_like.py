@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from longmemeval.benchmarks.locomo.loader import LocomoDataset
-from longmemeval.benchmarks.locomo.texts import load_texts
+from longmemeval.benchmarks.locomo.protocol import load_texts
 from longmemeval.errors import FixtureError, HarnessError
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve

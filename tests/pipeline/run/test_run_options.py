@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from longmemeval.benchmarks.locomo.f1 import LOCOMO_F1
+from longmemeval.benchmarks.locomo.judge import LOCOMO_F1
 from longmemeval.benchmarks.locomo.loader import LocomoDataset
-from longmemeval.benchmarks.locomo.texts import load_texts
+from longmemeval.benchmarks.locomo.protocol import load_texts
 from longmemeval.core.files import sha256_text
 from longmemeval.errors import HarnessError, SpendingLimitError
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE

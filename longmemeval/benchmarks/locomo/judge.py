@@ -1,7 +1,8 @@
-"""LoCoMo's own score: the rules of `task_eval/evaluation.py` in the official repository (at 3eb6f2c). No model grades.
+"""LoCoMo's own score and the two of the Mem0 paper, which no model grades.
 
-Texts are compared as bags of stems: F1 (van Rijsbergen) after a normalisation close to SQuAD's, which here also drops
-"and". The rule depends on the category:
+The own score: the rules of `task_eval/evaluation.py` in the official repository (at 3eb6f2c). Texts are compared as
+bags of stems: F1 (van Rijsbergen) after a normalisation close to SQuAD's, which here also drops "and". The rule depends
+on the category:
 
 | category | score |
 |---|---|
@@ -14,15 +15,32 @@ Adversarial scores are comparable with published ones only if the question offer
 as the official prompt does; without them they measure open abstention. An answer that picks an option by its letter is
 read as in `task_eval/gpt_utils.py`. The official code cannot score the 444 adversarial questions without an `answer`;
 their rule needs none, so here they are scored.
+
+The two scores without a model in the Mem0 paper (arXiv 2504.19413, `evaluation/metrics/utils.py` in its repository).
+
+They are not LoCoMo's own: words are not stemmed, articles stay, lists are not split, and a gold keeps the text after
+its semicolon. The paper excludes adversarial questions; here they get no label, so that they show as not evaluated.
+
+The paper mislabels LoCoMo's categories. To compare scores with its Table 1, read
+
+| LoCoMo category | in the paper |
+|---|---|
+| 1, multi-hop | "single-hop" |
+| 2, temporal | "temporal" |
+| 3, open-domain | "multi-hop" |
+| 4, single-hop | "open domain" |
+
+One deviation, in BLEU-1: texts are not split into sentences before they are split into words, since that would need a
+model that NLTK downloads. It affects only full stops inside a text of several sentences.
 """
 
 import re
 import string
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache, lru_cache
 from statistics import fmean
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from longmemeval.benchmarks.locomo.format import ABSTENTION_PHRASES, CATEGORIES
 from longmemeval.errors import HarnessError, nearest
@@ -32,6 +50,7 @@ from longmemeval.records import Gold, Question
 
 if TYPE_CHECKING:
     from nltk.stem import PorterStemmer
+
 
 LOCOMO_F1 = "offline/locomo-f1"
 
@@ -177,3 +196,72 @@ def _stemmer() -> "PorterStemmer":
     from nltk.stem import PorterStemmer
 
     return PorterStemmer()
+
+
+MEM0_F1 = "offline/mem0-f1"
+MEM0_BLEU1 = "offline/mem0-bleu1"
+
+_SPACES_FOR_MARKS = str.maketrans(".,!?", "    ")
+_LEFT_OUT = "Mem0's evaluation leaves adversarial questions out: it has no rule to grade them by"
+
+
+@cache
+def mem0_f1_judge() -> RuleJudge:
+    """Return the judge that grades by `set_f1`, which is not LoCoMo's official F1."""
+    return _judge("set-F1", MEM0_F1, set_f1, {})
+
+
+@cache
+def mem0_bleu1_judge() -> RuleJudge:
+    """Return the judge that grades by `bleu1`."""
+    parameters = {"smoothing": "method1", "split_sentences": False, "weights": [1, 0, 0, 0]}
+    return _judge("BLEU-1", MEM0_BLEU1, bleu1, parameters)
+
+
+SET_F1 = JudgeDefinition(rules=mem0_f1_judge)
+BLEU1 = JudgeDefinition(rules=mem0_bleu1_judge)
+
+
+def set_f1(prediction: str, gold: str) -> float:
+    """Return the harmonic mean of precision and recall of the distinct words both have; 0 without any.
+
+    Words are separated by spaces, in lower case, with `.`, `,`, `!` and `?` read as spaces.
+    """
+    predicted, sought = _words(prediction), _words(gold)
+    shared = len(predicted & sought)
+    if shared == 0:
+        return 0.0
+    precision, recall = shared / len(predicted), shared / len(sought)
+    return 2 * precision * recall / (precision + recall)
+
+
+def bleu1(prediction: str, gold: str) -> float:
+    """Return BLEU (Papineni et al. 2002) of single words against one reference, with brevity penalty.
+
+    It is NLTK's `sentence_bleu` with smoothing method 1 on the words of NLTK's Treebank tokenizer in lower case. Texts
+    without a common word, even empty ones, give 0.
+    """
+    # Imported here because NLTK takes most of a second to load.
+    from nltk.tokenize import word_tokenize
+    from nltk.translate.bleu_score import SmoothingFunction, sentence_bleu
+
+    predicted, sought = (word_tokenize(text.lower(), preserve_line=True) for text in (prediction, gold))
+    return float(sentence_bleu([sought], predicted, (1, 0, 0, 0), SmoothingFunction().method1))
+
+
+def _words(text: str) -> set[str]:
+    return set(text.lower().translate(_SPACES_FOR_MARKS).split())
+
+
+def _judge(metric: str, spec: str, measure: Callable[[str, str], float], parameters: dict[str, Any]) -> RuleJudge:
+    """Return a judge whose label is True for full credit; an adversarial question gets none."""
+
+    def grade(_: Question, gold: Gold, hypothesis: str) -> Verdict:
+        if category_of(gold) == "adversarial":
+            return Verdict(None, _LEFT_OUT)
+        score = measure(hypothesis, str(gold.answer))
+        return Verdict(score == 1, f"{metric} {score:.3f}", score)
+
+    name = f"Mem0 {metric}"
+    version = f"{name} v1: evaluation/metrics/utils.py at b3ede5b7c"
+    return rule_judge(spec, grade, name=name, version=version, metric=metric, parameters=parameters)
