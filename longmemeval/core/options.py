@@ -13,6 +13,8 @@ from typing import Annotated, Any, cast, get_args, get_origin, get_type_hints
 
 from msgspec import NODEFAULT, Struct
 
+TOP = "."
+"""The place of settings of a run that are in no group (`Recorded`)."""
 WHAT, MODEL, LIMITS, OUTPUT, ADVANCED = "What", "Model", "Limits", "Output", "Advanced"
 """The panels of `--help`, in the order in which they are shown."""
 
@@ -38,6 +40,17 @@ class Flag(Struct, frozen=True):
     hidden: bool = False
     argument: bool = False
     """True if it is positional, without a name."""
+
+
+class Recorded(Struct, frozen=True):
+    """The form in which the settings of a run record a field; without it: in the class's own place, if not default."""
+
+    place: str | None = ""
+    """The group of settings, such as `model`, or `TOP`; empty: the class's own; None: not recorded."""
+    always: bool = False
+    """True if the default is recorded too."""
+    words: str = ""
+    """Plain words for it where runs are compared; empty: the field's name."""
 
 
 class Group(Struct, frozen=True):
@@ -144,6 +157,48 @@ def words_for(group: type, values: Mapping[str, Any], only: Collection[str] = ()
     """Return the command-line arguments that set these fields of a class, defaults omitted."""
     chosen = [option for option in options_of(group, only) if option.field in values]
     return [word for option in chosen for word in option.words(values[option.field])]
+
+
+def recorded(options: object, place: str) -> dict[str, dict[str, Any]]:
+    """Return what the settings of a run record of options: the values by field, for each place (see `Recorded`).
+
+    Args:
+        options: an instance of a class of settings.
+        place: the class's own place.
+    """
+    group, found = type(options), {place: dict[str, Any]()}
+    defaults = _defaults(group)
+    for field, mark in records_of(group).items():
+        value = getattr(options, field)
+        if mark.place is not None and (mark.always or value != defaults.get(field, NODEFAULT)):
+            found.setdefault(mark.place or place, {})[field] = value
+    return found
+
+
+def from_record(group: type, settings: Mapping[str, Any], place: str) -> dict[str, Any]:
+    """Return the values of a class of settings that the settings of a run hold, by field: `recorded` in reverse."""
+    found = dict[str, Any]()
+    for field, mark in records_of(group).items():
+        values = (settings if mark.place == TOP else settings.get(mark.place or place)) or {}
+        if mark.place is not None and values.get(field) not in (None, ""):
+            found[field] = values[field]
+    return found
+
+
+def words_of_records(group: type, place: str) -> dict[str, str]:
+    """Return the plain words of the options of a class that have some, by dotted name in the settings of a run."""
+    marks = {field: mark for field, mark in records_of(group).items() if mark.words}
+    return {
+        field if mark.place == TOP else f"{mark.place or place}.{field}": mark.words for field, mark in marks.items()
+    }
+
+
+def records_of(group: type) -> dict[str, Recorded]:
+    """Return how each option of a class is recorded."""
+    return {
+        field: next((mark for mark in marks if isinstance(mark, Recorded)), Recorded())
+        for field, (_, marks) in _annotations(group).items()
+    }
 
 
 @cache

@@ -1,16 +1,16 @@
 """Settings of reading: method, templates, limits."""
 
 from importlib import resources
-from pathlib import Path
 from typing import Any
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from longmemeval.core.arguments import checked
 from longmemeval.core.files import sha256_text
+from longmemeval.core.options import TOP, recorded
 from longmemeval.errors import HarnessError
-from longmemeval.reading.options import HistoryFormat, OverflowPolicy, ReadingMethod
+from longmemeval.reading.options import ReadingMethod, ReadingOptions
 from longmemeval.reading.overflow import MARGIN_TOKENS
 from longmemeval.reading.prompts import Compose
 from longmemeval.reading.templates import NOTE_FIELDS, READER_FIELDS, Template, load_template
@@ -32,18 +32,12 @@ _MAX_TOKENS = {
     **{"memories": 500, "evidence": 800, "files": 500},
 }
 NOTE_MAX_TOKENS = 500
-
-
 _STEPS = 12
 
 
 class Tools(Struct, frozen=True):
-    """The tools of a reading method, and the limits of their use."""
+    """The tools of a reading method."""
 
-    steps: int
-    """Maximum number of replies with tool calls; after these, the model must answer."""
-    prompt_budget: int | None
-    """Maximum tokens of all prompts of a question together; None: no limit."""
     sha256: str
     """Hash of the file that describes the tools."""
     offered: tuple[dict[str, Any], ...]
@@ -54,18 +48,11 @@ class Tools(Struct, frozen=True):
 
 
 class ReadingConfiguration(Struct, frozen=True):
-    """Settings for turning a recall into a prompt. Recorded whole in the manifest."""
+    """A reading method ready for use: its options with the method's defaults filled in, and its texts."""
 
-    method: ReadingMethod
-    history_format: HistoryFormat
+    options: ReadingOptions
     template: Template
     note_template: Template | None
-    max_tokens: int
-    on_overflow: OverflowPolicy
-    context_window: int | None
-    """Tokens the model accepts; None if unknown: then nothing is checked, and the manifest says so."""
-    abstain_below: float | None = None
-    """Best recall score below which the answer is `ABSTENTION`, without a call; None: always call the model."""
     options_template: Template | None = None
     """Prompt of questions that offer options; None: `template`."""
     temperature: float = 0.0
@@ -74,51 +61,79 @@ class ReadingConfiguration(Struct, frozen=True):
     tools: Tools | None = None
     """Tools that the model may call; None: there is a single call, without tools."""
 
+    @property
+    def method(self) -> ReadingMethod:
+        """The reading method."""
+        return self.options.method or "direct"
+
+    @property
+    def max_tokens(self) -> int:
+        """Maximum tokens of an answer."""
+        return longest_answer(self.options)
+
+    def in_window(self, tokens: int | None) -> "ReadingConfiguration":
+        """Return the configuration with the context window of its model, unless an option has set one."""
+        window = self.options.context_window or tokens
+        return structs.replace(self, options=structs.replace(self.options, context_window=window))
+
+    def recorded(self, place: str = TOP) -> dict[str, Any]:
+        """Return the settings that decide a prompt and have this place in `run.json`; texts by their hashes."""
+        values = recorded(self.options, "reading").get(place, {})
+        if place == "reading":
+            texts = {name: getattr(self, name) for name in ("template", "options_template", "note_template", "tools")}
+            values |= {name: text.sha256 for name, text in texts.items() if text}
+        if self.compose:
+            values = {name: value for name, value in values.items() if name not in ("template", "history_format")}
+        return values
+
 
 @checked()
-def reading_configuration(
-    method: ReadingMethod = "direct",
-    *,
-    history_format: HistoryFormat = "nl",
-    template: Path | None = None,
-    note_template: Path | None = None,
-    max_tokens: int | None = None,
-    on_overflow: OverflowPolicy = "error",
-    context_window: int | None = None,
-    abstain_below: float | None = None,
-    steps: int | None = None,
-    prompt_budget: int | None = None,
-) -> ReadingConfiguration:
-    """Load the templates and fill in the method's defaults.
+def reading_configuration(method: ReadingMethod = "direct", **options: Any) -> ReadingConfiguration:
+    """Load the templates of a reading method and fill in its defaults.
+
+    Args:
+        method: the reading method.
+        options: other fields of `ReadingOptions`.
 
     Raises:
-        HarnessError: a template file is unreadable or lacks a placeholder, or a limit on tools is set for a method
-            without tools.
+        HarnessError: a template file is unreadable or lacks a placeholder, an option is unknown or has the wrong type,
+            or a limit on tools is set for a method without tools.
     """
-    if method != "files" and (steps is not None or prompt_budget is not None):
+    return configured(ReadingOptions(method=method, **options))
+
+
+@checked()
+def configured(options: ReadingOptions) -> ReadingConfiguration:
+    """Return the reading that options describe; errors are those of `reading_configuration`."""
+    method = options.method or "direct"
+    if method != "files" and (options.steps is not None or options.prompt_budget is not None):
         raise HarnessError(
             f"--steps and --prompt-budget limit the tools of --reading files; '{method}' has no tools",
             fix="Leave them out, or use --reading files",
         )
+    has_notes, has_tools = method == "con-separate", method == "files"
     return ReadingConfiguration(
-        method=method,
-        history_format=history_format,
-        template=load_template(_TEMPLATES[method], template, READER_FIELDS),
-        note_template=load_template("note", note_template, NOTE_FIELDS) if method == "con-separate" else None,
-        max_tokens=max_tokens or _MAX_TOKENS[method],
-        on_overflow=on_overflow,
-        context_window=context_window,
-        abstain_below=abstain_below,
-        tools=_load_tools(_STEPS if steps is None else steps, prompt_budget) if method == "files" else None,
+        options=structs.replace(
+            options,
+            method=method,
+            max_tokens=longest_answer(options),
+            steps=(_STEPS if options.steps is None else options.steps) if has_tools else None,
+        ),
+        template=load_template(_TEMPLATES[method], options.template, READER_FIELDS),
+        note_template=load_template("note", options.note_template, NOTE_FIELDS) if has_notes else None,
+        tools=_load_tools() if has_tools else None,
     )
 
 
-def _load_tools(steps: int, prompt_budget: int | None) -> Tools:
+def longest_answer(options: ReadingOptions) -> int:
+    """Return the maximum tokens of an answer, by option or by method."""
+    return options.max_tokens or _MAX_TOKENS[options.method or "direct"]
+
+
+def _load_tools() -> Tools:
     text = (resources.files("longmemeval.reading") / "templates" / "files_tools.json").read_text(encoding="utf-8")
     content = msgspec.json.decode(text)
-    return Tools(
-        steps, prompt_budget, sha256_text(text), tuple(content["tools"]), content["answer_now"], content["withheld"]
-    )
+    return Tools(sha256_text(text), tuple(content["tools"]), content["answer_now"], content["withheld"])
 
 
 def check_fitting(
@@ -149,7 +164,7 @@ def check_fitting(
 
 def prompt_limit(configuration: ReadingConfiguration, max_tokens: int) -> int | None:
     """Return the maximum tokens of a prompt whose answer may have `max_tokens`; None if the window is unknown."""
-    window = configuration.context_window
+    window = configuration.options.context_window
     if window is None:
         return None
     if window <= max_tokens + MARGIN_TOKENS:

@@ -1,10 +1,13 @@
-"""Options of reading: from a recall to a prompt."""
+"""Options of reading, from a recall to a prompt: of the command line, sweeps, claims and Python, and in `run.json`.
+
+A new option is a field here, with its effect in the reader: everything else reads the fields.
+"""
 
 from pathlib import Path
 from typing import Annotated, Literal, get_args
 
 from longmemeval.core.arguments import Options
-from longmemeval.core.options import LIMITS, MODEL, Flag
+from longmemeval.core.options import LIMITS, MODEL, TOP, Flag, Recorded
 
 ReadingMethod = Literal["direct", "con", "con-separate", "short", "memories", "evidence", "files"]
 READING_METHODS: tuple[ReadingMethod, ...] = get_args(ReadingMethod)
@@ -16,25 +19,33 @@ OverflowPolicy = Literal["error", "drop-oldest", "drop-newest"]
 class ReadingOptions(Options, frozen=True):
     """Options for turning a recall into a prompt."""
 
-    method: Annotated[ReadingMethod | None, Flag(MODEL, "METHOD", name="--reading")] = None
+    method: Annotated[
+        ReadingMethod | None, Flag(MODEL, "METHOD", name="--reading"), Recorded(words="reading method")
+    ] = None
     """direct, con(-separate), short, memories, evidence, files."""
-    history_format: Annotated[HistoryFormat, Flag(metavar="FORMAT")] = "nl"
+    history_format: Annotated[HistoryFormat, Flag(metavar="FORMAT"), Recorded(always=True)] = "nl"
     """How the prompt shows the history: nl, json, official-nl or official-json."""
-    template: Annotated[Path | None, Flag(metavar="FILE")] = None
+    template: Annotated[Path | None, Flag(metavar="FILE"), Recorded(None)] = None
     """Your own prompt, with {history}, {question_date} and {question}; .yaml or .json: the texts of an official
     protocol (docs/grading.md)."""
-    note_template: Annotated[Path | None, Flag(metavar="FILE")] = None
+    note_template: Annotated[Path | None, Flag(metavar="FILE"), Recorded(None)] = None
     """Your own note prompt for con-separate."""
-    max_tokens: Annotated[int | None, Flag(LIMITS, "N", minimum=1)] = None
+    max_tokens: Annotated[int | None, Flag(LIMITS, "N", minimum=1), Recorded("model", always=True)] = None
     """Maximum tokens of an answer [default: 500; con 800]."""
-    steps: Annotated[int | None, Flag(metavar="N", minimum=1)] = None
+    steps: Annotated[int | None, Flag(metavar="N", minimum=1), Recorded(words="number of steps")] = None
     """Maximum rounds of listing, searching and reading with --reading files [default: 12]."""
-    prompt_budget: Annotated[int | None, Flag(metavar="TOKENS", minimum=1)] = None
+    prompt_budget: Annotated[int | None, Flag(metavar="TOKENS", minimum=1), Recorded(words="budget of the prompt")] = (
+        None
+    )
     """Maximum tokens of all prompts of one question with --reading files [default: no limit]."""
-    on_overflow: Annotated[OverflowPolicy, Flag(metavar="POLICY")] = "error"
+    on_overflow: Annotated[
+        OverflowPolicy,
+        Flag(metavar="POLICY"),
+        Recorded(always=True, words="what is done with too long a context"),
+    ] = "error"
     """When a prompt exceeds the context window: error (the question fails), drop-oldest or drop-newest. Dropped
     messages are recorded."""
-    context_window: Annotated[int | None, Flag(metavar="TOKENS", minimum=1)] = None
+    context_window: Annotated[int | None, Flag(metavar="TOKENS", minimum=1), Recorded(always=True)] = None
     """The model's context window [default: from LiteLLM's table]."""
-    abstain_below: Annotated[float | None, Flag(metavar="SCORE")] = None
+    abstain_below: Annotated[float | None, Flag(metavar="SCORE"), Recorded(TOP, words="threshold of abstaining")] = None
     """Abstain, without a model call, if the best recall score is lower."""

@@ -124,7 +124,7 @@ class Reader:
             found=[*message_ids_of(recall.items), *recall.left_out_ids],
             top_score=max((item.score for item in recall.items if item.score is not None), default=None),
         )
-        threshold, note_template = self._configuration.abstain_below, self._configuration.note_template
+        threshold, note_template = self._configuration.options.abstain_below, self._configuration.note_template
         score = preparation.top_score
         if threshold is not None and score is not None and score < threshold:
             preparation.abstention = _abstention(question, recall, preparation, score, threshold)
@@ -166,7 +166,7 @@ class Reader:
             whole = "\n".join(message.content for message in prompt)
             return self._counted_whole(whole, shown, counts).tokens + TOKENS_OF_A_MESSAGE * (len(prompt) - 1)
 
-        policy = configuration.on_overflow
+        policy = configuration.options.on_overflow
         if compose := configuration.compose:
             fitted = fit(recall, partial(compose, question), count_composed, self._limit, policy)
         else:
@@ -177,7 +177,7 @@ class Reader:
         """Return the history of a prompt and its tokens; the latest is cached, since questions may share it."""
         if self._latest is None or self._latest.items is not shown.items:
             chunks_of = note_chunks if self._configuration.note_template else message_chunks
-            text = render_history(shown, chunks_of(shown), self._configuration.history_format)
+            text = render_history(shown, chunks_of(shown), self._configuration.options.history_format)
             self._latest = _History(shown.items, text, self._counted_whole(text, shown, counts))
         return self._latest
 
@@ -194,7 +194,7 @@ class Reader:
         """Return the prompt of the note-taking call on one session."""
 
         def render(shown: Recall) -> Messages:
-            session = render_chunk(Chunk(chunk.date, shown.items), self._configuration.history_format)
+            session = render_chunk(Chunk(chunk.date, shown.items), self._configuration.options.history_format)
             return _message(
                 template.fill(
                     {
@@ -209,7 +209,7 @@ class Reader:
         def count(prompt: Messages, shown: Recall) -> int:
             return self._counted_whole(prompt[0].content, shown, counts).tokens
 
-        policy = self._configuration.on_overflow
+        policy = self._configuration.options.on_overflow
         return fit(Recall(chunk.items), render, count, self._note_limit, policy)
 
     async def _take_notes(

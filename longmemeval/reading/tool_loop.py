@@ -55,6 +55,7 @@ class ToolLoop:
     ) -> None:
         self._configuration, self._tools = configuration, tools
         self._model, self._counter = model, counter
+        self._steps, self._budget = configuration.options.steps or 0, configuration.options.prompt_budget
         self._window = prompt_limit(configuration, configuration.max_tokens)
         self._files: dict[int, tuple[tuple[RecalledItem, ...], Files]] = {}
         descriptions = [json.dumps(tool) for tool in tools.offered]
@@ -106,7 +107,7 @@ class ToolLoop:
         key, items = id(recall.items), recall.items
         cached = self._files.get(key)
         if cached is None or cached[0] is not items:
-            cached = self._files[key] = items, Files(items, self._configuration.history_format)
+            cached = self._files[key] = items, Files(items, self._configuration.options.history_format)
             while len(self._files) > _HISTORIES:
                 del self._files[next(iter(self._files))]
         files = cached[1]
@@ -122,9 +123,9 @@ class ToolLoop:
             ContextOverflowError: the window or the budget has no room for a single step.
             ModelError: a call failed for good.
         """
-        for step in range(self._tools.steps + 1):
-            ends = step == self._tools.steps or not self._room_for_step(talk)
-            if ends and step < self._tools.steps:
+        for step in range(self._steps + 1):
+            ends = step == self._steps or not self._room_for_step(talk)
+            if ends and step < self._steps:
                 if not step:
                     raise ContextOverflowError(
                         f"The prompt has {talk.tokens} tokens, and window or --prompt-budget have no room for a step"
@@ -152,7 +153,7 @@ class ToolLoop:
 
     def _room_for_step(self, talk: _Talk) -> bool:
         """Return whether another call still fits after one with tools, since it may have to answer."""
-        budget, needed = self._tools.prompt_budget, talk.tokens + self._reserve
+        budget, needed = self._budget, talk.tokens + self._reserve
         in_budget = budget is None or talk.spent + talk.tokens + needed <= budget
         return in_budget and (self._window is None or needed <= self._window)
 
@@ -176,7 +177,7 @@ class ToolLoop:
         talk.tool_ms += (time.perf_counter() - started) * 1000
 
     def _fits(self, talk: _Talk, tokens: int) -> bool:
-        budget = self._tools.prompt_budget
+        budget = self._budget
         return (budget is None or talk.spent + tokens <= budget) and (self._window is None or tokens <= self._window)
 
     def _size(self, text: str) -> int:

@@ -45,15 +45,11 @@ class ReadingSettings(Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     method: str
     history_format: str = ""
-    on_overflow: str = ""
-    context_window: int | None
     template: str = ""
     options_template: str = ""
     note_template: str = ""
-    tools: str = ""
-    """Hash of the file that describes the tools, if the model has any."""
-    steps: int | None = None
-    prompt_budget: int | None = None
+    others: dict[str, Any] = {}
+    """The other options of `ReadingOptions`, and the hash of the file that describes the tools, if there are any."""
 
     @property
     def shown(self) -> str:
@@ -107,7 +103,11 @@ class _Settings(Struct, frozen=True, kw_only=True, tag_field="kind", omit_defaul
     def plain(self) -> dict[str, Any]:
         """The settings as JSON values, without the kind."""
         values: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(self))
-        return {name: value for name, value in values.items() if name not in ("kind", "others")} | self.others
+        plain = {name: value for name, value in values.items() if name not in ("kind", "others")} | self.others
+        if self.reading:
+            plain["reading"].pop("others", None)
+            plain["reading"] |= self.reading.others
+        return plain
 
     @property
     def comparable(self) -> dict[str, Any]:
@@ -202,10 +202,21 @@ def settings_of(kind: RunKind, plain: Mapping[str, Any], *, as_stored: bool = Fa
     known = _KINDS[kind].__struct_fields__
     values = {name: value for name, value in plain.items() if name in known}
     others = {name: value for name, value in plain.items() if name not in known}
+    if reading := values.get("reading"):
+        values["reading"] = reading_settings(reading)
     settings = msgspec.convert({"kind": kind, **values, "others": others}, _KINDS[kind])
     if as_stored or settings.memory is None:
         return settings
     return replace(settings, memory=without_secrets_of_memory(settings.memory))
+
+
+def reading_settings(plain: Mapping[str, Any]) -> ReadingSettings:
+    """Return the settings of reading that plain values stand for."""
+    known = ReadingSettings.__struct_fields__
+    others = {name: value for name, value in plain.items() if name not in known}
+    return msgspec.convert(
+        {name: value for name, value in plain.items() if name in known} | {"others": others}, ReadingSettings
+    )
 
 
 def retrieval_settings(plain: Mapping[str, Any]) -> RetrievalSettings:

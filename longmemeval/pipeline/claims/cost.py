@@ -8,7 +8,7 @@ from longmemeval.pipeline.estimate.assumed import REPLY_SHARE, call_seconds
 from longmemeval.pipeline.estimate.calls import CallEstimate
 from longmemeval.pipeline.estimate.replies import ReplyStats
 from longmemeval.pipeline.estimate.stages import Pace, StageEstimate, stage
-from longmemeval.reading.configuration import reading_configuration
+from longmemeval.reading.configuration import longest_answer
 from longmemeval.reading.options import ReadingOptions
 
 ONE_BY_ONE = Pace(RateLimits(), 1)
@@ -26,8 +26,7 @@ def answering_cost(claim: Claim, questions: int | None = None) -> StageEstimate 
     settings, n = claim.settings, questions or claim.n
     if settings is None or not settings.model or is_offline(settings.model) or not n or not settings.prompt_tokens:
         return None
-    reading = ReadingOptions(**settings.reading)
-    longest = reading_configuration(reading.method or "direct", max_tokens=reading.max_tokens).max_tokens
+    longest = longest_answer(ReadingOptions(**settings.reading))
     most = price(settings.model, settings.prompt_tokens, longest)
     tokens = n * settings.prompt_tokens
     work = CallEstimate(

@@ -5,10 +5,12 @@ from typing import Any
 
 from msgspec import structs
 
+from longmemeval.core.options import words_of_records
 from longmemeval.core.text.figures import UNKNOWN, count_of, listed
 from longmemeval.errors import HarnessError
 from longmemeval.measures.metrics import compute_metrics
 from longmemeval.pipeline.compare.sentences import Sentence
+from longmemeval.reading.options import ReadingOptions
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.run_questions import RunQuestions
 from longmemeval.results.scores.warnings import OF_QUESTIONS, question_warnings
@@ -25,21 +27,16 @@ _IN_WORDS = {
     "model.api_base": "address of the model",
     "model.temperature": "temperature",
     "model.max_tokens": "longest answer",
-    "reading.method": "reading method",
-    "reading.on_overflow": "what is done with too long a context",
     "reading.template": "prompt",
     "reading.options_template": "prompt for choices",
     "reading.note_template": "prompt for notes",
     "reading.tools": "tools",
-    "reading.steps": "number of steps",
-    "reading.prompt_budget": "budget of the prompt",
     "query_model.spec": "model that analyses questions",
     "embedder.spec": "embedder",
     "embedder.fingerprint": "files of the embedder",
     "embedder.query_prefix": "prefix of questions",
-    "abstain_below": "threshold of abstaining",
     "batch": "use of a batch endpoint",
-}
+} | words_of_records(ReadingOptions, "reading")
 """Plain words for settings whose names say too little; any other goes by the last part of its dotted name."""
 
 

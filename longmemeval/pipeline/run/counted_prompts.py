@@ -5,8 +5,6 @@ from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
-from msgspec import structs
-
 from longmemeval.core.arrays import Vector
 from longmemeval.core.event_loop import complete
 from longmemeval.core.text.figures import count_of
@@ -109,9 +107,7 @@ def _read(
     recall: Callable[[Question], Awaitable[Recall]],
 ) -> tuple[list[Sequence[Call]], str]:
     """Return the calls that would answer each of `questions` from its recall, and a note on how many would fail."""
-    reading = setup.reading
-    if reading.context_window is None:
-        reading = structs.replace(reading, context_window=context_window(setup.model))
+    reading = setup.reading.in_window(context_window(setup.model))
     reader = Reader(reading, counter, counter.tokens)
     calls: list[Sequence[Call]] = []
 
@@ -123,8 +119,9 @@ def _read(
         return failed
 
     failed = complete(read())
-    if tools := reading.tools:
-        return calls, f"; of one search, and reading what it finds: up to {count_of(tools.steps, 'step')} may be taken"
+    if reading.tools:
+        most = count_of(reading.options.steps or 0, "step")
+        return calls, f"; of one search, and reading what it finds: up to {most} may be taken"
     return calls, f"; {failed} do not fit the model's window and would fail" if failed else ""
 
 

@@ -13,6 +13,7 @@ from longmemeval.benchmarks.catalogue import catalogue
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.core.files import sha256_bytes
+from longmemeval.core.options import from_record
 from longmemeval.core.text.differences import differences
 from longmemeval.dataset import Dataset
 from longmemeval.errors import DataError, FixtureError, HarnessError, nearest
@@ -22,8 +23,8 @@ from longmemeval.pipeline.batches.options import BatchOptions
 from longmemeval.pipeline.prepare.access import PreparedFixtures
 from longmemeval.pipeline.run.request import RunRequest
 from longmemeval.pipeline.run.run import RunOptions, asked_of
-from longmemeval.reading.configuration import ReadingConfiguration, reading_configuration
-from longmemeval.reading.options import READING_METHODS, ReadingMethod
+from longmemeval.reading.configuration import ReadingConfiguration, configured
+from longmemeval.reading.options import READING_METHODS, ReadingOptions
 from longmemeval.reading.templates import NOTE_FIELDS, READER_FIELDS, checked_template
 from longmemeval.results.manifest import RunManifest, dataset_record, manifest_in, read_manifest, run_folder
 from longmemeval.results.settings import AnswerSettings
@@ -195,17 +196,11 @@ def _reading(settings: AnswerSettings, texts: dict[str, str], source: str) -> Re
         raise HarnessError(
             f"There is no reading '{known.method}'", where=source, fix=nearest(known.method, READING_METHODS)
         )
-    options: dict[str, Any] = {
-        "history_format": known.history_format,
-        "on_overflow": known.on_overflow,
-        "context_window": known.context_window,
-        "max_tokens": settings.model.max_tokens,
-        "abstain_below": settings.abstain_below,
-        "steps": known.steps,
-        "prompt_budget": known.prompt_budget,
-    }
-    options = {name: value for name, value in options.items() if value not in ("", None)}
-    reading = reading_configuration(msgspec.convert(known.method, ReadingMethod), **options)
+    try:
+        options = msgspec.convert(from_record(ReadingOptions, settings.plain, "reading"), ReadingOptions)
+    except msgspec.ValidationError as error:
+        raise HarnessError(f"The reading of the run cannot be repeated: {error}", where=source) from error
+    reading = configured(options)
     own = {
         name: checked_template(texts[sha256], fields, f"{source}, templates")
         for name, fields in _TEMPLATES.items()

@@ -9,7 +9,7 @@ from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.dataset import Dataset
 from longmemeval.memory.configuration import MemoryConfiguration, definition_of, resolve_configuration
 from longmemeval.pipeline.run.run import RunOptions
-from longmemeval.reading.configuration import reading_configuration
+from longmemeval.reading.configuration import configured
 from longmemeval.reading.options import ReadingOptions
 from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
@@ -51,13 +51,11 @@ def run_request(
     if answering and answering.load_texts and template and template.suffix in answering.text_endings:
         texts, template = answering.load_texts(template), None
     official = answering if options.protocol == "official" else None
-    fields = structs.asdict(reading) | {
-        "method": reading.method
-        or (official.reading if official else definition_of(configuration).reading or "direct"),
-        "max_tokens": reading.max_tokens or (official.max_tokens if official else None),
-        "template": template,
-    }
-    options = structs.replace(
-        options, reading=reading_configuration(**fields), protocol_texts=texts, seed=selection.seed
+    reading = structs.replace(
+        reading,
+        method=reading.method or (official.reading if official else definition_of(configuration).reading),
+        max_tokens=reading.max_tokens or (official.max_tokens if official else None),
+        template=template,
     )
+    options = structs.replace(options, reading=configured(reading), protocol_texts=texts, seed=selection.seed)
     return RunRequest(data, configuration, model, selection, options)

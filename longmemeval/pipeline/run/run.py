@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 
@@ -49,12 +50,12 @@ from longmemeval.results.manifest import (
     run_folder,
 )
 from longmemeval.results.selection import Selection, select
-from longmemeval.results.settings import AnswerSettings, ModelSettings, ReadingSettings, memory_settings
+from longmemeval.results.settings import AnswerSettings, ModelSettings, memory_settings, reading_settings
 from longmemeval.results.shards import sharded_id
 from longmemeval.settings import Folders
 from longmemeval.storage.remote_fixtures import be_patient
 
-_SET_BY_COMPOSE = ("method", "history_format", "template", "note_template")
+_SET_BY_COMPOSE = tuple(map(attrgetter, ("method", "options.history_format", "template", "note_template")))
 
 
 class RunOptions(AnsweringOptions, frozen=True):
@@ -328,7 +329,7 @@ def reading_of(
         template, with_options = map(template_of, official.prompts(texts))
         reading = structs.replace(reading, template=template, options_template=with_options)
     if official and official.compose and protocol is not None and official_reading:
-        if any(getattr(reading, name) != getattr(official_reading, name) for name in _SET_BY_COMPOSE):
+        if any(get(reading) != get(official_reading) for get in _SET_BY_COMPOSE):
             raise HarnessError(
                 "The authors' protocol has its own prompt",
                 where=f"data set '{dataset.name}'",
@@ -337,9 +338,7 @@ def reading_of(
         reading = structs.replace(
             reading, compose=official.compose(dataset, folders.data_dir, protocol), temperature=official.temperature
         )
-    if reading.context_window is None:
-        reading = structs.replace(reading, context_window=context_window(model_spec))
-    return reading
+    return reading.in_window(context_window(model_spec))
 
 
 def run_settings(
@@ -363,24 +362,13 @@ def run_settings(
             model_spec,
             api_base=public_url(base) if base else None,
             temperature=reading.temperature,
-            max_tokens=reading.max_tokens,
+            **reading.recorded("model"),
         ),
-        reading=ReadingSettings(
-            method=reading.method,
-            history_format="" if reading.compose else reading.history_format,
-            on_overflow=reading.on_overflow,
-            context_window=reading.context_window,
-            template="" if reading.compose else reading.template.sha256,
-            options_template=reading.options_template.sha256 if reading.options_template else "",
-            note_template=reading.note_template.sha256 if reading.note_template else "",
-            tools=reading.tools.sha256 if reading.tools else "",
-            steps=reading.tools.steps if reading.tools else None,
-            prompt_budget=reading.tools.prompt_budget if reading.tools else None,
-        ),
+        reading=reading_settings(reading.recorded("reading")),
         embedder=None,
         preparation=options.prepared,
         # Values that are not default are recorded.
         protocol=dict(protocol or {}),
         repeat=options.repeat,
-        abstain_below=reading.abstain_below,
+        **reading.recorded(),
     )

@@ -38,7 +38,7 @@ from longmemeval.pipeline.sweep.file import (
     given_options,
     read_sweep_file,
 )
-from longmemeval.reading.configuration import ReadingConfiguration, reading_configuration
+from longmemeval.reading.configuration import ReadingConfiguration, configured, reading_configuration
 from longmemeval.reading.options import ReadingOptions
 from longmemeval.results.manifest import check_run_id
 from longmemeval.results.selection import Selection
@@ -227,7 +227,7 @@ def _reading(entry: ReadingEntry, folder: Path) -> PlannedReading:
         name: value.stem if isinstance(value, Path) else value for name, value in options.items() if name != "method"
     }
     label = entry.name or _labelled(entry.method, shown)
-    return PlannedReading(label, reading_configuration(**_resolve_paths(folder, options)))
+    return PlannedReading(label, configured(ReadingOptions(**_resolve_paths(folder, options))))
 
 
 def _prepare(content: SweepFile, file: Path) -> PrepareOptions:

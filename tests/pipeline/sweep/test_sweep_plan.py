@@ -112,7 +112,7 @@ def test_every_field_arrives(tmp_path: Path) -> None:
     assert whole.runs[0].model.options == ModelOptions("http://here/v1", timeout_s=5, max_attempts=2)
     assert whole.grading == EvaluateOptions(votes=3, concurrency=4, model_options=ModelOptions("http://there/v1"))
     reading = whole.runs[0].reading.configuration
-    assert (reading.max_tokens, reading.on_overflow) == (9, "drop-oldest")
+    assert (reading.max_tokens, reading.options.on_overflow) == (9, "drop-oldest")
     assert reading.template.text == "{history} {question_date} {question}"
     assert (whole.judges, whole.max_cost) == (("offline/lexical", "openai/y"), 1)
     label = "con-template-mine-max_tokens-9-on_overflow-drop-oldest"

@@ -73,7 +73,7 @@ def manifest(fixtures: Mapping[str, Mapping[str, str]], memory: str = "combined"
             memory=memory_settings(configuration),
             reads_gold=False,
             model=ModelSettings("offline/extractive"),
-            reading=ReadingSettings(method="direct", context_window=None),
+            reading=ReadingSettings(method="direct"),
             preparation="default",
             embedder=FixtureEmbedder(embedder, "") if embedder else None,
         ),
