@@ -11,11 +11,10 @@ from longmemeval.core.arrays import Vector
 from longmemeval.errors import HarnessError
 from longmemeval.memory.parameters import RetrievalParameters
 from longmemeval.ranking.history import RankedUnit, Scores
-from longmemeval.ranking.lexical import LexicalParameters
 from longmemeval.ranking.message_graph import MESSAGE_GRAPH
 from longmemeval.ranking.questions.analysis import QuestionAnalysis, analyse_by_rules
 from longmemeval.ranking.rerank import load_reranker
-from longmemeval.ranking.retriever import Method, Retriever, RetrieverParameters, text_to_embed
+from longmemeval.ranking.retriever import Method, Retriever, text_to_embed
 from longmemeval.records import Question
 from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.messages import question_thread_id
@@ -99,27 +98,8 @@ class RankedSearch:
         embed_query: Callable[[str], Vector],
         analyse: Analyse | None = None,
     ) -> None:
-        window = parameters.window
-        self._parameters = RetrieverParameters(
-            method=method,
-            granularity=parameters.granularity,
-            side=parameters.side,
-            fusion=parameters.fusion,
-            lexical=LexicalParameters(window=window, session=parameters.session_weight),
-            dense_weight=parameters.dense_weight,
-            dense_window=window,
-            speaker=parameters.speaker_weight,
-            statement=parameters.statement_weight,
-            date=parameters.date_weight,
-            statements=parameters.statements,
-            length_exponent=parameters.length_exponent,
-            expansion=parameters.expansion,
-            expansion_level=parameters.expansion_level,
-            expansion_join=parameters.expansion_join,
-            time_range=parameters.time_range,
-            time_margin_days=parameters.time_margin_days,
-            rerank_depth=parameters.rerank_depth,
-        )
+        self._method = method
+        self._parameters = parameters
         self._embed_query = embed_query
         self._reranker = load_reranker(parameters.reranker) if parameters.reranker else None
         self._analyse = _analyst(parameters, analyse)
@@ -144,7 +124,7 @@ class RankedSearch:
         return [{name: float(scores[places[unit.unit_id]]) for name, scores in found.items()} for unit in units]
 
     def _retriever(self, fixture: Fixture) -> Retriever:
-        return Retriever(fixture, self._parameters, self._embed_query, self._reranker)
+        return Retriever(fixture, self._method, self._parameters, self._embed_query, self._reranker)
 
     def notes(self, question: Question, fixture: Fixture) -> tuple[str, ...]:
         """Return why a time that the question seems to name is not used, and why a chat model's analysis failed."""
@@ -152,7 +132,7 @@ class RankedSearch:
 
     def texts_to_embed(self, question: Question, names: Sequence[str]) -> Sequence[str]:
         """Return the whole question and its parts; nothing if only words are compared."""
-        if self._parameters.method == "bm25":
+        if self._method == "bm25":
             return []
         return [text_to_embed(query, names) for query in self._analyse(question).queries]
 

@@ -7,18 +7,17 @@ from operator import add
 from typing import Literal
 
 import numpy as np
-from msgspec import Struct
 from numpy.typing import NDArray
 
 from longmemeval.core.arrays import Vector
 from longmemeval.ranking.dates import DATES, Interval
-from longmemeval.ranking.dense import DENSE_WINDOW, DenseIndex
-from longmemeval.ranking.expansion.join import JoinMode, joined_words
-from longmemeval.ranking.expansion.keys import ExpansionKind, ExpansionLevel
-from longmemeval.ranking.fusion import Fusion, fuse, order
-from longmemeval.ranking.history import Granularity, HistoryView, Scores, Side
+from longmemeval.ranking.dense import DenseIndex
+from longmemeval.ranking.expansion.join import joined_words
+from longmemeval.ranking.fusion import fuse, order
+from longmemeval.ranking.history import HistoryView, Scores
 from longmemeval.ranking.lexical import LexicalIndex, LexicalParameters, UnitWords
 from longmemeval.ranking.message_vectors import VECTORS
+from longmemeval.ranking.parameters import RankingParameters
 from longmemeval.ranking.priors import Priors, without_names
 from longmemeval.ranking.questions.analysis import QuestionAnalysis
 from longmemeval.ranking.questions.decompose import fuse_parts
@@ -32,33 +31,6 @@ from longmemeval.storage.fixture import Fixture
 _WORD = re.compile(r"\w+")
 
 Method = Literal["bm25", "dense", "hybrid"]
-
-
-class RetrieverParameters(Struct, frozen=True):
-    """Parameters of a ranking."""
-
-    method: Method = "hybrid"
-    granularity: Granularity = "turn"
-    side: Side = "both"
-    fusion: Fusion = "scores"
-    lexical: LexicalParameters = LexicalParameters()
-    dense_weight: float = 1.0
-    """Weight of the dense score; that of the lexical one is 1."""
-    dense_window: tuple[float, ...] = DENSE_WINDOW
-    speaker: float = 0.2
-    statement: float = 0.5
-    date: float = 0.3
-    statements: bool = False
-    """True if a unit's own vector leaves out questions and pleasantries."""
-    length_exponent: float = 0.0
-    """Scores are divided by the unit's length in words to this power."""
-    expansion: ExpansionKind | None = None
-    expansion_level: ExpansionLevel = "turn"
-    expansion_join: JoinMode = "merge"
-    time_range: Literal["off", "boost", "filter"] = "off"
-    time_margin_days: int = 2
-    rerank_depth: int = 50
-    """Number of units a reranker reads."""
 
 
 def text_to_embed(question: str, names: Sequence[str]) -> str:
@@ -85,7 +57,8 @@ class Retriever:
     def __init__(
         self,
         fixture: Fixture,
-        parameters: RetrieverParameters,
+        method: Method,
+        parameters: RankingParameters,
         embed_query: Callable[[str], Vector],
         reranker: Reranker | None = None,
         dense: Callable[[Vector], Scores] | None = None,
@@ -100,12 +73,13 @@ class Retriever:
             ("history", units), lambda: HistoryView(fixture.memory, *units, words=fixture.part(WORDS))
         )
         self._priors = fixture.cached(("priors", units), partial(Priors, self.history))
+        words = LexicalParameters(window=parameters.window, session=parameters.session_weight)
         self._lexical: list[LexicalIndex] = []
-        if parameters.method != "dense":
-            self._lexical = fixture.cached(("lexical", units, keys, parameters.lexical), self._lexical_indexes)
-        self._dense = dense if parameters.method != "bm25" else None
-        if parameters.method != "bm25" and dense is None:
-            key = ("dense", units, keys, parameters.dense_window, parameters.statements)
+        if method != "dense":
+            self._lexical = fixture.cached(("lexical", units, keys, words), partial(self._lexical_indexes, words))
+        self._dense = dense if method != "bm25" else None
+        if method != "bm25" and dense is None:
+            key = ("dense", units, keys, parameters.window, parameters.statements)
             self._dense = fixture.cached(key, self._dense_index).scores
         self._lengths = None
         if parameters.length_exponent:
@@ -136,9 +110,9 @@ class Retriever:
         if self._dense:
             vector = self._embed_query(text_to_embed(question, names))
             ingredients["vectors"] = fuse([(weights.dense_weight, self._dense(vector))], weights.fusion)
-        ingredients["speaker"] = weights.speaker * self._priors.speaker(question)
-        ingredients["statement"] = weights.statement * self._priors.statement
-        ingredients["date"] = weights.date * self._priors.date(question)
+        ingredients["speaker"] = weights.speaker_weight * self._priors.speaker(question)
+        ingredients["statement"] = weights.statement_weight * self._priors.statement
+        ingredients["date"] = weights.date_weight * self._priors.date(question)
         return ingredients
 
     def ingredients(self, question: QuestionAnalysis) -> dict[str, Scores]:
@@ -193,19 +167,19 @@ class Retriever:
         kind = self._parameters.expansion
         return UnitKeys(self.history, self._fixture, kind, self._parameters.expansion_level) if kind else None
 
-    def _lexical_indexes(self) -> list[LexicalIndex]:
+    def _lexical_indexes(self, parameters: LexicalParameters) -> list[LexicalIndex]:
         """Return an index over the words of the units, and a second one if keys are documents of their own."""
         own, keys = UnitWords(self.history.words, self.history.unit_of), self._keys()
         found_by = [[own]]
         if keys:
             unit_ids = [unit.unit_id for unit in self.history.units]
             found_by = joined_words(own, unit_ids, keys.texts(), self._parameters.expansion_join)
-        return [LexicalIndex(self.history, self._parameters.lexical, words) for words in found_by]
+        return [LexicalIndex(self.history, parameters, words) for words in found_by]
 
     def _dense_index(self) -> DenseIndex:
         items, vectors = self._fixture.part(VECTORS).rows()
         keys, parameters = self._keys(), self._parameters
         key_vectors = keys.vectors() if keys else None
         stated = self._fixture.part(STATEMENT_VECTORS).rows() if parameters.statements else None
-        window, join = parameters.dense_window, parameters.expansion_join
+        window, join = parameters.window, parameters.expansion_join
         return DenseIndex(self.history, items, vectors, window, key_vectors, join, stated)

@@ -17,8 +17,8 @@ from longmemeval.memory.engram.parameters import EngramParameters
 from longmemeval.memory.engram.recall.view import FactView, Moments, Places
 from longmemeval.ranking.fusion import fuse, order
 from longmemeval.ranking.history import Scores
-from longmemeval.ranking.lexical import LexicalParameters
-from longmemeval.ranking.retriever import Retriever, RetrieverParameters
+from longmemeval.ranking.parameters import RankingParameters
+from longmemeval.ranking.retriever import Method, Retriever
 from longmemeval.records import Question
 from longmemeval.storage.fixture import Fixture
 
@@ -27,10 +27,9 @@ _ASKS_NOW = re.compile(
     r"|any ?more|recently|today|last (?:time|week|month|year))\b",
     re.IGNORECASE,
 )
-_ALONE = LexicalParameters(window=(), session=0.0)
-_DENSE = RetrieverParameters("dense", dense_window=(), speaker=0, statement=0, date=0)
-_LEXICAL = RetrieverParameters("bm25", lexical=_ALONE, speaker=0, statement=0, date=0)
-_FACTS = RetrieverParameters(lexical=_ALONE, dense_window=(), statement=0)
+_FACTS = RankingParameters(window=(), session_weight=0, statement_weight=0)
+_CHANNELS: tuple[Method, Method] = ("dense", "bm25")
+_CHANNEL = RankingParameters(window=(), session_weight=0, speaker_weight=0, statement_weight=0, date_weight=0)
 
 
 class Ranked(Struct, frozen=True):
@@ -67,7 +66,7 @@ class FactRanker:
             semantic, lexical = signals(question.text, view, self._embed_query, view.dense)
             matched = [(weights.semantic, semantic), (weights.lexical, lexical)]
             return ranked(fuse([*matched, *self._present_signals(question, view)], "ranks"))
-        scores = Retriever(view, _FACTS, self._embed_query, dense=view.dense).scores([question.text])
+        scores = Retriever(view, "hybrid", _FACTS, self._embed_query, dense=view.dense).scores([question.text])
         if asks_now(question.text):
             scores = scores + fuse(self._present_signals(question, view), "scores")
         return ranked(scores)
@@ -99,7 +98,7 @@ def signals(
         dense: returns the dense scores for a vector; None: computed from the fixture's vectors.
     """
     semantic, lexical = (
-        Retriever(fixture, channel, embed_query, dense=dense).scores([text]) for channel in (_DENSE, _LEXICAL)
+        Retriever(fixture, method, _CHANNEL, embed_query, dense=dense).scores([text]) for method in _CHANNELS
     )
     return semantic, lexical
 
