@@ -29,7 +29,7 @@ from longmemeval.pipeline.claims.state import missing_data, place_of, state_of
 from longmemeval.pipeline.claims.verdict import Attempt, Measured, verdict_on, verdicts_on_groups
 from longmemeval.pipeline.evaluate.evaluate import evaluate
 from longmemeval.pipeline.evaluate.options import EvaluateOptions
-from longmemeval.pipeline.prepare.options import PrepareOptions
+from longmemeval.pipeline.prepare.options import PrepareOptions, connected_by
 from longmemeval.pipeline.prepare.prepare import PrepareReport, prepare
 from longmemeval.pipeline.retrieval.options import RetrievalOptions
 from longmemeval.pipeline.retrieval.retrieve import retrieve
@@ -239,7 +239,7 @@ class ClaimTrial:
         """Return the options of `prepare`: with a name of its own unless all are defaults."""
         options = self.settings.prepare
         name = f"claims-{sha256_bytes(msgspec.json.encode(options, order='sorted'))[:8]}" if options else "default"
-        return PrepareOptions(name=name, api_base=self._connection.api_base, rates=self._connection.rates, **options)
+        return PrepareOptions(name=name, **connected_by(self._connection), **options)
 
     def _run_options(self) -> RunOptions:
         """Return the options of the run, as `run` reads them from a command line."""

@@ -6,9 +6,8 @@ from typing import Protocol
 from msgspec import Struct
 
 from longmemeval.core.arrays import Vectors
-from longmemeval.core.defaults import GIVE_UP_AFTER_S
 from longmemeval.llm.costs.spending import Account
-from longmemeval.llm.rates.limits import RateLimits
+from longmemeval.llm.options import ModelOptions
 
 
 class Embedder(Protocol):
@@ -40,17 +39,11 @@ class Embedder(Protocol):
         ...
 
 
-class EmbedderSettings(Struct, frozen=True):
+class EmbedderSettings(ModelOptions, frozen=True, kw_only=True):
     """Connection and cost settings of an embedder; one that runs here only asks whether it may download its model."""
 
-    api_base: str | None = None
-    """Address of the endpoint."""
     account: Account | None = None
     """Records and limits its calls."""
-    give_up_after_s: float = GIVE_UP_AFTER_S
-    """Seconds of failures without a success after which the endpoint counts as dead."""
-    rates: RateLimits = RateLimits()
-    """Requests and tokens per minute that the endpoint accepts."""
     keyless: bool = False
     """True if a key may be missing because nothing is called: costs are only estimated."""
     downloads: bool = True

@@ -2,13 +2,14 @@
 
 from pathlib import Path
 
+from msgspec import structs
+
 from longmemeval import plugins
-from longmemeval.core.defaults import GIVE_UP_AFTER_S
 from longmemeval.embedding.cache import CachedEmbedder
 from longmemeval.embedding.protocol import EmbedderKind, EmbedderSettings
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.llm.costs.spending import Account
-from longmemeval.llm.rates.limits import RateLimits
+from longmemeval.llm.options import ModelOptions
 from longmemeval.plugins import Registry, found_source_sha256
 
 DEFAULT_EMBEDDER = "hashing"
@@ -27,12 +28,10 @@ EMBEDDERS = Registry[EmbedderKind](plugins.EMBEDDERS, "embedder", EmbedderKind, 
 
 def load_embedder(
     spec: str,
+    options: ModelOptions = ModelOptions(),
     *,
     cache_path: Path | None = None,
-    api_base: str | None = None,
     account: Account | None = None,
-    give_up_after_s: float = GIVE_UP_AFTER_S,
-    rates: RateLimits = RateLimits(),
     keyless: bool = False,
 ) -> CachedEmbedder:
     """Return the embedder that `spec` names. Models and servers are used only once a text is missing.
@@ -40,11 +39,9 @@ def load_embedder(
     Args:
         spec: `hashing[:DIM]`, `fastembed:NAME`, `fastembed:DIR` (a folder with an ONNX model), `openai:MODEL`, a kind
             of another package, or `package.module:Class`.
+        options: connection to the endpoint of an embedder on a server; other kinds ignore them.
         cache_path: the SQLite file that caches vectors; None: nothing is cached.
-        api_base: the endpoint of an embedder on a server; other kinds ignore it.
         account: records and limits the calls of such an embedder.
-        give_up_after_s: seconds of failures without a success after which its endpoint counts as dead.
-        rates: requests and tokens per minute that the endpoint accepts.
         keyless: True if a key may be missing, because nothing will be called.
 
     Raises:
@@ -58,7 +55,7 @@ def load_embedder(
         raise HarnessError(f"The embedder '{name}' needs a model", where=spec, fix=f"Write it like {kind.example}")
     if spec.endswith(":"):
         raise HarnessError("Nothing follows the colon of the embedder", where=spec, fix=f"Write {spec.rstrip(':')}")
-    settings = EmbedderSettings(api_base, account, give_up_after_s, rates, keyless)
+    settings = EmbedderSettings(**structs.asdict(options), account=account, keyless=keyless)
     return CachedEmbedder(kind.make(argument, settings), cache_path)
 
 

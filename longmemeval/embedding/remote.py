@@ -10,7 +10,6 @@ import msgspec
 import numpy as np
 
 from longmemeval.core.arrays import Vectors
-from longmemeval.core.defaults import GIVE_UP_AFTER_S
 from longmemeval.core.redirects import refuse_other_server
 from longmemeval.core.retry_after import LONGEST_REQUESTED_WAIT_S, retry_after_seconds
 from longmemeval.core.secrets.addresses import fault_of, split_address
@@ -21,7 +20,6 @@ from longmemeval.llm.costs.prices import price
 from longmemeval.llm.costs.spending import Account
 from longmemeval.llm.rates.book import TokenEstimate
 from longmemeval.llm.rates.gate import Permit, gate_for
-from longmemeval.llm.rates.limits import RateLimits
 from longmemeval.records import Usage
 
 if TYPE_CHECKING:
@@ -55,11 +53,7 @@ class RemoteEmbedder:
 
     Args:
         model: the model's name, as the server knows it.
-        api_base: the endpoint; None means `OPENAI_BASE_URL`, else OpenAI's own.
-        account: records and limits the attempts.
-        give_up_after_s: seconds of failures after which no more requests are sent.
-        rates: requests and tokens per minute; waiting for them is not a failure.
-        keyless: True if a key may be missing, because nothing will be called.
+        settings: connection and account; without an address, `OPENAI_BASE_URL`, else OpenAI's own endpoint.
 
     Attributes:
         usage: cost of this object's calls so far; failed calls are not counted.
@@ -70,26 +64,17 @@ class RemoteEmbedder:
         HarnessError: the endpoint is not a web address.
     """
 
-    def __init__(
-        self,
-        model: str,
-        api_base: str | None = None,
-        *,
-        account: Account | None = None,
-        give_up_after_s: float = GIVE_UP_AFTER_S,
-        rates: RateLimits = RateLimits(),
-        keyless: bool = False,
-    ) -> None:
+    def __init__(self, model: str, settings: EmbedderSettings) -> None:
         from openai import DefaultHttpxClient, OpenAI
 
         self.spec = f"openai:{model}"
-        base = api_base or os.environ.get("OPENAI_BASE_URL") or None
+        base = settings.api_base or os.environ.get("OPENAI_BASE_URL") or None
         register_address(base)
         if base and (fault := fault_of(base)):
             raise HarnessError(f"The address of the embedding endpoint {fault.what}", where=self.spec, fix=fault.fix)
         address = split_address(base) if base else None
         self._key = os.environ.get("OPENAI_API_KEY", "").strip()
-        if not (self._key or base or keyless):
+        if not (self._key or base or settings.keyless):
             raise FatalModelError(
                 "There is no key for the embedding endpoint",
                 where=self.spec,
@@ -104,10 +89,10 @@ class RemoteEmbedder:
             http_client=DefaultHttpxClient(event_hooks={"response": [refuse_other_server]}),
         )
         self._model = model
-        self._give_up_after_s = give_up_after_s
-        self._account = account if self._is_priced(account, own_server=base is not None) else None
+        self._settings = settings
+        self._account = settings.account if self._is_priced(settings.account, own_server=base is not None) else None
         self._endpoint = public_url(str(self._client.base_url))
-        self._gate = gate_for(self.spec, self._endpoint, self._key, rates)
+        self._gate = gate_for(self.spec, self._endpoint, self._key, settings.rates)
         self.fingerprint = f"openai:{model}@{self._endpoint}"
         self.usage = Usage()
         self._dimension: int | None = None
@@ -144,10 +129,10 @@ class RemoteEmbedder:
         while True:
             turn = self._gate.turn_blocking(TokenEstimate(sum(map(len, texts)) // _CHARACTERS_OF_TOKEN))
             started += turn.held_back_s
-            left = started + self._give_up_after_s - time.monotonic()
+            left = started + self._settings.give_up_after_s - time.monotonic()
             attempts += 1
             try:
-                return self._attempt(texts, turn, min(_SECONDS, max(left, self._give_up_after_s / 10)))
+                return self._attempt(texts, turn, min(_SECONDS, max(left, self._settings.give_up_after_s / 10)))
             except OpenAIError as error:
                 # The cause is left out of the chain: the server's message may contain the key.
                 explained, requested = self._explain(error, texts), _requested_pause(error)
@@ -156,7 +141,7 @@ class RemoteEmbedder:
             gone = time.monotonic() - started
             if not isinstance(explained, TransientModelError):
                 raise explained
-            if gone >= self._give_up_after_s:
+            if gone >= self._settings.give_up_after_s:
                 raise EndpointDownError(
                     f"{self.spec} at {self._endpoint} has returned nothing but failures for {gone:,.0f} s ({attempts} "
                     f"attempts). The last: {explained.what}",
@@ -165,7 +150,7 @@ class RemoteEmbedder:
                 )
             if attempts > _RETRIES:
                 raise explained
-            own = min(_FIRST_PAUSE_S * 2 ** (attempts - 1), _LONGEST_PAUSE_S, self._give_up_after_s - gone)
+            own = min(_FIRST_PAUSE_S * 2 ** (attempts - 1), _LONGEST_PAUSE_S, self._settings.give_up_after_s - gone)
             time.sleep(own if requested is None else min(requested, LONGEST_REQUESTED_WAIT_S))
 
     def _attempt(self, texts: list[str], turn: Permit, seconds: float) -> Vectors:
@@ -334,15 +319,4 @@ def _cost(model: str, tokens: int) -> Usage:
     return Usage.of_call(tokens, 0, price(model, tokens) or None)
 
 
-def _remote(model: str, settings: EmbedderSettings) -> RemoteEmbedder:
-    return RemoteEmbedder(
-        model,
-        settings.api_base,
-        account=settings.account,
-        give_up_after_s=settings.give_up_after_s,
-        rates=settings.rates,
-        keyless=settings.keyless,
-    )
-
-
-OPENAI = EmbedderKind(_remote, "openai:text-embedding-3-small", is_remote=True, priced_as=lambda model: model)
+OPENAI = EmbedderKind(RemoteEmbedder, "openai:text-embedding-3-small", is_remote=True, priced_as=lambda model: model)

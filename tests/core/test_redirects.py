@@ -9,6 +9,7 @@ from threading import Thread
 
 import pytest
 
+from longmemeval.embedding.protocol import EmbedderSettings
 from longmemeval.embedding.remote import RemoteEmbedder
 from longmemeval.errors import FatalModelError, HarnessError
 from longmemeval.llm.options import ModelOptions
@@ -63,7 +64,7 @@ def forwarded(origin: str, folder: Path) -> object:
 
 
 def embedded(origin: str, folder: Path) -> object:
-    return RemoteEmbedder("text-embedding-3-small", f"{origin}/v1").embed(["Which?"])
+    return RemoteEmbedder("text-embedding-3-small", EmbedderSettings(f"{origin}/v1")).embed(["Which?"])
 
 
 def uploaded(origin: str, folder: Path) -> object:

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 
 from longmemeval.embedding.cache import CHUNK_TEXTS
+from longmemeval.embedding.protocol import EmbedderSettings
 from longmemeval.embedding.registry import load_embedder
 from longmemeval.embedding.remote import MAX_BATCH_CHARACTERS, MAX_BATCH_TEXTS, RemoteEmbedder
 from longmemeval.errors import EndpointDownError, FatalModelError, HarnessError, ModelError, SpendingLimitError
 from longmemeval.llm.costs.spending import Account
-from longmemeval.llm.options import SpendingLimit
+from longmemeval.llm.options import ModelOptions, SpendingLimit
 from longmemeval.records import Usage
 from tests.clock import Clock
 from tests.embedding.server import EmbeddingServer, Reply, embedding_server, error_reply, good_reply
@@ -35,7 +36,7 @@ def server() -> Iterator[EmbeddingServer]:
 
 
 def test_rows_are_unit_vectors_in_the_order_of_the_texts(server: EmbeddingServer) -> None:
-    vectors = RemoteEmbedder("small", server.base).embed(["red", "blue", "red"])
+    vectors = RemoteEmbedder("small", EmbedderSettings(server.base)).embed(["red", "blue", "red"])
     assert vectors == pytest.approx(np.array([[0.6, 0.8, 0.0], [0.0, 0.0, 1.0], [0.6, 0.8, 0.0]]))
     assert vectors.dtype == np.float32
     assert server.authorizations == [f"Bearer {KEY}"]
@@ -45,12 +46,12 @@ def test_shuffled_reply_is_put_in_order_by_index(server: EmbeddingServer) -> Non
     reply = good_reply(["red", "blue", "green"])
     reply.body["data"].reverse()
     server.script.append(reply)
-    vectors = RemoteEmbedder("small", server.base).embed(["red", "blue", "green"])
+    vectors = RemoteEmbedder("small", EmbedderSettings(server.base)).embed(["red", "blue", "green"])
     assert vectors == pytest.approx(np.array([[0.6, 0.8, 0.0], [0.0, 0.0, 1.0], [1.0, 0.0, 0.0]]))
 
 
 def test_batches_keep_both_limits(server: EmbeddingServer) -> None:
-    embedder = RemoteEmbedder("small", server.base)
+    embedder = RemoteEmbedder("small", EmbedderSettings(server.base))
     embedder.embed([f"text {i}" for i in range(2 * MAX_BATCH_TEXTS + 1)])
     assert [len(batch) for batch in server.batches] == [MAX_BATCH_TEXTS, MAX_BATCH_TEXTS, 1]
     server.batches.clear()
@@ -60,20 +61,20 @@ def test_batches_keep_both_limits(server: EmbeddingServer) -> None:
 
 
 def test_blank_texts_get_zero_rows_and_are_not_sent(server: EmbeddingServer) -> None:
-    vectors = RemoteEmbedder("small", server.base).embed(["", "red", " \n"])
+    vectors = RemoteEmbedder("small", EmbedderSettings(server.base)).embed(["", "red", " \n"])
     assert vectors == pytest.approx(np.array([[0.0, 0.0, 0.0], [0.6, 0.8, 0.0], [0.0, 0.0, 0.0]]))
     assert server.batches == [["red"]]
 
 
 def test_dimension_is_learnt_once(server: EmbeddingServer) -> None:
-    embedder = RemoteEmbedder("small", server.base)
+    embedder = RemoteEmbedder("small", EmbedderSettings(server.base))
     assert embedder.embed([""]).shape == (1, 3)
     assert embedder.dimension == 3
     assert len(server.batches) == 1
 
 
 def test_usage_is_summed_and_priced(server: EmbeddingServer) -> None:
-    priced = load_embedder("openai:text-embedding-3-small", api_base=server.base)
+    priced = load_embedder("openai:text-embedding-3-small", ModelOptions(server.base))
     priced.embed(["two words", "and three words"])
     priced.embed(["one"])
     # 0.02 dollars per million tokens
@@ -82,7 +83,7 @@ def test_usage_is_summed_and_priced(server: EmbeddingServer) -> None:
 
 
 def test_unknown_price_is_counted_as_unknown(server: EmbeddingServer, capfd: pytest.CaptureFixture[str]) -> None:
-    embedder = RemoteEmbedder("a-model-of-ones-own", server.base)
+    embedder = RemoteEmbedder("a-model-of-ones-own", EmbedderSettings(server.base))
     embedder.embed(["two words"])
     assert embedder.usage == Usage(calls=1, prompt_tokens=2, unpriced_calls=1)
     assert capfd.readouterr().out == ""
@@ -92,7 +93,7 @@ def test_reply_without_usage_counts_as_unpriced(server: EmbeddingServer) -> None
     reply = good_reply(["red"])
     reply.body["usage"] = None
     server.script.append(reply)
-    embedder = RemoteEmbedder("text-embedding-3-small", server.base)
+    embedder = RemoteEmbedder("text-embedding-3-small", EmbedderSettings(server.base))
     embedder.embed(["red"])
     assert embedder.usage == Usage(calls=1, unpriced_calls=1)
 
@@ -100,7 +101,7 @@ def test_reply_without_usage_counts_as_unpriced(server: EmbeddingServer) -> None
 @pytest.mark.parametrize("status", [429, 500, 503])
 def test_passing_failure_is_retried(server: EmbeddingServer, status: int) -> None:
     server.script += [error_reply(status, "later")] * 3
-    vectors = RemoteEmbedder("small", server.base).embed(["red"])
+    vectors = RemoteEmbedder("small", EmbedderSettings(server.base)).embed(["red"])
     assert vectors == pytest.approx(np.array([[0.6, 0.8, 0.0]]))
     assert len(server.batches) == 4
 
@@ -108,7 +109,7 @@ def test_passing_failure_is_retried(server: EmbeddingServer, status: int) -> Non
 def test_lasting_failure_ends_after_the_retries(server: EmbeddingServer) -> None:
     server.script += [error_reply(500, "broken")] * 7
     with pytest.raises(ModelError, match=r"failed after all retries: .*broken.*finished embeddings are kept"):
-        RemoteEmbedder("small", server.base).embed(["red"])
+        RemoteEmbedder("small", EmbedderSettings(server.base)).embed(["red"])
     assert len(server.batches) == 7
 
 
@@ -118,7 +119,7 @@ def test_dead_server_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as free:
         base = f"http://127.0.0.1:{free.getsockname()[1]}/v1"
     with pytest.raises(ModelError, match=rf"refused.*{base}"):
-        RemoteEmbedder("small", base).embed(["red"])
+        RemoteEmbedder("small", EmbedderSettings(base)).embed(["red"])
 
 
 @pytest.mark.slow
@@ -127,7 +128,7 @@ def test_dead_server_is_given_up_in_time(dead: Callable[[], str] | Callable[[], 
     place = dead()
     expected = pytest.raises(EndpointDownError, match=r"nothing but failures for \d s.*--give-up-after")
     with nullcontext(place) if isinstance(place, str) else place as base, expected as caught:
-        RemoteEmbedder("small", base, give_up_after_s=1.2).embed(["red"])
+        RemoteEmbedder("small", EmbedderSettings(base, give_up_after_s=1.2)).embed(["red"])
     assert caught.value.exit_code == 1
 
 
@@ -135,21 +136,21 @@ def test_server_that_never_answers_is_given_up_in_time() -> None:
     with ModelServer() as server:
         server.plan = lambda: "hang"
         with pytest.raises(EndpointDownError, match="nothing but failures"):
-            RemoteEmbedder("small", server.url, give_up_after_s=1.0).embed(["red"])
+            RemoteEmbedder("small", EmbedderSettings(server.url, give_up_after_s=1.0)).embed(["red"])
 
 
 def test_a_wait_that_the_server_asks_for_is_kept(server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch) -> None:
     server.script.append(Reply({"error": {"message": "later"}}, 429, {"retry-after": "100"}))
     clock = Clock(monkeypatch)
     started = clock.monotonic()
-    RemoteEmbedder("small", server.base, give_up_after_s=50.0).embed(["red"])
+    RemoteEmbedder("small", EmbedderSettings(server.base, give_up_after_s=50.0)).embed(["red"])
     assert clock.monotonic() - started >= 100
 
 
 def test_attempts_are_written_into_the_account(server: EmbeddingServer, tmp_path: Path) -> None:
     account = Account(tmp_path / "a", SpendingLimit(1.0))
     server.script += [error_reply(429, "later"), error_reply(503, "later")]
-    embedder = RemoteEmbedder("text-embedding-3-small", server.base, account=account)
+    embedder = RemoteEmbedder("text-embedding-3-small", EmbedderSettings(server.base, account=account))
     embedder.embed(["two words"])
     entries = json_lines(tmp_path / "a")
     reserved = [entry["reserved_usd"] for entry in entries if "reserved_usd" in entry]
@@ -158,7 +159,9 @@ def test_attempts_are_written_into_the_account(server: EmbeddingServer, tmp_path
     assert costs == [0.0, reserved[1], pytest.approx(2 * 0.02 / 1_000_000)]
     spent = Account(tmp_path / "a", SpendingLimit(sum(costs)))
     with pytest.raises(SpendingLimitError):
-        RemoteEmbedder("text-embedding-3-small", server.base, account=spent).embed(["three more words"])
+        RemoteEmbedder("text-embedding-3-small", EmbedderSettings(server.base, account=spent)).embed(
+            ["three more words"]
+        )
 
 
 @pytest.mark.parametrize(
@@ -173,7 +176,7 @@ def test_attempts_are_written_into_the_account(server: EmbeddingServer, tmp_path
 def test_refusal_is_fatal_at_once_and_hides_the_key(server: EmbeddingServer, reply: Reply, message: str) -> None:
     server.script.append(reply)
     with pytest.raises(FatalModelError, match=message) as caught:
-        RemoteEmbedder("small", server.base).embed(["red"])
+        RemoteEmbedder("small", EmbedderSettings(server.base)).embed(["red"])
     assert KEY not in str(caught.value)
     assert "\n" not in str(caught.value)
     assert caught.value.__cause__ is None
@@ -183,14 +186,14 @@ def test_refusal_is_fatal_at_once_and_hides_the_key(server: EmbeddingServer, rep
 def test_empty_account_is_fatal(server: EmbeddingServer) -> None:
     server.script += [error_reply(429, "quota exceeded", code="insufficient_quota")] * 7
     with pytest.raises(FatalModelError, match="account is empty"):
-        RemoteEmbedder("small", server.base).embed(["red"])
+        RemoteEmbedder("small", EmbedderSettings(server.base)).embed(["red"])
 
 
 def test_text_too_long_is_an_error_that_quotes_it(server: EmbeddingServer) -> None:
     server.script.append(error_reply(400, "This model's maximum context length is 8192 tokens"))
     texts = ["red", "Once upon a time " * 5000]
     with pytest.raises(ModelError, match=r"85000 characters and begins 'Once upon a time .*maximum context") as caught:
-        RemoteEmbedder("small", server.base).embed(texts)
+        RemoteEmbedder("small", EmbedderSettings(server.base)).embed(texts)
     assert len(str(caught.value)) < 600
     assert server.batches == [texts]
 
@@ -217,11 +220,11 @@ def with_data(*items: dict[str, Any]) -> Reply:
 def test_garbage_is_refused(server: EmbeddingServer, reply: Reply) -> None:
     server.script.append(reply)
     with pytest.raises(ModelError, match="does not follow the OpenAI protocol"):
-        RemoteEmbedder("small", server.base).embed(["red", "blue"])
+        RemoteEmbedder("small", EmbedderSettings(server.base)).embed(["red", "blue"])
 
 
 def test_change_of_dimension_is_refused(server: EmbeddingServer) -> None:
-    embedder = RemoteEmbedder("small", server.base)
+    embedder = RemoteEmbedder("small", EmbedderSettings(server.base))
     embedder.embed(["red"])
     server.script.append(with_data({"index": 0, "embedding": [1.0, 0.0]}))
     with pytest.raises(ModelError, match="2 numbers after vectors of 3"):
@@ -233,9 +236,9 @@ def test_failure_keeps_what_was_paid_for(server: EmbeddingServer, tmp_path: Path
     server.script += [good_reply(texts[:128]), good_reply(texts[128:256]), error_reply(401, "revoked")]
     cache = tmp_path / "cache.sqlite"
     with pytest.raises(FatalModelError):
-        load_embedder("openai:small", cache_path=cache, api_base=server.base).embed(texts)
+        load_embedder("openai:small", ModelOptions(server.base), cache_path=cache).embed(texts)
     server.batches.clear()
-    resumed = load_embedder("openai:small", cache_path=cache, api_base=server.base)
+    resumed = load_embedder("openai:small", ModelOptions(server.base), cache_path=cache)
     resumed.embed(texts)
     assert server.batches == [texts[CHUNK_TEXTS:]]
     assert (resumed.hits, resumed.misses, resumed.usage.calls) == (CHUNK_TEXTS, 5, 1)
@@ -243,9 +246,9 @@ def test_failure_keeps_what_was_paid_for(server: EmbeddingServer, tmp_path: Path
 
 def test_full_cache_makes_no_call(server: EmbeddingServer, tmp_path: Path) -> None:
     cache = tmp_path / "cache.sqlite"
-    first = load_embedder("openai:small", cache_path=cache, api_base=server.base).embed(["red", ""])
+    first = load_embedder("openai:small", ModelOptions(server.base), cache_path=cache).embed(["red", ""])
     server.batches.clear()
-    again = load_embedder("openai:small", cache_path=cache, api_base=server.base)
+    again = load_embedder("openai:small", ModelOptions(server.base), cache_path=cache)
     assert again.dimension == 3
     assert np.array_equal(again.embed(["red", ""]), first)
     assert server.batches == []
@@ -260,13 +263,13 @@ def test_missing_key_names_the_variable(monkeypatch: pytest.MonkeyPatch) -> None
 
 def test_server_of_ones_own_needs_no_key(server: EmbeddingServer, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("OPENAI_API_KEY")
-    assert RemoteEmbedder("small", server.base).dimension == 3
+    assert RemoteEmbedder("small", EmbedderSettings(server.base)).dimension == 3
     monkeypatch.setenv("OPENAI_BASE_URL", server.base)
-    assert RemoteEmbedder("small").dimension == 3
+    assert RemoteEmbedder("small", EmbedderSettings()).dimension == 3
 
 
 def test_fingerprint_names_model_and_endpoint_but_no_secret() -> None:
-    embedder = RemoteEmbedder("small", "https://me:password@models.example:8443/v1/")
+    embedder = RemoteEmbedder("small", EmbedderSettings("https://me:password@models.example:8443/v1/"))
     assert embedder.fingerprint == "openai:small@https://models.example:8443/v1"
     assert embedder.spec == "openai:small"
 
@@ -276,7 +279,7 @@ def test_fingerprint_names_model_and_endpoint_but_no_secret() -> None:
 )
 def test_address_that_is_none_is_refused(base: str) -> None:
     with pytest.raises(HarnessError, match="not a web address"):
-        load_embedder("openai:small", api_base=base)
+        load_embedder("openai:small", ModelOptions(base))
 
 
 @pytest.mark.parametrize(
@@ -289,5 +292,5 @@ def test_address_that_is_none_is_refused(base: str) -> None:
 )
 def test_address_that_calls_cannot_carry_is_refused_without_its_secret(base: str, secret: str, reason: str) -> None:
     with pytest.raises(HarnessError, match=reason) as refused:
-        load_embedder("openai:small", api_base=base)
+        load_embedder("openai:small", ModelOptions(base))
     assert secret not in str(refused.value)

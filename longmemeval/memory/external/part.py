@@ -129,7 +129,7 @@ class ServicePart(Part[Ingested]):
             load_forwarded(models.chat_model, models.options, account=models.account)
             recipe["memory_model"] = models.chat_model
         if models.embedder != DEFAULT_EMBEDDER and "embeddings" in self._kinds:
-            embedder = load_embedder(models.embedder, api_base=models.options.api_base, account=models.account)
+            embedder = load_embedder(models.embedder, models.options, account=models.account)
             recipe["embedder"] = {"spec": embedder.spec, "fingerprint": embedder.fingerprint}
         return recipe
 

@@ -8,6 +8,7 @@ from msgspec import Struct, structs
 from longmemeval.core.event_loop import complete
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
+from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.tokens import TokenCounter, token_counter
 from longmemeval.memory.configuration import MemoryConfiguration, analysis_of, build_memory, definition_of
 from longmemeval.memory.definition import MEMORIES
@@ -100,7 +101,7 @@ class Recaller:
         key = None if identity is None else identity.fingerprint
         with self._lock:
             if key not in self._vectors:
-                self._vectors[key] = query_vectors([], identity, None, None, self._folders)
+                self._vectors[key] = query_vectors([], identity, None, ModelOptions(), self._folders)
             return self._vectors[key]
 
 

@@ -1,7 +1,7 @@
 """Options of `prepare`."""
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
@@ -9,7 +9,7 @@ from longmemeval.core.defaults import GIVE_UP_AFTER_S
 from longmemeval.core.executors.options import ExecutorName, Jobs
 from longmemeval.core.options import OUTPUT, WHAT, Flag
 from longmemeval.core.part_options import PartOptions, refusal
-from longmemeval.llm.options import ApiBase, GiveUpAfter, MaxCost
+from longmemeval.llm.options import ApiBase, GiveUpAfter, MaxCost, ModelOptions
 from longmemeval.llm.rates.limits import RateLimits
 
 
@@ -55,6 +55,11 @@ class PrepareOptions(PartOptions):
         except ValidationError as error:
             raise refusal(error, cls.model_fields, "An option of `prepare`") from error
 
+    @property
+    def model_options(self) -> ModelOptions:
+        """The connection to chat models and embedders."""
+        return ModelOptions(**{name: getattr(self, name) for name in _CONNECTION})
+
     def replaced(self, **changes: object) -> "PrepareOptions":
         """Return the options with some values replaced."""
         return PrepareOptions.model_validate(dict(self) | changes)
@@ -65,3 +70,11 @@ class PrepareOptions(PartOptions):
         values = {name: getattr(self, name) for name in PartOptions.model_fields}
         absolute = {name: value.absolute() if isinstance(value, Path) else value for name, value in values.items()}
         return PartOptions.model_validate(absolute)
+
+
+_CONNECTION = tuple(name for name in ModelOptions.__struct_fields__ if name in PrepareOptions.model_fields)
+
+
+def connected_by(options: ModelOptions) -> dict[str, Any]:
+    """Return the options of `prepare` that say how a model is reached."""
+    return {name: getattr(options, name) for name in _CONNECTION}

@@ -17,7 +17,7 @@ from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.core.files import sha256_text, write_atomic
 from longmemeval.core.text.figures import listed
 from longmemeval.errors import HarnessError
-from longmemeval.llm.options import ModelOptions, SpendingLimit
+from longmemeval.llm.options import SpendingLimit
 from longmemeval.measures.aggregate import Mean
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, definition_of
 from longmemeval.memory.definition import MEMORIES
@@ -139,7 +139,7 @@ def probe(
             prepared=options.name,
             spending=spending,
             jobs=options.jobs,
-            model_options=ModelOptions(api_base=options.api_base, rates=options.rates),
+            model_options=options.model_options,
             twice=True,
         ),
         folders=folders,

@@ -7,7 +7,7 @@ from longmemeval.core.event_loop import complete
 from longmemeval.llm.access import ModelAccess
 from longmemeval.llm.costs.spending import SPENDING, Account
 from longmemeval.llm.model_calls import CALLS
-from longmemeval.llm.options import ModelOptions, SpendingLimit
+from longmemeval.llm.options import SpendingLimit
 from longmemeval.memory.configuration import MemoryConfiguration
 from longmemeval.memory.external.connect import connect
 from longmemeval.memory.external.contract_check.named import part_behind_a_door
@@ -44,7 +44,7 @@ def lifecycle_of(
     access = ModelAccess(
         chat_model=options.memory_model,
         embedder=options.embedder,
-        options=ModelOptions(api_base=options.api_base, rates=options.rates),
+        options=options.model_options,
         cache_dir=folders.cache_dir.absolute(),
         account=Account(folder / SPENDING, spending),
     )

@@ -80,14 +80,11 @@ def plan_official(
 
 
 def _embedder(job: RetrievalJob, run_id: str, options: RetrievalOptions) -> Embedder:
-    model_options = options.model_options
     return load_embedder(
         options.embedder or DEFAULT_EMBEDDER,
+        options.model_options,
         cache_path=job.folders.cache_dir / EMBEDDINGS,
-        api_base=model_options.api_base,
         account=job.account(run_id),
-        give_up_after_s=model_options.give_up_after_s,
-        rates=model_options.rates,
     )
 
 

@@ -105,9 +105,7 @@ class Planning:
         )
         manifest = job.manifest(run_id, settings, fixtures.hashes(job.questions))
         cache, reached_by = (job.folders.cache_dir / EMBEDDINGS).absolute(), self._reached_by
-        source = VectorSource(
-            identity, self._embedder, reached_by.api_base, cache, reached_by.give_up_after_s, reached_by.rates
-        )
+        source = VectorSource(identity, self._embedder, reached_by, cache)
         embeds = source not in self._vectors
         if embeds:
             self._vectors[source] = source.vectors(job.questions, account)

@@ -15,7 +15,7 @@ from longmemeval.errors import FixtureError
 from longmemeval.llm.cache import CachedChatModel
 from longmemeval.llm.call_counter import Call, CallCounter
 from longmemeval.llm.costs.receipts import REPLIES
-from longmemeval.llm.options import is_offline
+from longmemeval.llm.options import ModelOptions, is_offline
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.tokens import context_window
 from longmemeval.memory.configuration import MemoryConfiguration, analysis_of, build_memory, definition_of
@@ -131,7 +131,7 @@ def _vectors(
     """Return a function that embeds questions: as in the run, unless that would cost money; and a note."""
     identity = fixtures.embedder_of(questions)
     if identity is None or not is_remote(identity.spec):
-        return query_vectors(questions, identity, setup.options.embedder, None, setup.folders, keep=False), ""
+        return query_vectors(questions, identity, setup.options.embedder, ModelOptions(), setup.folders, keep=False), ""
     stand_in = HashingEmbedder(fixtures.dimension_of(questions))
     return lambda text: stand_in.embed([text])[0], ", searched with other vectors than the embedder's"
 

@@ -19,7 +19,7 @@ from longmemeval.pipeline.estimate.judging import AnswersToJudge, LoadJudge
 from longmemeval.pipeline.estimate.replies import assumed_replies, expected_replies
 from longmemeval.pipeline.estimate.stages import Pace, StageEstimate, stage
 from longmemeval.pipeline.evaluate.evaluate import unlabelled
-from longmemeval.pipeline.prepare.options import PrepareOptions
+from longmemeval.pipeline.prepare.options import PrepareOptions, connected_by
 from longmemeval.pipeline.prepare.prepare import PrepareReport, prepare
 from longmemeval.pipeline.run.counted_prompts import RunSetup, analysing_work, answering_work
 from longmemeval.pipeline.run.run import RunOptions, asked_of, reading_of, run_settings
@@ -172,7 +172,7 @@ def _preparation(
     try:
         setup.fixtures.hashes(chosen)
     except FixtureError:
-        defaults: dict[str, Any] = {"name": options.prepared, "api_base": options.model_options.api_base}
+        defaults: dict[str, Any] = {"name": options.prepared} | connected_by(options.model_options)
         if options.embedder:
             defaults["embedder"] = options.embedder
         making = making or PrepareOptions(**defaults)

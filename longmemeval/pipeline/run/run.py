@@ -197,11 +197,9 @@ class _PlannedRun:
             questions,
             self._embedder,
             options.embedder,
-            options.model_options.api_base,
+            options.model_options,
             folders,
             account=account,
-            give_up_after_s=options.model_options.give_up_after_s,
-            rates=options.model_options.rates,
         )
 
     def manifest(self, run_id: str, selection: Selection) -> RunManifest:

@@ -169,7 +169,7 @@ def test_limits_of_headers_reach_other_processes(tmp_path: Path) -> None:
 def test_embeddings_wait_too(clock: Clock, tmp_path: Path) -> None:
     rates = RateLimits(otherwise=Rate(rpm=1, window=60.0), folder=tmp_path)
     with ModelServer() as server:
-        embedder = load_embedder("openai:m", api_base=server.url, rates=rates)
+        embedder = load_embedder("openai:m", ModelOptions(server.url, rates=rates))
         began = clock.monotonic()
         for text in "abc":
             embedder.embed([text])

@@ -229,15 +229,7 @@ def _forwarding(
 
 
 def _own_vectoriser(spec: str, path: Path | None, options: ModelOptions, account: Account | None) -> Vectoriser:
-    embedder = load_embedder(
-        spec,
-        cache_path=path,
-        api_base=options.api_base,
-        account=account,
-        give_up_after_s=options.give_up_after_s,
-        rates=options.rates,
-    )
-    return Vectoriser(embedder)
+    return Vectoriser(load_embedder(spec, options, cache_path=path, account=account))
 
 
 _shared_vectoriser = cache(_own_vectoriser)
