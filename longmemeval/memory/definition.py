@@ -10,10 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Generic, Literal, TypeVar
 
 from longmemeval.errors import HarnessError
-from longmemeval.memory.external.specs import is_memory_class, is_service
 from longmemeval.memory.products.adapter import Adapter
 from longmemeval.memory.products.known import adapter_of, shipped_adapters
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
+from longmemeval.memory.specs import is_memory_class, is_service
 from longmemeval.plugins import MEMORY, Registry, load_object
 
 if TYPE_CHECKING:

@@ -8,7 +8,6 @@ from longmemeval.core.secrets.parameters import resolved_words
 from longmemeval.llm.providers import without_keys
 from longmemeval.memory.external.live_classes import LIVE_CLASSES
 from longmemeval.memory.external.serve import MemoryServer
-from longmemeval.memory.external.specs import HTTP, PROCESS, command_of
 from longmemeval.memory.external.transports.child_process import ChildProcess
 from longmemeval.memory.external.transports.http_service import HttpService
 from longmemeval.memory.external.transports.service import MemoryService
@@ -16,6 +15,7 @@ from longmemeval.memory.external.transports.timeouts import Timeouts, patience_o
 from longmemeval.memory.external.transports.transport import InProcess, OnProgress, Transport
 from longmemeval.memory.products.installed import place_of
 from longmemeval.memory.products.known import adapter_of
+from longmemeval.memory.specs import HTTP, PROCESS, command_of
 from longmemeval.plugins import load_object
 
 

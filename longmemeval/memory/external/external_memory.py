@@ -20,7 +20,6 @@ from longmemeval.memory.external.ingestion.filling import Ingested, OfferedModel
 from longmemeval.memory.external.opened import OpenedHistory
 from longmemeval.memory.external.part import MODEL_KINDS, ServicePart, shared_service
 from longmemeval.memory.external.recalled import provenance_of
-from longmemeval.memory.external.specs import label_of, source_of
 from longmemeval.memory.external.transports.service import MemoryService
 from longmemeval.memory.parameters import Parameters
 from longmemeval.memory.products.adapter import Adapter
@@ -28,6 +27,7 @@ from longmemeval.memory.products.installed import place_of
 from longmemeval.memory.products.known import adapter_of
 from longmemeval.memory.products.profiles import USUAL
 from longmemeval.memory.protocol import MemoryTools
+from longmemeval.memory.specs import label_of, source_of
 from longmemeval.plugins import source_sha256
 from longmemeval.records import UNDATED, Question, Recall, RecalledItem
 from longmemeval.storage.fixture import Fixture

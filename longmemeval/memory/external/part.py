@@ -28,10 +28,10 @@ from longmemeval.memory.external.ingestion.filling import PLACES, Ingested, Scop
 from longmemeval.memory.external.ingestion.outcome import Outcome, part_output
 from longmemeval.memory.external.proxy.scope import ProxiedScope
 from longmemeval.memory.external.proxy.server import model_proxy
-from longmemeval.memory.external.specs import HTTP, is_on_this_machine
 from longmemeval.memory.external.transports.service import MemoryService
 from longmemeval.memory.external.transports.transport import ServiceError
 from longmemeval.memory.products.known import adapter_of
+from longmemeval.memory.specs import HTTP, is_on_this_machine
 from longmemeval.records import FixtureMeta, Message, PartInfo
 from longmemeval.storage.parts import Part, PartInput, PartOutput, PartTools, Stored
 

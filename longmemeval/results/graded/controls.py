@@ -6,9 +6,12 @@ from typing import Any, TypeVar
 from longmemeval.errors import HarnessError
 from longmemeval.llm.controls import CONTROL_MODELS
 from longmemeval.memory.definition import MEMORIES, Control, MemoryDefinition
+from longmemeval.memory.specs import is_service
 from longmemeval.results.settings import ImportedSettings, RunSettings
 
 R = TypeVar("R")
+_CONTROLS = "longmemeval.memory.built_in."
+"""The modules of this package that define controls."""
 
 
 def control_of(settings: RunSettings) -> Control | None:
@@ -26,13 +29,21 @@ def is_full_history(settings: RunSettings) -> bool:
 
 
 def _memory_of(settings: RunSettings) -> MemoryDefinition[Any] | None:
+    """Return the definition of a run's memory; None if it cannot be that of a control, of which nothing is imported."""
     # The name of an imported memory is not one of ours.
-    if settings.memory is None or isinstance(settings, ImportedSettings):
+    if settings.memory is None or isinstance(settings, ImportedSettings) or _is_under_test(settings.memory.preset):
         return None
     try:
         return MEMORIES.get(settings.memory.preset)
     except HarnessError:  # Its package is not installed.
         return None
+
+
+def _is_under_test(preset: str) -> bool:
+    """Return whether a preset is a service, a product, or an engine of this package, whose controls are `built_in`."""
+    if is_service(preset) or preset.partition(":")[0] in MEMORIES.further:
+        return True
+    return not MEMORIES.built_in.get(preset, _CONTROLS).startswith(_CONTROLS)
 
 
 def controls_last(runs: Sequence[R], control: Callable[[R], Control | None]) -> list[R]:

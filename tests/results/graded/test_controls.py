@@ -8,10 +8,10 @@ import pytest
 
 from longmemeval.benchmarks.locomo.loader import LocomoDataset
 from longmemeval.dataset import Dataset
-from longmemeval.memory.definition import Control
+from longmemeval.memory.definition import MEMORIES, Control
 from longmemeval.pipeline.compare.sentences import Sentence
 from longmemeval.report.tables.comparison import comparison_tables
-from longmemeval.results.graded.controls import control_of, controls_last
+from longmemeval.results.graded.controls import control_of, controls_last, is_full_history
 from longmemeval.results.settings import HypothesesSettings, ImportedSettings
 from longmemeval.settings import Folders
 from tests.benchmarks.locomo.test_loader import make_conversation
@@ -48,6 +48,14 @@ def settings(preset: str = "last-k", model: str = "openai/gpt-4o") -> dict[str, 
 )
 def test_what_is_a_control(preset: str, model: str, control: str | None) -> None:
     assert control_of(answer_settings(settings(preset, model))) == control
+
+
+def test_the_controls_of_this_package_are_built_in() -> None:
+    """Of its engines and products nothing is imported to say that they are none."""
+    for name in [*MEMORIES.built_in, *MEMORIES.further]:
+        definition = MEMORIES.get(name)
+        assert control_of(answer_settings(settings(name))) == definition.control, name
+        assert is_full_history(answer_settings(settings(name))) == definition.recalls_everything, name
 
 
 def test_answers_of_another_system_are_no_control() -> None:

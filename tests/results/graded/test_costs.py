@@ -1,6 +1,8 @@
 """What a run cost: every call in its column, what was paid for the parts it reads, and a dash for what nobody knows."""
 
 import json
+import subprocess
+import sys
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -50,10 +52,11 @@ from longmemeval.results.settings import (
 )
 from longmemeval.settings import Folders
 from longmemeval.storage.parts import FixtureEmbedder
+from tests.made_once import sample_demo
 from tests.pipeline.graded_runs import graded_run
 from tests.pipeline.helpers import MODEL, answer_all, colours, folders_in, prepared_colours
 from tests.server import ModelServer
-from tests.support import json_lines
+from tests.support import clean_environment, json_lines
 
 CHAT, JUDGE, EMBEDDER = "openai/gpt-4o-mini", "openai/gpt-4o-2024-08-06", "openai:text-embedding-3-small"
 
@@ -126,6 +129,44 @@ def test_only_who_reads_the_working_memory_pays_for_it(tmp_path: Path) -> None:
     assert billed(tmp_path, records, manifest({"a": {"working-memory": "1"}}, "working-memory")) == kept
     assert billed(tmp_path, records, manifest({"a": {"db": "3"}}, "last-k")) == Usage()
     assert billed(tmp_path, records, manifest({"a": {"db": "3", "expansions-fact-turn": "2"}}, "last-k")) == keys
+
+
+def test_what_a_journal_records_of_its_parts_is_believed_before_any_memory_is_asked(tmp_path: Path) -> None:
+    """Of a memory that is not installed, only a journal can say whose replies and vectors its parts are made of."""
+    lost = [PrepareRecord("unfinished", "", usage=usage(1.0), cache=name) for name in (EMBEDDINGS, REPLIES)]
+    record = structs.replace(
+        made("a", {"theirs": usage(2.0)}, theirs="1", plain="2"), calls_models=("theirs",), embeds=("theirs",)
+    )
+    whole, plain = manifest({"a": {"theirs": "1", "plain": "2"}}), manifest({"a": {"plain": "2"}})
+    assert billed(tmp_path, [*lost, record], whole) == usage(1.0) + usage(1.0) + usage(2.0)
+    assert billed(tmp_path, [*lost, record], plain) == Usage()
+    # A journal of an earlier version records neither, and a part that nobody knows is paid for by whoever reads it.
+    old = structs.replace(record, calls_models=None, embeds=None)
+    assert billed(tmp_path, [*lost, old], plain) == usage(1.0) + usage(1.0)
+
+
+def test_comparing_and_reporting_import_no_memory_system(tmp_path_factory: pytest.TempPathFactory) -> None:
+    code = (
+        "import sys; from longmemeval.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit as ended: assert not ended.code, ended\n"
+        "engines = tuple('longmemeval.memory.' + name for name in ('engram', 'nodes', 'external'))\n"
+        "print('LOADED', sorted(name for name in sys.modules if name.startswith(engines)), file=sys.stderr)"
+    )
+    page = tmp_path_factory.mktemp("page") / "page.html"
+    for arguments in (["compare"], ["report", "-o", str(page)]):
+        runs = ["demo-engram-lean", "demo-hybrid", "demo-full-history"]
+        command = [sys.executable, "-c", code, arguments[0], *runs, *arguments[1:]]
+        done = subprocess.run(
+            command,
+            cwd=sample_demo(tmp_path_factory).folder,
+            env=clean_environment(),
+            capture_output=True,
+            text=True,
+            check=True,
+            timeout=200,
+        )
+        assert done.stderr.endswith("LOADED []\n")
 
 
 def test_what_made_other_bytes_is_paid_for_by_who_reads_those(tmp_path: Path) -> None:

@@ -1,4 +1,4 @@
-"""The specs of memories from outside, as given to `--memory`; cheap to import for every command."""
+"""The specs of memories from outside, as given to `--memory`; nothing of `memory.external` is imported for them."""
 
 import shlex
 from contextlib import suppress
