@@ -7,15 +7,12 @@ evidence is the baseline only if it is requested.
 
 from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
 
-from msgspec import Struct, ValidationError
+from msgspec import ValidationError
 
-from longmemeval.core.text_files import UnreadableError, decode_json
 from longmemeval.results.graded.controls import control_of, is_full_history
-from longmemeval.results.listing import ListedRun, list_runs
-from longmemeval.results.manifest import manifest_bytes
-from longmemeval.results.settings import RunKind, RunSettings, settings_of
+from longmemeval.results.listing import ListedRun, abridged, list_runs
+from longmemeval.results.settings import RunSettings, settings_of
 
 MOST_RUNS = 20
 """Maximum number of runs compared if none are named."""
@@ -89,17 +86,9 @@ def _precedence(run_id: str, results_dir: Path) -> tuple[int, str]:
 
 
 def _settings(run_id: str, results_dir: Path) -> tuple[RunSettings | None, str]:
-    """Return settings and start time of a run; None where it cannot be read: what is wrong with it, its reader says."""
+    """Return settings and start time of a run; None where it cannot be read."""
+    found = abridged(results_dir / run_id)
     try:
-        record = decode_json(manifest_bytes(results_dir / run_id / "run.json"), _StartedRun)
-        return settings_of(record.kind, record.settings), record.started_at
-    except (UnreadableError, ValidationError, OSError):
+        return (settings_of(found.kind, found.settings), found.started_at) if found else (None, "")
+    except ValidationError:
         return None, ""
-
-
-class _StartedRun(Struct):
-    """The part of `run.json` with a run's kind, settings and start time."""
-
-    kind: RunKind
-    settings: dict[str, Any]
-    started_at: str

@@ -13,7 +13,8 @@ from longmemeval.core.text.figures import count_of
 from longmemeval.core.text_files import UnreadableError, decode_json
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.results.index import IndexEntry, read_index
-from longmemeval.results.manifest import run_ids
+from longmemeval.results.manifest import manifest_bytes, run_ids
+from longmemeval.results.settings import RunKind
 
 DAMAGED = "damaged"
 """The status of a run whose `run.json` cannot be read."""
@@ -31,19 +32,24 @@ class ListedScore(Struct, frozen=True):
     """95 % interval of `value`."""
 
 
-class ListedRun(Struct, frozen=True):
-    """One run, abridged."""
+class RunHead(Struct, frozen=True):
+    """What every list says of a run; of a damaged one, its name alone."""
 
     run: str
-    kind: str
+    kind: str = ""
+    dataset: str = ""
+    memory: str = ""
+    model: str = ""
+    questions: int = 0
+    started_at: str = ""
+
+
+class ListedRun(RunHead, frozen=True, kw_only=True):
+    """One run, abridged."""
+
     status: str
-    dataset: str
-    memory: str
-    model: str
-    questions: int
-    answered: int | None
+    answered: int | None = None
     """Number of answers; None: the run has not ended, or holds rankings."""
-    started_at: str
     scores: tuple[ListedScore, ...] = ()
     """Scores, the official judge's first, then the newest."""
     sweep: str | None = None
@@ -76,10 +82,10 @@ class RunFilter(Struct, frozen=True):
         )
 
 
-class _Listed(Struct):
-    """The part of `run.json` that a list needs."""
+class Abridged(Struct):
+    """The part of `run.json` that lists, and the choice of runs to compare, need."""
 
-    kind: str
+    kind: RunKind
     status: str
     dataset: dict[str, str]
     settings: dict[str, Any]
@@ -87,6 +93,14 @@ class _Listed(Struct):
     started_at: str
     totals: dict[str, Any] = {}
     sweep: str | None = None
+
+
+def abridged(folder: Path) -> Abridged | None:
+    """Return the abridged `run.json` of a run; None where it cannot be read: what is wrong with it, its reader says."""
+    try:
+        return decode_json(manifest_bytes(folder / "run.json"), Abridged)
+    except (UnreadableError, OSError):
+        return None
 
 
 def list_runs(results_dir: Path, wanted: RunFilter | None = None) -> list[ListedRun]:
@@ -186,29 +200,28 @@ def unrecorded_note(listed: Iterable[ListedRun], sweep: str) -> str:
 
 
 def _ranks(results_dir: Path, run_id: str) -> bool:
-    return _listed(results_dir, run_id, {}).kind == "retrieval"
+    found = abridged(results_dir / run_id)
+    return found is not None and found.kind == "retrieval"
 
 
 def _listed(results_dir: Path, run_id: str, scores: Mapping[str, tuple[ListedScore, ...]]) -> ListedRun:
-    try:
-        listed = decode_json((results_dir / run_id / "run.json").read_bytes(), _Listed)
-    except (UnreadableError, OSError):
-        return ListedRun(run_id, "", DAMAGED, "", "", "", 0, None, "")
-    memory, model = _settings(listed.settings, "memory", "name"), _settings(listed.settings, "model", "spec")
-    answered = listed.totals.get("answered")
+    found = abridged(results_dir / run_id)
+    if found is None:
+        return ListedRun(run_id, status=DAMAGED)
+    answered = found.totals.get("answered")
     return ListedRun(
         run=run_id,
-        kind=listed.kind,
-        status=listed.status,
-        dataset=listed.dataset.get("name", ""),
-        memory=memory,
-        model=model,
-        questions=len(listed.question_ids),
+        kind=found.kind,
+        status=found.status,
+        dataset=found.dataset.get("name", ""),
+        memory=_settings(found.settings, "memory", "name"),
+        model=_settings(found.settings, "model", "spec"),
+        questions=len(found.question_ids),
         answered=answered if isinstance(answered, int) else None,
-        started_at=listed.started_at,
+        started_at=found.started_at,
         scores=scores.get(run_id, ()),
-        sweep=listed.sweep,
-        cost_usd=_answers_cost(listed.totals),
+        sweep=found.sweep,
+        cost_usd=_answers_cost(found.totals),
     )
 
 

@@ -59,8 +59,6 @@ def planned_runs(results_dir: Path) -> Sequence[ListedRun]:
                 memory=run.memory,
                 model=run.model,
                 questions=record.questions,
-                answered=None,
-                started_at="",
                 sweep=record.sweep,
             )
             for run in record.runs

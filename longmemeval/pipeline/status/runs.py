@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
-import msgspec
 from msgspec import Struct
 
 from longmemeval.errors import HarnessError
@@ -15,6 +14,7 @@ from longmemeval.measures.rankings import Ranking
 from longmemeval.pipeline.status.tail import Counted, Tail, Work, work_on
 from longmemeval.records import Answer, Judgement
 from longmemeval.results.lines import ANSWERS, RANKINGS
+from longmemeval.results.listing import RunHead, abridged
 from longmemeval.results.manifest import RunManifest, stored_manifest
 from longmemeval.results.scores.stored import read_metrics
 from longmemeval.statistics.intervals import score_interval
@@ -39,23 +39,16 @@ class ScoreSoFar(Struct, frozen=True):
     """True if only the questions judged so far are counted, not all selected ones."""
 
 
-class RunState(Struct, frozen=True):
+class RunState(RunHead, frozen=True, kw_only=True):
     """The state of a run at one moment."""
 
-    run: str
     state: State
-    kind: str = ""
-    dataset: str = ""
-    memory: str = ""
-    model: str = ""
-    questions: int = 0
     work: tuple[Work, ...] = ()
     """Work of answering or ranking first, then of the judges."""
     spent_usd: float | None = None
     """US dollars spent; None if nothing that costs money was called."""
     limit_usd: float | None = None
     scores: tuple[ScoreSoFar, ...] = ()
-    started_at: str = ""
     ended_at: str = ""
 
     @property
@@ -134,7 +127,7 @@ class RunWatch:
         try:
             manifest = stored_manifest(self.folder)
         except (HarnessError, OSError):
-            return RunState(self.folder.name, "damaged")
+            return RunState(self.folder.name, state="damaged")
         self._read()
         work = [self._main(manifest, now)]
         scores = []
@@ -203,12 +196,7 @@ def _is_here(host: str) -> bool:
 
 def is_unfinished(folder: Path) -> bool:
     """Return whether a process is working on the run in `folder`, or it ended before it was done."""
-    try:
-        status = msgspec.json.decode((folder / "run.json").read_bytes(), type=_Status).status
-    except (OSError, msgspec.MsgspecError):
+    found = abridged(folder)
+    if found is None or found.status != "completed":
         return True
-    return status != "completed" or any(folder.glob("*.jsonl.lock")) or any(folder.glob("judgements/*.jsonl.lock"))
-
-
-class _Status(Struct):
-    status: str
+    return any(folder.glob("*.jsonl.lock")) or any(folder.glob("judgements/*.jsonl.lock"))
