@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from longmemeval.pipeline.evaluate.options import EvaluateOptions as EvaluateOptions
     from longmemeval.pipeline.prepare.options import PrepareOptions as PrepareOptions
     from longmemeval.pipeline.retrieval.options import RetrievalOptions as RetrievalOptions
-    from longmemeval.pipeline.run.run import RunOptions as RunOptions
+    from longmemeval.pipeline.run.plan import RunOptions as RunOptions
     from longmemeval.pipeline.sweep.sweep import sweep as sweep
     from longmemeval.reading.configuration import reading_configuration as reading_configuration
     from longmemeval.report.options import ReportOptions as ReportOptions
@@ -74,7 +74,7 @@ _EXPORTED = {
     "pipeline.evaluate.options": "EvaluateOptions",
     "pipeline.prepare.options": "PrepareOptions",
     "pipeline.retrieval.options": "RetrievalOptions",
-    "pipeline.run.run": "RunOptions",
+    "pipeline.run.plan": "RunOptions",
     "pipeline.sweep.sweep": "sweep",
     "reading.configuration": "reading_configuration",
     "report.options": "ReportOptions",

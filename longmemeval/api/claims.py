@@ -1,7 +1,7 @@
 """Try a claim: make the run that it describes, grade it, and compare the result with the claimed figure."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -34,8 +34,7 @@ from longmemeval.pipeline.prepare.prepare import PrepareReport, prepare
 from longmemeval.pipeline.retrieval.options import RetrievalOptions
 from longmemeval.pipeline.retrieval.retrieve import retrieve
 from longmemeval.pipeline.run.estimate import RunEstimate, estimate_run
-from longmemeval.pipeline.run.request import run_request
-from longmemeval.pipeline.run.run import RunOptions
+from longmemeval.pipeline.run.plan import RunOptions, RunPlan, plan_run
 from longmemeval.reading.options import ReadingOptions
 from longmemeval.settings import Folders
 
@@ -98,12 +97,7 @@ class ClaimTrial:
         making = self._prepare_options()
         if not self.settings.measure:
             return estimate_run(
-                self.data.dataset,
-                self.memory.configuration,
-                self.settings.model,
-                selection=self.data.selection,
-                options=self._run_options(),
-                folders=self.folders,
+                replace(self._run_plan(), configuration=self.memory.configuration),
                 judge=self.settings.judge or None,
                 prepare_options=making,
             )
@@ -160,7 +154,7 @@ class ClaimTrial:
             self.settings.model,
             max_cost=max_cost,
             concurrency=concurrency,
-            options=structs.replace(self._run_options(), tell=tell),
+            options=structs.replace(self._run_plan().options, tell=tell),
             prepare_options=self._prepare_options(),
             folders=self.folders,
         )
@@ -241,9 +235,9 @@ class ClaimTrial:
         name = f"claims-{sha256_bytes(msgspec.json.encode(options, order='sorted'))[:8]}" if options else "default"
         return PrepareOptions(name=name, **connected_by(self._connection), **options)
 
-    def _run_options(self) -> RunOptions:
-        """Return the options of the run, as `run` reads them from a command line."""
-        return run_request(
+    def _run_plan(self) -> RunPlan:
+        """Return the plan of the run, as `run` reads them from a command line."""
+        return plan_run(
             str(self._changes.dataset or place_of(self.settings, self.folders.data_dir)),
             self.settings.memory,
             self.settings.model,
@@ -256,7 +250,7 @@ class ClaimTrial:
                 model_options=self._connection,
             ),
             folders=self.folders,
-        ).options
+        )
 
     def _differences(self, n: int) -> list[str]:
         """Return the differences from the claim that the caller requested, a line each."""

@@ -22,7 +22,7 @@ from longmemeval.llm.costs.spending import SPENDING, limit_beside
 from longmemeval.llm.options import SpendingLimit
 from longmemeval.pipeline.prepare.options import PrepareOptions
 from longmemeval.pipeline.prepare.prepare import prepare
-from longmemeval.pipeline.run.run import RunOptions, asked_of, reading_of, run_settings
+from longmemeval.pipeline.run.plan import RunOptions, RunPlan
 from longmemeval.pipeline.run.run import run as answer
 from longmemeval.results.manifest import check_run_id
 from longmemeval.settings import Folders
@@ -143,12 +143,18 @@ def _usual_id(
     data: Data, memory: Memory, model: str, options: RunOptions, making: PrepareOptions, folders: Folders
 ) -> str:
     """Return the id of the run that these settings give: readable, with a hash of all that decides its answers."""
-    questions, protocol = asked_of(data.dataset, memory.configuration, data.selection, options)
-    reading = reading_of(data.dataset, memory.configuration, options, model, protocol, folders)
+    plan = RunPlan(
+        data=data.dataset,
+        configuration=memory.configuration,
+        model=model,
+        selection=data.selection,
+        options=options,
+        folders=folders,
+    )
     decisive = [
         data.dataset.content_sha256,
-        [question.question_id for question in questions],
-        run_settings(memory.configuration, model, reading, options, protocol).plain,
+        [question.question_id for question in plan.questions],
+        plan.settings.plain,
         making.of_parts.model_dump(mode="json"),
         options.query_model,
     ]

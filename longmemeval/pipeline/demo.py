@@ -17,7 +17,8 @@ from longmemeval.pipeline.evaluate.evaluate import evaluate
 from longmemeval.pipeline.evaluate.options import EvaluateOptions
 from longmemeval.pipeline.judge_check.check import JudgeChecking
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, PrepareReport, prepare
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.plan import RunOptions
+from longmemeval.pipeline.run.run import run
 from longmemeval.pipeline.sweep.controls import control_pairs
 from longmemeval.results.compared import baseline_first
 from longmemeval.results.graded.controls import controls_last

@@ -38,7 +38,8 @@ from longmemeval.dataset import Dataset
 from longmemeval.llm.costs.prices import load_litellm
 from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.plan import RunOptions
+from longmemeval.pipeline.run.run import run
 from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
 

@@ -17,7 +17,8 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 from longmemeval import settings
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.plan import RunOptions
+from longmemeval.pipeline.run.run import run
 from longmemeval.storage import read_ahead
 from longmemeval.storage.compression import compressed, decompressed
 from tests.s3_server import S3Server

@@ -15,7 +15,8 @@ from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.evaluate.estimate import estimate_grading
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.plan import RunOptions
+from longmemeval.pipeline.run.run import run
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders

@@ -12,7 +12,8 @@ import pytest
 from longmemeval.core.event_loop import complete, in_thread, not_its_own_time, own_time
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.plan import RunOptions
+from longmemeval.pipeline.run.run import run
 from tests.pipeline.helpers import MODEL, prepared_colours
 from tests.support import clean_environment
 

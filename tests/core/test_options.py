@@ -100,7 +100,7 @@ import typer.main
 from longmemeval.cli.main import app
 from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.sweep.file import ModelEntry, SweepFile
-from longmemeval.pipeline.run.run import RunOptions
+from longmemeval.pipeline.run.plan import RunOptions
 verbs = typer.main.get_group(app).commands
 found = {}
 for name, verb in [*verbs.items(), ("judge check", verbs["judge"].commands["check"])]:

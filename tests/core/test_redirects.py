@@ -16,7 +16,8 @@ from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatMessage, ChatRequest
 from longmemeval.llm.registry import load_batch_endpoint, load_chat_model, load_forwarded
 from longmemeval.memory.external.transports.http_service import HttpService
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.plan import RunOptions
+from longmemeval.pipeline.run.run import run
 from tests.pipeline.helpers import prepared_colours
 from tests.server import ModelServer
 

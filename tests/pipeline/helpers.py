@@ -22,7 +22,8 @@ from longmemeval.pipeline.compare.comparison import Comparison, Family
 from longmemeval.pipeline.compare.verdict import MARGIN
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.run.answering import RunReport
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.plan import RunOptions
+from longmemeval.pipeline.run.run import run
 from longmemeval.pipeline.verify.retrieval import check_retrieval
 from longmemeval.results.graded.graded_run import load_graded
 from longmemeval.results.run_files import RunFiles

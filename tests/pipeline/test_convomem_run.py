@@ -10,7 +10,8 @@ from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.plan import RunOptions
+from longmemeval.pipeline.run.run import run
 from longmemeval.pipeline.verify.verify import verify
 from tests.benchmarks.convomem.files import write_folder
 from tests.pipeline.helpers import MODEL, compare, folders_in

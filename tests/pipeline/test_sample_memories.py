@@ -7,7 +7,8 @@ import pytest
 
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.judges.offline.lexical import grade
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.plan import RunOptions
+from longmemeval.pipeline.run.run import run
 from tests.made_once import sample_demo
 from tests.pipeline.helpers import answers, folders_in
 from tests.support import ROOT

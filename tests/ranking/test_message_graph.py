@@ -9,7 +9,8 @@ from longmemeval.core.arrays import Vectors
 from longmemeval.dataset import Dataset
 from longmemeval.errors import FixtureError
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, PrepareReport, prepare
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.plan import RunOptions
+from longmemeval.pipeline.run.run import run
 from longmemeval.ranking.message_graph import MESSAGE_GRAPH
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture, fixture_folder, write_fixture

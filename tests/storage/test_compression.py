@@ -7,7 +7,8 @@ import pytest
 
 from longmemeval.errors import FixtureError
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.plan import RunOptions
+from longmemeval.pipeline.run.run import run
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.results.run_files import RunFiles
 from longmemeval.storage.fixture import Fixture, tidy_fixture, write_fixture

@@ -2,13 +2,11 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
 from functools import partial
 
 from longmemeval.core.arrays import Vector
 from longmemeval.core.event_loop import complete
 from longmemeval.core.text.figures import count_of
-from longmemeval.dataset import Dataset
 from longmemeval.embedding.hashing import HashingEmbedder
 from longmemeval.embedding.registry import is_remote
 from longmemeval.errors import FixtureError
@@ -17,8 +15,7 @@ from longmemeval.llm.call_counter import Call, CallCounter
 from longmemeval.llm.costs.receipts import REPLIES
 from longmemeval.llm.options import ModelOptions, is_offline
 from longmemeval.llm.protocol import ChatModel
-from longmemeval.llm.tokens import context_window
-from longmemeval.memory.configuration import MemoryConfiguration, analysis_of, build_memory, definition_of
+from longmemeval.memory.configuration import analysis_of, build_memory, definition_of
 from longmemeval.memory.faults import recall_of
 from longmemeval.memory.gold import gold_for
 from longmemeval.memory.items import message_item
@@ -26,88 +23,68 @@ from longmemeval.memory.protocol import MemoryTools
 from longmemeval.pipeline.estimate.calls import CallEstimate, estimate_calls, sampled_of, share_of
 from longmemeval.pipeline.prepare.access import PreparedFixtures
 from longmemeval.pipeline.prepare.query_vectors import query_vectors
-from longmemeval.pipeline.run.run import RunOptions
+from longmemeval.pipeline.run.plan import RunPlan
 from longmemeval.ranking.questions.analysis import analyse_by_model, analyse_by_rules
-from longmemeval.reading.configuration import ReadingConfiguration
 from longmemeval.reading.reader import Reader
 from longmemeval.records import Question, Recall
-from longmemeval.settings import Folders
 from longmemeval.storage.messages import haystack_messages
 
 
-@dataclass(frozen=True)
-class RunSetup:
-    """The settings with which questions would be answered."""
-
-    dataset: Dataset
-    configuration: MemoryConfiguration
-    model: str
-    reading: ReadingConfiguration
-    options: RunOptions
-    """The options of the run; their `reading` is ignored."""
-    folders: Folders
-
-    @property
-    def fixtures(self) -> PreparedFixtures:
-        """The fixtures that the memory reads."""
-        return PreparedFixtures(self.dataset, self.options.prepared, self.folders, self.configuration)
-
-
-def answering_work(setup: RunSetup, left: Sequence[Question]) -> CallEstimate:
+def answering_work(plan: RunPlan, left: Sequence[Question]) -> CallEstimate:
     """Estimate the calls that answer the remaining questions."""
-    spec = setup.model
+    spec = plan.model
     if not left:
         return estimate_calls(spec, [], 0, "answered already")
-    fixtures = setup.fixtures
+    fixtures = plan.fixtures
     prepared = fixtures.prepared(left)
     with suppress(FixtureError):
         if sampled := sampled_of(prepared):
-            calls, manner = _prompts(setup, sampled, fixtures)
+            calls, manner = _prompts(plan, sampled, fixtures)
             manner += ", of what is prepared" if len(prepared) < len(left) else ""
             return estimate_calls(spec, calls, len(left), f"{share_of(sampled, left)} prompts{manner}")
     sampled = sampled_of(left)
-    if definition_of(setup.configuration).recalls_everything and setup.reading.note_template is None:
-        calls, manner = _histories(setup, sampled)
+    if definition_of(plan.configuration).recalls_everything and plan.reading.note_template is None:
+        calls, manner = _histories(plan, sampled)
         return estimate_calls(spec, calls, len(left), f"{share_of(sampled, left)} prompts{manner}")
     return CallEstimate(spec, None, None, None, 0.0 if is_offline(spec) else None, "known after prepare")
 
 
 def _prompts(
-    setup: RunSetup, questions: Sequence[Question], fixtures: PreparedFixtures
+    plan: RunPlan, questions: Sequence[Question], fixtures: PreparedFixtures
 ) -> tuple[list[Sequence[Call]], str]:
     """Return the calls that would answer each of `questions`, and a note on how they differ from the run's.
 
     Raises:
         FixtureError: not prepared.
     """
-    configuration = setup.configuration
+    configuration = plan.configuration
     opened = {question.haystack_id: fixtures.open(question.haystack_id) for question in questions}
-    embed, manner = _vectors(setup, questions, fixtures)
+    embed, manner = _vectors(plan, questions, fixtures)
     analysis = analysis_of(configuration)
     if analysis.asks_model:
         manner += "; asking the model about the questions first is not counted"
-    counter = CallCounter(setup.model)
+    counter = CallCounter(plan.model)
     tools = MemoryTools(
         embed_query=embed,
-        gold=gold_for(configuration, setup.dataset),
+        gold=gold_for(configuration, plan.dataset),
         count_tokens=counter.tokens.count,
         analyse=partial(analyse_by_rules, method=analysis),
     )
     memory = build_memory(configuration, tools)
     calls, failing = _read(
-        setup, questions, counter, lambda question: recall_of(memory, question, opened[question.haystack_id])
+        plan, questions, counter, lambda question: recall_of(memory, question, opened[question.haystack_id])
     )
     return calls, manner + failing
 
 
 def _read(
-    setup: RunSetup,
+    plan: RunPlan,
     questions: Sequence[Question],
     counter: CallCounter,
     recall: Callable[[Question], Awaitable[Recall]],
 ) -> tuple[list[Sequence[Call]], str]:
     """Return the calls that would answer each of `questions` from its recall, and a note on how many would fail."""
-    reading = setup.reading.in_window(context_window(setup.model))
+    reading = plan.reading
     reader = Reader(reading, counter, counter.tokens)
     calls: list[Sequence[Call]] = []
 
@@ -126,42 +103,42 @@ def _read(
 
 
 def _vectors(
-    setup: RunSetup, questions: Sequence[Question], fixtures: PreparedFixtures
+    plan: RunPlan, questions: Sequence[Question], fixtures: PreparedFixtures
 ) -> tuple[Callable[[str], Vector], str]:
     """Return a function that embeds questions: as in the run, unless that would cost money; and a note."""
     identity = fixtures.embedder_of(questions)
     if identity is None or not is_remote(identity.spec):
-        return query_vectors(questions, identity, setup.options.embedder, ModelOptions(), setup.folders, keep=False), ""
+        return query_vectors(questions, identity, plan.options.embedder, ModelOptions(), plan.folders, keep=False), ""
     stand_in = HashingEmbedder(fixtures.dimension_of(questions))
     return lambda text: stand_in.embed([text])[0], ", searched with other vectors than the embedder's"
 
 
-def _histories(setup: RunSetup, questions: Sequence[Question]) -> tuple[list[Sequence[Call]], str]:
+def _histories(plan: RunPlan, questions: Sequence[Question]) -> tuple[list[Sequence[Call]], str]:
     """Return the calls that would answer each of `questions` from its whole haystack, which need not be prepared."""
 
     async def everything(question: Question) -> Recall:
-        messages = haystack_messages(setup.dataset.haystack(question.haystack_id))
+        messages = haystack_messages(plan.dataset.haystack(question.haystack_id))
         return Recall(tuple(map(message_item, messages)))
 
-    return _read(setup, questions, CallCounter(setup.model), everything)
+    return _read(plan, questions, CallCounter(plan.model), everything)
 
 
-def analysing_work(setup: RunSetup, questions: Sequence[Question]) -> CallEstimate | None:
+def analysing_work(plan: RunPlan, questions: Sequence[Question]) -> CallEstimate | None:
     """Estimate the calls of a chat model that analyse the questions first; None if there are none.
 
     If there is a cache of replies, all questions are looked up in it, and the cached ones are left out.
     """
-    method = analysis_of(setup.configuration)
+    method = analysis_of(plan.configuration)
     if not method.asks_model or not questions:
         return None
-    spec = setup.options.query_model or setup.model
+    spec = plan.options.query_model or plan.model
     # An empty reply is not cached.
     counter = CallCounter(spec, silent=True)
-    cache = setup.folders.cache_dir / REPLIES
+    cache = plan.folders.cache_dir / REPLIES
     chat: ChatModel = counter
     sampled: Sequence[Question] = sampled_of(questions)
     if cache.exists():
-        sampled, chat = questions, CachedChatModel(counter, cache, options=setup.options.model_options)
+        sampled, chat = questions, CachedChatModel(counter, cache, options=plan.options.model_options)
     calls: list[Sequence[Call]] = []
 
     async def ask() -> None:

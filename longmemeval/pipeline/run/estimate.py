@@ -7,13 +7,11 @@ from msgspec import Struct
 
 from longmemeval.benchmarks.judges import load_judge
 from longmemeval.benchmarks.specs import benchmark_of
-from longmemeval.dataset import Dataset
 from longmemeval.errors import FixtureError, HarnessError
 from longmemeval.judges.protocol import Judge, JudgeIdentity
 from longmemeval.llm.call_counter import CallCounter
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import check_batches
-from longmemeval.memory.configuration import MemoryConfiguration, as_configuration
 from longmemeval.pipeline.estimate.assumed import ANSWER_BYTES, TOKEN_BYTES
 from longmemeval.pipeline.estimate.judging import AnswersToJudge, LoadJudge
 from longmemeval.pipeline.estimate.replies import assumed_replies, expected_replies
@@ -21,14 +19,12 @@ from longmemeval.pipeline.estimate.stages import Pace, StageEstimate, stage
 from longmemeval.pipeline.evaluate.evaluate import unlabelled
 from longmemeval.pipeline.prepare.options import PrepareOptions, connected_by
 from longmemeval.pipeline.prepare.prepare import PrepareReport, prepare
-from longmemeval.pipeline.run.counted_prompts import RunSetup, analysing_work, answering_work
-from longmemeval.pipeline.run.run import RunOptions, asked_of, reading_of, run_settings
-from longmemeval.records import Answer, Question
+from longmemeval.pipeline.run.counted_prompts import analysing_work, answering_work
+from longmemeval.pipeline.run.plan import RunOptions, RunPlan
+from longmemeval.records import Answer
 from longmemeval.results.manifest import planned_manifest
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import RunQuestions
-from longmemeval.results.selection import Selection
-from longmemeval.settings import Folders
 
 ANALYSIS, ANSWERS = "question analysis", "answers"
 
@@ -61,7 +57,7 @@ class JudgeToAsk(Struct, frozen=True):
 
 
 def run_stages(
-    setup: RunSetup,
+    plan: RunPlan,
     run_questions: RunQuestions,
     answers: dict[str, Answer],
     judges: Sequence[JudgeToAsk],
@@ -76,17 +72,17 @@ def run_stages(
         judges: the judges that will grade it.
         analyse: True if a chat model analyses the questions first, if the memory uses one.
     """
-    options, reading, results = setup.options, setup.reading, setup.folders.results_dir
+    options, reading, results = plan.options, plan.reading, plan.folders.results_dir
     left = [question for name, question in run_questions.questions.items() if name not in answers]
     rates, batch = options.model_options.rates, options.batch is not None
     pace = Pace(rates, options.concurrency, batch)
     found = []
-    if analyse and (work := analysing_work(setup, left)):
+    if analyse and (work := analysing_work(plan, left)):
         own_pace = Pace(rates, options.question_concurrency or options.concurrency, batch)
         found.append(stage(ANALYSIS, work, assumed_replies(work), own_pace))
-    replies = expected_replies(results, setup.model, reading.method, reading.max_tokens)
+    replies = expected_replies(results, plan.model, reading.method, reading.max_tokens)
     rounds = {"con-separate": 2, "files": 3}.get(reading.method, 1)
-    found.append(stage(ANSWERS, answering_work(setup, left), replies, pace, rounds=rounds))
+    found.append(stage(ANSWERS, answering_work(plan, left), replies, pace, rounds=rounds))
     to_judge = AnswersToJudge(run_questions, answers, results, pace, (replies.tokens, reading.max_tokens))
     for judge in judges:
         to_label = to_judge.to_label(judge.unlabelled)
@@ -95,17 +91,12 @@ def run_stages(
 
 
 def estimate_run(
-    dataset: Dataset,
-    configuration: MemoryConfiguration | str,
-    model: str,
+    plan: RunPlan,
     *,
-    selection: Selection,
-    options: RunOptions,
-    folders: Folders,
     judge: str | None = None,
     prepare_options: PrepareOptions | None = None,
 ) -> RunEstimate:
-    """Estimate `run` and a judge after it; arguments as there. Nothing is called or written.
+    """Estimate a run and a judge after it. Nothing is called or written.
 
     Args:
         judge: spec of the judge; None: the benchmark's own.
@@ -114,19 +105,15 @@ def estimate_run(
     Raises:
         HarnessError: anything that `run` would refuse before it reads fixtures.
     """
-    configuration = as_configuration(configuration)
-    chosen, protocol = asked_of(dataset, configuration, selection, options)
-    reading = reading_of(dataset, configuration, options, model, protocol, folders)
-    setup = RunSetup(dataset, configuration, model, reading, options, folders)
-    settings = run_settings(configuration, model, reading, options, protocol)
-    manifest = planned_manifest(dataset, settings, chosen, selection, options.run_id or "")
-    files = RunFiles(folders.results_dir / options.run_id, manifest=manifest) if options.run_id else None
+    options, chosen = plan.options, plan.questions
+    manifest = planned_manifest(plan.dataset, plan.settings, chosen, plan.selection, plan.run_id)
+    files = RunFiles(plan.folders.results_dir / plan.run_id, manifest=manifest) if plan.run_id else None
     answers = {name: answer for name, answer in files.answers.items() if answer.status == "ok"} if files else {}
     if options.batch:
-        check_batches(model)
-    stages = run_stages(setup, RunQuestions(manifest, dataset), answers, [_judge(setup, files, judge)])
+        check_batches(plan.model)
+    stages = run_stages(plan, RunQuestions(manifest, plan.dataset), answers, [_judge(plan, files, judge)])
     answering = next(row for row in stages if row.name == ANSWERS)
-    preparation, notes = _preparation(setup, chosen, selection, prepare_options)
+    preparation, notes = _preparation(plan, prepare_options)
     left = sum(question.question_id not in answers for question in chosen)
     return RunEstimate(
         questions=len(chosen),
@@ -140,12 +127,12 @@ def estimate_run(
     )
 
 
-def _judge(setup: RunSetup, files: RunFiles | None, named: str | None) -> JudgeToAsk:
+def _judge(plan: RunPlan, files: RunFiles | None, named: str | None) -> JudgeToAsk:
     """Return the named judge, or the benchmark's own."""
     benchmark, model_options, data_dir = (
-        benchmark_of(setup.dataset),
-        setup.options.model_options,
-        setup.folders.data_dir,
+        benchmark_of(plan.dataset),
+        plan.options.model_options,
+        plan.folders.data_dir,
     )
     spec = named or benchmark.default_judge
 
@@ -164,13 +151,11 @@ def _disk(answering: StageEstimate, left: int, options: RunOptions) -> float | N
     return saved + left * ANSWER_BYTES
 
 
-def _preparation(
-    setup: RunSetup, chosen: Sequence[Question], selection: Selection, making: PrepareOptions | None
-) -> tuple[PrepareReport | None, tuple[str, ...]]:
+def _preparation(plan: RunPlan, making: PrepareOptions | None) -> tuple[PrepareReport | None, tuple[str, ...]]:
     """Return the dry run of `prepare` if fixtures are missing, and its notes."""
-    options = setup.options
+    options = plan.options
     try:
-        setup.fixtures.hashes(chosen)
+        plan.fixtures.hashes(plan.questions)
     except FixtureError:
         defaults: dict[str, Any] = {"name": options.prepared} | connected_by(options.model_options)
         if options.embedder:
@@ -178,11 +163,11 @@ def _preparation(
         making = making or PrepareOptions(**defaults)
         try:
             report = prepare(
-                setup.dataset,
-                [setup.configuration],
-                selection=selection,
+                plan.dataset,
+                [plan.configuration],
+                selection=plan.selection,
                 options=making.replaced(dry_run=True),
-                folders=setup.folders,
+                folders=plan.folders,
             )
         except HarnessError as error:
             return None, (f"what preparing costs is not known: {error}",)

@@ -20,9 +20,7 @@ from longmemeval.errors import DataError, FixtureError, HarnessError, nearest
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import configuration_of
 from longmemeval.pipeline.batches.options import BatchOptions
-from longmemeval.pipeline.prepare.access import PreparedFixtures
-from longmemeval.pipeline.run.request import RunRequest
-from longmemeval.pipeline.run.run import RunOptions, asked_of
+from longmemeval.pipeline.run.plan import RunOptions, RunPlan
 from longmemeval.reading.configuration import ReadingConfiguration, configured
 from longmemeval.reading.options import READING_METHODS, ReadingOptions
 from longmemeval.reading.templates import NOTE_FIELDS, READER_FIELDS, checked_template
@@ -41,7 +39,7 @@ _OF_PLACES = ("--dataset", "--memory", "--name", "--data-dir", "--prepared-dir")
 
 def run_like(
     source: str, folders: Folders, *, strict: bool, tell: Callable[[str], None], dataset: str | None = None
-) -> RunRequest:
+) -> RunPlan:
     """Return the run that repeats another one.
 
     Args:
@@ -89,8 +87,15 @@ def run_like(
     )
     memory = settings.memory
     configuration = configuration_of(memory.preset, memory.parameters, name=memory.name, where=source, recorded=True)
-    planned = RunRequest(data, configuration, settings.model.spec, manifest.selection, options)
-    _check_prepared(planned, manifest, folders)
+    planned = RunPlan(
+        data=data,
+        configuration=configuration,
+        model=settings.model.spec,
+        selection=manifest.selection,
+        options=options,
+        folders=folders,
+    )
+    _check_prepared(planned, manifest)
     return planned
 
 
@@ -162,10 +167,9 @@ def _dataset(manifest: RunManifest, override: str | None, folders: Folders) -> D
     return load_dataset(override or (path if path.exists() else name), folders.data_dir)
 
 
-def _check_prepared(planned: RunRequest, manifest: RunManifest, folders: Folders) -> None:
+def _check_prepared(planned: RunPlan, manifest: RunManifest) -> None:
     """Refuse to start without the fixtures; the error has the command that makes them as for the original run."""
-    fixtures = PreparedFixtures(planned.dataset, planned.options.prepared, folders, planned.configuration)
-    questions, _ = asked_of(planned.dataset, planned.configuration, planned.selection, planned.options)
+    fixtures, questions = planned.fixtures, planned.questions
     haystacks = dict.fromkeys(question.haystack_id for question in questions)
     missing = [haystack_id for haystack_id in haystacks if meta_of(fixtures.folder(haystack_id), haystack_id) is None]
     if missing:

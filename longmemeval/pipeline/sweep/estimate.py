@@ -11,9 +11,8 @@ from longmemeval.llm.registry import load_chat_model, model_warning
 from longmemeval.memory.configuration import analysis_of
 from longmemeval.pipeline.estimate.stages import StageEstimate, Total, total_of
 from longmemeval.pipeline.prepare.prepare import PrepareReport, prepare
-from longmemeval.pipeline.run.counted_prompts import RunSetup
 from longmemeval.pipeline.run.estimate import ANALYSIS, ANSWERS, JudgeToAsk, run_stages
-from longmemeval.pipeline.sweep.plan import PlannedRun
+from longmemeval.pipeline.run.plan import RunPlan
 from longmemeval.pipeline.sweep.state import SweepState
 from longmemeval.ranking.questions.analysis import AnalysisMethod
 
@@ -62,7 +61,7 @@ def estimate_sweep(state: SweepState) -> SweepEstimate:
         options=plan.prepare.replaced(dry_run=True),
         folders=state.folders,
     )
-    incomplete = [run for run in plan.runs if not state.is_complete(run)]
+    incomplete = [run for run in state.runs if not state.is_complete(run)]
     analysed = set[tuple[AnalysisMethod, str]]()
     stages = [_stages(state, run, analysed) for run in incomplete]
     return SweepEstimate(
@@ -71,7 +70,7 @@ def estimate_sweep(state: SweepState) -> SweepEstimate:
         runs=tuple(
             _run_estimate(state, run, run_stages_of) for run, run_stages_of in zip(incomplete, stages, strict=True)
         ),
-        complete=len(plan.runs) - len(incomplete),
+        complete=len(state.runs) - len(incomplete),
         spent=state.spent(),
         notes=_notes(state, incomplete),
     )
@@ -83,22 +82,20 @@ def totals_line(estimate: SweepEstimate) -> str:
     return f"Left to do: {estimate.phrase()}; {in_dollars(estimate.spent)} are spent already.{lacking}"
 
 
-def _stages(state: SweepState, run: PlannedRun, analysed: set[tuple[AnalysisMethod, str]]) -> list[StageEstimate]:
+def _stages(state: SweepState, run: RunPlan, analysed: set[tuple[AnalysisMethod, str]]) -> list[StageEstimate]:
     """Estimate a run; analyses of questions are cached, so that runs with the same questions pay once."""
-    reading, model = run.reading.configuration, run.model.spec
-    setup = RunSetup(state.dataset, run.configuration, model, reading, state.options(run), state.folders)
     judges = [
         JudgeToAsk(spec, identity, partial(state.judge, spec), state.unlabelled(run, identity))
         for spec, identity in state.judges.items()
     ]
-    same = (analysis_of(run.configuration), model)
-    stages = run_stages(setup, state.asked, state.answers(run), judges, analyse=same not in analysed)
+    same = (analysis_of(run.configuration), run.model)
+    stages = run_stages(run, state.asked, state.answers(run), judges, analyse=same not in analysed)
     if stages[0].name == ANALYSIS:
         analysed.add(same)
     return stages
 
 
-def _run_estimate(state: SweepState, run: PlannedRun, stages: Sequence[StageEstimate]) -> PlannedRunEstimate:
+def _run_estimate(state: SweepState, run: RunPlan, stages: Sequence[StageEstimate]) -> PlannedRunEstimate:
     by_name = {stage.name: stage for stage in stages}
     answering = by_name[ANSWERS]
     return PlannedRunEstimate(
@@ -111,8 +108,8 @@ def _run_estimate(state: SweepState, run: PlannedRun, stages: Sequence[StageEsti
     )
 
 
-def _notes(state: SweepState, runs: Sequence[PlannedRun]) -> tuple[str, ...]:
-    models = dict.fromkeys((run.model.spec, run.model.options) for run in runs)
+def _notes(state: SweepState, runs: Sequence[RunPlan]) -> tuple[str, ...]:
+    models = dict.fromkeys((run.model, run.options.model_options) for run in runs)
     for spec, options in models:
         if is_offline(spec):
             load_chat_model(spec, options)  # Raises if a model is missing; for other models `model_warning` does.

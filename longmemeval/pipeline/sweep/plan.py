@@ -6,7 +6,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from itertools import product
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from msgspec import structs
 
@@ -27,6 +27,7 @@ from longmemeval.memory.configuration import (
 )
 from longmemeval.pipeline.evaluate.options import EvaluateOptions
 from longmemeval.pipeline.prepare.options import PrepareOptions
+from longmemeval.pipeline.run.plan import RunOptions, RunPlan
 from longmemeval.pipeline.sweep.budgets import budgeted
 from longmemeval.pipeline.sweep.controls import control_pairs
 from longmemeval.pipeline.sweep.file import (
@@ -47,33 +48,19 @@ _LONGEST = 120
 _YAML = (".yaml", ".yml")
 
 
-@dataclass(frozen=True)
-class PlannedModel:
-    """An answering model and its connection options."""
+class _Model(NamedTuple):
+    """An answering model, its connection and its name in run ids."""
 
     label: str
     spec: str
     options: ModelOptions
 
 
-@dataclass(frozen=True)
-class PlannedReading:
-    """A reading configuration and its name."""
+class _Reading(NamedTuple):
+    """A reading and its name in run ids."""
 
     label: str
     configuration: ReadingConfiguration
-
-
-@dataclass(frozen=True)
-class PlannedRun:
-    """One run of the sweep."""
-
-    run_id: str
-    configuration: MemoryConfiguration
-    model: PlannedModel
-    reading: PlannedReading
-    repeat: int
-    """The number of the repeat, from 1."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +74,7 @@ class SweepPlan:
     selection: Selection
     prepare: PrepareOptions
     configurations: tuple[MemoryConfiguration, ...]
-    runs: tuple[PlannedRun, ...]
+    runs: tuple[RunPlan, ...]
     """The runs, repeats last: if a sweep ends early, its runs are comparable."""
     judges: tuple[str, ...]
     """Specs of judges; empty: the benchmark's own."""
@@ -101,8 +88,8 @@ class SweepPlan:
     def under(self, rates: RateLimits) -> "SweepPlan":
         """Return the plan with limits for the calls of all stages."""
 
-        def limited(run: PlannedRun) -> PlannedRun:
-            return replace(run, model=replace(run.model, options=structs.replace(run.model.options, rates=rates)))
+        def limited(run: RunPlan) -> RunPlan:
+            return run.with_options(model_options=structs.replace(run.options.model_options, rates=rates))
 
         model_options = structs.replace(self.grading.model_options, rates=rates)
         return replace(
@@ -135,29 +122,22 @@ def plan(file: str | Path) -> SweepPlan:
         for reading in _readings_of(memory, readings)
     ]
     if content.controls:
-        offline = [PlannedModel(spec, spec, ModelOptions()) for spec in CONTROL_MODELS]
+        offline = [_Model(spec, spec, ModelOptions()) for spec in CONTROL_MODELS]
         by_spec = {model.spec: model for model in (*offline, *models)}
         controls = list(control_pairs(configurations, [model.spec for model in models]))
         shown = next((reading for reading in readings if not reading.configuration.tools), None)
-        first = shown or PlannedReading("direct", reading_configuration())  # Controls ask for no files.
+        first = shown or _Reading("direct", reading_configuration())  # Controls ask for no files.
         everything += [(1, by_spec[spec], memory, first) for memory, spec in controls]
         named = {memory.name: memory for memory in (*configurations, *(memory for memory, _ in controls))}
         configurations = list(named.values())
-    runs = [
-        PlannedRun(
-            _run_id(content.name, memory.name, model.label, reading.label, repeat), memory, model, reading, repeat
-        )
-        for repeat, model, memory, reading in everything
-    ]
-    _refuse_same_ids(runs, path)
-    return SweepPlan(
+    whole = SweepPlan(
         name=content.name,
         file=path,
         dataset=_dataset(content.dataset, path),
         selection=selection,
         prepare=_prepare(content, path),
         configurations=tuple(configurations),
-        runs=tuple(runs),
+        runs=(),
         judges=tuple(dict.fromkeys(content.judges)),
         grading=EvaluateOptions(
             model_options=ModelOptions(**given_options(content, ModelOptions)),
@@ -165,6 +145,26 @@ def plan(file: str | Path) -> SweepPlan:
         ),
         max_cost=content.max_cost,
         holdout=content.holdout,
+    )
+    runs = [_run(whole, *settings) for settings in everything]
+    _refuse_same_ids(runs, path)
+    return replace(whole, runs=tuple(runs))
+
+
+def _run(whole: SweepPlan, repeat: int, model: _Model, memory: MemoryConfiguration, reading: _Reading) -> RunPlan:
+    """Return one run of a sweep."""
+    options = RunOptions(
+        reading=reading.configuration,
+        prepared=whole.prepare.name,
+        embedder=whole.prepare.embedder,
+        model_options=model.options,
+        concurrency=whole.grading.concurrency,
+        run_id=_run_id(whole.name, memory.name, model.label, reading.label, repeat),
+        repeat=repeat,
+        sweep=whole.name,
+    )
+    return RunPlan(
+        data=whole.dataset, configuration=memory, model=model.spec, selection=whole.selection, options=options
     )
 
 
@@ -199,12 +199,12 @@ def _checked(base: MemoryConfiguration, parameters: Mapping[str, Any]) -> Memory
     return configuration_of(base.preset, chosen_parameters(base) | dict(parameters), name=base.name)
 
 
-def _model(entry: ModelEntry, content: SweepFile) -> PlannedModel:
+def _model(entry: ModelEntry, content: SweepFile) -> _Model:
     options = given_options(content, ModelOptions) | given_options(entry, ModelOptions)
-    return PlannedModel(entry.name or entry.spec, entry.spec, ModelOptions(**options))
+    return _Model(entry.name or entry.spec, entry.spec, ModelOptions(**options))
 
 
-def _readings(content: SweepFile, text: SweepText) -> list[PlannedReading]:
+def _readings(content: SweepFile, text: SweepText) -> list[_Reading]:
     found = []
     for place, entry in enumerate(content.readings):
         with _located(text, "readings", place):
@@ -212,22 +212,22 @@ def _readings(content: SweepFile, text: SweepText) -> list[PlannedReading]:
     return found
 
 
-def _readings_of(memory: MemoryConfiguration, readings: Sequence[PlannedReading]) -> Sequence[PlannedReading]:
+def _readings_of(memory: MemoryConfiguration, readings: Sequence[_Reading]) -> Sequence[_Reading]:
     """Return the readings of a memory; if it requires one method, only those with that method."""
     required_method = definition_of(memory).reading
     if required_method is None:
         return readings
     fitting = [reading for reading in readings if reading.configuration.method == required_method]
-    return fitting or [PlannedReading(required_method, reading_configuration(required_method))]
+    return fitting or [_Reading(required_method, reading_configuration(required_method))]
 
 
-def _reading(entry: ReadingEntry, folder: Path) -> PlannedReading:
+def _reading(entry: ReadingEntry, folder: Path) -> _Reading:
     options = given_options(entry, ReadingOptions)
     shown = {
         name: value.stem if isinstance(value, Path) else value for name, value in options.items() if name != "method"
     }
     label = entry.name or _labelled(entry.method, shown)
-    return PlannedReading(label, configured(ReadingOptions(**_resolve_paths(folder, options))))
+    return _Reading(label, configured(ReadingOptions(**_resolve_paths(folder, options))))
 
 
 def _prepare(content: SweepFile, file: Path) -> PrepareOptions:
@@ -260,7 +260,7 @@ def _word(name: str) -> str:
     return re.sub(r"[^A-Za-z0-9._+]+", "-", name).strip("-") or sha256_text(name)[:8]
 
 
-def _refuse_same_ids(runs: Sequence[PlannedRun], file: Path) -> None:
+def _refuse_same_ids(runs: Sequence[RunPlan], file: Path) -> None:
     ids = [run.run_id for run in runs]
     if twice := next((run_id for run_id in ids if ids.count(run_id) > 1), None):
         raise HarnessError(

@@ -1,6 +1,7 @@
 """Read what exists of a sweep: answers, labels, money spent, and whether runs were started with other settings."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ from longmemeval.llm.options import SpendingLimit
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import load_chat_model
 from longmemeval.pipeline.evaluate.evaluate import unlabelled
-from longmemeval.pipeline.run.run import RunOptions, run_settings
-from longmemeval.pipeline.sweep.plan import PlannedRun, SweepPlan
+from longmemeval.pipeline.run.plan import RunPlan
+from longmemeval.pipeline.sweep.plan import SweepPlan
 from longmemeval.records import Answer, Question
 from longmemeval.results.index import IndexEntry, read_index
 from longmemeval.results.lines import ANSWERS
@@ -27,7 +28,6 @@ from longmemeval.results.planned import RecordedRun, SweepRecord
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import RunQuestions
 from longmemeval.results.selection import select
-from longmemeval.results.settings import AnswerSettings
 from longmemeval.settings import Folders
 
 
@@ -42,8 +42,10 @@ class SweepState:
         self.plan = plan
         self.folders = folders
         self.dataset = load_dataset(plan.dataset, folders.data_dir)
+        self.runs = tuple(replace(run, data=self.dataset, folders=folders) for run in plan.runs)
+        """The runs of the plan, on the data."""
         self.questions = select(list(self.dataset.questions()), plan.selection, self.dataset.question_type)
-        self._planned = planned_manifest(self.dataset, self._settings(plan.runs[0]), self.questions, plan.selection)
+        self._planned = planned_manifest(self.dataset, self.runs[0].settings, self.questions, plan.selection)
         self.asked = RunQuestions(self._planned, self.dataset)
         specs = plan.judges or (default_judge_of(self.dataset),)
         self.judges: dict[str, JudgeIdentity] = {spec: self.judge(spec, CallCounter).identity for spec in specs}
@@ -52,7 +54,7 @@ class SweepState:
         """The files read of each run, by id."""
         self._index: list[IndexEntry] | None = None
 
-    def changed(self, run: PlannedRun) -> None:
+    def changed(self, run: RunPlan) -> None:
         """Note that a run was written to, so that its files are read again."""
         self._files.pop(run.run_id, None)
         self._index = None
@@ -72,58 +74,45 @@ class SweepState:
     @property
     def record(self) -> SweepRecord:
         """The planned runs of the sweep, for lists of runs."""
-        runs = tuple(RecordedRun(run.run_id, run.configuration.name, run.model.spec) for run in self.plan.runs)
+        runs = tuple(RecordedRun(run.run_id, run.configuration.name, run.model) for run in self.runs)
         return SweepRecord(sweep=self.plan.name, dataset=self.dataset.name, questions=len(self.questions), runs=runs)
 
-    def folder(self, run: PlannedRun) -> Path:
+    def folder(self, run: RunPlan) -> Path:
         """Return the folder of a run, which need not exist yet."""
         return self.folders.results_dir / run.run_id
 
-    def options(self, run: PlannedRun) -> RunOptions:
-        """Return the options of a run, except its spending limit."""
-        return RunOptions(
-            reading=run.reading.configuration,
-            prepared=self.plan.prepare.name,
-            embedder=self.plan.prepare.embedder,
-            model_options=run.model.options,
-            concurrency=self.plan.grading.concurrency,
-            run_id=run.run_id,
-            repeat=run.repeat,
-            sweep=self.plan.name,
-        )
-
-    def files(self, run: PlannedRun) -> RunFiles:
+    def files(self, run: RunPlan) -> RunFiles:
         """Return the files of a run."""
         if run.run_id not in self._files:
             self._files[run.run_id] = RunFiles(self.folder(run))
         return self._files[run.run_id]
 
-    def answers(self, run: PlannedRun) -> dict[str, Answer]:
+    def answers(self, run: RunPlan) -> dict[str, Answer]:
         """Return the answers of a run that count, failed calls left out."""
         return {name: answer for name, answer in self.files(run).answers.items() if answer.status == "ok"}
 
-    def unanswered(self, run: PlannedRun) -> list[Question]:
+    def unanswered(self, run: RunPlan) -> list[Question]:
         """Return the questions without an answer in a run."""
         answers = self.answers(run)
         return [question for question in self.questions if question.question_id not in answers]
 
-    def is_answered(self, run: PlannedRun) -> bool:
+    def is_answered(self, run: RunPlan) -> bool:
         """Return whether a run is complete, and its answers are unchanged since."""
         manifest = self._manifest(run)
         if manifest is None or manifest.status != "completed" or self.unanswered(run):
             return False
         return self.is_intact(run)
 
-    def is_intact(self, run: PlannedRun) -> bool:
+    def is_intact(self, run: RunPlan) -> bool:
         """Return whether the answers are unchanged since the run wrote them."""
         manifest, files = self._manifest(run), self.files(run)
         return manifest is not None and manifest.files.get(ANSWERS, "") == files.sha256(ANSWERS) != ""
 
-    def unlabelled(self, run: PlannedRun, judge: JudgeIdentity) -> list[str]:
+    def unlabelled(self, run: RunPlan, judge: JudgeIdentity) -> list[str]:
         """Return the answered questions that a judge has yet to label."""
         return unlabelled(self.files(run), judge)
 
-    def is_graded(self, run: PlannedRun, judge: JudgeIdentity) -> bool:
+    def is_graded(self, run: RunPlan, judge: JudgeIdentity) -> bool:
         """Return whether all answers of a run are labelled and its scores match the labels."""
         files = self.files(run)
         scores = [metrics for metrics in files.metrics if metrics.judge.id == judge.id]
@@ -133,7 +122,7 @@ class SweepState:
         indexed = any((entry.run, entry.judge) == (run.run_id, judge.id) for entry in self._index)
         return bool(current) and indexed and not unlabelled(files, judge)
 
-    def is_complete(self, run: PlannedRun) -> bool:
+    def is_complete(self, run: RunPlan) -> bool:
         """Return whether nothing of a run is left to do."""
         return self.is_answered(run) and all(self.is_graded(run, judge) for judge in self.judges.values())
 
@@ -158,7 +147,7 @@ class SweepState:
 
     @property
     def _accounts(self) -> list[Path]:
-        files = [self.folder(run) / name for run in self.plan.runs for name in (SPENDING, JUDGES_SPENDING)]
+        files = [self.folder(run) / name for run in self.runs for name in (SPENDING, JUDGES_SPENDING)]
         return [*files, self.account_file]
 
     def check_settings(self) -> None:
@@ -167,7 +156,7 @@ class SweepState:
         Raises:
             HarnessError: a run of that id has other settings, questions or data.
         """
-        for run in self.plan.runs:
+        for run in self.runs:
             manifest = self._manifest(run)
             if manifest is None:
                 continue
@@ -187,24 +176,22 @@ class SweepState:
             FatalModelError: no such model, no key, or an unknown price under a limit.
         """
         account = Account(None, SpendingLimit(0.0)) if limited else None
-        left = [run for run in self.plan.runs if not self.is_answered(run)]
-        for spec, options in dict.fromkeys((run.model.spec, run.model.options) for run in left):
+        left = [run for run in self.runs if not self.is_answered(run)]
+        for spec, options in dict.fromkeys((run.model, run.options.model_options) for run in left):
             load_chat_model(spec, options, account=account)
         for spec, judge in self.judges.items():
-            if not all(self.is_answered(run) and self.is_graded(run, judge) for run in self.plan.runs):
+            if not all(self.is_answered(run) and self.is_graded(run, judge) for run in self.runs):
                 self.judge(spec, lambda name: load_chat_model(name, self.plan.grading.model_options, account=account))
 
-    def _manifest(self, run: PlannedRun) -> RunManifest | None:
+    def _manifest(self, run: RunPlan) -> RunManifest | None:
         return self.files(run).manifest if (self.folder(run) / "run.json").exists() else None
 
-    def _settings(self, run: PlannedRun) -> AnswerSettings:
-        return run_settings(run.configuration, run.model.spec, run.reading.configuration, self.options(run))
-
-    def _expected_settings(self, run: PlannedRun) -> dict[str, Any]:
+    def _expected_settings(self, run: RunPlan) -> dict[str, Any]:
         """Return the settings of a run that are known before preparing; `prepare` and `run` check the others."""
-        settings = self._settings(run).plain
+        settings = run.settings.plain
         reading = {"note_template": None} | settings["reading"]
-        if reading["context_window"] is None:
+        given = run.options.reading
+        if given is None or given.options.context_window is None:
             del reading["context_window"]  # It is the model's own, which `run` determines.
         del settings["embedder"]  # It is the preparation's, which `run` determines.
         return _subject(self._planned) | {"repeat": 1} | settings | {"reading": reading}

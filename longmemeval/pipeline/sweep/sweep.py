@@ -18,10 +18,11 @@ from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.pipeline.compare.pareto import ParetoPoint, pareto_front, pareto_points
 from longmemeval.pipeline.evaluate.evaluate import evaluate
 from longmemeval.pipeline.prepare.prepare import PrepareReport, prepare
-from longmemeval.pipeline.run.run import run
+from longmemeval.pipeline.run.plan import RunPlan
+from longmemeval.pipeline.run.run import execute
 from longmemeval.pipeline.sweep.estimate import SweepEstimate, estimate_sweep, totals_line
 from longmemeval.pipeline.sweep.holdout import Holdout, held_out, split
-from longmemeval.pipeline.sweep.plan import PlannedRun, SweepPlan, plan
+from longmemeval.pipeline.sweep.plan import SweepPlan, plan
 from longmemeval.pipeline.sweep.state import SweepState
 from longmemeval.results.compared import baseline_first
 from longmemeval.results.graded.graded_run import load_graded
@@ -125,7 +126,7 @@ def sweep(
         estimate = estimate_sweep(state)
         _check_estimate(estimate, dollars)
     session = _Session(state, dollars, tell)
-    for number, planned_run in enumerate(planned.runs, start=1):
+    for number, planned_run in enumerate(state.runs, start=1):
         session.finish(planned_run, f"[{number}/{len(planned.runs)}] {planned_run.run_id}")
     return structs.replace(
         report,
@@ -172,7 +173,7 @@ class _Session:
         self._dead: set[tuple[str, str | None]] = set()
         """Models that were given up, with their addresses; trying again would take as long for every run."""
 
-    def finish(self, planned_run: PlannedRun, title: str) -> None:
+    def finish(self, planned_run: RunPlan, title: str) -> None:
         """Finish a run; a failure is recorded for the report.
 
         Raises:
@@ -187,22 +188,15 @@ class _Session:
         except HarnessError as error:
             self._failed(planned_run, str(error))
 
-    def _answer(self, planned_run: PlannedRun, title: str) -> None:
+    def _answer(self, planned_run: RunPlan, title: str) -> None:
         if self._state.is_answered(planned_run):
             return
         left = len(self._state.unanswered(planned_run))
         self._tell(f"{title}: answering {count_of(left, 'question')}")
         limit = self._state.limit(self._dollars, self._state.folder(planned_run) / SPENDING)
         try:
-            with self._reaching(planned_run.model.spec, planned_run.model.options):
-                report = run(
-                    self._state.dataset,
-                    planned_run.configuration,
-                    planned_run.model.spec,
-                    selection=self._state.plan.selection,
-                    options=structs.replace(self._state.options(planned_run), spending=limit),
-                    folders=self._state.folders,
-                )
+            with self._reaching(planned_run.model, planned_run.options.model_options):
+                report = execute(planned_run.with_options(spending=limit))
         finally:
             self._state.changed(planned_run)
             self.newly_answered += left - len(self._state.unanswered(planned_run))
@@ -211,7 +205,7 @@ class _Session:
                 planned_run, f"{report.failed} of {report.questions} questions failed, the first: {report.errors[0]}"
             )
 
-    def _grade(self, planned_run: PlannedRun, spec: str, title: str) -> None:
+    def _grade(self, planned_run: RunPlan, spec: str, title: str) -> None:
         judge = self._state.judges[spec]
         if self._state.is_graded(planned_run, judge):
             return
@@ -250,7 +244,7 @@ class _Session:
             self._dead.add(model)
             raise
 
-    def _failed(self, planned_run: PlannedRun, what: str) -> None:
+    def _failed(self, planned_run: RunPlan, what: str) -> None:
         self.failures.append(SweepFailure(planned_run.run_id, what))
 
 
@@ -274,7 +268,7 @@ def _comparisons(state: SweepState, held: Collection[str]) -> Iterator[SweepComp
     for judge in state.judges.values():
         run_ids = [
             planned_run.run_id
-            for planned_run in state.plan.runs
+            for planned_run in state.runs
             if state.is_graded(planned_run, judge) and state.is_intact(planned_run)
         ]
         if run_ids:

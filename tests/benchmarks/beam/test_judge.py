@@ -25,7 +25,8 @@ from longmemeval.errors import HarnessError, IntegrityError
 from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import prepare
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.plan import RunOptions
+from longmemeval.pipeline.run.run import run
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.records import Gold
 from longmemeval.results.selection import Selection

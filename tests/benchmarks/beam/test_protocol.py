@@ -14,7 +14,8 @@ from longmemeval.errors import IntegrityError
 from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.plan import RunOptions
+from longmemeval.pipeline.run.run import run
 from longmemeval.records import Recall, RecalledItem
 from longmemeval.report.write import ReportOptions, render_report
 from longmemeval.results.selection import Selection

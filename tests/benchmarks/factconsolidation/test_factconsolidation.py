@@ -35,7 +35,8 @@ from longmemeval.measures.notation import Measure
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.plan import RunOptions
+from longmemeval.pipeline.run.run import run
 from longmemeval.records import Question
 from longmemeval.results.selection import Selection
 from longmemeval.storage.messages import haystack_messages

@@ -15,7 +15,8 @@ from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.items import message_item
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.plan import RunOptions
+from longmemeval.pipeline.run.run import run
 from longmemeval.records import Recall, RecalledItem
 from longmemeval.results.selection import Selection
 from longmemeval.storage.messages import haystack_messages

@@ -20,7 +20,8 @@ from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.errors import DataError
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.plan import RunOptions
+from longmemeval.pipeline.run.run import run
 from tests.conftest import real_file
 from tests.pipeline.helpers import folders_in
 

@@ -16,7 +16,8 @@ from longmemeval.errors import TransientModelError
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatMessage, ChatRequest
 from longmemeval.llm.registry import load_chat_model
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.plan import RunOptions
+from longmemeval.pipeline.run.run import run
 from tests.pipeline.helpers import answers, prepared_colours
 
 SPEC = "openai/gpt-4o"

@@ -10,7 +10,8 @@ from longmemeval.dataset import Dataset
 from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.batches.options import BatchOptions
 from longmemeval.pipeline.run.answering import RunReport
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.plan import RunOptions
+from longmemeval.pipeline.run.run import run
 from longmemeval.settings import Folders
 from tests.batch_server import BatchServer
 from tests.pipeline.helpers import answers

@@ -13,7 +13,8 @@ from longmemeval.llm.options import SpendingLimit
 from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.pipeline.batches import sending
 from longmemeval.pipeline.prepare.prepare import prepare
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.plan import RunOptions
+from longmemeval.pipeline.run.run import run
 from longmemeval.reading.configuration import reading_configuration
 from longmemeval.settings import Folders
 from tests.batch_server import BatchServer

@@ -19,7 +19,8 @@ from longmemeval.pipeline.evaluate.estimate import estimate_grading
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.judge_check.check import JudgeChecking
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.plan import RunOptions
+from longmemeval.pipeline.run.run import run
 from longmemeval.report.documents import comparison_document
 from longmemeval.results.formats.hypotheses import adopt_hypotheses
 from longmemeval.results.graded.graded_run import load_graded

@@ -12,7 +12,8 @@ from longmemeval.llm.rates.limits import Rate, RateLimits
 from longmemeval.pipeline.batches.options import BatchOptions
 from longmemeval.pipeline.evaluate.estimate import estimate_grading
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.plan import RunOptions
+from longmemeval.pipeline.run.run import run
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import MODEL, answer_all, prepared_colours
 from tests.server import ModelServer

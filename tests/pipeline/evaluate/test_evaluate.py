@@ -18,7 +18,8 @@ from longmemeval.llm.http import endpoints
 from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import prepare
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.plan import RunOptions
+from longmemeval.pipeline.run.run import run
 from longmemeval.records import Judgement
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.selection import Selection

@@ -12,7 +12,8 @@ from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import prepare
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.plan import RunOptions
+from longmemeval.pipeline.run.run import run
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.report.write import ReportOptions, render_report
 from longmemeval.results.formats.export_questions import export_questions

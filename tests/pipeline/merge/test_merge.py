@@ -20,7 +20,8 @@ from longmemeval.pipeline.merge.merge import added_up, merge
 from longmemeval.pipeline.merge.to_grade import shard_to_grade
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
 from longmemeval.pipeline.run.answering import RunReport
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.plan import RunOptions
+from longmemeval.pipeline.run.run import run
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.results.manifest import read_manifest, write_manifest
 from longmemeval.results.selection import Selection

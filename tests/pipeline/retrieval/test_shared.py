@@ -16,7 +16,8 @@ from longmemeval.memory.configuration import MemoryConfiguration, resolve_config
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.retrieval.ranking_run import RetrievalReport
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.plan import RunOptions
+from longmemeval.pipeline.run.run import run
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.ranking import retriever
 from longmemeval.ranking.history import HistoryView

@@ -9,7 +9,8 @@ import pytest
 from longmemeval.errors import IntegrityError
 from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.plan import RunOptions
+from longmemeval.pipeline.run.run import run
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.pipeline.workers import ENOUGH_FAILURES, AllFailedError
 from longmemeval.reading.configuration import reading_configuration

@@ -13,13 +13,14 @@ from longmemeval.llm.costs.prices import price
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.rates.limits import Rate, RateLimits
 from longmemeval.llm.tokens import encoding_of
-from longmemeval.memory.configuration import resolve_configuration
+from longmemeval.memory.configuration import as_configuration, resolve_configuration
 from longmemeval.pipeline.batches.options import BatchOptions
 from longmemeval.pipeline.estimate.calls import estimate_calls
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.run.estimate import RunEstimate, estimate_run
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.plan import RunOptions, RunPlan
+from longmemeval.pipeline.run.run import run
 from longmemeval.reading.configuration import reading_configuration
 from longmemeval.reading.options import ReadingMethod
 from longmemeval.results.selection import Selection
@@ -42,12 +43,13 @@ def foreseen(path: Path, memory: str = "last-k", model: str = PRICED, **options:
     dataset, folders = colours(path / "colours.json", 4), folders_in(path)
     before = tree(path)
     forecast = estimate_run(
-        dataset,
-        resolve_configuration(memory),
-        model,
-        selection=Selection(),
-        options=structs.replace(RunOptions(), **options),
-        folders=folders,
+        RunPlan(
+            data=dataset,
+            configuration=resolve_configuration(memory),
+            model=model,
+            options=structs.replace(RunOptions(), **options),
+            folders=folders,
+        )
     )
     assert tree(path) == before
     return forecast
@@ -104,16 +106,14 @@ def test_tokens_that_the_server_counts_are_in_the_range(
         reading = reading_configuration(method)
         with CountingServer(lambda body: "It is green") as server:
             options = RunOptions(model_options=ModelOptions(server.url), run_id="r", reading=reading)
-            answers, judge = estimate_run(
-                dataset, resolve_configuration(memory), PRICED, selection=Selection(), options=options, folders=folders
-            ).stages
+            configuration = resolve_configuration(memory)
+            plan = RunPlan(data=dataset, configuration=configuration, model=PRICED, options=options, folders=folders)
+            answers, judge = estimate_run(plan).stages
             prepare(dataset, [memory], options=PrepareOptions(jobs=1), folders=folders)
             used = run(dataset, memory, PRICED, options=options, folders=folders).usage
             assert used.calls == answers.work.calls == count
             assert answers.work.least_prompt_tokens <= used.prompt_tokens <= answers.work.most_prompt_tokens
-            (left,) = estimate_run(
-                dataset, resolve_configuration(memory), PRICED, selection=Selection(), options=options, folders=folders
-            ).stages[1:]
+            (left,) = estimate_run(plan).stages[1:]
             graded = evaluate(
                 "r",
                 options=EvaluateOptions(judge=judge.work.model, model_options=ModelOptions(server.url)),
@@ -166,12 +166,12 @@ def test_asking_about_the_questions_first(tmp_path: Path) -> None:
     prepared_colours(tmp_path, 4, "hybrid")
     dataset, folders = colours(tmp_path / "colours.json", 4), folders_in(tmp_path)
     forecast = estimate_run(
-        dataset,
-        resolve_configuration("hybrid", ["decompose=model"]),
-        PRICED,
-        selection=Selection(),
-        options=RunOptions(),
-        folders=folders,
+        RunPlan(
+            data=dataset,
+            configuration=resolve_configuration("hybrid", ["decompose=model"]),
+            model=PRICED,
+            folders=folders,
+        )
     )
     assert [(stage.name, stage.work.calls) for stage in forecast.stages][:2] == [
         ("question analysis", 4),
@@ -185,7 +185,8 @@ def test_replies_about_questions_that_are_kept_are_not_paid_again(tmp_path: Path
     options = RunOptions(model_options=ModelOptions(server.url))
     server.responder = lambda body: '{"queries": ["colour"]}'
     run(dataset, memory, PRICED, selection=Selection(limit=3), options=options, folders=folders)
-    forecast = estimate_run(dataset, memory, PRICED, selection=Selection(), options=options, folders=folders)
+    plan = RunPlan(data=dataset, configuration=as_configuration(memory), model=PRICED, options=options, folders=folders)
+    forecast = estimate_run(plan)
     assert (forecast.stages[0].work.calls, forecast.stages[0].work.basis) == (1, "all 4 prompts, 3 in the cache")
 
 

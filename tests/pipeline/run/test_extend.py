@@ -11,7 +11,8 @@ from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, IntegrityError
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.plan import RunOptions
+from longmemeval.pipeline.run.run import run
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.reading.configuration import reading_configuration
 from longmemeval.results.manifest import read_manifest

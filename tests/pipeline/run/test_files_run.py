@@ -9,15 +9,16 @@ import pytest
 
 from longmemeval.errors import HarnessError
 from longmemeval.llm.options import ModelOptions
+from longmemeval.memory.configuration import as_configuration
 from longmemeval.pipeline.batches.options import BatchOptions
 from longmemeval.pipeline.evaluate.evaluate import evaluate
 from longmemeval.pipeline.evaluate.options import EvaluateOptions
 from longmemeval.pipeline.run.estimate import estimate_run
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.plan import RunOptions, RunPlan
+from longmemeval.pipeline.run.run import run
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.reading.configuration import reading_configuration
 from longmemeval.results.graded.graded_run import load_graded
-from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import answer_all, answers, ask, manifest, prepared_colours, start, stop_when
 from tests.pipeline.sweeps import OFFLINE, swept
@@ -123,7 +124,7 @@ def test_offline_and_beside_other_memories_in_a_sweep(tmp_path: Path) -> None:
 def test_an_estimate_counts_the_steps(tmp_path: Path) -> None:
     dataset, folders = prepared_colours(tmp_path, 4, "files")
     found = estimate_run(
-        dataset, "files", "openai/gpt-4o-mini", selection=Selection(), options=RunOptions(), folders=folders
+        RunPlan(data=dataset, configuration=as_configuration("files"), model="openai/gpt-4o-mini", folders=folders)
     )
     stage = found.stages[0]
     assert stage.work.calls is not None

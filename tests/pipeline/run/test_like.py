@@ -14,7 +14,8 @@ from longmemeval.errors import FixtureError, HarnessError
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
 from longmemeval.pipeline.run.like import run_like
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.plan import RunOptions
+from longmemeval.pipeline.run.run import run
 from longmemeval.reading.configuration import reading_configuration
 from longmemeval.results import manifest as manifests
 from longmemeval.results.index import settings_sha256

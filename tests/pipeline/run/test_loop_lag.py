@@ -23,7 +23,8 @@ from longmemeval.memory.parameters import Parameters
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.run import answering
 from longmemeval.pipeline.run.answering import RunReport
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.plan import RunOptions
+from longmemeval.pipeline.run.run import run
 from longmemeval.pipeline.workers import in_order
 from longmemeval.reading.configuration import reading_configuration
 from longmemeval.records import Question, Recall

@@ -19,8 +19,9 @@ from longmemeval.pipeline.inspect.inspect import inspect
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
 from longmemeval.pipeline.run.answering import RunReport
+from longmemeval.pipeline.run.plan import RunOptions
 from longmemeval.pipeline.run.question_analysis import QueryModel
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.run import run
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import MODEL, answers, colours, folders_in, manifest, start, stop_when

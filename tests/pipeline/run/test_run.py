@@ -16,7 +16,8 @@ from longmemeval.errors import FatalModelError, FixtureError, HarnessError, Inte
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.plan import RunOptions
+from longmemeval.pipeline.run.run import run
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.reading.configuration import reading_configuration
 from longmemeval.results.selection import Selection

@@ -14,10 +14,12 @@ from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.llm.costs.prices import price
 from longmemeval.llm.costs.spending import spent_in
 from longmemeval.llm.options import ModelOptions, SpendingLimit
+from longmemeval.memory.configuration import as_configuration
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.run.plan import RunOptions, RunPlan
 from longmemeval.pipeline.run.repeats import run_repeats
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.run import run
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.reading.configuration import reading_configuration
 from longmemeval.reading.reader import ABSTENTION
@@ -179,7 +181,14 @@ def test_weak_recall_is_answered_without_a_call(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_repeats_are_told_from_sampling(tmp_path: Path) -> None:
     dataset, folders = prepared_colours(tmp_path)
-    reports = run_repeats(dataset, "last-k", MODEL, 3, options=RunOptions(run_id="same"), folders=folders)
+    plan = RunPlan(
+        data=dataset,
+        configuration=as_configuration("last-k"),
+        model=MODEL,
+        options=RunOptions(run_id="same"),
+        folders=folders,
+    )
+    reports = run_repeats(plan, 3)
     assert [report.run_id for report in reports] == ["same-r1", "same-r2", "same-r3"]
     assert ["repeat" in manifest(folders, report.run_id)["settings"] for report in reports] == [False, True, True]
     for report in reports:
@@ -187,7 +196,7 @@ def test_repeats_are_told_from_sampling(tmp_path: Path) -> None:
     [group] = compare([report.run_id for report in reports], folders=folders).repeats
     assert group.run_ids == ("same-r1", "same-r2", "same-r3")
     assert (group.spread.n, group.spread.sd) == (3, 0.0)
-    again = run_repeats(dataset, "last-k", MODEL, 3, options=RunOptions(run_id="same"), folders=folders)
+    again = run_repeats(plan, 3)
     assert [report.newly_answered for report in again] == [0, 0, 0]
 
 

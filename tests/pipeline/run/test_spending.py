@@ -11,11 +11,12 @@ from longmemeval.dataset import Dataset
 from longmemeval.errors import FatalModelError, HarnessError, SpendingLimitError
 from longmemeval.llm.costs.spending import JUDGES_SPENDING, SPENDING, spent_in
 from longmemeval.llm.options import ModelOptions, SpendingLimit
-from longmemeval.memory.configuration import resolve_configuration
+from longmemeval.memory.configuration import as_configuration, resolve_configuration
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
+from longmemeval.pipeline.run.plan import RunOptions, RunPlan
 from longmemeval.pipeline.run.repeats import run_repeats
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.run import run
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import answers, colours, folders_in, manifest, prepared_colours
@@ -138,9 +139,10 @@ def test_judging_has_a_limit_of_its_own_over_all_starts(tmp_path: Path, server: 
 def test_repeats_share_a_limit(tmp_path: Path, server: ModelServer) -> None:
     dataset, folders = prepared_colours(tmp_path, 6, "none")
     options = RunOptions(run_id="r", concurrency=4, model_options=patience(server), spending=SpendingLimit(0.0010))
+    plan = RunPlan(data=dataset, configuration=as_configuration("none"), model=PRICED, options=options, folders=folders)
     for _ in range(2):
         with pytest.raises(SpendingLimitError):
-            run_repeats(dataset, "none", PRICED, 3, options=options, folders=folders)
+            run_repeats(plan, 3)
     assert 6 < len(server.chat_requests) < 18
     assert billed(server) <= 0.0010
 

@@ -50,7 +50,8 @@ def test_least_file(tmp_path: Path) -> None:
     assert (whole.grading.votes, whole.grading.concurrency) == (1, 8)
     (run,) = whole.runs
     assert run.configuration.parameters == {"last_messages": 50}
-    assert (run.reading.configuration.method, run.reading.configuration.max_tokens, run.repeat) == ("direct", 500, 1)
+    assert (reading := run.options.reading)
+    assert (reading.method, reading.max_tokens, run.options.repeat) == ("direct", 500, 1)
 
 
 def test_controls_are_added_once_each(tmp_path: Path) -> None:
@@ -58,7 +59,7 @@ def test_controls_are_added_once_each(tmp_path: Path) -> None:
     whole = planned(tmp_path, memories=["oracle", "last-k"], models=models, readings=["direct", "con"], controls=True)
     without = planned(tmp_path, memories=["oracle", "last-k"], models=models, readings=["direct", "con"])
     assert ids(whole)[: len(without.runs)] == ids(without)
-    added = [(run.configuration.name, run.model.spec) for run in whole.runs[len(without.runs) :]]
+    added = [(run.configuration.name, run.model) for run in whole.runs[len(without.runs) :]]
     assert added == [
         ("none", "offline/extractive"),
         ("full-history", "offline/extractive"),
@@ -68,7 +69,7 @@ def test_controls_are_added_once_each(tmp_path: Path) -> None:
         ("last-k", "offline/parrot"),
         ("full-history", "offline/last-session"),
     ]
-    assert {run.reading.label for run in whole.runs[len(without.runs) :]} == {"direct"}
+    assert all(run.run_id.endswith("_direct") for run in whole.runs[len(without.runs) :])
     assert memories(whole) == ["oracle", "last-k", "none", "full-history"]
 
 
@@ -109,9 +110,10 @@ def test_every_field_arrives(tmp_path: Path) -> None:
     )
     assert [one.parameters["last_messages"] for one in whole.configurations] == [3, 9]
     assert memories(whole) == ["few", "more"]
-    assert whole.runs[0].model.options == ModelOptions("http://here/v1", timeout_s=5, max_attempts=2)
+    assert whole.runs[0].options.model_options == ModelOptions("http://here/v1", timeout_s=5, max_attempts=2)
     assert whole.grading == EvaluateOptions(votes=3, concurrency=4, model_options=ModelOptions("http://there/v1"))
-    reading = whole.runs[0].reading.configuration
+    reading = whole.runs[0].options.reading
+    assert reading is not None
     assert (reading.max_tokens, reading.options.on_overflow) == (9, "drop-oldest")
     assert reading.template.text == "{history} {question_date} {question}"
     assert (whole.judges, whole.max_cost) == (("offline/lexical", "openai/y"), 1)
@@ -198,7 +200,7 @@ def test_ids_stay_when_entries_are_added(tmp_path: Path) -> None:
 
 def test_repeats_come_after_everything_was_run_once(tmp_path: Path) -> None:
     whole = planned(tmp_path, memories=["none", "last-k"], readings=["direct", "con"], repeat=2)
-    assert [run.repeat for run in whole.runs] == [1] * 4 + [2] * 4
+    assert [run.options.repeat for run in whole.runs] == [1] * 4 + [2] * 4
     assert [run_id.removesuffix("_r2") for run_id in ids(whole)[4:]] == ids(whole)[:4]
 
 

@@ -18,7 +18,8 @@ from longmemeval.memory.token_counts import encode_tokens
 from longmemeval.pipeline.board.board import Board, make_board
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.plan import RunOptions
+from longmemeval.pipeline.run.run import run
 from longmemeval.pipeline.verify.remake import Remaker
 from longmemeval.pipeline.verify.sign import sign
 from longmemeval.pipeline.verify.subjects import verify_all

@@ -12,7 +12,8 @@ from longmemeval.core.files import sha256_file
 from longmemeval.errors import HarnessError, IntegrityError
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.plan import RunOptions
+from longmemeval.pipeline.run.run import run
 from longmemeval.pipeline.verify.keys import PASSWORD
 from longmemeval.pipeline.verify.sign import sign
 from longmemeval.pipeline.verify.signature import SIGNATURE, file_hashes, signed_bytes

@@ -13,7 +13,8 @@ from longmemeval.errors import DataError, HarnessError
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.measures.metrics import Metrics
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.plan import RunOptions
+from longmemeval.pipeline.run.run import run
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.results.manifest import read_manifest
 from longmemeval.results.run_files import RunFiles

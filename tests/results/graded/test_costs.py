@@ -21,7 +21,8 @@ from longmemeval.memory.configuration import MemoryConfiguration, resolve_config
 from longmemeval.memory.working_memory.part import DOCUMENT
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.run.run import RunOptions, run
+from longmemeval.pipeline.run.plan import RunOptions
+from longmemeval.pipeline.run.run import run
 from longmemeval.reading.configuration import reading_configuration
 from longmemeval.records import Usage
 from longmemeval.report.documents import run_document

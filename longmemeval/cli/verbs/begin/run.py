@@ -22,8 +22,7 @@ from longmemeval.results.selection import Selection
 if TYPE_CHECKING:
     from longmemeval.dataset import Dataset
     from longmemeval.pipeline.run.answering import RunReport
-    from longmemeval.pipeline.run.request import RunRequest
-    from longmemeval.settings import Folders
+    from longmemeval.pipeline.run.plan import RunPlan
 
 EXAMPLE = "longmemeval run -d sample -m hybrid --model offline/extractive"
 
@@ -98,8 +97,7 @@ def run(
 
     from longmemeval.llm.registry import model_warning
     from longmemeval.pipeline.run.like import run_like
-    from longmemeval.pipeline.run.request import run_request
-    from longmemeval.pipeline.run.run import RunOptions
+    from longmemeval.pipeline.run.plan import RunOptions, plan_run
     from longmemeval.results.manifest import default_run_id
 
     shown.apply()
@@ -109,9 +107,9 @@ def run(
     named = which.named(options.run_id)
     folders = places.folders()
     if again.like:
-        request = run_like(again.like, folders, strict=again.strict, tell=warn, dataset=dataset)
+        plan = run_like(again.like, folders, strict=again.strict, tell=warn, dataset=dataset)
     else:
-        request = run_request(
+        plan = plan_run(
             dataset or "",
             memory or "",
             model or "",
@@ -121,43 +119,35 @@ def run(
             options=RunOptions(**structs.asdict(options), batch=batch.options()),
             folders=folders,
         )
-    api_base = request.options.model_options.api_base
+    api_base = plan.options.model_options.api_base
     model_options = structs.replace(rates.on(options.model_options, folders), api_base=api_base)
-    if warning := model_warning(request.model, model_options):
+    if warning := model_warning(plan.model, model_options):
         err.print(f"Note: {printable(warning)}.")
-    default_id = default_run_id(folders.results_dir, request.dataset.name, request.configuration.name, request.model)
-    changed = structs.replace(
-        request.options,
+    default_id = default_run_id(folders.results_dir, plan.dataset.name, plan.configuration.name, plan.model)
+    plan = plan.with_options(
         embedder=options.embedder,
         model_options=model_options,
         spending=options.spending,
         **rates.file.concurrency.of_run(options.concurrency),
-        run_id=which.resumable_id(
-            named or default_id, request.selection.shard, by_batch=request.options.batch is not None
-        ),
+        run_id=which.resumable_id(named or default_id, plan.selection.shard, by_batch=plan.options.batch is not None),
         must_exist=bool(which.resume or which.extend),
         extend=which.extend is not None,
         tell=warn,
     )
-    request = structs.replace(request, options=changed)
     if dry_run:
-        _estimate(request, which.repeat, folders, detect, as_json=as_json)
+        _estimate(plan, which.repeat, detect, as_json=as_json)
     else:
-        _answer_and_show(request, which.repeat, folders, places, as_json=as_json)
+        _answer_and_show(plan, which.repeat, places, as_json=as_json)
 
 
-def _estimate(request: "RunRequest", repeat: int, folders: "Folders", detect: float | None, *, as_json: bool) -> None:
+def _estimate(plan: "RunPlan", repeat: int, detect: float | None, *, as_json: bool) -> None:
     """Print the estimate of the run, and before it, with --detect, the sample size that a difference needs."""
     from longmemeval.pipeline.run.estimate import estimate_run
     from longmemeval.pipeline.run.sample_size import sample_size
 
-    data, chosen = request.dataset, request.selection
-    estimate = estimate_run(
-        data, request.configuration, request.model, selection=chosen, options=request.options, folders=folders
-    )
-    limit = request.options.spending
+    estimate, limit = estimate_run(plan), plan.options.spending
     dollars = limit.dollars if limit else None
-    size = None if detect is None else sample_size(data, detect, estimate, chosen.seed, dollars)
+    size = None if detect is None else sample_size(plan.dataset, detect, estimate, plan.selection.seed, dollars)
     if as_json:
         print_json(estimate if size is None else {"forecast": estimate, "sample_size": size})
         return
@@ -166,30 +156,18 @@ def _estimate(request: "RunRequest", repeat: int, folders: "Folders", detect: fl
     show_run(estimate, runs=repeat)
 
 
-def _answer_and_show(
-    request: "RunRequest", repeat: int, folders: "Folders", places: shared.Places, *, as_json: bool
-) -> None:
-    from longmemeval.pipeline.run import run as pipeline
+def _answer_and_show(plan: "RunPlan", repeat: int, places: shared.Places, *, as_json: bool) -> None:
     from longmemeval.pipeline.run.repeats import run_repeats
+    from longmemeval.pipeline.run.run import execute
 
-    data, configuration, model = request.dataset, request.configuration, request.model
-    if repeat > 1:
-        reports = run_repeats(
-            data, configuration, model, repeat, selection=request.selection, options=request.options, folders=folders
-        )
-    else:
-        reports = [
-            pipeline.run(
-                data, configuration, model, selection=request.selection, options=request.options, folders=folders
-            )
-        ]
+    reports = run_repeats(plan, repeat) if repeat > 1 else [execute(plan)]
     if as_json:
         print_documents(reports)
     else:
         for report in reports:
             show(report)
-        elsewhere = request.options.model_options.api_base is not None
-        out.next(_next(reports, model, data, places, elsewhere=elsewhere))
+        elsewhere = plan.options.model_options.api_base is not None
+        out.next(_next(reports, plan.model, plan.dataset, places, elsewhere=elsewhere))
     if any(report.answered < report.questions for report in reports):
         raise typer.Exit(1)
 
