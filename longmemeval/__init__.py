@@ -87,14 +87,6 @@ _HOMES = {name: module for module, names in _EXPORTED.items() for name in names.
 
 __all__ = list(_HOMES)
 
-_GONE = {
-    "MemoryConfiguration": "Memory('hybrid', top_k=20)",
-    "Selection": "load_dataset('longmemeval_s').sample(50, seed=0)",
-    "compare_runs": "compare(evaluation, another)",
-    "resolve_configuration": "Memory('hybrid', top_k=20)",
-}
-"""Names that version 0.2 exported, with their replacements."""
-
 
 class _OldNames:
     """Finds modules by the names that they had in version 0.2; asked only for those that Python does not find."""
@@ -120,8 +112,4 @@ if not TYPE_CHECKING:  # Otherwise every misspelt name would have a type.
             # The next access finds it directly, without this function.
             globals()[name] = found
             return found
-        if name in _GONE:
-            from longmemeval.errors import HarnessError
-
-            raise HarnessError(f"longmemeval.{name} is no longer exported", fix=f"Write {_GONE[name]}")
         raise AttributeError(f"module 'longmemeval' has no attribute '{name}'")

@@ -1,4 +1,4 @@
-"""One version; what version 0.2 wrote is read, what 0.1 wrote is refused with the command that makes it anew.
+"""One version; what version 0.2 wrote is read, a run of 0.1 is refused with the command that makes it anew.
 
 `files_of_0_2.tar.xz` is a folder in which version 0.2.0 (commit 43768a6) prepared three haystacks, answered with six
 memories, ranked, imported, judged, checked the judge, signed, and saved a baseline.
@@ -15,19 +15,13 @@ from typing import Any
 
 import msgspec
 import pytest
-from msgspec import structs
 
 from longmemeval import __version__
-from longmemeval.core.files import sha256_bytes
-from longmemeval.errors import FixtureError, HarnessError
+from longmemeval.errors import HarnessError
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.verify.verify import verify
-from longmemeval.records import PartInfo
 from longmemeval.results.listing import list_runs
 from longmemeval.results.run_files import RunFiles
-from longmemeval.settings import Folders
-from longmemeval.storage.fixture import Fixture, write_fixture
-from longmemeval.storage.format import OlderFormatError
 from tests.pipeline.helpers import answer_all, folders_in, prepared_colours
 from tests.support import ROOT, clean_environment, json_lines, longmemeval, tree
 
@@ -136,31 +130,6 @@ def test_a_run_of_0_1_is_refused_with_its_command(tmp_path: Path) -> None:
     assert tree(folders.results_dir) == before
     # The list of runs still shows it.
     assert [run.run for run in list_runs(folders.results_dir)] == ["r"]
-
-
-@pytest.mark.parametrize(
-    ("part", "key", "value"), [("db", "working_memory", {"updater": "rules"}), ("vector", "index", "exact")]
-)
-def test_a_fixture_of_0_1_is_refused_and_never_replaced(
-    tmp_path: Path, folders: Folders, part: str, key: str, value: object
-) -> None:
-    dataset, folders = prepared_colours(tmp_path, 2, "hybrid")
-    folder = folders.prepared_dir / dataset.name / "default" / "q1"
-    fixture = Fixture.open(folder)
-    data = json.loads(fixture.read_part("db"))
-    data["resource"]["working_memory"] = "# Paid for"
-    content = {"db": json.dumps(data).encode()}
-    infos = dict(fixture.meta.parts) | {"db": PartInfo(sha256_bytes(content["db"]), fixture.meta.parts["db"].recipe)}
-    infos[part] = structs.replace(infos[part], recipe=infos[part].recipe | {key: value})
-    write_fixture(folder, structs.replace(fixture.meta, format=1, parts=infos), content)
-    before = tree(folders.prepared_dir)
-    for options in (PrepareOptions(jobs=1), PrepareOptions(jobs=1, force=True)):
-        with pytest.raises(OlderFormatError, match=r"Version 0\.1 made this fixture \(its .* is inside.*--name NEW"):
-            prepare(dataset, ["hybrid"], options=options, folders=folders)
-    with pytest.raises(FixtureError, match=r"Version 0\.1 made this fixture"):
-        answer_all(dataset, folders, memory="hybrid")
-    assert tree(folders.prepared_dir) == before
-    assert prepare(dataset, ["hybrid"], options=PrepareOptions(jobs=1, name="NEW"), folders=folders).prepared == 2
 
 
 def test_a_meta_json_that_0_2_wrote_is_read_and_written_in_format_2(tmp_path: Path) -> None:

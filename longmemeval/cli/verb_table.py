@@ -13,7 +13,7 @@ import typer.main
 from longmemeval.cli.options.panels import Verbs
 
 if TYPE_CHECKING:
-    from typer._click import Command, Context
+    from typer._click import Command
 
 FOLDERS = {
     "begin": ("demo", "datasets", "prepare", "run", "evaluate"),
@@ -64,21 +64,12 @@ _MODULES = {verb: f"{folder}.{verb}" for folder, verbs in FOLDERS.items() for ve
 _MODULES["import"] = "exchange.import_run"
 
 
-_GONE = {"recipe": "run.json holds all that `recipe` printed: `longmemeval run --like RUN` repeats a run"}
-
-
 class AllVerbs(Verbs):
     """The group of all verbs."""
 
     def __init__(self, **attributes: Any) -> None:
         super().__init__(**attributes)
         self.commands = _Commands()
-
-    def resolve_command(self, ctx: "Context", args: list[str]) -> "tuple[str | None, Command | None, list[str]]":
-        """Return the typed verb; for a removed one, name its replacement."""
-        if args and args[0] in _GONE:
-            ctx.fail(_GONE[args[0]])
-        return super().resolve_command(ctx, args)
 
     def summaries(self) -> dict[str, dict[str, str]]:
         """Return the line of each verb in the help by the heading of its group, without importing any verb."""

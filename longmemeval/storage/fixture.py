@@ -21,7 +21,7 @@ from longmemeval.core.remote.places import remote_of
 from longmemeval.core.remote.store import store_of
 from longmemeval.errors import FixtureError, RecallError, nearest
 from longmemeval.records import FixtureMeta, PartInfo
-from longmemeval.storage.format import OlderFormatError, decode_meta
+from longmemeval.storage.format import decode_meta
 from longmemeval.storage.memory_store import MemoryStore
 from longmemeval.storage.messages_part import MESSAGES
 from longmemeval.storage.opaque import RECIPE, HistoryIds, is_foreign, opaque_folder
@@ -425,8 +425,6 @@ def check_link(path: Path, haystack_id: str, meta: FixtureMeta | None = None) ->
     if path.is_symlink():
         try:
             meta = meta or read_meta(path)
-        except OlderFormatError:
-            raise
         except FixtureError:
             return  # An unreadable fixture is rebuilt.
         if meta:

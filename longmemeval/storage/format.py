@@ -15,16 +15,6 @@ META_FORMAT = 2
 
 REMAKE = "Run `longmemeval prepare --force` with the same data set and memory to rebuild this fixture"
 
-_OLDER = (
-    ("db", "working_memory", "its working memory is inside db.json"),
-    ("vector", "index", "its search index is inside vector.json"),
-)
-"""Parts of version 0.1, recognised by a key of their recipe, with a description of their content."""
-
-
-class OlderFormatError(FixtureError):
-    """A file of a version that is no longer supported. It may have cost money, so nothing may replace it."""
-
 
 class _Versioned(Protocol):
     @property
@@ -66,18 +56,8 @@ def decode_meta(data: bytes, where: str) -> FixtureMeta:
 
     Raises:
         FixtureError: as by `decode_versioned`.
-        OlderFormatError: version 0.1 wrote the fixture.
     """
-    meta = decode_versioned(data, FixtureMeta, where, META_FORMAT)
-    for name, key, what in _OLDER:
-        if name in meta.parts and meta.parts[name].recipe.get(key) is not None:
-            raise OlderFormatError(
-                f"Version 0.1 made this fixture ({what}), and this version no longer reads it",
-                where=where,
-                fix="Prepare a new one next to it, which leaves this one as it is: "
-                "`longmemeval prepare --dataset D --memory M --name NEW`",
-            )
-    return meta
+    return decode_versioned(data, FixtureMeta, where, META_FORMAT)
 
 
 def _format_of(data: bytes) -> int:

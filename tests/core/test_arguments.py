@@ -114,12 +114,6 @@ def test_methods_and_records_refuse_wrong_arguments_too(
     assert said in str(caught.value)
 
 
-@pytest.mark.parametrize("name", ["MemoryConfiguration", "Selection", "compare_runs", "resolve_configuration"])
-def test_what_0_2_exported_says_what_takes_its_place(name: str) -> None:
-    with pytest.raises(HarnessError, match=r"is no longer exported\. Write "):
-        getattr(lme, name)
-
-
 def test_text_for_a_number_in_a_record_is_refused(tmp_path: Path) -> None:
     public: Call = lme.RunOptions
     options, folders = public(seed="8"), folders_in(tmp_path)

@@ -1,6 +1,7 @@
 """A limit on spending, over real HTTP: it holds over any number of starts, and is used up before it ends anything."""
 
 import asyncio
+import json
 import os
 import subprocess
 import sys
@@ -144,8 +145,8 @@ def test_limit_holds_over_starts(server: ModelServer, tmp_path: Path) -> None:
 
 def test_what_other_accounts_spent_and_what_was_spent_before_count(server: ModelServer, tmp_path: Path) -> None:
     elsewhere = Account(tmp_path / "a", SpendingLimit(most() * 2.5, elsewhere=most() * 2))
-    # As a version wrote it that met work without an account.
-    (tmp_path / "b").write_text(f'{{"session":"1","before_usd":{most() * 2}}}\n')
+    spent = {"attempt": "1", "reserved_usd": most() * 2}, {"attempt": "1", "cost_usd": most() * 2}
+    (tmp_path / "b").write_text("".join(f"{json.dumps(line)}\n" for line in ({"session": "1"}, *spent)))
     before = Account(tmp_path / "b", SpendingLimit(most() * 2.5))
     for account in (elsewhere, before):
         with pytest.raises(SpendingLimitError):

@@ -2,7 +2,6 @@
 
 import hashlib
 import logging
-import shlex
 import sqlite3
 import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -56,8 +55,7 @@ class SqliteCache:
         damaged: values found damaged so far.
 
     Raises:
-        HarnessError: the file is not a usable SQLite database, or the disk refuses; all methods raise this too. Or
-            version 0.1 wrote the file.
+        HarnessError: the file is not a usable SQLite database, or the disk refuses; all methods raise this too.
     """
 
     def __init__(self, path: Path) -> None:
@@ -144,7 +142,6 @@ class SqliteCache:
         while True:
             try:
                 self._connection.execute(f"PRAGMA page_size={_PAGE_BYTES}")
-                self._refuse_older()
                 self._connection.execute("PRAGMA journal_mode=WAL")
                 self._connection.execute("PRAGMA synchronous=NORMAL")
                 self._connection.execute(_CREATE)
@@ -154,16 +151,6 @@ class SqliteCache:
                 if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or time.monotonic() > deadline:
                     raise
                 time.sleep(0.01)
-
-    def _refuse_older(self) -> None:
-        if self._connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'cache'").fetchone():
-            self._connection.close()
-            move = shlex.join(["mv", str(self.path), f"{self.path}.0.1"])
-            raise HarnessError(
-                "Version 0.1 wrote this cache, and this version cannot read it",
-                where=str(self.path),
-                fix=f"`{move}` and rerun: a new cache is created, and the moved one keeps what was paid for",
-            )
 
     def _rows(self, keys: Sequence[bytes]) -> Iterator[tuple[bytes, bytes, bytes]]:
         # Damage may have turned a value into a text or a number.

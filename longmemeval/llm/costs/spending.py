@@ -34,8 +34,6 @@ class _Entry(Struct, frozen=True, omit_defaults=True):
     """One line: a session starts, an attempt is about to be sent, or it has ended."""
 
     session: str = ""
-    before_usd: float = 0.0
-    """With `session`: US dollars that an earlier version had spent without an account; no longer written."""
     limit_usd: float | None = None
     """With `session`: the limit of that session."""
     attempt: str = ""
@@ -74,7 +72,6 @@ class Spent:
     def add(self, entry: _Entry) -> None:
         """Add a line."""
         if entry.session:
-            self.settled += entry.before_usd
             self.limit = entry.limit_usd
             self.lost |= self.under_way
             self.under_way.clear()

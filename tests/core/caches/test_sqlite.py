@@ -1,11 +1,9 @@
 import logging
 import random
-import shlex
 import sqlite3
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import closing
 from pathlib import Path
 from threading import Barrier
 
@@ -160,17 +158,3 @@ def test_receipts_are_kept_with_the_values_until_they_are_dropped(path: Path) ->
     assert cache.receipts() == {}
     assert cache.put_many({}, receipt=("one", b"")) > second
     assert cache.get_many([b"a", b"b"]) == {b"a": b"1", b"b": b"2"}
-
-
-def test_a_file_of_version_0_1_is_refused_and_stays_as_it_is(path: Path) -> None:
-    path.parent.mkdir(parents=True)
-    with closing(sqlite3.connect(path)) as connection, connection:
-        connection.execute("CREATE TABLE cache (key BLOB PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID")
-        connection.execute("INSERT INTO cache (key, value) VALUES (?, ?)", (b"a", b"paid for"))
-    before = path.read_bytes()
-    with pytest.raises(HarnessError, match=r"Version 0\.1 wrote this cache") as caught:
-        SqliteCache(path)
-    assert path.read_bytes() == before
-    subprocess.run(shlex.split(caught.value.fix.split("`")[1]), check=True)
-    assert SqliteCache(path).get_many([b"a"]) == {}
-    assert path.with_name("cache.sqlite.0.1").read_bytes() == before
