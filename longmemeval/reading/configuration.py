@@ -1,14 +1,15 @@
 """Settings of reading: method, templates, limits."""
 
 from importlib import resources
-from typing import Any
+from pathlib import Path
+from typing import Any, get_args
 
 import msgspec
 from msgspec import Struct, structs
 
 from longmemeval.core.arguments import checked
 from longmemeval.core.files import sha256_text
-from longmemeval.core.options import TOP, recorded
+from longmemeval.core.options import TOP, options_of, recorded
 from longmemeval.errors import HarnessError
 from longmemeval.reading.options import ReadingMethod, ReadingOptions
 from longmemeval.reading.overflow import MARGIN_TOKENS
@@ -93,13 +94,17 @@ def reading_configuration(method: ReadingMethod = "direct", **options: Any) -> R
 
     Args:
         method: the reading method.
-        options: other fields of `ReadingOptions`.
+        options: other fields of `ReadingOptions`; a path may be given as text.
 
     Raises:
         HarnessError: a template file is unreadable or lacks a placeholder, an option is unknown or has the wrong type,
             or a limit on tools is set for a method without tools.
     """
-    return configured(ReadingOptions(method=method, **options))
+    files = {option.field for option in options_of(ReadingOptions) if Path in get_args(option.type)}
+    given: dict[str, Any] = {
+        name: Path(value) if name in files and isinstance(value, str) else value for name, value in options.items()
+    }
+    return configured(ReadingOptions(method=method, **given))
 
 
 @checked()
