@@ -32,7 +32,7 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.benchmarks.beam.loader import BeamGold
-from longmemeval.benchmarks.beam.wording import (
+from longmemeval.benchmarks.beam.protocol import (
     CLONE,
     OFFICIAL_SHA256,
     OWN_SHA256,

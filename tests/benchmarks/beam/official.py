@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from longmemeval.benchmarks.beam.wording import ANSWERING_FILE, METRICS_FILE, PROMPTS_FILE
+from longmemeval.benchmarks.beam.protocol import ANSWERING_FILE, METRICS_FILE, PROMPTS_FILE
 from tests.benchmarks.checking import Expected, Expecting, Messages, choice
 from tests.conftest import SHARED_DATA
 

@@ -12,7 +12,7 @@ from typer.testing import CliRunner, Result
 from longmemeval.benchmarks import catalogue as catalogue_module
 from longmemeval.benchmarks import registry
 from longmemeval.benchmarks.beam.loader import BeamDataset
-from longmemeval.benchmarks.beam.wording import ANSWERING_FILE, answering_text, official_wording
+from longmemeval.benchmarks.beam.protocol import ANSWERING_FILE, answering_text, official_wording
 from longmemeval.benchmarks.catalogue import CatalogueEntry, catalogue
 from longmemeval.benchmarks.download import download
 from longmemeval.benchmarks.registry import load_dataset

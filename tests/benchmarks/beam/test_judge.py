@@ -18,7 +18,7 @@ from longmemeval.benchmarks.beam.judge import (
     verdict,
 )
 from longmemeval.benchmarks.beam.loader import BeamGold
-from longmemeval.benchmarks.beam.wording import OFFICIAL, OWN_SHA256, official_wording, own_wording
+from longmemeval.benchmarks.beam.protocol import OFFICIAL, OWN_SHA256, official_wording, own_wording
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.core.files import sha256_bytes
 from longmemeval.errors import HarnessError, IntegrityError
