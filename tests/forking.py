@@ -332,9 +332,9 @@ def _load() -> None:
             _import(".".join(path.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__"))
     # What commands read and compile when they first need it, the same for all.
     import_module("longmemeval.judges.offline.refusal").abstains("I do not know: you have never mentioned that.")
-    definition = import_module("longmemeval.memory.definition")
-    definition.known_parts()
-    for name in definition.MEMORIES.built_in:
+    registry = import_module("longmemeval.memory.registry")
+    registry.known_parts()
+    for name in registry.MEMORIES.built_in:
         import_module("longmemeval.memory.configuration").resolve_configuration(name)
     import_module("longmemeval.core.part_options").PartOptions()
     import_module("longmemeval.core.text.dates_in_text.rules").find_matches("today")

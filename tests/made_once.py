@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from longmemeval.core.locks import locked
-from longmemeval.memory.definition import MEMORIES
+from longmemeval.memory.registry import MEMORIES
 from tests.support import longmemeval
 
 

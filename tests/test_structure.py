@@ -14,7 +14,7 @@ import pytest
 
 import longmemeval
 from longmemeval.core.text.calendar_names import MONTHS, WEEKDAYS
-from longmemeval.memory.definition import known_parts
+from longmemeval.memory.registry import known_parts
 from tests.sources import PACKAGE, nodes
 from tests.support import ROOT, clean_environment
 
@@ -142,7 +142,6 @@ REGISTRIES = {
     "longmemeval": "the exported names",
     "longmemeval.cli.verb_table": "the verbs",
     "longmemeval.memory.engram.stores.kinds": "the stores of the bi-temporal engine",
-    "longmemeval.memory.definition": "memories, of which those from outside build on the definition of ours",
 }
 IMPORTING = {"import_module", "load_object", "__import__"}
 OURS = re.compile(r"longmemeval(\.\w+)+")

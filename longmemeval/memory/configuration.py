@@ -16,11 +16,12 @@ from pydantic import (
 from longmemeval.core.secrets.parameters import public, public_command, resolved
 from longmemeval.core.text_files import UnreadableError, load_yaml, read_text, reading
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.memory.definition import MEMORIES, MemoryDefinition
+from longmemeval.memory.definition import MemoryDefinition
 from longmemeval.memory.faults import errors_of
 from longmemeval.memory.opaque import AskedQuestions, OpaqueMemory
 from longmemeval.memory.parameters import BEFORE, Parameters
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
+from longmemeval.memory.registry import MEMORIES
 from longmemeval.ranking.questions.analysis import AnalysisMethod
 from longmemeval.storage.opaque import is_foreign
 from longmemeval.storage.parts import Part

@@ -18,8 +18,8 @@ from longmemeval.memory.configuration import (
     parts_of,
     resolve_configuration,
 )
-from longmemeval.memory.definition import MEMORIES
 from longmemeval.memory.protocol import MemoryTools
+from longmemeval.memory.registry import MEMORIES
 from longmemeval.ranking.questions.analysis import AnalysisMethod
 
 RETRIEVAL: dict[str, Any] = {

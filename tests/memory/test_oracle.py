@@ -11,8 +11,8 @@ from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.core.event_loop import complete
 from longmemeval.errors import HarnessError
 from longmemeval.memory.configuration import build_memory, resolve_configuration
-from longmemeval.memory.definition import MEMORIES
 from longmemeval.memory.protocol import MemoryTools
+from longmemeval.memory.registry import MEMORIES
 from longmemeval.pipeline.prepare.prepare import prepare
 from longmemeval.records import Recall
 from longmemeval.settings import Folders

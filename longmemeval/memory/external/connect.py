@@ -1,7 +1,7 @@
 """Connect to the service that `--memory` names: `process:COMMAND`, an address, a class, or an adapter's name."""
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from longmemeval.core.secrets.parameters import resolved_words
@@ -15,8 +15,11 @@ from longmemeval.memory.external.transports.timeouts import Timeouts, patience_o
 from longmemeval.memory.external.transports.transport import InProcess, OnProgress, Transport
 from longmemeval.memory.products.installed import place_of
 from longmemeval.memory.products.known import adapter_of
-from longmemeval.memory.specs import HTTP, PROCESS, command_of
-from longmemeval.plugins import load_object
+from longmemeval.memory.specs import HTTP, PROCESS, command_of, is_service, source_of
+from longmemeval.plugins import load_object, source_sha256
+
+LOADED_CODE: dict[str, Mapping[str, str]] = {}
+"""The origin of the code behind each service, from when this process loaded it: files may change afterwards."""
 
 
 def connect(spec: str, timeouts: Timeouts | None = None, *, keys: bool = True) -> MemoryService:
@@ -48,3 +51,21 @@ def _transport(spec: str, *, keys: bool) -> Callable[[OnProgress], Transport]:
     loaded: Any = LIVE_CLASSES.get(spec) or load_object(spec, "memory")
     server = MemoryServer(loaded, loaded.__name__)
     return lambda on_progress: InProcess(server)
+
+
+def code_of(spec: str) -> Mapping[str, str]:
+    """Return the origin of the code behind a service as this process loaded it; empty if it names none.
+
+    Raises:
+        HarnessError: the class cannot be loaded.
+    """
+    if spec not in LOADED_CODE:
+        adapter = None if is_service(spec) else adapter_of(spec)
+        if is_service(spec):
+            origin: Mapping[str, str] = source_of(spec) or {}
+        elif adapter:
+            origin = adapter.origin
+        else:
+            origin = {"source_sha256": source_sha256(load_object(spec, "memory").__module__)}
+        LOADED_CODE[spec] = origin
+    return LOADED_CODE[spec]

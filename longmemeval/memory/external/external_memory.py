@@ -16,6 +16,7 @@ from longmemeval.embedding.registry import DEFAULT_EMBEDDER
 from longmemeval.llm.access import ModelAccess
 from longmemeval.memory.budget import Budget
 from longmemeval.memory.definition import MemoryDefinition
+from longmemeval.memory.external.connect import LOADED_CODE
 from longmemeval.memory.external.ingestion.filling import Ingested, OfferedModels
 from longmemeval.memory.external.opened import OpenedHistory
 from longmemeval.memory.external.part import MODEL_KINDS, ServicePart, shared_service
@@ -84,6 +85,7 @@ def service_definition(
         search: names of its own parameters that only a search reads.
         parameters: the class of its parameters.
     """
+    LOADED_CODE.setdefault(spec, source or {})
 
     def part(parameters: ServiceParameters) -> ServicePart:
         return ServicePart(label, spec, parameters.configuration, source, remark, model_kinds, search)

@@ -19,9 +19,8 @@ from longmemeval.errors import HarnessError
 from longmemeval.llm.access import ModelAccess
 from longmemeval.llm.model_calls import CALLS, Stage, all_written, read_calls
 from longmemeval.llm.registry import load_forwarded
-from longmemeval.memory.definition import MEMORIES
 from longmemeval.memory.external.background import complete_in_background
-from longmemeval.memory.external.connect import connect
+from longmemeval.memory.external.connect import code_of, connect
 from longmemeval.memory.external.ids import OpaqueIds, scope_id
 from longmemeval.memory.external.ingestion import under_way
 from longmemeval.memory.external.ingestion.filling import PLACES, Ingested, Scope, ingest, place, recorded
@@ -272,8 +271,8 @@ class ServicePart(Part[Ingested]):
             HarnessError: this process has different code.
         """
         named = dict(self._source or {})
-        origin = (MEMORIES.origin(self.spec) or {}) if named else {}
-        if named != {key: origin.get(key) for key in named}:
+        loaded = code_of(self.spec) if named else {}
+        if named != {key: loaded.get(key) for key in named}:
             raise HarnessError(
                 f"A worker has different code for '{self._shown}' than the command",
                 where=f"{platform.node()}, process {os.getpid()}",

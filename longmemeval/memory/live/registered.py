@@ -7,9 +7,10 @@ from os import getpid
 from typing import Any
 
 from longmemeval.errors import HarnessError
-from longmemeval.memory.definition import MEMORIES, MemoryDefinition, class_memory
+from longmemeval.memory.definition import MemoryDefinition
 from longmemeval.memory.external.live_classes import LIVE, LIVE_CLASSES
 from longmemeval.memory.live.code_hash import code_hash
+from longmemeval.memory.registry import MEMORIES, class_memory
 
 _SHOWN = 12
 """Hexadecimal digits of the hash in a name."""

@@ -10,9 +10,9 @@ from longmemeval.core.files import safe_name
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.memory.configuration import MemoryConfiguration, parts_of
-from longmemeval.memory.definition import known_parts
 from longmemeval.memory.gold import gold_for
 from longmemeval.memory.protocol import MemoryTools
+from longmemeval.memory.registry import known_parts
 from longmemeval.pipeline.inspect.history import questions_on
 from longmemeval.pipeline.inspect.recalling import Recalled, Recaller, recall_or_problem
 from longmemeval.pipeline.run.question_analysis import QueryModel

@@ -20,7 +20,7 @@ from longmemeval.errors import HarnessError
 from longmemeval.llm.options import SpendingLimit
 from longmemeval.measures.aggregate import Mean
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, definition_of
-from longmemeval.memory.definition import MEMORIES
+from longmemeval.memory.registry import MEMORIES
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.probe.controls import lifecycle_of_control
 from longmemeval.pipeline.probe.lifecycle import Lifecycle

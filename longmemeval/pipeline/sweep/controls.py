@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 
 from longmemeval.llm.controls import LAST_SESSION, PARROT, REFUSE
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
-from longmemeval.memory.definition import MEMORIES
+from longmemeval.memory.registry import MEMORIES
 
 
 def control_pairs(

@@ -5,7 +5,8 @@ from typing import Any, TypeVar
 
 from longmemeval.errors import HarnessError
 from longmemeval.llm.controls import CONTROL_MODELS
-from longmemeval.memory.definition import MEMORIES, Control, MemoryDefinition
+from longmemeval.memory.definition import Control, MemoryDefinition
+from longmemeval.memory.registry import MEMORIES
 from longmemeval.memory.specs import is_service
 from longmemeval.results.settings import ImportedSettings, RunSettings
 

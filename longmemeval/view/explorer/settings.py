@@ -12,7 +12,7 @@ from longmemeval.memory.configuration import (
     definition_of,
     resolve_configuration,
 )
-from longmemeval.memory.definition import MEMORIES
+from longmemeval.memory.registry import MEMORIES
 from longmemeval.pipeline.inspect.recalling import why_not_again
 
 PREFIX = "set."

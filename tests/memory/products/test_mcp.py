@@ -8,8 +8,8 @@ import pytest
 
 from longmemeval.errors import HarnessError
 from longmemeval.memory.configuration import resolve_configuration
-from longmemeval.memory.definition import MEMORIES
 from longmemeval.memory.products.mcp.mapping import MappingError, at, filled, read_mapping
+from longmemeval.memory.registry import MEMORIES
 from tests.memory.products.products import planted
 from tests.support import ROOT, json_lines, longmemeval, write_dataset
 

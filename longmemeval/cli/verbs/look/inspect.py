@@ -38,7 +38,7 @@ def inspect(
     """
     from longmemeval.benchmarks.registry import load_dataset
     from longmemeval.memory.configuration import resolve_configuration
-    from longmemeval.memory.definition import MEMORIES
+    from longmemeval.memory.registry import MEMORIES
     from longmemeval.pipeline.inspect import inspect as pipeline
     from longmemeval.pipeline.run import question_analysis
 
