@@ -476,7 +476,7 @@ IMPORT_MORE = {
     "longmemeval/memory/engram/standalone.py": 27,
     "longmemeval/api/claims.py": 29,
     "longmemeval/pipeline/evaluate/evaluate.py": 30,
-    "longmemeval/pipeline/judge_check/check.py": 30,
+    "longmemeval/pipeline/judge_check/check.py": 29,
     "longmemeval/pipeline/retrieval/retrieve.py": 26,
     "longmemeval/pipeline/run/run.py": 30,
     "longmemeval/pipeline/verify/verify.py": 27,

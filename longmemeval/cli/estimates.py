@@ -1,19 +1,17 @@
 """Print what `--dry-run` estimates: one table of stages for every verb."""
 
-from collections.abc import Callable, Mapping, Sequence
-from types import MappingProxyType
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from longmemeval.cli.output import out, print_lines, print_table, printable
 from longmemeval.core.tables.layout import fits, legend, lettered
-from longmemeval.core.tables.table import Column, Record, Table, tabulate
+from longmemeval.core.tables.table import Column, Record, tabulate
 from longmemeval.core.text.figures import UNKNOWN, count, count_of, duration, in_dollars, shown_bytes, span
 
 if TYPE_CHECKING:
-    from longmemeval.pipeline.estimate.calls import CallEstimate
-    from longmemeval.pipeline.estimate.stages import StageEstimate
+    from longmemeval.pipeline.estimate.stages import Calls, Stage
     from longmemeval.pipeline.evaluate.estimate import GradingEstimate, JudgeEstimate
     from longmemeval.pipeline.prepare.prepare import PrepareReport
     from longmemeval.pipeline.prepare.timing import Duration
@@ -22,13 +20,44 @@ if TYPE_CHECKING:
     from longmemeval.pipeline.sweep.estimate import PlannedRunEstimate, SweepEstimate
 
 
-def show_stages(stages: "Sequence[StageEstimate]") -> None:
+def show_stages(stages: "Sequence[Stage]") -> None:
     """Print one row per stage, a note on the ranges, and the basis of the expected replies."""
-    columns: list[Column[StageEstimate]] = [Column("stage", lambda stage: stage.name, "prose")]
-    _show(tabulate("", [*columns, *_columns(lambda stage: stage)], stages), stages)
+    _show([Column("stage", lambda stage: stage.name, "prose")], stages, lambda stage: stage)
 
 
-def _columns(stage_of: "Callable[[Record], StageEstimate]") -> "list[Column[Record]]":
+def _show(
+    leading: "list[Column[Record]]",
+    rows: "Sequence[Record]",
+    stage_of: "Callable[[Record], Stage]",
+    names: Sequence[str] = (),
+) -> None:
+    """Print the table of all estimates: a row for each stage, and below it what its figures are.
+
+    Args:
+        leading: the columns before those of the stage.
+        rows: the stages with what the leading columns say of them.
+        stage_of: returns the stage of a row.
+        names: names in the first column, which stand in a legend if the table is too wide with them.
+    """
+    table = tabulate("", [*leading, *_columns(stage_of)], rows)
+    called = {} if not names or fits(table, out.width) else lettered(names)
+    print_table(table.named(called))
+    stages = [stage for stage in map(stage_of, rows) if stage.work.calls is None or stage.work.calls]
+    by_batch = dict.fromkeys(stage.name for stage in stages if stage.by_batch)
+    bases: dict[str, dict[str, None]] = {}
+    for stage in stages:
+        bases.setdefault(stage.replies, {})[stage.name] = None
+    print_lines(
+        [
+            *legend(called),
+            *([RANGES] if stages else ()),
+            *([BY_BATCH.format(", ".join(by_batch))] if by_batch else ()),
+            *(printable(f"Expected replies, {', '.join(names_of)}: {basis}.") for basis, names_of in bases.items()),
+        ]
+    )
+
+
+def _columns(stage_of: "Callable[[Record], Stage]") -> "list[Column[Record]]":
     """Return columns for calls, prompt tokens, reply tokens, dollars, time and basis of a row's stage."""
     return [
         Column("calls", lambda row: stage_of(row).work.calls),
@@ -42,25 +71,8 @@ def _columns(stage_of: "Callable[[Record], StageEstimate]") -> "list[Column[Reco
     ]
 
 
-def _prompts(work: "CallEstimate") -> str:
+def _prompts(work: "Calls") -> str:
     return UNKNOWN if work.prompt_tokens is None else span(work.least_prompt_tokens, work.most_prompt_tokens, count)
-
-
-def _show(table: Table, rows: "Sequence[StageEstimate]", called: Mapping[str, str] = MappingProxyType({})) -> None:
-    print_table(table)
-    stages = [stage for stage in rows if stage.work.calls is None or stage.work.calls]
-    by_batch = dict.fromkeys(stage.name for stage in stages if stage.by_batch)
-    bases: dict[str, dict[str, None]] = {}
-    for stage in stages:
-        bases.setdefault(stage.replies, {})[stage.name] = None
-    print_lines(
-        [
-            *legend(called),
-            *([RANGES] if stages else ()),
-            *([BY_BATCH.format(", ".join(by_batch))] if by_batch else ()),
-            *(printable(f"Expected replies, {', '.join(names)}: {basis}.") for basis, names in bases.items()),
-        ]
-    )
 
 
 RANGES = "Ranges: from expected replies to replies of maximum length; times assume expected replies."
@@ -145,9 +157,8 @@ def show_grading(estimate: "GradingEstimate") -> None:
         Column("stage", lambda row: row.stage.name, "prose"),
         Column("labelled", lambda row: row.labelled),
         Column("to\nlabel", lambda row: row.left),
-        *_columns(lambda row: row.stage),
     ]
-    _show(tabulate("", columns, estimate.judges), [judge.stage for judge in estimate.judges])
+    _show(columns, estimate.judges, lambda row: row.stage)
     print_lines([printable(f"Note: {note}.") for note in estimate.notes])
 
 
@@ -164,12 +175,9 @@ def show_sweep(estimate: "SweepEstimate", planned: int) -> None:
         columns: list[Column[_RunStage]] = [
             Column("run", lambda row: row.run_id, "text"),
             Column("to do", lambda row: row.to_do, "prose"),
-            *_columns(lambda row: row.stage),
         ]
         rows = [row for run in estimate.runs for row in _rows(run)]
-        table = tabulate("", columns, rows)
-        called = {} if fits(table, out.width) else lettered([run.run_id for run in estimate.runs])
-        _show(table.named(called), [row.stage for row in rows], called)
+        _show(columns, rows, lambda row: row.stage, [run.run_id for run in estimate.runs])
     print_lines([totals_line(estimate), *(f"Note: {note}." for note in estimate.notes)])
 
 
@@ -177,7 +185,7 @@ class _RunStage(Struct, frozen=True):
     run_id: str
     """Id of the run; empty below its first row."""
     to_do: str
-    stage: "StageEstimate"
+    stage: "Stage"
 
 
 def _rows(run: "PlannedRunEstimate") -> list[_RunStage]:

@@ -5,16 +5,14 @@ from longmemeval.llm.options import is_offline
 from longmemeval.llm.rates.limits import RateLimits
 from longmemeval.pipeline.claims.catalogue import Claim
 from longmemeval.pipeline.estimate.assumed import REPLY_SHARE, call_seconds
-from longmemeval.pipeline.estimate.calls import CallEstimate
-from longmemeval.pipeline.estimate.replies import ReplyStats
-from longmemeval.pipeline.estimate.stages import Pace, StageEstimate, stage
+from longmemeval.pipeline.estimate.stages import Calls, Pace, Replies, Stage, stage
 from longmemeval.reading.configuration import longest_answer
 from longmemeval.reading.options import ReadingOptions
 
 ONE_BY_ONE = Pace(RateLimits(), 1)
 
 
-def answering_cost(claim: Claim, questions: int | None = None) -> StageEstimate | None:
+def answering_cost(claim: Claim, questions: int | None = None) -> Stage | None:
     """Return the estimate of the answers alone: grading and preparing come on top.
 
     Args:
@@ -29,7 +27,7 @@ def answering_cost(claim: Claim, questions: int | None = None) -> StageEstimate 
     longest = longest_answer(ReadingOptions(**settings.reading))
     most = price(settings.model, settings.prompt_tokens, longest)
     tokens = n * settings.prompt_tokens
-    work = CallEstimate(
+    work = Calls(
         model=settings.model,
         calls=n,
         prompt_tokens=tokens,
@@ -40,4 +38,4 @@ def answering_cost(claim: Claim, questions: int | None = None) -> StageEstimate 
         most_prompt_tokens=tokens,
     )
     expected = longest * REPLY_SHARE
-    return stage("answers", work, ReplyStats(expected, call_seconds(expected), "assumed"), ONE_BY_ONE)
+    return stage("answers", work, Replies(expected, call_seconds(expected), "assumed"), ONE_BY_ONE)

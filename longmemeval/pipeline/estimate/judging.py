@@ -10,9 +10,16 @@ from longmemeval.core.event_loop import complete
 from longmemeval.judges.protocol import Judge
 from longmemeval.llm.call_counter import Call, CallCounter, longest_reply
 from longmemeval.llm.protocol import ChatModel
-from longmemeval.pipeline.estimate.calls import CallEstimate, estimate_calls, sampled_of, share_of
-from longmemeval.pipeline.estimate.replies import expected_labels
-from longmemeval.pipeline.estimate.stages import Pace, StageEstimate, stage
+from longmemeval.pipeline.estimate.stages import (
+    Calls,
+    Pace,
+    Stage,
+    estimate_calls,
+    expected_labels,
+    sampled_of,
+    share_of,
+    stage,
+)
 from longmemeval.records import Answer, Gold, Question
 from longmemeval.results.run_questions import RunQuestions
 
@@ -41,7 +48,7 @@ class AnswersToJudge:
         questions = self.run_questions.questions.items()
         return [question for name, question in questions if name not in self.answers or name in unlabelled]
 
-    def stage(self, judge_id: str, spec: str, load: LoadJudge | None, left: Sequence[Question]) -> StageEstimate:
+    def stage(self, judge_id: str, spec: str, load: LoadJudge | None, left: Sequence[Question]) -> Stage:
         """Estimate a judge's calls about the questions that are left.
 
         Args:
@@ -55,11 +62,11 @@ class AnswersToJudge:
             work = estimate_calls(spec, [], 0, "existing labels only; a judge named by its id is not called")
         return stage(f"judge {work.model}", work, expected_labels(self.results_dir, judge_id, work), self.pace)
 
-    def _work(self, spec: str, load: LoadJudge, left: Sequence[Question]) -> CallEstimate:
+    def _work(self, spec: str, load: LoadJudge, left: Sequence[Question]) -> Calls:
         """Estimate the calls; missing answers have the maximum length, at the lower end the expected one."""
         sampled = sampled_of(left)
 
-        def work(missing: float) -> CallEstimate:
+        def work(missing: float) -> Calls:
             longest = longest_reply(round(missing))
             answers = [self.answers.get(question.question_id) for question in sampled]
             cases = [
@@ -75,7 +82,7 @@ class AnswersToJudge:
 
 def judge_calls(
     spec: str, load: LoadJudge, cases: Sequence[tuple[Question, Gold, str]], total: int, basis: str
-) -> CallEstimate:
+) -> Calls:
     """Estimate the calls about `total` answers by those about `cases`: questions with their gold and an answer."""
     counters: list[CallCounter] = []
 

@@ -10,7 +10,7 @@ from longmemeval.llm.registry import check_batches, model_warning
 from longmemeval.pipeline.batches.state import FOLDER as BATCHES
 from longmemeval.pipeline.batches.state import batches_in
 from longmemeval.pipeline.estimate.judging import AnswersToJudge
-from longmemeval.pipeline.estimate.stages import Pace, StageEstimate
+from longmemeval.pipeline.estimate.stages import Pace, Stage
 from longmemeval.pipeline.evaluate.evaluate import (
     ChosenJudge,
     EvaluateOptions,
@@ -33,7 +33,7 @@ class JudgeEstimate(Struct, frozen=True):
     labelled: int
     """Answers that it has labelled already."""
     left: int
-    stage: StageEstimate
+    stage: Stage
     replies: str
     """The source of the expected length and time of its replies."""
 

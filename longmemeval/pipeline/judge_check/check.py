@@ -25,8 +25,7 @@ from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import load_chat_model
 from longmemeval.measures.plant_rates import judge_rates, measured_rates
 from longmemeval.pipeline.estimate.judging import judge_calls
-from longmemeval.pipeline.estimate.replies import expected_labels
-from longmemeval.pipeline.estimate.stages import Pace, StageEstimate, stage
+from longmemeval.pipeline.estimate.stages import Pace, Stage, expected_labels, stage
 from longmemeval.pipeline.judge_check.options import CheckOptions
 from longmemeval.pipeline.judge_check.planted import encoded_plants, ground_of, planting_of, plants_of
 from longmemeval.pipeline.progress import progress
@@ -97,7 +96,7 @@ class JudgeChecking:
         self._plants_sha256 = sha256_bytes(self._lines)
         self.folder = check_folder(self._folders.results_dir, self.identity.id, dataset.name, self._plants_sha256)
 
-    def estimate(self) -> StageEstimate:
+    def estimate(self) -> Stage:
         """Estimate what is left to do; no call is made and nothing is written."""
         # Rules would grade everything here and again in `check`.
         left = [] if rules_of(self.identity.model) else self.left()

@@ -4,14 +4,13 @@ from collections.abc import Sequence
 
 from msgspec import Struct, structs
 
+from longmemeval.core.text.figures import count_of
 from longmemeval.embedding.registry import priced_as
 from longmemeval.llm.costs.prices import price
 from longmemeval.llm.tokens import CharacterCounter
 from longmemeval.pipeline.estimate.assumed import CALLS_ASSUMED, call_seconds
-from longmemeval.pipeline.estimate.calls import CallEstimate
-from longmemeval.pipeline.estimate.replies import ReplyStats
-from longmemeval.pipeline.estimate.stages import Pace, StageEstimate, stage
-from longmemeval.pipeline.prepare.disk import DiskEstimate, DiskNeed, free_bytes
+from longmemeval.pipeline.estimate.stages import Calls, Pace, Replies, Stage, stage
+from longmemeval.pipeline.prepare.disk import DiskEstimate, free_bytes, no_room
 from longmemeval.pipeline.prepare.plan import Pending, PreparePlan
 from longmemeval.pipeline.prepare.recorded import Messages, external_calls
 from longmemeval.pipeline.prepare.timing import (
@@ -23,21 +22,46 @@ from longmemeval.pipeline.prepare.timing import (
     preparing_takes,
     workers_of,
 )
+from longmemeval.records import Usage
 from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.parts import Expected, PartInput
 
 
-class PrepareEstimate(Struct, frozen=True):
-    """The estimate of a preparation."""
+class PrepareReport(Struct, frozen=True):
+    """The report of `prepare`, or with `dry_run` its estimate."""
 
-    figures: dict[str, float]
-    """Figures by name, in the order they are shown. Tokens are characters / 4; prices are included if known."""
-    stages: tuple[StageEstimate, ...]
-    """Embedding, and the calls of chat models, part by part."""
-    need: DiskNeed
-    expected: Duration
-    notes: tuple[str, ...]
-    """The sources of the figures of memories that call models themselves."""
+    preparation: str
+    folder: str
+    haystacks: int
+    parts: tuple[str, ...]
+    embedder: str = ""
+    """The embedder's spec; empty if nothing is embedded."""
+    prepared: int = 0
+    """Fixtures made or completed."""
+    already: int = 0
+    messages: int = 0
+    embeddings_computed: int = 0
+    embeddings_cached: int = 0
+    embeddings_damaged: int = 0
+    """Vectors of the cache whose checksum was wrong; computed again."""
+    usage: Usage = Usage()
+    recovered: Usage = Usage()
+    """The usage that an earlier command had paid for but was stopped before recording; recorded now."""
+    notes: tuple[str, ...] = ()
+    dropped: dict[str, dict[str, int]] = {}
+    """The number of dropped items in models' replies, by part and reason."""
+    failed: tuple[str, ...] = ()
+    """Haystacks with a part that could not be made, and why. Their questions count as unanswered."""
+    failed_haystacks: int = 0
+    """The number of failed haystacks; they are included in `prepared`."""
+    seconds: float = 0.0
+    dry_run: bool = False
+    estimate: dict[str, float] = {}
+    """With `dry_run`: the estimated figures by name; see `estimate`."""
+    stages: tuple[Stage, ...] = ()
+    """With `dry_run`: embedding and the calls of chat models, part by part."""
+    expected: Duration | None = None
+    """With `dry_run`: the expected time."""
 
 
 def survey(plan: PreparePlan, pending: Sequence[Pending]) -> Work:
@@ -93,34 +117,50 @@ def survey(plan: PreparePlan, pending: Sequence[Pending]) -> Work:
     return Work(figures, expected, need, messages, size, new, tokens, reading, clocks() - began)
 
 
-def estimate_prepare(plan: PreparePlan, pending: Sequence[Pending]) -> PrepareEstimate:
-    """Estimate a preparation stage by stage.
+def estimate_prepare(
+    report: PrepareReport, plan: PreparePlan, pending: Sequence[Pending], measured: PrepareReport | None = None
+) -> PrepareReport:
+    """Return the report of a dry run, estimated stage by stage.
 
     Args:
+        report: the report so far.
         pending: the fixtures to make or complete.
+        measured: the report on the first histories, if some were prepared to measure them.
     """
     work = survey(plan, pending)
     workers = workers_of(plan.options, [planned.part for planned in plan.parts], len(pending), work.size)
     pace = Pace(plan.options.rates, workers)
-    embedding, figures = _embedding(plan, work), dict(work.figures)
+    embedding, own = _embedding(plan, work), [_calls(expected, pace) for expected in work.expected.values()]
+    others, their_figures, notes = external_calls(plan, pending, work.messages)
+    refusal = no_room(work.need, plan.root)
+    histories = count_of(measured.prepared, "history", "histories") if measured else ""
+    return structs.replace(
+        report,
+        dry_run=True,
+        usage=measured.usage if measured else Usage(),
+        failed=measured.failed if measured else (),
+        estimate=_figures(plan, work, embedding, own) | their_figures,
+        stages=(*embedding, *own, *others),
+        expected=preparing_takes(plan, pending, work, embedding, own, workers),
+        notes=(
+            *([f"--measure prepared {histories}, which stay prepared"] if measured else []),
+            *notes,
+            *((f"prepare would refuse. {refusal.what}",) if refusal else ()),
+        ),
+    )
+
+
+def _figures(plan: PreparePlan, work: Work, embedding: Sequence[Stage], own: Sequence[Stage]) -> dict[str, float]:
+    """Return figures by name, in the order they are shown. Tokens are characters / 4; prices are included if known."""
+    figures = dict(work.figures)
     if embedding:
         figures |= _known({"embedding, USD": embedding[0].dollars})
-    own = [_calls(expected, pace) for expected in work.expected.values()]
     for calls in own:
         tokens = {"reply tokens (about)": calls.reply_tokens, "reply tokens at most": calls.work.completion_tokens}
         dollars = {"USD (about)": calls.dollars, "USD at most": calls.work.dollars}
         figures |= _known({f"{calls.name}, {what}": value for what, value in (tokens | dollars).items()})
-    need = work.need
-    figures |= {"disk for fixtures, MB": need.fixtures / 1e6, "disk for the caches, MB": need.cache / 1e6}
-    figures["free on that disk, MB"] = free_bytes(plan.root) / 1e6
-    others, their_figures, notes = external_calls(plan, pending, work.messages)
-    return PrepareEstimate(
-        figures=figures | their_figures,
-        stages=(*embedding, *own, *others),
-        need=need,
-        expected=preparing_takes(plan, pending, work, embedding, own, workers),
-        notes=notes,
-    )
+    figures |= {"disk for fixtures, MB": work.need.fixtures / 1e6, "disk for the caches, MB": work.need.cache / 1e6}
+    return figures | {"free on that disk, MB": free_bytes(plan.root) / 1e6}
 
 
 def _together(first: Expected, other: Expected) -> Expected:
@@ -141,11 +181,11 @@ def _most(expected: Expected) -> int:
     return max(expected.completion_tokens, expected.most_completion_tokens)
 
 
-def _calls(expected: Expected, pace: Pace) -> StageEstimate:
+def _calls(expected: Expected, pace: Pace) -> Stage:
     """Return the stage of the calls that a part expects to make."""
     prompt, most = expected.prompt_tokens, _most(expected)
     mean_tokens = expected.completion_tokens / (expected.calls or 1)
-    work = CallEstimate(
+    work = Calls(
         model=expected.model,
         calls=expected.calls,
         prompt_tokens=prompt,
@@ -155,21 +195,21 @@ def _calls(expected: Expected, pace: Pace) -> StageEstimate:
         least_prompt_tokens=prompt,
         most_prompt_tokens=prompt,
     )
-    replies = ReplyStats(mean_tokens, call_seconds(mean_tokens), f"assumed: {mean_tokens:,.0f} tokens, {CALLS_ASSUMED}")
+    replies = Replies(mean_tokens, call_seconds(mean_tokens), f"assumed: {mean_tokens:,.0f} tokens, {CALLS_ASSUMED}")
     return stage(expected.title, work, replies, pace)
 
 
-def _embedding(plan: PreparePlan, work: Work) -> list[StageEstimate]:
+def _embedding(plan: PreparePlan, work: Work) -> list[Stage]:
     """Return the stage of embedding texts on a server; none if no server is called and nothing is paid."""
     if plan.embedder is None or not (plan.embedder.is_metered or priced_as(plan.embedder.spec)):
         return []
     spec, tokens, number = plan.embedder.spec, work.embedding_tokens, embedding_calls(work)
     name, rate = priced_as(spec), embedding_rate(plan)
     dollars = price(name, tokens) if name else None
-    calls = CallEstimate(spec, number, tokens, 0, dollars, "texts not in the cache", tokens, tokens)
+    calls = Calls(spec, number, tokens, 0, dollars, "texts not in the cache", tokens, tokens)
     # Calls are made one after the other.
     seconds = max(number * rate.seconds, plan.options.rates.of(spec).seconds(number, tokens))
-    return [StageEstimate("embedding", calls, 0, dollars, seconds, rate.basis)]
+    return [Stage("embedding", calls, 0, dollars, seconds, rate.basis)]
 
 
 def _known(figures: dict[str, float | None]) -> dict[str, float]:

@@ -10,8 +10,7 @@ from longmemeval.core.files import safe_name
 from longmemeval.core.journal import read_journal
 from longmemeval.core.text.figures import count_of
 from longmemeval.errors import HarnessError
-from longmemeval.pipeline.estimate.calls import CallEstimate
-from longmemeval.pipeline.estimate.stages import StageEstimate
+from longmemeval.pipeline.estimate.stages import Calls, Stage
 from longmemeval.pipeline.prepare.plan import Pending, PreparePlan
 from longmemeval.pipeline.prepare.recipes import PlannedPart
 from longmemeval.records import Usage
@@ -84,7 +83,7 @@ def _is_made_alike(root: Path, record: PrepareRecord, parts: Sequence[PlannedPar
 
 def external_calls(
     plan: PreparePlan, pending: Sequence[Pending], messages: Messages
-) -> tuple[list[StageEstimate], dict[str, float], tuple[str, ...]]:
+) -> tuple[list[Stage], dict[str, float], tuple[str, ...]]:
     """Scale the calls that external memories made for earlier histories, by message, to those that are pending.
 
     Args:
@@ -95,7 +94,7 @@ def external_calls(
         A stage for each memory with records; its figures by name: expected, least and most; and the sources, which say
         for a memory without records how to get one.
     """
-    stages, figures, notes = list[StageEstimate](), dict[str, float](), list[str]()
+    stages, figures, notes = list[Stage](), dict[str, float](), list[str]()
     records_of = cache(fixture_records)
     missing = {planned.part.name: planned for fixture in pending for planned in fixture.missing}
     for name, planned in missing.items():
@@ -136,10 +135,10 @@ def _scaled(name: str, records: Sequence[PrepareRecord], total: int) -> dict[str
     return found
 
 
-def _stage(name: str, model: str, scaled: dict[str, tuple[float, float, float]], basis: str) -> StageEstimate:
+def _stage(name: str, model: str, scaled: dict[str, tuple[float, float, float]], basis: str) -> Stage:
     calls, (about, least, most), (about_tokens, _, longest) = (
         tuple(map(round, scaled[title])) for title in ("calls", "prompt tokens", "reply tokens")
     )
     dollars, _, most_dollars = scaled.get("USD", (None, None, None))
-    work = CallEstimate(model, calls[0], about, longest, most_dollars, basis, least, most)
-    return StageEstimate(name, work, about_tokens, dollars, replies=f"as counted for {basis}")
+    work = Calls(model, calls[0], about, longest, most_dollars, basis, least, most)
+    return Stage(name, work, about_tokens, dollars, replies=f"as counted for {basis}")

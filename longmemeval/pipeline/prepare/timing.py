@@ -17,8 +17,7 @@ from longmemeval.core.part_options import PartOptions
 from longmemeval.core.text.figures import count_of
 from longmemeval.embedding.remote import MAX_BATCH_CHARACTERS, MAX_BATCH_TEXTS
 from longmemeval.pipeline.estimate.assumed import CALL_S, CALLS_ASSUMED, LEAST, MESSAGE_S, MOST, START_S, TEXT_S
-from longmemeval.pipeline.estimate.replies import ReplyStats
-from longmemeval.pipeline.estimate.stages import StageEstimate
+from longmemeval.pipeline.estimate.stages import Replies, Stage
 from longmemeval.pipeline.prepare.disk import DiskNeed
 from longmemeval.pipeline.prepare.options import PrepareOptions
 from longmemeval.pipeline.prepare.plan import Pending, PreparePlan
@@ -114,8 +113,8 @@ def preparing_takes(
     plan: PreparePlan,
     pending: Sequence[Pending],
     work: Work,
-    embedding: Sequence[StageEstimate],
-    asking: Sequence[StageEstimate],
+    embedding: Sequence[Stage],
+    asking: Sequence[Stage],
     workers: int,
 ) -> Duration:
     """Estimate the time from reading the data to the last fixture, at the given workers and limits.
@@ -199,7 +198,7 @@ def embedding_calls(work: Work) -> int:
     return ceil(max(work.texts / MAX_BATCH_TEXTS, 4 * work.embedding_tokens / MAX_BATCH_CHARACTERS))
 
 
-def embedding_rate(plan: PreparePlan) -> ReplyStats:
+def embedding_rate(plan: PreparePlan) -> Replies:
     """Return the time per call of the embedder's server, or per text of its model, as in this preparation so far."""
     spec, metered = (plan.embedder.spec, plan.embedder.is_metered) if plan.embedder else ("", False)
     journal = read_journal(plan.root / PREPARE_JOURNAL, PrepareRecord)
@@ -207,14 +206,12 @@ def embedding_rate(plan: PreparePlan) -> ReplyStats:
     calls = sum(record.usage.calls - record.usage.cached_calls if metered else record.embedded for record in records)
     total_seconds, what = sum(record.seconds for record in records), f"a {'call' if metered else 'text'} of {spec}"
     if calls:
-        return ReplyStats(0, total_seconds / calls, f"{total_seconds / calls:.2g} s, as before, for {what}")
+        return Replies(0, total_seconds / calls, f"{total_seconds / calls:.2g} s, as before, for {what}")
     rate = CALL_S if metered else TEXT_S
-    return ReplyStats(
-        0, rate, f"assumed {rate:g} s for {what}" + ("" if metered else ", a third to three times as much")
-    )
+    return Replies(0, rate, f"assumed {rate:g} s for {what}" + ("" if metered else ", a third to three times as much"))
 
 
-def _at_limits(plan: PreparePlan, stages: Sequence[StageEstimate]) -> float:
+def _at_limits(plan: PreparePlan, stages: Sequence[Stage]) -> float:
     """Return the seconds that the limits of providers require."""
     calls, tokens = Counter[str](), Counter[str]()
     for stage in stages:

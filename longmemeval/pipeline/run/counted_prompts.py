@@ -20,7 +20,7 @@ from longmemeval.memory.faults import recall_of
 from longmemeval.memory.gold import gold_for
 from longmemeval.memory.items import message_item
 from longmemeval.memory.protocol import MemoryTools
-from longmemeval.pipeline.estimate.calls import CallEstimate, estimate_calls, sampled_of, share_of
+from longmemeval.pipeline.estimate.stages import Calls, estimate_calls, sampled_of, share_of
 from longmemeval.pipeline.prepare.access import PreparedFixtures
 from longmemeval.pipeline.prepare.query_vectors import query_vectors
 from longmemeval.pipeline.run.plan import RunPlan
@@ -30,7 +30,7 @@ from longmemeval.records import Question, Recall
 from longmemeval.storage.messages import haystack_messages
 
 
-def answering_work(plan: RunPlan, left: Sequence[Question]) -> CallEstimate:
+def answering_work(plan: RunPlan, left: Sequence[Question]) -> Calls:
     """Estimate the calls that answer the remaining questions."""
     spec = plan.model
     if not left:
@@ -46,7 +46,7 @@ def answering_work(plan: RunPlan, left: Sequence[Question]) -> CallEstimate:
     if definition_of(plan.configuration).recalls_everything and plan.reading.note_template is None:
         calls, manner = _histories(plan, sampled)
         return estimate_calls(spec, calls, len(left), f"{share_of(sampled, left)} prompts{manner}")
-    return CallEstimate(spec, None, None, None, 0.0 if is_offline(spec) else None, "known after prepare")
+    return Calls(spec, None, None, None, 0.0 if is_offline(spec) else None, "known after prepare")
 
 
 def _prompts(
@@ -123,7 +123,7 @@ def _histories(plan: RunPlan, questions: Sequence[Question]) -> tuple[list[Seque
     return _read(plan, questions, CallCounter(plan.model), everything)
 
 
-def analysing_work(plan: RunPlan, questions: Sequence[Question]) -> CallEstimate | None:
+def analysing_work(plan: RunPlan, questions: Sequence[Question]) -> Calls | None:
     """Estimate the calls of a chat model that analyse the questions first; None if there are none.
 
     If there is a cache of replies, all questions are looked up in it, and the cached ones are left out.

@@ -14,8 +14,7 @@ from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import check_batches
 from longmemeval.pipeline.estimate.assumed import ANSWER_BYTES, TOKEN_BYTES
 from longmemeval.pipeline.estimate.judging import AnswersToJudge, LoadJudge
-from longmemeval.pipeline.estimate.replies import assumed_replies, expected_replies
-from longmemeval.pipeline.estimate.stages import Pace, StageEstimate, stage
+from longmemeval.pipeline.estimate.stages import Pace, Stage, assumed_replies, expected_replies, stage
 from longmemeval.pipeline.evaluate.evaluate import unlabelled
 from longmemeval.pipeline.prepare.options import PrepareOptions, connected_by
 from longmemeval.pipeline.prepare.prepare import PrepareReport, prepare
@@ -35,7 +34,7 @@ class RunEstimate(Struct, frozen=True):
     questions: int
     left: int
     """Questions without an answer."""
-    stages: tuple[StageEstimate, ...]
+    stages: tuple[Stage, ...]
     replies: str
     """The source of the expected length and time of answers."""
     disk_bytes: float | None
@@ -63,7 +62,7 @@ def run_stages(
     judges: Sequence[JudgeToAsk],
     *,
     analyse: bool = True,
-) -> list[StageEstimate]:
+) -> list[Stage]:
     """Estimate the remaining work of a run: analysing questions, answering and grading.
 
     Args:
@@ -143,7 +142,7 @@ def _judge(plan: RunPlan, files: RunFiles | None, named: str | None) -> JudgeToA
     return JudgeToAsk(spec, identity, load, unlabelled(files, identity) if files else ())
 
 
-def _disk(answering: StageEstimate, left: int, options: RunOptions) -> float | None:
+def _disk(answering: Stage, left: int, options: RunOptions) -> float | None:
     """Return the bytes of prompts and answers."""
     if answering.work.prompt_tokens is None:
         return None

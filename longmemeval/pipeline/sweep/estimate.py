@@ -9,7 +9,7 @@ from longmemeval.core.text.figures import in_dollars
 from longmemeval.llm.options import is_offline
 from longmemeval.llm.registry import load_chat_model, model_warning
 from longmemeval.memory.configuration import analysis_of
-from longmemeval.pipeline.estimate.stages import StageEstimate, Total, total_of
+from longmemeval.pipeline.estimate.stages import Stage, Total, total_of
 from longmemeval.pipeline.prepare.prepare import PrepareReport, prepare
 from longmemeval.pipeline.run.estimate import ANALYSIS, ANSWERS, JudgeToAsk, run_stages
 from longmemeval.pipeline.run.plan import RunPlan
@@ -22,12 +22,12 @@ class PlannedRunEstimate(Struct, frozen=True):
 
     run_id: str
     questions_left: int
-    answering: StageEstimate
-    judging: tuple[StageEstimate, ...]
+    answering: Stage
+    judging: tuple[Stage, ...]
     """The stage of each judge."""
     replies: str
     """The source of the expected length and time of answers."""
-    questions: StageEstimate | None = None
+    questions: Stage | None = None
     """The stage of analysing questions; None: not done, or another run of the list does it."""
 
 
@@ -82,7 +82,7 @@ def totals_line(estimate: SweepEstimate) -> str:
     return f"Left to do: {estimate.phrase()}; {in_dollars(estimate.spent)} are spent already.{lacking}"
 
 
-def _stages(state: SweepState, run: RunPlan, analysed: set[tuple[AnalysisMethod, str]]) -> list[StageEstimate]:
+def _stages(state: SweepState, run: RunPlan, analysed: set[tuple[AnalysisMethod, str]]) -> list[Stage]:
     """Estimate a run; analyses of questions are cached, so that runs with the same questions pay once."""
     judges = [
         JudgeToAsk(spec, identity, partial(state.judge, spec), state.unlabelled(run, identity))
@@ -95,7 +95,7 @@ def _stages(state: SweepState, run: RunPlan, analysed: set[tuple[AnalysisMethod,
     return stages
 
 
-def _run_estimate(state: SweepState, run: RunPlan, stages: Sequence[StageEstimate]) -> PlannedRunEstimate:
+def _run_estimate(state: SweepState, run: RunPlan, stages: Sequence[Stage]) -> PlannedRunEstimate:
     by_name = {stage.name: stage for stage in stages}
     answering = by_name[ANSWERS]
     return PlannedRunEstimate(

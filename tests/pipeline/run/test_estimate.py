@@ -15,7 +15,7 @@ from longmemeval.llm.rates.limits import Rate, RateLimits
 from longmemeval.llm.tokens import encoding_of
 from longmemeval.memory.configuration import as_configuration, resolve_configuration
 from longmemeval.pipeline.batches.options import BatchOptions
-from longmemeval.pipeline.estimate.calls import estimate_calls
+from longmemeval.pipeline.estimate.stages import estimate_calls
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.run.estimate import RunEstimate, estimate_run

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 
 from longmemeval.benchmarks.registry import load_dataset
-from longmemeval.pipeline.estimate.calls import CallEstimate
-from longmemeval.pipeline.estimate.stages import StageEstimate
+from longmemeval.pipeline.estimate.stages import Calls, Stage
 from longmemeval.pipeline.run.estimate import RunEstimate
 from longmemeval.pipeline.run.sample_size import SampleSize, sample_size
 from longmemeval.statistics.paired import mcnemar
@@ -20,8 +19,8 @@ from tests.support import longmemeval
 def forecast(left: int, dollars: float | None = 2.0, seconds: float | None = 30.0) -> RunEstimate:
     """Of `left` questions, at twice `dollars` where replies are as long as they may be."""
     most = None if dollars is None else 2 * dollars
-    work = CallEstimate("openai/gpt-4o-mini", left, 100, 100, most, "")
-    return RunEstimate(left, left, (StageEstimate("answers", work, 50, dollars, seconds),), "", None)
+    work = Calls("openai/gpt-4o-mini", left, 100, 100, most, "")
+    return RunEstimate(left, left, (Stage("answers", work, 50, dollars, seconds),), "", None)
 
 
 def size_of(path: Path, points: float, questions: int = 40, *, max_cost: float | None = None) -> SampleSize:

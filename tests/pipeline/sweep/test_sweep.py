@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from longmemeval.errors import FatalModelError, FixtureError, HarnessError
-from longmemeval.pipeline.estimate.calls import CallEstimate
+from longmemeval.pipeline.estimate.stages import Calls
 from longmemeval.pipeline.sweep.sweep import SweepReport
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.results.listing import named_runs
@@ -162,7 +162,7 @@ def test_prompts_that_do_not_fit_are_failures_that_the_estimate_foretells(tmp_pa
     assert "fit the model's window" in failure.what
     assert accuracies(report) == {"s_last-k_m_tight": 0.0, "s_last-k_m_direct": 1.0}
     (left,) = estimated(tmp_path, memories=["last-k"], readings=readings).runs
-    assert left.answering.work == CallEstimate(
+    assert left.answering.work == Calls(
         OFFLINE, 0, 0, 0, 0.0, "all 4 prompts; 4 do not fit the model's window and would fail"
     )
 

@@ -10,7 +10,7 @@ import pytest
 from longmemeval.errors import HarnessError, SpendingLimitError
 from longmemeval.llm.costs.prices import price
 from longmemeval.llm.tokens import framing_tokens, token_counter
-from longmemeval.pipeline.estimate.calls import CallEstimate
+from longmemeval.pipeline.estimate.stages import Calls
 from longmemeval.pipeline.sweep.sweep import sweep
 from tests.pipeline.helpers import answers, colours, folders_in
 from tests.pipeline.sweeps import LEXICAL, PRICED, estimated, served, swept, written
@@ -41,10 +41,10 @@ def test_haystacks_tell_the_prompts_of_full_history_before_they_are_prepared(tmp
     work = full.answering.work
     tokens, dollars = work.prompt_tokens, work.dollars
     assert (tokens, dollars) != (None, None)
-    assert work == CallEstimate(PRICED, 3, tokens, 1500, dollars, "all 3 prompts", tokens or 0, tokens or 0)
+    assert work == Calls(PRICED, 3, tokens, 1500, dollars, "all 3 prompts", tokens or 0, tokens or 0)
     # $0.15 and $0.60 for a million tokens; a reply may have 500.
     assert dollars == pytest.approx((tokens or 0) * 0.15e-6 + 1500 * 0.6e-6)
-    assert last.answering.work == CallEstimate(PRICED, None, None, None, None, "known after prepare")
+    assert last.answering.work == Calls(PRICED, None, None, None, None, "known after prepare")
     assert estimate.preparation.estimate["messages"] == 6
     assert estimate.unknown == ("the prompts of 1 run, known after prepare",)
     judging = full.judging[0].work
@@ -66,7 +66,7 @@ def test_tokens_of_haystacks_by_rule_of_thumb(tmp_path: Path) -> None:
     # A quarter of the characters: a model that nobody calls has no frame around them.
     assert work.prompt_tokens == sum(one["prompt_tokens"] for one in sent) > 3 * (10 + 5)
     assert (work.calls, work.dollars, work.basis) == (3, 0.0, "all 3 prompts")
-    assert [one.work for one in run.judging] == [CallEstimate(LEXICAL, 0, 0, 0, 0.0, "rules, no model")]
+    assert [one.work for one in run.judging] == [Calls(LEXICAL, 0, 0, 0, 0.0, "rules, no model")]
 
 
 @pytest.mark.parametrize("method", ["direct", "con", "con-separate"])

@@ -15,7 +15,7 @@ from longmemeval.pipeline.judge_check.options import CheckOptions
 from longmemeval.results.selection import Selection
 
 if TYPE_CHECKING:
-    from longmemeval.pipeline.estimate.stages import StageEstimate
+    from longmemeval.pipeline.estimate.stages import Stage
     from longmemeval.pipeline.judge_check.check import JudgeChecking
 
 app = typer.Typer(cls=Verbs, help="Check judges on answers whose truth is known.")
@@ -72,7 +72,7 @@ def check(
     out.print(f"Judged now: {outcome.newly_judged:,}; plants and labels: {printable(str(outcome.folder))}/")
 
 
-def _document(checking: "JudgeChecking", stage: "StageEstimate") -> dict[str, object]:
+def _document(checking: "JudgeChecking", stage: "Stage") -> dict[str, object]:
     return {
         "plants": len(checking.plants),
         "to_judge": len(checking.left()),
