@@ -1,11 +1,11 @@
 """Open runs: read and check them once, and again when one of their files has changed."""
 
-from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from threading import RLock
-from typing import Generic, TypeVar, cast
+from typing import TypeVar, cast
 
+from longmemeval.core.caches.single_flight import SingleFlightCache
 from longmemeval.judges.people import PREFIX
 from longmemeval.pipeline.compare.compare import compare_runs
 from longmemeval.pipeline.compare.comparison import Comparison
@@ -19,36 +19,10 @@ Stat = tuple[tuple[str, int, int], ...]
 """Name, modification time and size of each file that a run's figures depend on."""
 V = TypeVar("V")
 M = TypeVar("M")
+Kept = SingleFlightCache[object, tuple[object, V]]
+"""Values by key, each with the state of the files it was made from."""
 _RUNS, _COMPARISONS = 48, 12
 """The numbers of runs and comparisons kept open; the least recently used are dropped first."""
-
-
-class Kept(Generic[V]):
-    """A cache of values by key, each valid until the files it was made from change.
-
-    Args:
-        size: the most values to keep.
-    """
-
-    def __init__(self, size: int) -> None:
-        self._size = size
-        self._values: OrderedDict[object, tuple[object, V]] = OrderedDict()
-
-    def get(self, key: object, stat: object) -> V | None:
-        """Return the value if the files it was made from still have the state `stat`, else None."""
-        entry = self._values.get(key)
-        if entry is None or entry[0] != stat:
-            return None
-        self._values.move_to_end(key)
-        return entry[1]
-
-    def put(self, key: object, stat: object, value: V) -> V:
-        """Store a value, and drop the least recently used ones if there are too many."""
-        self._values[key] = (stat, value)
-        self._values.move_to_end(key)
-        while len(self._values) > self._size:
-            self._values.popitem(last=False)
-        return value
 
 
 def stat_of(folder: Path) -> Stat:
@@ -71,9 +45,9 @@ class OpenRuns:
     def __init__(self, folders: Folders) -> None:
         self.folders = folders
         self._lock = RLock()
-        self._runs: Kept[Evaluation] = Kept(_RUNS)
-        self._comparisons: Kept[Comparison] = Kept(_COMPARISONS)
-        self._made: Kept[tuple[Comparison, object]] = Kept(2 * _COMPARISONS)
+        self._runs: Kept[Evaluation] = SingleFlightCache(_RUNS)
+        self._comparisons: Kept[Comparison] = SingleFlightCache(_COMPARISONS)
+        self._made: Kept[object] = SingleFlightCache(2 * _COMPARISONS)
         self._remembered = Remembered.among(folders)
 
     def stats(self, choice: Choice) -> tuple[Stat, ...]:
@@ -94,7 +68,7 @@ class OpenRuns:
     def _evaluations(self, choice: Choice, stats: tuple[Stat, ...]) -> list[Evaluation]:
         checks, *run_stats = stats
         keys = [(run, choice.judge) for run in choice.runs]
-        cached = [self._runs.get(key, (checks, stat)) for key, stat in zip(keys, run_stats, strict=True)]
+        cached = [_kept(self._runs, key, (checks, stat)) for key, stat in zip(keys, run_stats, strict=True)]
         missing = [run_id for run_id, run in zip(choice.runs, cached, strict=True) if run is None]
         judge, remembered = choice.judge or None, self._remembered
         loaded = {
@@ -103,7 +77,7 @@ class OpenRuns:
         }
         runs = []
         for run_id, key, stat, run in zip(choice.runs, keys, run_stats, cached, strict=True):
-            runs.append(run or self._runs.put(key, (checks, stat), loaded[run_id]))
+            runs.append(run or _keep(self._runs, key, (checks, stat), loaded[run_id]))
         return _in_order(runs)
 
     def comparison(self, choice: Choice) -> Comparison:
@@ -114,13 +88,13 @@ class OpenRuns:
         """
         with self._lock:
             stats = self.stats(choice)
-            if (cached := self._comparisons.get(choice, stats)) is not None:
+            if (cached := _kept(self._comparisons, choice, stats)) is not None:
                 return cached
             runs = self._evaluations(choice, stats)
             # On the same data, compare the questions that all runs answered; the comparison notes what is left out.
             common = len({run.manifest.dataset["content_sha256"] for run in runs}) == 1
             comparison = compare_runs(runs, self.folders, common=common, remembered=self._remembered)
-            return self._comparisons.put(choice, stats, comparison)
+            return _keep(self._comparisons, choice, stats, comparison)
 
     def of(self, comparison: Comparison, make: Callable[[Comparison], M]) -> M:
         """Return the result of a function on a comparison, computed once while the comparison is cached.
@@ -129,16 +103,20 @@ class OpenRuns:
             comparison: a comparison returned by `comparison`.
             make: a slow, deterministic function; it must be defined in a module, as it is part of the cache key.
         """
-        key = (id(comparison), make)
-        with self._lock:
-            # The entry also keeps the comparison alive, so no other can have its id.
-            entry = self._made.get(key, None)
-        if entry is None:
-            computed = (comparison, make(comparison))  # Outside the lock: another request may compute it too.
-            with self._lock:
-                entry = self._made.put(key, None, computed)
-        # The entry under this key is a result of this very function.
-        return cast("M", entry[1])
+        # The entry also keeps the comparison alive, so no other can have its id; it is a result of this very function.
+        return cast("M", self._made.get((id(comparison), make), lambda: (comparison, make(comparison)))[1])
+
+
+def _kept(cache: Kept[V], key: object, stat: object) -> V | None:
+    """Return a value if the files it was made from still have the state `stat`, else None."""
+    entry = cache.peek(key)
+    return entry[1] if entry and entry[0] == stat else None
+
+
+def _keep(cache: Kept[V], key: object, stat: object, value: V) -> V:
+    """Keep a value made from files of the state `stat`, in place of an earlier one."""
+    cache.drop(key)
+    return cache.get(key, lambda: (stat, value))[1]
 
 
 def _in_order(runs: Sequence[Evaluation]) -> list[Evaluation]:
