@@ -1,11 +1,11 @@
 """Estimate the cost of answering a claim's questions before its data is here, by the source's prompt size."""
 
-from longmemeval.llm.costs.prices import price
+from longmemeval.llm.call_counter import Call
 from longmemeval.llm.options import is_offline
 from longmemeval.llm.rates.limits import RateLimits
 from longmemeval.pipeline.claims.catalogue import Claim
 from longmemeval.pipeline.estimate.assumed import REPLY_SHARE, call_seconds
-from longmemeval.pipeline.estimate.stages import Calls, Pace, Replies, Stage, stage
+from longmemeval.pipeline.estimate.stages import Pace, Replies, Stage, estimate_calls, stage
 from longmemeval.reading.configuration import longest_answer
 from longmemeval.reading.options import ReadingOptions
 
@@ -25,17 +25,6 @@ def answering_cost(claim: Claim, questions: int | None = None) -> Stage | None:
     if settings is None or not settings.model or is_offline(settings.model) or not n or not settings.prompt_tokens:
         return None
     longest = longest_answer(ReadingOptions(**settings.reading))
-    most = price(settings.model, settings.prompt_tokens, longest)
-    tokens = n * settings.prompt_tokens
-    work = Calls(
-        model=settings.model,
-        calls=n,
-        prompt_tokens=tokens,
-        completion_tokens=n * longest,
-        dollars=None if most is None else most * n,
-        basis="the source's tokens",
-        least_prompt_tokens=tokens,
-        most_prompt_tokens=tokens,
-    )
+    work = estimate_calls(settings.model, [[Call(settings.prompt_tokens, longest)]], n, "the source's tokens")
     expected = longest * REPLY_SHARE
     return stage("answers", work, Replies(expected, call_seconds(expected), "assumed"), ONE_BY_ONE)

@@ -60,7 +60,7 @@ class AnswersToJudge:
             work = self._work(spec, load, left)
         else:
             work = estimate_calls(spec, [], 0, "existing labels only; a judge named by its id is not called")
-        return stage(f"judge {work.model}", work, expected_labels(self.results_dir, judge_id, work), self.pace)
+        return judge_stage(judge_id, work, self.results_dir, self.pace)
 
     def _work(self, spec: str, load: LoadJudge, left: Sequence[Question]) -> Calls:
         """Estimate the calls; missing answers have the maximum length, at the lower end the expected one."""
@@ -78,6 +78,11 @@ class AnswersToJudge:
         found = {length: work(length) for length in set(self.lengths)}
         expected, longest = (found[length] for length in self.lengths)
         return structs.replace(longest, least_prompt_tokens=expected.least_prompt_tokens)
+
+
+def judge_stage(judge_id: str, work: Calls, results_dir: Path, pace: Pace) -> Stage:
+    """Return the stage of a judge's calls; its labels are expected to be like those of its latest run."""
+    return stage(f"judge {work.model}", work, expected_labels(results_dir, judge_id, work), pace)
 
 
 def judge_calls(

@@ -24,8 +24,8 @@ from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import load_chat_model
 from longmemeval.measures.plant_rates import judge_rates, measured_rates
-from longmemeval.pipeline.estimate.judging import judge_calls
-from longmemeval.pipeline.estimate.stages import Pace, Stage, expected_labels, stage
+from longmemeval.pipeline.estimate.judging import judge_calls, judge_stage
+from longmemeval.pipeline.estimate.stages import Pace, Stage
 from longmemeval.pipeline.judge_check.options import CheckOptions
 from longmemeval.pipeline.judge_check.planted import encoded_plants, ground_of, planting_of, plants_of
 from longmemeval.pipeline.progress import progress
@@ -102,9 +102,8 @@ class JudgeChecking:
         left = [] if rules_of(self.identity.model) else self.left()
         cases = [(self._questions[plant.question_id], self._gold(plant), plant.text) for plant in left]
         work = judge_calls(self.identity.model, self._judge, cases, len(cases), "all prompts")
-        replies = expected_labels(self._folders.results_dir, self.identity.id, work)
-        options = self._options
-        return stage(f"judge {work.model}", work, replies, Pace(options.model_options.rates, options.concurrency))
+        pace = Pace(self._options.model_options.rates, self._options.concurrency)
+        return judge_stage(self.identity.id, work, self._folders.results_dir, pace)
 
     def check(self) -> CheckOutcome:
         """Have the judge grade what it has not graded yet; finished work is kept if the check is interrupted.
