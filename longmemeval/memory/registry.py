@@ -37,7 +37,7 @@ def class_memory(loaded: type, spec: str = "", source: dict[str, str] | None = N
     Args:
         loaded: the class.
         spec: for a class with `add` and `search`: see `class_definition`.
-        source: likewise.
+        source: the hash of its code; None: the hash of its module.
 
     Raises:
         HarnessError: it has neither.
