@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from longmemeval.core.text.figures import listed
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
-from longmemeval.memory.registry import MEMORIES
+from longmemeval.memory.registry import MEMORIES, known_parts
 from longmemeval.pipeline.verify.remake import Remaker
 from longmemeval.records import FixtureMeta
 from longmemeval.results.manifest import FORMAT, RunManifest
@@ -70,6 +70,8 @@ class ReadFixtures:
             self._read = parts_read(manifest)
             with suppress(HarnessError):
                 known = MEMORIES.get(memory.preset).all_parts() | known
+        elif memory:
+            known = known_parts() | known
         self._known = known | (self._read or {})
         self._problems, self._gaps, self._left = Findings(), Findings(), dict[str, None]()
 
