@@ -225,6 +225,5 @@ def test_the_command_line(tmp_path: Path) -> None:
     assert tree(folders.results_dir) == before
 
 
-def test_who_types_the_old_words_is_told_the_new_ones(tmp_path: Path) -> None:
-    assert "longmemeval run --like RUN" in longmemeval("recipe", "r", cwd=tmp_path, code=2).stderr
+def test_who_types_the_old_option_is_told_the_new_one(tmp_path: Path) -> None:
     assert "--recipe is now --like" in longmemeval("run", "--recipe", "r.yaml", cwd=tmp_path, code=2).stderr
