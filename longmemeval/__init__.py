@@ -60,10 +60,12 @@ _EXPORTED = {
     "api.claims": "try_claim",
     "api.data": "Data load_dataset",
     "api.memory": "Memory",
-    "api.run": "Run evaluate runs",
+    "api.run": "evaluate Run runs",
     "api.running": "arun run",
-    "api.verbs": "check_judge compare demo download_dataset export import_answers import_chats inspect make_board "
-    "merge prepare probe retrieve sign verify",
+    "api.verbs": (
+        "check_judge compare demo download_dataset export import_answers import_chats inspect make_board "
+        "merge prepare probe retrieve sign verify"
+    ),
     "errors": "HarnessError",
     "judges.offline.refusal": "abstains",
     "llm.options": "ModelOptions",

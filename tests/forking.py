@@ -27,7 +27,7 @@ from multiprocessing.connection import Connection, Pipe, wait
 from pathlib import Path
 from typing import NoReturn
 
-from longmemeval.core.locks import locked
+from longmemeval.core.journal import locked
 
 LIBRARIES = (
     "litellm",
@@ -337,7 +337,7 @@ def _load() -> None:
     for name in registry.MEMORIES.built_in:
         import_module("longmemeval.memory.configuration").resolve_configuration(name)
     import_module("longmemeval.core.part_options").PartOptions()
-    import_module("longmemeval.core.text.dates_in_text.rules").find_matches("today")
+    import_module("longmemeval.core.text.dates_in_text.phrases").find_matches("today")
     _read_one_session()
     for encoding in ("o200k_base", "cl100k_base"):
         import_module("longmemeval.llm.tokens").encoding_of(encoding)

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import pytest
 
-from longmemeval.core.locks import locked
+from longmemeval.core.journal import locked
 from longmemeval.memory.registry import MEMORIES
 from tests.support import longmemeval
 

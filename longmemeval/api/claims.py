@@ -17,7 +17,7 @@ from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.core.defaults import CONCURRENCY
 from longmemeval.core.files import safe_name, sha256_bytes
 from longmemeval.core.secrets.redaction import public_url
-from longmemeval.core.text.differences import differences
+from longmemeval.core.text.words import differences
 from longmemeval.errors import DataError, HarnessError
 from longmemeval.judges.question_types import ABSTENTION
 from longmemeval.llm.costs.spending import SPENDING, limit_beside

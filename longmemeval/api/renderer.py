@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from longmemeval.api.run import Run
-from longmemeval.core.tables import render
+from longmemeval.core.tables import table as render
 from longmemeval.core.tables.latex import latex as latex_table
 from longmemeval.core.tables.latex import needs
 from longmemeval.core.tables.picture import Picture

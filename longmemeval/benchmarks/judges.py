@@ -13,7 +13,7 @@ from pathlib import Path
 from longmemeval.benchmarks.spec import Benchmark
 from longmemeval.benchmarks.specs import benchmark_of, benchmarks
 from longmemeval.core.text.figures import count_of
-from longmemeval.core.text.language import is_foreign
+from longmemeval.core.text.words import is_foreign
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.judges.definition import JUDGE_DEFINITIONS, compares_words, rule_names, rules_of, set_names

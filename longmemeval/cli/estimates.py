@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from longmemeval.cli.output import out, print_lines, print_table, printable
-from longmemeval.core.tables.layout import fits, legend, lettered
-from longmemeval.core.tables.table import Column, Record, tabulate
+from longmemeval.core.tables.table import Column, Record, fits, legend, lettered, tabulate
 from longmemeval.core.text.figures import UNKNOWN, count, count_of, duration, in_dollars, shown_bytes, span
 
 if TYPE_CHECKING:

@@ -20,7 +20,7 @@ from rich.text import Text
 
 from longmemeval.core.remote.places import as_addresses
 from longmemeval.core.secrets.redaction import hide
-from longmemeval.core.text.visible import escaped
+from longmemeval.core.text.figures import escaped
 
 if TYPE_CHECKING:
     from longmemeval.core.tables.table import Table
@@ -204,7 +204,7 @@ def print_lines(lines: Iterable[str]) -> None:
 
 def print_table(table: "Table") -> None:
     """Print a table no wider than the terminal; title, headings and cells may come from data."""
-    from longmemeval.core.tables.render import fitted
+    from longmemeval.core.tables.table import fitted
 
     title, parts, left_out = fitted(table, out.width)
     if title:

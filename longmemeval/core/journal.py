@@ -6,9 +6,11 @@ append lines with `append_shared` and read them with `decode_shared`, which skip
 
 import hashlib
 import os
+import socket
+import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from types import TracebackType
@@ -18,9 +20,148 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.core.files import sha256_file
-from longmemeval.core.locks import LockedError, locked
-from longmemeval.core.writers import announce, writer_of
+from longmemeval.core.secrets.redaction import redact
 from longmemeval.errors import HarnessError, IntegrityError
+
+# A lock between processes: one of them writes, the others wait or are refused.
+
+_POLL_S = 0.005
+"""Seconds between two attempts of a waiting process; a lock is held while a few lines of a file are written."""
+
+
+class LockedError(Exception):
+    """Another process holds the lock."""
+
+
+class LockProvider:
+    """Provider of locks for this process: the operating system, or another provider where file locks do not reach."""
+
+    held_by: Callable[[Path, bool], AbstractContextManager[None]] | None = None
+
+
+LOCK_PROVIDER = LockProvider()
+
+
+def lock_file(path: Path) -> Path:
+    """Return the file whose lock guards `path`; it exists while the lock is held, and after its process died."""
+    return Path(f"{path}.lock")
+
+
+def is_locked(path: Path) -> bool:
+    """Return whether a process holds the lock of the file `path`. Never blocks and leaves no lock file."""
+    lock = lock_file(path)
+    if sys.platform == "win32":
+        try:
+            lock.unlink()
+        except FileNotFoundError:
+            return False
+        except OSError:
+            return True
+        return False
+    import fcntl
+
+    try:
+        with lock.open("rb") as handle:
+            # A free lock is held here for a moment; another process is refused only if it tries at this instant.
+            fcntl.flock(handle, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return True
+    except OSError:
+        return False
+    return False
+
+
+@contextmanager
+def locked(path: Path, *, wait: bool) -> Iterator[None]:
+    """Hold the lock of the file `path`.
+
+    It is the operating system's lock on a file next to it, `<path>.lock`, and vanishes with a process that is killed.
+    The file itself is not locked, since Windows would let no other process read it.
+
+    Args:
+        path: file to write; its folder exists.
+        wait: True to wait until another process releases it.
+
+    Raises:
+        LockedError: another process holds it, and `wait` is false.
+    """
+    if LOCK_PROVIDER.held_by:
+        with LOCK_PROVIDER.held_by(path, wait):
+            yield
+        return
+    # Imported here: loading it takes longer than reading most files.
+    from filelock import FileLock, Timeout
+
+    # The mere existence of a file never is a lock: it would outlive a killed process.
+    lock = FileLock(lock_file(path), thread_local=False, fallback_to_soft=False, poll_interval=_POLL_S)
+    try:
+        lock.acquire(blocking=wait)
+    except Timeout as error:
+        raise LockedError from error
+    try:
+        yield
+    finally:
+        # Removed before the release: a process that waits for a missing file recreates it. Windows removes it itself.
+        with suppress(OSError):
+            Path(lock.lock_file).unlink()
+        lock.release()
+
+
+# The writer of a journal, recorded in its lock file, so that others see how far the work is and whether it runs.
+
+_LONGEST_COMMAND = 120
+"""Characters of a command line that are recorded."""
+
+
+class Writer(Struct, frozen=True):
+    """The process that holds, or held, the lock of a journal."""
+
+    pid: int
+    host: str
+    since: float
+    """Start of writing, seconds since the epoch."""
+    lines: int
+    """Number of whole lines in the journal at that time."""
+    expects: int | None = None
+    """Number of lines that the writer will add, if only the writer knows."""
+
+    command: str = ""
+    """Its command line without the interpreter; empty if unknown."""
+
+    @property
+    def named(self) -> str:
+        """The process in words: its number, machine and command."""
+        if self.is_here and self.pid == os.getpid():
+            return f"Another call in this process ({self.pid})"
+        where = "" if self.is_here else f" on {self.host}"
+        return f"Process {self.pid}{where}{f' ({self.command})' if self.command else ''}"
+
+    @property
+    def is_here(self) -> bool:
+        """True if it is, or was, on this machine."""
+        return self.host == socket.gethostname()
+
+
+def announce(path: Path, lines: int, expects: int | None = None) -> None:
+    """Record in the lock file of the journal `path`, held by the caller, that this process starts writing."""
+    command = redact(" ".join([Path(sys.argv[0]).name, *sys.argv[1:]]) if sys.argv and sys.argv[0] else "")
+    writer = Writer(os.getpid(), socket.gethostname(), time.time(), lines, expects, command[:_LONGEST_COMMAND])
+    # For information only; on Windows a locked file cannot be written to.
+    with suppress(OSError):
+        lock_file(path).write_bytes(msgspec.json.encode(writer))
+
+
+def writer_of(path: Path) -> tuple[bool, Writer | None]:
+    """Return whether a process is writing to the journal `path` now, and its current or last writer.
+
+    The writer is the process that holds the lock, or died while holding it; None if there is none or it is unknown.
+    """
+    try:
+        writer = msgspec.json.decode(lock_file(path).read_bytes(), type=Writer)
+    except (OSError, msgspec.MsgspecError):
+        writer = None
+    return is_locked(path), writer
+
 
 R = TypeVar("R")
 

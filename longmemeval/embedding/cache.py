@@ -12,9 +12,7 @@ import numpy as np
 from msgspec import Struct
 
 from longmemeval.core.arrays import Vectors
-from longmemeval.core.caches.flights import only_maker_blocking
-from longmemeval.core.caches.served import open_cache
-from longmemeval.core.caches.sqlite import cache_key
+from longmemeval.core.caches import cache_key, only_maker_blocking, open_cache
 from longmemeval.embedding.protocol import Embedder
 from longmemeval.errors import HarnessError
 from longmemeval.llm.costs.receipts import Receipts

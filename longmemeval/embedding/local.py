@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 
 from longmemeval.core.arrays import Vectors
-from longmemeval.core.caches.served import is_worker
+from longmemeval.core.caches import is_worker
 from longmemeval.core.files import sha256_file, sha256_text
 from longmemeval.core.text_files import UnreadableError, decode_json
 from longmemeval.embedding.protocol import EmbedderKind, EmbedderSettings

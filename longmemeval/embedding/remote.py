@@ -10,10 +10,8 @@ import msgspec
 import numpy as np
 
 from longmemeval.core.arrays import Vectors
-from longmemeval.core.redirects import refuse_other_server
-from longmemeval.core.retry_after import LONGEST_REQUESTED_WAIT_S, retry_after_seconds
-from longmemeval.core.secrets.addresses import fault_of, split_address
-from longmemeval.core.secrets.redaction import public_url, redact, register_address
+from longmemeval.core.http import LONGEST_REQUESTED_WAIT_S, refuse_other_server, retry_after_seconds
+from longmemeval.core.secrets.redaction import fault_of, public_url, redact, register_address, split_address
 from longmemeval.embedding.protocol import EmbedderKind, EmbedderSettings
 from longmemeval.errors import EndpointDownError, FatalModelError, HarnessError, ModelError, TransientModelError
 from longmemeval.llm.costs.prices import price

@@ -10,9 +10,7 @@ from weakref import WeakValueDictionary
 import msgspec
 from msgspec import Struct
 
-from longmemeval.core.caches.flights import only_maker
-from longmemeval.core.caches.served import open_cache
-from longmemeval.core.caches.sqlite import cache_key
+from longmemeval.core.caches import cache_key, only_maker, open_cache
 from longmemeval.core.files import sha256_bytes
 from longmemeval.llm.costs.receipts import Receipts
 from longmemeval.llm.http.endpoints import cache_addresses

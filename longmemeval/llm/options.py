@@ -7,8 +7,7 @@ from msgspec import Struct
 from longmemeval.core.arguments import Options
 from longmemeval.core.defaults import GIVE_UP_AFTER_S, MAX_ATTEMPTS, TIMEOUT_S
 from longmemeval.core.options import LIMITS, MODEL, Flag
-from longmemeval.core.secrets.addresses import fault_of
-from longmemeval.core.secrets.redaction import public_url, register_address
+from longmemeval.core.secrets.redaction import fault_of, public_url, register_address
 from longmemeval.errors import FatalModelError
 from longmemeval.llm.rates.limits import RateLimits
 

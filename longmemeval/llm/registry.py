@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from longmemeval.core.secrets.addresses import Address, split_address
+from longmemeval.core.secrets.redaction import Address, split_address
 from longmemeval.errors import FatalModelError, nearest
 from longmemeval.llm.controls import CONTROL_MODELS, ControlModel
 from longmemeval.llm.costs.prices import load_litellm, price

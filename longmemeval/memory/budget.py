@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Sequence
 
-from longmemeval.core.text.calendar_names import weekday_of
+from longmemeval.core.text.quantities import weekday_of
 from longmemeval.records import ItemKind, RecalledItem
 
 _HEADINGS: dict[ItemKind, str] = {

@@ -11,7 +11,7 @@ from datetime import datetime
 
 import numpy as np
 
-from longmemeval.core.text.calendar_names import MONTHS
+from longmemeval.core.text.quantities import MONTHS
 from longmemeval.ranking.history import HistoryView, Scores
 
 _FIRST_PERSON = re.compile(r"\b(?:i|me|my|mine|myself|we|us|our|ours|ourselves)\b", re.IGNORECASE)

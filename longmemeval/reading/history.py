@@ -7,7 +7,7 @@ from itertools import groupby
 
 from msgspec import Struct
 
-from longmemeval.core.text.calendar_names import official_date, weekday_of
+from longmemeval.core.text.quantities import official_date, weekday_of
 from longmemeval.reading.options import HistoryFormat
 from longmemeval.records import ItemKind, Recall, RecalledItem
 

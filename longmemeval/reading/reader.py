@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.core.event_loop import in_thread
-from longmemeval.core.text.calendar_names import official_date
+from longmemeval.core.text.quantities import official_date
 from longmemeval.errors import ModelError
 from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatReply
 from longmemeval.llm.tokens import Counted, TokenCounter

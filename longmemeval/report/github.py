@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from longmemeval.core.secrets.redaction import hide
-from longmemeval.core.tables.render import escape_markdown
-from longmemeval.core.text.visible import visible
+from longmemeval.core.tables.table import escape_markdown
+from longmemeval.core.text.figures import visible
 from longmemeval.pipeline.claims.catalogue import Claim
 from longmemeval.pipeline.compare.baseline import AgainstBaseline, regression
 from longmemeval.pipeline.compare.comparison import Comparison

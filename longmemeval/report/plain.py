@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from longmemeval.core.tables import render
+from longmemeval.core.tables import table as render
 from longmemeval.core.tables.latex import LatexStyle, latex, needs
 from longmemeval.core.tables.table import Table
 from longmemeval.core.text.paths import without_places

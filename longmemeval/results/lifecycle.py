@@ -14,8 +14,8 @@ from msgspec import structs
 
 from longmemeval.core.files import remove_leftovers, sha256_file
 from longmemeval.core.journal import Journal, StoredJournal, now
-from longmemeval.core.text.differences import differences
 from longmemeval.core.text.figures import listed
+from longmemeval.core.text.words import differences
 from longmemeval.errors import BatchCancelledError, EndpointDownError, HarnessError, IntegrityError, SpendingLimitError
 from longmemeval.results.lines import ANSWERS, PROMPTS, RANKINGS
 from longmemeval.results.manifest import EarlierExtent, RunManifest, RunStatus, stored_manifest, write_manifest

@@ -35,9 +35,9 @@ class Selection(Struct, frozen=True):
         chosen_ways = [self.limit is not None, self.sample is not None, bool(self.question_ids)]
         if sum(chosen_ways) > 1:
             raise HarnessError("--limit, --sample and --question-id exclude each other", fix="Give one of them")
-        for name, count in (("--limit", self.limit), ("--sample", self.sample)):
-            if count is not None and (type(count) is not int or count < 1):
-                raise HarnessError(f"{name} must be at least 1, not {count}")
+        for name, many in (("--limit", self.limit), ("--sample", self.sample)):
+            if many is not None and (type(many) is not int or many < 1):
+                raise HarnessError(f"{name} must be at least 1, not {many}")
         if self.shard:
             shard_named(self.shard)
 

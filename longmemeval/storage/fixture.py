@@ -15,7 +15,7 @@ from typing import Any, TypeVar, cast
 import msgspec
 from msgspec import structs
 
-from longmemeval.core.caches.single_flight import SingleFlightCache
+from longmemeval.core.caches import SingleFlightCache
 from longmemeval.core.files import leads_nowhere, list_folders, safe_name, sha256_bytes, write_atomic
 from longmemeval.core.remote.places import remote_of
 from longmemeval.core.remote.store import store_of

@@ -18,11 +18,10 @@ from urllib.parse import quote
 import msgspec
 from msgspec import structs
 
-from longmemeval.core.caches.single_flight import SingleFlightCache
+from longmemeval.core.caches import SingleFlightCache
 from longmemeval.core.files import safe_name, sha256_bytes
-from longmemeval.core.remote.object_cache import ObjectCache, packed, unpack
 from longmemeval.core.remote.places import RemoteFolder, remote_of
-from longmemeval.core.remote.store import Store, StoredObject, store_of
+from longmemeval.core.remote.store import ObjectCache, Store, StoredObject, packed, store_of, unpack
 from longmemeval.errors import FixtureError
 from longmemeval.records import FixtureMeta, PartInfo
 from longmemeval.storage.compression import SUFFIX, compressed, decompressed

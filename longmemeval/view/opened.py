@@ -5,7 +5,7 @@ from pathlib import Path
 from threading import RLock
 from typing import TypeVar, cast
 
-from longmemeval.core.caches.single_flight import SingleFlightCache
+from longmemeval.core.caches import SingleFlightCache
 from longmemeval.judges.people import PREFIX
 from longmemeval.pipeline.compare.compare import compare_runs
 from longmemeval.pipeline.compare.comparison import Comparison

@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from longmemeval.core.caches.sqlite import SqliteCache
+from longmemeval.core.caches import SqliteCache
 
 COUNT = 20_000
 CHUNK = 256

@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from longmemeval.benchmarks.registry import load_dataset
-from longmemeval.core.text.calendar_names import weekday_of
+from longmemeval.core.text.quantities import weekday_of
 from longmemeval.core.text.words import content_words
 from longmemeval.dataset import Dataset
 from longmemeval.embedding.registry import load_embedder

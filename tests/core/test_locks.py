@@ -9,13 +9,13 @@ from pathlib import Path
 
 import pytest
 
-from longmemeval.core.locks import LockedError, locked
+from longmemeval.core.journal import LockedError, locked
 from tests.support import clean_environment
 
 HOLD = """
 import sys, time
 from pathlib import Path
-from longmemeval.core.locks import locked
+from longmemeval.core.journal import locked
 with locked(Path(sys.argv[1]), wait=True):
     print("held", flush=True)
     time.sleep(60)
@@ -23,7 +23,7 @@ with locked(Path(sys.argv[1]), wait=True):
 COUNT = """
 import sys
 from pathlib import Path
-from longmemeval.core.locks import locked
+from longmemeval.core.journal import locked
 path = Path(sys.argv[1])
 for _ in range(10):
     with locked(path, wait=True):

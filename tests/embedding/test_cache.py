@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from longmemeval.core.arrays import Vectors
-from longmemeval.core.caches.sqlite import SqliteCache, cache_key
+from longmemeval.core.caches import SqliteCache, cache_key
 from longmemeval.embedding.cache import CHUNK_TEXTS, CachedEmbedder
 from longmemeval.embedding.registry import load_embedder
 from longmemeval.errors import HarnessError, ModelError

@@ -8,7 +8,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from longmemeval.core.caches.sqlite import SqliteCache, cache_key
+from longmemeval.core.caches import SqliteCache, cache_key
 from longmemeval.errors import TransientModelError
 from longmemeval.llm.cache import CachedChatModel
 from longmemeval.llm.options import ModelOptions

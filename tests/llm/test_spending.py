@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 from msgspec import structs
 
-from longmemeval.core.locks import locked
+from longmemeval.core.journal import locked
 from longmemeval.errors import FatalModelError, HarnessError, ModelError, SpendingLimitError
 from longmemeval.llm.costs.prices import price
 from longmemeval.llm.costs.spending import Account, limit_beside, spent_in

@@ -11,7 +11,7 @@ import pytest
 from playwright.sync_api import Browser, Locator, Page
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
-from longmemeval.core.text.visible import visible
+from longmemeval.core.text.figures import visible
 from longmemeval.report.board import write_board
 from longmemeval.report.charts.palette import looks_of
 from longmemeval.report.write import ReportOptions, write_report

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from longmemeval.core.tables import render
+from longmemeval.core.tables import table as render
 from longmemeval.errors import HarnessError
 from longmemeval.records import Answer
 from longmemeval.results.formats.export_questions import export_questions

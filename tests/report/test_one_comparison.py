@@ -14,7 +14,7 @@ import longmemeval as lme
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.cli.main import main
 from longmemeval.core.tables.latex import escape_latex
-from longmemeval.core.tables.render import escape_markdown
+from longmemeval.core.tables.table import escape_markdown
 from longmemeval.core.text.figures import signed
 from longmemeval.pipeline.compare import compare as comparing
 from longmemeval.pipeline.compare import sentences, verdict

@@ -10,8 +10,7 @@ import pytest
 from msgspec import structs
 
 from longmemeval.core.tables.latex import LatexStyle, escape_latex, latex
-from longmemeval.core.tables.render import escape_markdown
-from longmemeval.core.tables.table import Column, tabulate
+from longmemeval.core.tables.table import Column, escape_markdown, tabulate
 from longmemeval.errors import HarnessError
 from longmemeval.report.charts.palette import looks_of
 from longmemeval.report.page.templates import page_file

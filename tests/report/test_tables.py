@@ -9,8 +9,7 @@ from longmemeval.benchmarks.beam.benchmark import BEAM
 from longmemeval.benchmarks.locomo.benchmark import LOCOMO
 from longmemeval.benchmarks.longmemeval.benchmark import LONGMEMEVAL
 from longmemeval.benchmarks.spec import Benchmark
-from longmemeval.core.tables.layout import fit
-from longmemeval.core.tables.table import Table
+from longmemeval.core.tables.table import Table, fit
 from longmemeval.core.text.figures import UNKNOWN
 from longmemeval.dataset import Dataset
 from longmemeval.measures.metrics import compute_metrics

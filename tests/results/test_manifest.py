@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from longmemeval.core.files import sha256_bytes
-from longmemeval.core.text.differences import differences
+from longmemeval.core.text.words import differences
 from longmemeval.errors import HarnessError, IntegrityError
 from longmemeval.results.index import settings_sha256
 from longmemeval.results.manifest import (

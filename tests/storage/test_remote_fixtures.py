@@ -8,9 +8,8 @@ from pathlib import Path
 import pytest
 
 from longmemeval import settings
-from longmemeval.core.remote.object_cache import ObjectCache
 from longmemeval.core.remote.places import remote_of
-from longmemeval.core.remote.store import store_of
+from longmemeval.core.remote.store import ObjectCache, store_of
 from longmemeval.errors import FixtureError
 from longmemeval.records import FixtureMeta, PartInfo
 from longmemeval.storage import remote_fixtures

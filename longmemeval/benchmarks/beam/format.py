@@ -16,7 +16,7 @@ import msgspec
 from msgspec import Raw, Struct
 
 from longmemeval.benchmarks.faults import Place, json_in, malformed, map_file
-from longmemeval.core.text.calendar_names import MONTHS
+from longmemeval.core.text.quantities import MONTHS
 from longmemeval.errors import DataError
 from longmemeval.records import Role
 

@@ -24,7 +24,7 @@ from longmemeval.benchmarks.convomem.format import (
 )
 from longmemeval.benchmarks.faults import problem_of_id, unknown_id
 from longmemeval.core.files import sha256_file
-from longmemeval.core.text.calendar_names import stand_in_date
+from longmemeval.core.text.quantities import stand_in_date
 from longmemeval.errors import DataError
 from longmemeval.records import Gold, Haystack, Question, Session
 

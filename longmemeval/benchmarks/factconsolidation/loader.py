@@ -21,7 +21,7 @@ from msgspec import Struct
 
 from longmemeval.benchmarks.in_memory import InMemoryDataset, read_records
 from longmemeval.core.files import sha256_text
-from longmemeval.core.text.calendar_names import stand_in_date
+from longmemeval.core.text.quantities import stand_in_date
 from longmemeval.errors import DataError
 from longmemeval.llm.tokens import encoding_counter
 from longmemeval.measures.changes import ChangingGold

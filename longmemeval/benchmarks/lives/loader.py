@@ -9,7 +9,7 @@ from msgspec import Struct
 from longmemeval.benchmarks.in_memory import InMemoryDataset
 from longmemeval.benchmarks.lives.making import LEAST_SESSIONS, VERSION, Life, make_life
 from longmemeval.core.files import write_atomic
-from longmemeval.core.text.calendar_names import official_date
+from longmemeval.core.text.quantities import official_date
 from longmemeval.errors import DataError
 from longmemeval.measures.changes import ChangingGold
 from longmemeval.records import Haystack, Question, Session, Turn

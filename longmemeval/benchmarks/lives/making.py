@@ -13,7 +13,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
-from longmemeval.core.text.calendar_names import MONTHS
+from longmemeval.core.text.quantities import MONTHS
 
 VERSION = 2
 """Version, increased when the same seed would make other lives."""

@@ -15,7 +15,7 @@ import msgspec
 from msgspec import Meta, Raw, Struct
 
 from longmemeval.benchmarks.faults import Place, malformed, problem_of_id
-from longmemeval.core.text.calendar_names import MONTHS
+from longmemeval.core.text.quantities import MONTHS
 from longmemeval.errors import DataError, nearest
 
 CATEGORIES = {1: "multi-hop", 2: "temporal", 3: "open-domain", 4: "single-hop", 5: "adversarial"}

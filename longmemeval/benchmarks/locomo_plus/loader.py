@@ -22,7 +22,7 @@ from longmemeval.benchmarks.locomo.format import Conversation
 from longmemeval.benchmarks.locomo.loader import LocomoDataset
 from longmemeval.benchmarks.locomo_plus.benchmark import COGNITIVE
 from longmemeval.core.files import sha256_file
-from longmemeval.core.text.calendar_names import MONTHS
+from longmemeval.core.text.quantities import MONTHS
 from longmemeval.core.text_files import reading
 from longmemeval.errors import DataError
 from longmemeval.records import Gold, Haystack, Question, Session, Turn

@@ -19,7 +19,7 @@ from msgspec import Meta, Raw, Struct
 
 from longmemeval.benchmarks.faults import Place, malformed, problem_of_id, unknown_id
 from longmemeval.benchmarks.mapped_file import MappedFile, note_read
-from longmemeval.core.text.calendar_names import WEEKDAYS
+from longmemeval.core.text.quantities import WEEKDAYS
 from longmemeval.errors import DataError, nearest
 from longmemeval.records import Gold, Haystack, Question, Role, Session, Turn
 

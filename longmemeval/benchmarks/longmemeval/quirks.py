@@ -8,7 +8,7 @@ from typing import Any
 from msgspec import Struct, field
 
 from longmemeval.benchmarks.longmemeval.loader import LabelledTurn, LongMemEvalDataset, Record, parse_date
-from longmemeval.core.text.calendar_names import weekday_of
+from longmemeval.core.text.quantities import weekday_of
 
 
 class LongMemEvalQuirks(Struct):

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from longmemeval.benchmarks.in_memory import InMemoryDataset
 from longmemeval.core.files import sha256_file
-from longmemeval.core.text.calendar_names import stand_in_date
+from longmemeval.core.text.quantities import stand_in_date
 from longmemeval.core.text_files import read_text, reading
 from longmemeval.errors import DataError
 from longmemeval.records import Gold, Haystack, Question, Session, Turn

@@ -6,9 +6,8 @@ from functools import partial
 from typing import Any, TypeVar
 
 from longmemeval import plugins
+from longmemeval.core.executors.local import SerialExecutor, take_until_clear
 from longmemeval.core.executors.protocol import Done, Executor, Failure, Task
-from longmemeval.core.executors.threads import SerialExecutor
-from longmemeval.core.executors.worth import take_until_clear
 from longmemeval.errors import HarnessError
 from longmemeval.plugins import Registry
 
@@ -22,8 +21,8 @@ EXECUTORS = Registry[Executor](
     "executor",
     _KIND,
     {
-        "processes": "longmemeval.core.executors.processes:Processes",
-        "threads": "longmemeval.core.executors.threads:Threads",
+        "processes": "longmemeval.core.executors.local:Processes",
+        "threads": "longmemeval.core.executors.local:Threads",
         "dask": "longmemeval.core.executors.dask:Dask",
         "ray": "longmemeval.core.executors.ray:Ray",
     },

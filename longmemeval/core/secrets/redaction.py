@@ -27,7 +27,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Any, NamedTuple, TypeVar, cast
-from urllib.parse import parse_qsl, quote, quote_plus, unquote, urlsplit, urlunsplit
+from urllib.parse import SplitResult, parse_qsl, quote, quote_plus, unquote, urlsplit, urlunsplit
 
 T = TypeVar("T")
 
@@ -306,3 +306,57 @@ def _in_base64(value: bytes) -> Iterator[_Spelling]:
             for spelling in {core, core.replace("+", "-").replace("/", "_")}:
                 whole = rf"[A-Za-z0-9+/_-]*{re.escape(spelling)}[A-Za-z0-9+/_-]*={{0,2}}"
                 yield _Spelling(spelling.lower(), whole)
+
+
+# Addresses of endpoints: whether they can be called, and how their user information is sent.
+
+
+class Address(NamedTuple):
+    """An endpoint in the form that a client expects."""
+
+    url: str
+    """Address without user information."""
+    headers: dict[str, str]
+    """The user information as an HTTP header: `Authorization: Basic …` (RFC 7617). Empty if there is none."""
+
+
+class Fault(NamedTuple):
+    """Reason why an address cannot be called; neither text contains any part of the address."""
+
+    what: str
+    """The rest of a sentence that begins "The endpoint …"."""
+    fix: str
+
+
+def fault_of(address: str) -> Fault | None:
+    """Return the fault of an OpenAI-compatible endpoint's address; None if it has none."""
+    try:
+        parts = urlsplit(address)
+        callable_ = parts.scheme in {"http", "https"} and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        parts, callable_ = SplitResult("", "", "", "", ""), False
+    if "@" in parts.path or ("@" in address and not callable_):
+        return Fault(
+            "has a '/', '?', '#' or '@' in its user information",
+            "Percent-encode it: / is %2F, ? is %3F, # is %23, @ is %40",
+        )
+    if not callable_:
+        return Fault("is not a web address", "Write it whole, such as http://localhost:8000/v1")
+    if parts.query or parts.fragment:
+        return Fault(
+            "has a query or a fragment, which calls to a model cannot carry",
+            "Leave out everything from the '?' or '#' on; a key goes into the provider's variable (OPENAI_API_KEY), or "
+            "before the host as user:password@",
+        )
+    return None
+
+
+def split_address(address: str) -> Address:
+    """Move the user information of `address` into a header; LiteLLM would refuse to call it otherwise."""
+    parts = urlsplit(address)
+    if "@" not in parts.netloc:
+        return Address(address, {})
+    information, _, host = parts.netloc.rpartition("@")
+    user, _, password = information.partition(":")
+    code = base64.b64encode(f"{unquote(user)}:{unquote(password)}".encode()).decode()
+    return Address(urlunsplit(parts._replace(netloc=host)), {"Authorization": f"Basic {code}"})

@@ -10,10 +10,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from longmemeval.core.tables.layout import one_line
-from longmemeval.core.tables.table import Heading, Table
-from longmemeval.core.text.figures import UNKNOWN
-from longmemeval.core.text.visible import visible
+from longmemeval.core.tables.table import Heading, Table, one_line
+from longmemeval.core.text.figures import UNKNOWN, visible
 
 LatexStyle = Literal["plain", "siunitx"]
 TEXT_WIDTH = 345.0

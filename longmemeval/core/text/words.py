@@ -1,7 +1,9 @@
 """Words of English texts for lexical matching: no stop words, and one stem for all forms of a word."""
 
 import re
+from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
 _WORD = re.compile(r"\w+(?:'\w+)?")
 _STOP_WORDS = frozenset(
@@ -60,3 +62,88 @@ def stem(word: str) -> str:
 def _content_stem(word: str) -> str:
     """Return the stem of a content word, an empty string for a stop word."""
     return "" if word.split("'")[0] in _STOP_WORDS else stem(word.removesuffix("'s"))
+
+
+# Recognise texts in another language than English, as far as letters and function words show it.
+
+_LONGEST = 600
+"""Characters of a text that are read."""
+_LAST_LATIN = "\u024f"
+_SHARE = 0.3
+"""Share of letters of another script that makes a text foreign; less is a quoted word."""
+_FEWEST = 2
+"""Foreign words that make a short text foreign; one does if there are `_SENTENCE` words and none is English."""
+_SENTENCE = 4
+_IN_NAMES = frozenset({"la", "le", "les", "los", "las", "el", "van", "den", "des", "di", "del", "della"})
+_LANGUAGE_WORD = re.compile(r"[^\W\d_]+")
+_ACCENT = re.compile(r"[äöüßéèêàâçñãõåøæœ¿¡]")
+_ENGLISH = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        a about and at be but by can did do for from had has have i in is it my not of on that the they this to was we
+        were what when where which who will with you your
+        """,
+    )
+)
+_FOREIGN = frozenset(
+    re.findall(
+        r"\w+",
+        """
+        der das und ist nicht ein eine einen einem einer mit auf für von den dem im zu ich du sie er wir hat haben habe
+        nach bei oder aber auch wie viel wo wann welche welcher wurde mein meine dein deine ihr het een van niet voor je
+        jij ik le la les des une est et que pour dans avec sur pas vous votre au du el los las y con por su del una gli
+        che per non di della sono um uma não com você seu sua os ao quel quelle combien dónde cuánto
+        """,
+    )
+)
+"""Frequent words of the large languages of Western Europe that no English text has."""
+
+
+def is_foreign(text: str) -> bool:
+    """Return whether a text is recognisably not English; False for names, numbers, and what is too short to tell."""
+    text = text[:_LONGEST].lower()
+    letters = [letter for letter in text if letter.isalpha()] if not text.isascii() else []
+    if letters and sum(letter > _LAST_LATIN for letter in letters) >= _SHARE * len(letters):
+        return True
+    words = _LANGUAGE_WORD.findall(text)
+    foreign, english = (len(known.intersection(words)) for known in (_FOREIGN, _ENGLISH))
+    if not english and len(words) >= _SENTENCE and any(word in _FOREIGN - _IN_NAMES for word in words):
+        return True
+    # A name may have an accent; beside a foreign word it is another sign.
+    foreign += bool(foreign and letters and _ACCENT.search(text))
+    return foreign >= _FEWEST and foreign > english
+
+
+# What differs between two records of settings.
+
+
+def differences(
+    before: Mapping[str, Any],
+    after: Mapping[str, Any],
+    prefix: str = "",
+    *,
+    template: str = "was {old!r}, now {new!r}",
+) -> list[str]:
+    """Return the differences of two settings, one sentence each: `reading.method: was 'con', now 'direct'`."""
+    found = []
+    for key in sorted({*before, *after}):
+        old, new = before.get(key), after.get(key)
+        if isinstance(old, Mapping) and isinstance(new, Mapping):
+            found.extend(differences(old, new, f"{prefix}{key}.", template=template))
+        elif isinstance(old or new, Mapping) and old != new and not (old and new):
+            found.extend(differences(old or {}, new or {}, f"{prefix}{key}.", template=template))
+        elif old != new:
+            shown = {"old": _NOT_SET if old is None else old, "new": _NOT_SET if new is None else new}
+            found.append(f"{prefix}{key}: {template.format(**shown)}")
+    return found
+
+
+class _NotSet:
+    """Placeholder for a setting that is absent."""
+
+    def __repr__(self) -> str:
+        return "not set"
+
+
+_NOT_SET = _NotSet()

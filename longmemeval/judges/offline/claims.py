@@ -8,8 +8,7 @@ difference, are read as they are.
 import re
 from functools import lru_cache
 
-from longmemeval.core.text.calendar_names import MONTHS, WEEKDAYS
-from longmemeval.core.text.quantities import plain_quantities
+from longmemeval.core.text.quantities import MONTHS, WEEKDAYS, plain_quantities
 
 _LIMIT = re.compile(
     r"[,;:.!?\u2026](?=[\s*\"]|$)|\s[\u2014\u2013-]+\s|\u2014|[()\n]"

@@ -10,8 +10,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from longmemeval.core.text.calendar_names import MONTHS
-from longmemeval.core.text.quantities import plain_quantities
+from longmemeval.core.text.quantities import MONTHS, plain_quantities
 from longmemeval.core.text.words import content_words
 from longmemeval.judges.offline.gold_forms import LONGEST_ITEM, LONGEST_STEP, items_of, names_in
 from longmemeval.judges.offline.rules import Verdict

@@ -2,8 +2,7 @@
 
 import re
 
-from longmemeval.core.text.calendar_names import MONTHS
-from longmemeval.core.text.quantities import plain_quantities
+from longmemeval.core.text.quantities import MONTHS, plain_quantities
 from longmemeval.core.text.words import content_words
 
 _COUNTS = re.compile(r"\bhow (?:many|much|long|old|often)\b|\bnumber of\b|\bamount\b|\btotal\b|\bwhen\b|\bdate\b", re.I)

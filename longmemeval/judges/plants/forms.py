@@ -4,7 +4,7 @@ import re
 from collections.abc import Collection, Iterator
 from random import Random
 
-from longmemeval.core.text.calendar_names import MONTHS, WEEKDAYS
+from longmemeval.core.text.quantities import MONTHS, WEEKDAYS
 from longmemeval.core.text.words import content_words
 
 _SMALL = ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"]

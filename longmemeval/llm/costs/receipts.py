@@ -2,7 +2,7 @@
 
 import msgspec
 
-from longmemeval.core.caches.sqlite import SqliteCache
+from longmemeval.core.caches import SqliteCache
 from longmemeval.records import Usage
 
 EMBEDDINGS, REPLIES = "embeddings.sqlite", "replies.sqlite"

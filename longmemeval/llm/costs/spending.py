@@ -18,8 +18,7 @@ from typing import Any, BinaryIO
 
 from msgspec import Struct, structs
 
-from longmemeval.core.journal import append_shared, decode_shared
-from longmemeval.core.locks import locked
+from longmemeval.core.journal import append_shared, decode_shared, locked
 from longmemeval.core.text.figures import in_dollars
 from longmemeval.errors import HarnessError, SpendingLimitError
 from longmemeval.llm.options import SpendingLimit

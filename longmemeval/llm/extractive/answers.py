@@ -106,7 +106,7 @@ def taste(question: ParsedQuestion, matcher: Matcher) -> str | None:
     for candidate in matcher.candidates(question):
         relevant[candidate.session] = max(relevant.get(candidate.session, 0.0), candidate.coverage)
     best, best_score = None, 0.0
-    for number, session in enumerate(matcher.sessions):
+    for position, session in enumerate(matcher.sessions):
         for place in session:
             passage = matcher.passages[place]
             if passage.speaker.lower() == "assistant":
@@ -116,7 +116,7 @@ def taste(question: ParsedQuestion, matcher: Matcher) -> str | None:
                 len(_TASTE.findall(sentence.text)) * (1.0 if sentence.first_person else _OF_OTHERS)
                 for sentence in statements
             )
-            score = liking * (_IN_PASSING + relevant.get(number, 0.0))
+            score = liking * (_IN_PASSING + relevant.get(position, 0.0))
             if score > best_score:
                 best, best_score = " ".join(sentence.text for sentence in statements), score
     return best

@@ -5,7 +5,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from longmemeval.core.text.calendar_names import MONTHS
+from longmemeval.core.text.quantities import MONTHS
 from longmemeval.core.text.words import content_words
 from longmemeval.llm.extractive.values import Kind
 

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from msgspec import Struct
 
-from longmemeval.core.text.calendar_names import MONTHS
+from longmemeval.core.text.quantities import MONTHS
 from longmemeval.core.text.words import IRREGULAR, content_words
 from longmemeval.llm.protocol import Passage
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from datetime import date, datetime
 from itertools import pairwise
 
-from longmemeval.core.text.calendar_names import MONTHS
 from longmemeval.core.text.dates_in_text.mentions import mentioned_dates
+from longmemeval.core.text.quantities import MONTHS
 from longmemeval.core.text.words import content_words
 from longmemeval.llm.extractive.matching import Candidate, Matcher
 from longmemeval.llm.extractive.parsed_question import ParsedQuestion

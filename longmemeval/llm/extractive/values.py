@@ -4,7 +4,7 @@ import re
 from functools import lru_cache
 from typing import Literal
 
-from longmemeval.core.text.calendar_names import MONTHS, WEEKDAYS
+from longmemeval.core.text.quantities import MONTHS, WEEKDAYS
 from longmemeval.core.text.words import stem
 
 Kind = Literal[

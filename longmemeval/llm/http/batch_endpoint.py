@@ -15,8 +15,8 @@ import httpx
 import msgspec
 from msgspec import Struct, convert
 
-from longmemeval.core.redirects import refuse_other_server
-from longmemeval.core.secrets.addresses import Address
+from longmemeval.core.http import refuse_other_server
+from longmemeval.core.secrets.redaction import Address
 from longmemeval.errors import EndpointDownError, FatalModelError, HarnessError, TransientModelError
 from longmemeval.llm.costs.prices import load_litellm
 from longmemeval.llm.http.breaker import Breaker

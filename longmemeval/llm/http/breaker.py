@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from threading import Lock
 
-from longmemeval.core.retry_after import LONGEST_REQUESTED_WAIT_S
+from longmemeval.core.http import LONGEST_REQUESTED_WAIT_S
 from longmemeval.errors import EndpointDownError, ModelError, TransientModelError
 
 OPENS_AFTER = 10

@@ -10,8 +10,7 @@ from typing import Any
 from msgspec import Struct, convert, structs
 
 from longmemeval.core.event_loop import in_thread
-from longmemeval.core.secrets.addresses import Address
-from longmemeval.core.secrets.redaction import without_secrets
+from longmemeval.core.secrets.redaction import Address, without_secrets
 from longmemeval.llm.costs.prices import load_litellm
 from longmemeval.llm.costs.spending import Account
 from longmemeval.llm.http.calling import Caller

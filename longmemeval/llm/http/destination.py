@@ -4,7 +4,7 @@ from typing import Any
 
 import httpx
 
-from longmemeval.core.secrets.addresses import Address
+from longmemeval.core.secrets.redaction import Address
 from longmemeval.llm.http.endpoints import endpoint, own_addresses
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.providers import key_in_environment

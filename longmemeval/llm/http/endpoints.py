@@ -7,8 +7,7 @@ import os
 import re
 from urllib.parse import urlsplit, urlunsplit
 
-from longmemeval.core.secrets.addresses import split_address
-from longmemeval.core.secrets.redaction import public_url
+from longmemeval.core.secrets.redaction import public_url, split_address
 from longmemeval.llm.costs.prices import load_litellm
 from longmemeval.llm.options import ModelOptions, check_endpoint, is_offline
 from longmemeval.llm.providers import split_spec

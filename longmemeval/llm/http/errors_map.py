@@ -6,7 +6,7 @@ from typing import Any
 
 import httpx
 
-from longmemeval.core.retry_after import retry_after_seconds
+from longmemeval.core.http import retry_after_seconds
 from longmemeval.core.secrets.redaction import redact
 from longmemeval.errors import (
     ContextOverflowError,

@@ -12,8 +12,7 @@ from typing import Any
 import msgspec
 from msgspec import Raw, Struct
 
-from longmemeval.core.secrets.addresses import Address
-from longmemeval.core.secrets.redaction import without_secrets
+from longmemeval.core.secrets.redaction import Address, without_secrets
 from longmemeval.llm.costs.prices import load_litellm, price
 from longmemeval.llm.costs.spending import Account
 from longmemeval.llm.http.calling import Called, Caller

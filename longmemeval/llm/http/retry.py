@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 from tenacity import AsyncRetrying, RetryCallState, retry_if_exception_type, retry_if_result
 from tenacity.wait import wait_base, wait_random_exponential
 
-from longmemeval.core.retry_after import LONGEST_REQUESTED_WAIT_S
+from longmemeval.core.http import LONGEST_REQUESTED_WAIT_S
 from longmemeval.errors import TransientModelError
 
 if TYPE_CHECKING:

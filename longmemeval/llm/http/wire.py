@@ -13,7 +13,7 @@ from typing import Any
 
 import httpx
 
-from longmemeval.core.redirects import refuse_other_server
+from longmemeval.core.http import refuse_other_server
 
 
 class Wire:

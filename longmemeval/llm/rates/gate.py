@@ -13,7 +13,7 @@ from weakref import WeakKeyDictionary
 import msgspec
 
 from longmemeval.core.files import sha256_text
-from longmemeval.core.locks import locked
+from longmemeval.core.journal import locked
 from longmemeval.errors import HarnessError
 from longmemeval.llm.rates.book import RateState, TokenEstimate
 from longmemeval.llm.rates.headers import reported_limits

@@ -5,7 +5,7 @@ from datetime import datetime, time
 from typing import Any
 
 from longmemeval.core.event_loop import in_thread
-from longmemeval.core.text.calendar_names import weekday_of
+from longmemeval.core.text.quantities import weekday_of
 from longmemeval.memory.items import Hit, items_at, last_positions, with_neighbours
 from longmemeval.memory.nodes.entries import Entry, text_of
 from longmemeval.memory.nodes.library import load_nodes

@@ -8,7 +8,7 @@ import numpy as np
 from msgspec import Struct
 
 from longmemeval.core.arrays import Vector
-from longmemeval.core.text.dates_in_text.questions import TimeRange, resolve_range
+from longmemeval.core.text.dates_in_text.phrases import TimeRange, resolve_range
 from longmemeval.memory.nodes.entries import Entry, text_of
 from longmemeval.memory.nodes.parameters import NodeParameters
 from longmemeval.memory.nodes.part import NodesPart, NodeVectors

@@ -7,7 +7,7 @@ from typing import Any
 
 from longmemeval.core.event_loop import complete
 from longmemeval.core.files import sha256_text
-from longmemeval.core.text.calendar_names import weekday_of
+from longmemeval.core.text.quantities import weekday_of
 from longmemeval.llm.json_reply import ask_for_list, mark_of, prompt_texts, recipe_of
 from longmemeval.llm.protocol import ChatMessage, ChatModel
 from longmemeval.memory.working_memory.build import WorkingMemoryUpdate, WorkingMemoryUpdater

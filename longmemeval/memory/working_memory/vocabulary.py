@@ -1,6 +1,6 @@
 """The vocabulary of the rules' patterns."""
 
-from longmemeval.core.text.calendar_names import MONTHS, WEEKDAYS
+from longmemeval.core.text.quantities import MONTHS, WEEKDAYS
 
 _WEEKDAY = f"(?:{'|'.join(name.removesuffix('day') for name in WEEKDAYS)})day"
 _MONTH = f"(?:{'|'.join(MONTHS)})"

@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from longmemeval.core.files import write_atomic
-from longmemeval.core.locks import LockedError, locked
+from longmemeval.core.journal import LockedError, locked
 from longmemeval.errors import HarnessError
 from longmemeval.llm.costs.spending import JUDGES_SPENDING, SPENDING
 from longmemeval.llm.model_calls import CALLS

@@ -9,8 +9,8 @@ import msgspec
 from msgspec import Struct, structs
 
 from longmemeval.core.files import sha256_file
-from longmemeval.core.text.differences import differences
 from longmemeval.core.text.figures import listed
+from longmemeval.core.text.words import differences
 from longmemeval.errors import HarnessError
 from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.results.manifest import MergedShard, RunManifest, run_folder

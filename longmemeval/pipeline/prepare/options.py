@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
 from longmemeval.core.defaults import GIVE_UP_AFTER_S
-from longmemeval.core.executors.options import ExecutorName, Jobs
+from longmemeval.core.executors.local import ExecutorName, Jobs
 from longmemeval.core.options import OUTPUT, WHAT, Flag
 from longmemeval.core.part_options import PartOptions, refusal
 from longmemeval.llm.options import ApiBase, GiveUpAfter, MaxCost, ModelOptions

@@ -11,7 +11,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from longmemeval.core.executors.worth import MADE_BYTES, is_alone
+from longmemeval.core.executors.local import MADE_BYTES, is_alone
 from longmemeval.core.journal import read_journal
 from longmemeval.core.part_options import PartOptions
 from longmemeval.core.text.figures import count_of

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Annotated
 
 from longmemeval.core.arguments import Options
-from longmemeval.core.executors.options import ExecutorName, Jobs
+from longmemeval.core.executors.local import ExecutorName, Jobs
 from longmemeval.core.options import OUTPUT, WHAT, Flag, Group
 from longmemeval.llm.options import MaxCost, ModelOptions, QueryModel
 from longmemeval.measures.rankings import Granularity, RetrievalProtocol

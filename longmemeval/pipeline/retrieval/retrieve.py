@@ -8,8 +8,7 @@ from longmemeval.benchmarks.retrieval_protocols import OfficialRanking, Official
 from longmemeval.benchmarks.spec import Benchmark
 from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.core.executors.registry import executor_named
-from longmemeval.core.journal import iterate_journal
-from longmemeval.core.locks import is_locked
+from longmemeval.core.journal import is_locked, iterate_journal
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.llm.costs.spending import SPENDING, Account

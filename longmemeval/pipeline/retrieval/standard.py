@@ -16,9 +16,9 @@ from typing import Any
 from msgspec import Struct, structs
 
 from longmemeval.core.event_loop import complete
+from longmemeval.core.executors.local import RANKED_BYTES, is_alone
 from longmemeval.core.executors.protocol import Task
 from longmemeval.core.executors.registry import in_order, run_tasks
-from longmemeval.core.executors.worth import RANKED_BYTES, is_alone
 from longmemeval.llm.access import ModelAccess
 from longmemeval.llm.costs.receipts import EMBEDDINGS
 from longmemeval.llm.model_calls import CALLS, all_written

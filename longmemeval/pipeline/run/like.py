@@ -14,7 +14,7 @@ from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.core.files import sha256_bytes
 from longmemeval.core.options import from_record
-from longmemeval.core.text.differences import differences
+from longmemeval.core.text.words import differences
 from longmemeval.dataset import Dataset
 from longmemeval.errors import DataError, FixtureError, HarnessError, nearest
 from longmemeval.llm.options import ModelOptions

@@ -5,7 +5,7 @@ from typing import Generic, TypeVar
 
 import msgspec
 
-from longmemeval.core.writers import writer_of
+from longmemeval.core.journal import writer_of
 
 R = TypeVar("R")
 

@@ -9,7 +9,7 @@ from longmemeval.benchmarks.judges import default_judge_of, load_judge
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.core.files import sha256_text
-from longmemeval.core.text.differences import differences
+from longmemeval.core.text.words import differences
 from longmemeval.errors import HarnessError
 from longmemeval.judges.protocol import Judge, JudgeIdentity
 from longmemeval.llm.call_counter import CallCounter

@@ -7,7 +7,7 @@ import msgspec
 
 from longmemeval.benchmarks.retrieval_protocols import OfficialRanking
 from longmemeval.benchmarks.specs import benchmark_of
-from longmemeval.core.text.differences import differences
+from longmemeval.core.text.words import differences
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.measures.notation import Measure

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.core.event_loop import complete
-from longmemeval.core.text.calendar_names import weekday_of
+from longmemeval.core.text.quantities import weekday_of
 from longmemeval.llm.json_reply import ask_for_list, mark_of, one_line, prompt_texts, recipe_of
 from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.protocol import ChatMessage, ChatModel

@@ -5,7 +5,7 @@ from typing import Literal
 from msgspec import Struct, structs
 
 from longmemeval.core.files import sha256_text
-from longmemeval.core.text.dates_in_text.questions import Resolution, TimeRange, resolve_range
+from longmemeval.core.text.dates_in_text.phrases import Resolution, TimeRange, resolve_range
 from longmemeval.errors import ModelError
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.ranking.questions import decompose, time_range

@@ -14,9 +14,9 @@ from typing import Literal
 import msgspec
 from msgspec import Struct
 
-from longmemeval.core.text.calendar_names import weekday_of
-from longmemeval.core.text.dates_in_text.calendar_days import Days
-from longmemeval.core.text.dates_in_text.questions import Resolution, TimeRange
+from longmemeval.core.text.dates_in_text.meanings import Days
+from longmemeval.core.text.dates_in_text.phrases import Resolution, TimeRange
+from longmemeval.core.text.quantities import weekday_of
 from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatRequest
 
 MAX_TOKENS = 60

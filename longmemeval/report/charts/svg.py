@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Literal
 
-from longmemeval.core.tables.render import escape_html
-from longmemeval.core.text.visible import visible
+from longmemeval.core.tables.table import escape_html
+from longmemeval.core.text.figures import visible
 from longmemeval.errors import HarnessError
 from longmemeval.report.charts.palette import COLOURS, Look
 

@@ -6,9 +6,8 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 
 from longmemeval import __version__
-from longmemeval.core.tables.render import html
-from longmemeval.core.text.figures import bounds, in_dollars, in_percent, percent
-from longmemeval.core.text.visible import visible
+from longmemeval.core.tables.table import html
+from longmemeval.core.text.figures import bounds, in_dollars, in_percent, percent, visible
 from longmemeval.report.charts.svg import need_report_libraries
 
 if TYPE_CHECKING:

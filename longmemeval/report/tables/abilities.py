@@ -3,8 +3,7 @@
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from longmemeval.core.tables.layout import letter_of
-from longmemeval.core.tables.table import Column, Table, tabulate
+from longmemeval.core.tables.table import Column, Table, letter_of, tabulate
 from longmemeval.core.text.figures import UNKNOWN, bounds, percent
 from longmemeval.core.text.paths import without_places
 from longmemeval.judges.official_status import judge_name

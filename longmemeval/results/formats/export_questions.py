@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.core.files import write_atomic
-from longmemeval.core.tables import render
+from longmemeval.core.tables import table as render
 from longmemeval.core.tables.parquet import parquet_bytes
 from longmemeval.core.tables.table import Column, tabulate
 from longmemeval.core.text.figures import bounds, percent

@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct, structs
 
 from longmemeval.core.files import sha256_text
-from longmemeval.core.text.differences import differences
+from longmemeval.core.text.words import differences
 from longmemeval.errors import IntegrityError
 from longmemeval.judges.official_status import is_named_by_its_hash, is_official
 from longmemeval.judges.protocol import JudgeIdentity

@@ -9,7 +9,7 @@ from typing import Self, TypeVar
 
 import msgspec
 
-from longmemeval.core.caches.sqlite import SqliteCache, cache_key
+from longmemeval.core.caches import SqliteCache, cache_key
 from longmemeval.errors import HarnessError
 from longmemeval.settings import Folders
 

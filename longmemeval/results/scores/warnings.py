@@ -9,7 +9,7 @@ from msgspec import Struct
 from longmemeval.benchmarks.catalogue import catalogue, data_file
 from longmemeval.benchmarks.judges import are_foreign
 from longmemeval.core.text.figures import count_of
-from longmemeval.core.text.language import is_foreign
+from longmemeval.core.text.words import is_foreign
 from longmemeval.dataset import Dataset
 from longmemeval.judges.definition import compares_words, rules_of, set_names
 from longmemeval.judges.imported import is_imported

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 
-from longmemeval.core.tables.render import escape_html
+from longmemeval.core.tables.table import escape_html
 from longmemeval.core.text.figures import count_of
 from longmemeval.view.question.records import Asked, Found, Track
 

@@ -12,7 +12,7 @@ from longmemeval.benchmarks.longmemeval.benchmark import LONGMEMEVAL
 from longmemeval.benchmarks.longmemeval.loader import QUESTION_TYPES, LongMemEvalDataset, Record, parse_date
 from longmemeval.benchmarks.spec import Sniffed
 from longmemeval.benchmarks.specs import units_of
-from longmemeval.core.text.calendar_names import official_date
+from longmemeval.core.text.quantities import official_date
 from longmemeval.dataset import Dataset
 from longmemeval.errors import DataError
 from longmemeval.records import Gold, Question, Session, Turn

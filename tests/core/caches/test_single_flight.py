@@ -6,7 +6,7 @@ from functools import partial
 
 import pytest
 
-from longmemeval.core.caches.single_flight import SingleFlightCache
+from longmemeval.core.caches import SingleFlightCache
 
 
 def test_threads_share_one_value() -> None:

@@ -9,7 +9,7 @@ from threading import Barrier
 
 import pytest
 
-from longmemeval.core.caches.sqlite import SqliteCache, cache_key
+from longmemeval.core.caches import SqliteCache, cache_key
 from longmemeval.errors import HarnessError
 
 VECTORS = {cache_key(str(i)): random.Random(i).randbytes(2048) for i in range(2000)}
@@ -18,7 +18,7 @@ VECTORS = {cache_key(str(i)): random.Random(i).randbytes(2048) for i in range(20
 WRITER = """
 import sys
 from pathlib import Path
-from longmemeval.core.caches.sqlite import SqliteCache, cache_key
+from longmemeval.core.caches import SqliteCache, cache_key
 
 path, name = Path(sys.argv[1]), sys.argv[2]
 sys.stdin.read(1)  # start together
@@ -95,7 +95,7 @@ def test_those_who_create_it_at_once_wait_for_each_other(tmp_path: Path) -> None
 
 def test_killed_writer_leaves_whole_transactions(path: Path) -> None:
     program = (
-        "import os, sys; from pathlib import Path; from longmemeval.core.caches.sqlite import SqliteCache\n"
+        "import os, sys; from pathlib import Path; from longmemeval.core.caches import SqliteCache\n"
         "cache = SqliteCache(Path(sys.argv[1]))\n"
         "cache.put_many({bytes([i]): b'whole' for i in range(100)})\n"
         "os.kill(os.getpid(), 9)"

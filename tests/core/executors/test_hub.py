@@ -8,13 +8,11 @@ from threading import Event
 
 import pytest
 
-from longmemeval.core.caches.served import HubConnection, HubLostError, ServedCache, disconnect
-from longmemeval.core.executors.cluster import Reference
-from longmemeval.core.executors.hub import Hub
-from longmemeval.core.executors.identity import identity
+from longmemeval.core.caches import HubConnection, HubLostError, ServedCache, disconnect
+from longmemeval.core.executors.cluster import Hub, Reference, identity
 from longmemeval.core.executors.protocol import Done, Task
 from longmemeval.core.executors.registry import executor_named
-from longmemeval.core.locks import LockedError, locked
+from longmemeval.core.journal import LockedError, locked
 from longmemeval.errors import HarnessError
 
 

@@ -11,7 +11,7 @@ import sys
 import threading
 import msgspec
 from longmemeval.core.executors.protocol import Task
-from longmemeval.core.executors.threads import Threads
+from longmemeval.core.executors.local import Threads
 
 sys.setswitchinterval(1e-6)
 CLASSES = []

@@ -2,7 +2,7 @@
 
 import pytest
 
-from longmemeval.core.secrets.addresses import Address, fault_of, split_address
+from longmemeval.core.secrets.redaction import Address, fault_of, split_address
 from longmemeval.errors import FatalModelError
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.registry import load_chat_model

@@ -5,8 +5,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longmemeval.core.tables.layout import Fitted, fit
-from longmemeval.core.tables.table import Column, Kind, tabulate
+from longmemeval.core.tables.table import Column, Fitted, Kind, fit, tabulate
 
 Row = Sequence[str]
 

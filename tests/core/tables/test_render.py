@@ -2,10 +2,9 @@
 
 from msgspec import Struct
 
-from longmemeval.core.tables import render
+from longmemeval.core.tables import table as render
 from longmemeval.core.tables.latex import latex
-from longmemeval.core.tables.layout import one_line
-from longmemeval.core.tables.table import Column, Link, Table, frame, tabulate
+from longmemeval.core.tables.table import Column, Link, Table, frame, one_line, tabulate
 
 
 class Fruit(Struct):

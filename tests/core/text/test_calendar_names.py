@@ -3,7 +3,7 @@
 import calendar
 from datetime import date, datetime, timedelta
 
-from longmemeval.core.text.calendar_names import MONTHS, WEEKDAYS, official_date, weekday_of
+from longmemeval.core.text.quantities import MONTHS, WEEKDAYS, official_date, weekday_of
 
 
 def test_the_names_are_those_of_the_calendar() -> None:

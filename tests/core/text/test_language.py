@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from longmemeval.core.text.language import is_foreign
+from longmemeval.core.text.words import is_foreign
 from tests.support import ROOT
 
 

@@ -4,7 +4,7 @@ from datetime import datetime
 
 import pytest
 
-from longmemeval.core.text.dates_in_text.narrative import dated_sentences, resolved
+from longmemeval.core.text.dates_in_text.mentions import dated_sentences, resolved
 
 SAID = datetime(2024, 3, 1, 10)  # a Friday
 

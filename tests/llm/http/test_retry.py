@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from longmemeval.core.retry_after import retry_after_seconds
+from longmemeval.core.http import retry_after_seconds
 from longmemeval.core.secrets.redaction import redact
 from longmemeval.errors import ModelError, TransientModelError
 from longmemeval.llm.http.errors_map import meaning_of

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from longmemeval.core.arrays import Vectors
-from longmemeval.core.text.dates_in_text.rules import find_matches
+from longmemeval.core.text.dates_in_text.phrases import find_matches
 from longmemeval.embedding.hashing import HashingEmbedder
 from longmemeval.memory.engram import Engram
 from longmemeval.memory.engram.engine import Engine

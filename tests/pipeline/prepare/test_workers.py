@@ -7,10 +7,9 @@ from typing import Any
 import pytest
 
 from longmemeval.benchmarks.registry import load_dataset
-from longmemeval.core.executors import worth
-from longmemeval.core.executors.processes import Processes
+from longmemeval.core.executors import local as worth
+from longmemeval.core.executors.local import Processes, SerialExecutor
 from longmemeval.core.executors.protocol import Task
-from longmemeval.core.executors.threads import SerialExecutor
 from longmemeval.errors import HarnessError
 from longmemeval.memory.configuration import as_configuration, parts_of
 from longmemeval.pipeline.prepare import schedule, timing

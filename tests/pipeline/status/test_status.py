@@ -12,10 +12,8 @@ import msgspec
 import pytest
 from msgspec import structs
 
-from longmemeval.core.journal import Journal
-from longmemeval.core.locks import is_locked, lock_file
+from longmemeval.core.journal import Journal, Writer, is_locked, lock_file
 from longmemeval.core.text.figures import duration
-from longmemeval.core.writers import Writer
 from longmemeval.judges.offline.lexical import lexical_judge
 from longmemeval.llm.costs.spending import Account
 from longmemeval.llm.options import SpendingLimit

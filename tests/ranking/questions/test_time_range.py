@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longmemeval.core.text.dates_in_text.questions import Resolution, TimeRange
+from longmemeval.core.text.dates_in_text.phrases import Resolution, TimeRange
 from longmemeval.errors import ModelError
 from longmemeval.llm.protocol import ChatReply, ChatRequest
 from longmemeval.ranking.questions.time_range import apply_range, in_range, range_by_model

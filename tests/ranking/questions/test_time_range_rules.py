@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longmemeval.core.text.dates_in_text.questions import resolve_range
+from longmemeval.core.text.dates_in_text.phrases import resolve_range
 
 TUESDAY = datetime(2023, 5, 30, 23, 40)
 WEDNESDAY = datetime(2024, 1, 3, 9, 5)

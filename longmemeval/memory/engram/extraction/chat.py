@@ -10,7 +10,7 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.core.files import sha256_text
-from longmemeval.core.text.calendar_names import weekday_of
+from longmemeval.core.text.quantities import weekday_of
 from longmemeval.core.text.words import content_words
 from longmemeval.errors import HarnessError
 from longmemeval.llm.json_reply import mark_of, prompt_texts

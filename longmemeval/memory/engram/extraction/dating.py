@@ -7,9 +7,8 @@ import msgspec
 from dateutil.relativedelta import relativedelta
 from msgspec import Struct
 
-from longmemeval.core.text.dates_in_text.mentions import MentionedDate, mentioned_dates
-from longmemeval.core.text.dates_in_text.narrative import resolved
-from longmemeval.core.text.dates_in_text.vocabulary import COUNT, count_of
+from longmemeval.core.text.dates_in_text.meanings import COUNT, count_of
+from longmemeval.core.text.dates_in_text.mentions import MentionedDate, mentioned_dates, resolved
 from longmemeval.memory.engram.extraction.patterns import DateRule
 
 _FOR = re.compile(

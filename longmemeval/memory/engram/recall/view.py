@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from longmemeval.core.arrays import Vector, Vectors
-from longmemeval.core.caches.single_flight import SingleFlightCache
+from longmemeval.core.caches import SingleFlightCache
 from longmemeval.memory.engram.part import FACTS, thread_of
 from longmemeval.memory.engram.predicates import Slot, slot_of
 from longmemeval.memory.engram.records import Fact

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import NamedTuple, Protocol
 from weakref import WeakSet
 
-from longmemeval.core.locks import LockedError, locked
+from longmemeval.core.journal import LockedError, locked
 from longmemeval.errors import HarnessError, RecallError
 
 _LOOK_S = 0.05

@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
-from longmemeval.core.redirects import refuse_other_server_async
+from longmemeval.core.http import refuse_other_server_async
 from longmemeval.core.secrets.redaction import public_url
 from longmemeval.errors import FatalModelError
 from longmemeval.memory.external.messages import Fault

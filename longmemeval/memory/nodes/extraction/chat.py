@@ -8,9 +8,8 @@ from typing import Any
 
 from msgspec import structs
 
-from longmemeval.core.text.calendar_names import weekday_of
-from longmemeval.core.text.dates_in_text.mentions import MentionedDate
-from longmemeval.core.text.dates_in_text.narrative import resolved
+from longmemeval.core.text.dates_in_text.mentions import MentionedDate, resolved
+from longmemeval.core.text.quantities import weekday_of
 from longmemeval.llm.json_reply import mark_of, one_line, prompt_texts
 from longmemeval.llm.limit import LimitedChatModel
 from longmemeval.llm.protocol import ChatModel

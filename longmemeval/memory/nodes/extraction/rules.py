@@ -7,8 +7,7 @@ from functools import lru_cache
 
 from msgspec import Struct
 
-from longmemeval.core.text.dates_in_text.mentions import MentionedDate
-from longmemeval.core.text.dates_in_text.narrative import DatedText, dated_sentences
+from longmemeval.core.text.dates_in_text.mentions import DatedText, MentionedDate, dated_sentences
 from longmemeval.memory.nodes.entries import Entry, Value, checked_values
 from longmemeval.memory.nodes.extraction.retelling import is_self_sufficient, retold
 from longmemeval.memory.nodes.schema import NodeRule, NodeType, compiled

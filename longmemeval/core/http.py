@@ -1,11 +1,17 @@
-"""Redirects of calls: followed on one server, refused to another, which no record of a run would name."""
+"""Replies of HTTP servers: redirects to other hosts, and the time to wait before the next attempt."""
 
+import math
+from email.utils import mktime_tz, parsedate_tz
+from time import time
 from typing import TYPE_CHECKING
 
 from longmemeval.errors import FatalModelError
 
 if TYPE_CHECKING:
     from httpx import URL, Request, Response
+
+
+# Redirects of calls: followed on one server, refused to another, which no record of a run would name.
 
 
 def refuse_other_server(response: "Response", request: "Request | None" = None) -> None:
@@ -38,3 +44,27 @@ def _server(url: "URL") -> str:
     port = url.port or {"http": 80, "https": 443}.get(url.scheme)
     host = f"[{url.host}]" if ":" in url.host else url.host
     return f"{url.scheme}://{host}:{port}"
+
+
+# Waiting times requested by servers.
+
+LONGEST_REQUESTED_WAIT_S = 600.0
+"""Longest `Retry-After` of a server that is honoured, whatever our own limit."""
+
+
+def retry_after_seconds(value: str | None) -> float | None:
+    """Return the seconds to wait by a `Retry-After` header: seconds or an HTTP date (RFC 9110, section 10.2.3).
+
+    Returns:
+        At least 0; None if the header is missing or malformed.
+    """
+    if value is None:
+        return None
+    try:
+        seconds = float(value)
+    except ValueError:
+        parsed = parsedate_tz(value)
+        if parsed is None:
+            return None
+        seconds = mktime_tz(parsed) - time()
+    return None if math.isnan(seconds) else max(0.0, seconds)

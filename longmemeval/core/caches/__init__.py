@@ -1,1 +1,0 @@
-"""Caches: within one process, and in a file that processes share."""
