@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from longmemeval.errors import HarnessError as HarnessError
     from longmemeval.judges.offline.refusal import abstains as abstains
     from longmemeval.llm.options import ModelOptions as ModelOptions
-    from longmemeval.llm.rates.limits import RateLimits as RateLimits
+    from longmemeval.llm.rates import RateLimits as RateLimits
     from longmemeval.memory.engram import Engram as Engram
     from longmemeval.pipeline.batches.options import BatchOptions as BatchOptions
     from longmemeval.pipeline.compare.comparison import Comparison as Comparison
@@ -69,7 +69,7 @@ _EXPORTED = {
     "errors": "HarnessError",
     "judges.offline.refusal": "abstains",
     "llm.options": "ModelOptions",
-    "llm.rates.limits": "RateLimits",
+    "llm.rates": "RateLimits",
     "memory.engram": "Engram",
     "pipeline.batches.options": "BatchOptions",
     "pipeline.compare.comparison": "Comparison",

@@ -15,8 +15,10 @@ import pytest
 
 from longmemeval.embedding import remote
 from longmemeval.errors import EndpointDownError, TransientModelError
-from longmemeval.llm.http import breaker, calling, wire
-from longmemeval.llm.rates import gate
+from longmemeval.llm import rates as gate
+from longmemeval.llm.http import client as calling
+from longmemeval.llm.http import endpoints as wire
+from longmemeval.llm.http import errors as breaker
 from tests.server import ModelServer
 
 Result = TypeVar("Result")

@@ -20,7 +20,7 @@ from longmemeval.core.secrets.redaction import public_url
 from longmemeval.core.text.words import differences
 from longmemeval.errors import DataError, HarnessError
 from longmemeval.judges.question_types import ABSTENTION
-from longmemeval.llm.costs.spending import SPENDING, limit_beside
+from longmemeval.llm.costs import SPENDING, limit_beside
 from longmemeval.llm.options import ModelOptions, SpendingLimit
 from longmemeval.measures.aggregate import Mean
 from longmemeval.pipeline.claims.catalogue import Claim, claim_named

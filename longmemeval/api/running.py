@@ -18,7 +18,7 @@ from longmemeval.core.event_loop import from_loop
 from longmemeval.core.files import safe_name, sha256_bytes
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
-from longmemeval.llm.costs.spending import SPENDING, limit_beside
+from longmemeval.llm.costs import SPENDING, limit_beside
 from longmemeval.llm.options import SpendingLimit
 from longmemeval.pipeline.prepare.options import PrepareOptions
 from longmemeval.pipeline.prepare.prepare import prepare

@@ -15,7 +15,7 @@ from longmemeval.core.arrays import Vectors
 from longmemeval.core.caches import cache_key, only_maker_blocking, open_cache
 from longmemeval.embedding.protocol import Embedder
 from longmemeval.errors import HarnessError
-from longmemeval.llm.costs.receipts import Receipts
+from longmemeval.llm.costs import Receipts
 from longmemeval.records import Usage
 
 CHUNK_TEXTS = 256

@@ -6,7 +6,7 @@ from typing import Protocol
 from msgspec import Struct
 
 from longmemeval.core.arrays import Vectors
-from longmemeval.llm.costs.spending import Account
+from longmemeval.llm.costs import Account
 from longmemeval.llm.options import ModelOptions
 
 

@@ -8,7 +8,7 @@ from longmemeval import plugins
 from longmemeval.embedding.cache import CachedEmbedder
 from longmemeval.embedding.protocol import EmbedderKind, EmbedderSettings
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.llm.costs.spending import Account
+from longmemeval.llm.costs import Account
 from longmemeval.llm.options import ModelOptions
 from longmemeval.plugins import Registry, found_source_sha256
 

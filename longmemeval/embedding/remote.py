@@ -14,10 +14,8 @@ from longmemeval.core.http import LONGEST_REQUESTED_WAIT_S, refuse_other_server,
 from longmemeval.core.secrets.redaction import fault_of, public_url, redact, register_address, split_address
 from longmemeval.embedding.protocol import EmbedderKind, EmbedderSettings
 from longmemeval.errors import EndpointDownError, FatalModelError, HarnessError, ModelError, TransientModelError
-from longmemeval.llm.costs.prices import price
-from longmemeval.llm.costs.spending import Account
-from longmemeval.llm.rates.book import TokenEstimate
-from longmemeval.llm.rates.gate import Permit, gate_for
+from longmemeval.llm.costs import Account, price
+from longmemeval.llm.rates import Permit, TokenEstimate, gate_for
 from longmemeval.records import Usage
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from longmemeval.core.caches import cache_key, only_maker, open_cache
 from longmemeval.core.files import sha256_bytes
-from longmemeval.llm.costs.receipts import Receipts
+from longmemeval.llm.costs import Receipts
 from longmemeval.llm.http.endpoints import cache_addresses
 from longmemeval.llm.options import ModelOptions, is_offline
 from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest

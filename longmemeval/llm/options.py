@@ -9,7 +9,7 @@ from longmemeval.core.defaults import GIVE_UP_AFTER_S, MAX_ATTEMPTS, TIMEOUT_S
 from longmemeval.core.options import LIMITS, MODEL, Flag
 from longmemeval.core.secrets.redaction import fault_of, public_url, register_address
 from longmemeval.errors import FatalModelError
-from longmemeval.llm.rates.limits import RateLimits
+from longmemeval.llm.rates import RateLimits
 
 OFFLINE_WAY = "work offline: --model offline/extractive, --judge offline/lexical"
 """Remedy if a model cannot be called, for answers or as a judge."""

@@ -1,5 +1,6 @@
 """The protocol of chat models, and the records of one call."""
 
+import asyncio
 from collections.abc import Callable
 from datetime import datetime
 from typing import Any, Literal, Protocol
@@ -101,3 +102,19 @@ class ChatModel(Protocol):
             FatalModelError: no call can succeed.
         """
         ...
+
+
+# A limit on concurrent calls.
+
+
+class LimitedChatModel:
+    """A model that passes calls on to `model`, at most `limit` at a time; the others wait."""
+
+    def __init__(self, model: ChatModel, limit: int) -> None:
+        self._model, self.spec = model, model.spec
+        self._free = asyncio.Semaphore(limit)
+
+    async def complete(self, request: ChatRequest) -> ChatReply:
+        """Answer `request` as soon as a slot is free."""
+        async with self._free:
+            return await self._model.complete(request)

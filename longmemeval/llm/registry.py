@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from msgspec import Struct
+
+from longmemeval.core.defaults import CONCURRENCY
 from longmemeval.core.secrets.redaction import Address, split_address
 from longmemeval.errors import FatalModelError, nearest
-from longmemeval.llm.controls import CONTROL_MODELS, ControlModel
-from longmemeval.llm.costs.prices import load_litellm, price
-from longmemeval.llm.costs.spending import Account
+from longmemeval.llm.costs import Account, Receipts, load_litellm, price
 from longmemeval.llm.http.endpoints import endpoint
-from longmemeval.llm.offline import ExtractiveModel, ScriptedModel
+from longmemeval.llm.offline import CONTROL_MODELS, ControlModel, ExtractiveModel, ScriptedModel
 from longmemeval.llm.options import OFFLINE_WAY, ModelOptions, check_endpoint, is_offline
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.providers import near_models, split_spec, table_entry
@@ -18,6 +19,7 @@ from longmemeval.llm.providers import near_models, split_spec, table_entry
 if TYPE_CHECKING:
     from longmemeval.llm.http.batch_endpoint import BatchEndpoint
     from longmemeval.llm.http.forward import ForwardedModel
+
 
 _EXTRACTIVE = "offline/extractive"
 _SCRIPTED = "offline/scripted:"
@@ -239,3 +241,26 @@ def _takes_temperature(provider: str, name: str) -> bool:
     except litellm.UnsupportedParamsError:
         return False
     return True
+
+
+# Models that answer the requests of external memory systems, and the account that pays.
+
+
+class ModelAccess(Struct, frozen=True):
+    """Access lent to an external memory system: models by name, caches, and an account."""
+
+    chat_model: str | None = None
+    """The model that answers chat requests; None: they are refused."""
+    embedder: str = "hashing"
+    """The embedder that answers embedding requests."""
+    options: ModelOptions = ModelOptions()
+    cache_dir: Path | None = None
+    """Folder of the caches; None: nothing is cached."""
+    account: Account | None = None
+    """Account that records calls and limits their cost."""
+    receipts: Receipts | None = None
+    """Receipts of paid calls; kept in the caches until a journal has them."""
+    concurrency: int = CONCURRENCY
+    """Maximum number of concurrent calls."""
+    calls_file: Path | None = None
+    """File in which searches record their calls."""

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
 from longmemeval.core.arrays import Vector
-from longmemeval.llm.access import ModelAccess
+from longmemeval.llm.registry import ModelAccess
 from longmemeval.llm.tokens import CharacterCounter, Counted, TokenCounter
 from longmemeval.ranking.history import RankedUnit
 from longmemeval.ranking.questions.analysis import QuestionAnalysis

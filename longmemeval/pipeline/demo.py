@@ -8,7 +8,7 @@ from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.core.part_options import IndexEngine
 from longmemeval.embedding.registry import DEFAULT_EMBEDDER
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
-from longmemeval.llm.controls import PARROT
+from longmemeval.llm.offline import PARROT
 from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.memory.registry import MEMORIES
 from longmemeval.pipeline.compare.compare import compare_runs

@@ -15,8 +15,8 @@ from msgspec import Struct
 from longmemeval.core.arrays import Vectors
 from longmemeval.core.part_options import PartOptions
 from longmemeval.errors import HarnessError
-from longmemeval.llm.access import ModelAccess
 from longmemeval.llm.protocol import ChatModel
+from longmemeval.llm.registry import ModelAccess
 from longmemeval.records import FixtureMeta, Haystack, Message, PartInfo, Usage
 from longmemeval.storage.messages import haystack_messages, thread_ids
 from longmemeval.storage.opaque import RECIPE, HistoryIds, is_foreign, opaque_folder

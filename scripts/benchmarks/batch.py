@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from longmemeval.dataset import Dataset
-from longmemeval.llm.costs.spending import SPENDING, spent_in
+from longmemeval.llm.costs import SPENDING, spent_in
 from longmemeval.llm.options import ModelOptions
 from longmemeval.settings import Folders
 from tests.batch_server import BatchServer

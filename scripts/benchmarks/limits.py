@@ -22,7 +22,7 @@ from typing import Any
 from longmemeval.errors import ModelError
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatMessage, ChatRequest
-from longmemeval.llm.rates.limits import Rate, RateLimits
+from longmemeval.llm.rates import Rate, RateLimits
 from longmemeval.llm.registry import load_chat_model
 from tests.llm.rates.limited import Limited
 from tests.llm.rates.simulated import Server, SlidingWindow, TokenBucket

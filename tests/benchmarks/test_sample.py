@@ -15,7 +15,7 @@ import pytest
 from longmemeval.core.text.words import content_words
 from longmemeval.judges.offline.lexical import grade
 from longmemeval.llm.extractive.answers import find_answer
-from longmemeval.llm.extractive.sentences import sentences_of
+from longmemeval.llm.extractive.matching import sentences_of
 from longmemeval.llm.offline import ABSTENTION as REFUSAL
 from longmemeval.llm.protocol import Passage
 from longmemeval.records import Gold, Question

@@ -12,7 +12,7 @@ from longmemeval.embedding.protocol import EmbedderSettings
 from longmemeval.embedding.registry import load_embedder
 from longmemeval.embedding.remote import MAX_BATCH_CHARACTERS, MAX_BATCH_TEXTS, RemoteEmbedder
 from longmemeval.errors import EndpointDownError, FatalModelError, HarnessError, ModelError, SpendingLimitError
-from longmemeval.llm.costs.spending import Account
+from longmemeval.llm.costs import Account
 from longmemeval.llm.options import ModelOptions, SpendingLimit
 from longmemeval.records import Usage
 from tests.clock import Clock

@@ -5,7 +5,7 @@ import asyncio
 import pytest
 
 from longmemeval.judges.offline.refusal import abstains
-from longmemeval.llm.controls import REFUSAL
+from longmemeval.llm.offline import REFUSAL
 from longmemeval.llm.protocol import ChatMessage, ChatRequest
 from longmemeval.llm.registry import load_chat_model
 

@@ -6,7 +6,7 @@ from datetime import datetime
 import pytest
 
 from longmemeval.llm.extractive.answers import find_answer
-from longmemeval.llm.extractive.values import number, values_of
+from longmemeval.llm.extractive.matching import number, values_of
 from longmemeval.llm.offline import ExtractiveModel
 from longmemeval.llm.protocol import ChatRequest, Passage
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from longmemeval.llm.families import model_families
+from longmemeval.llm.providers import model_families
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from longmemeval.core.event_loop import complete
 from longmemeval.core.text.words import content_words, stem
 from longmemeval.errors import HarnessError, ModelError
-from longmemeval.llm.extractive.sentences import fullest_sentence
+from longmemeval.llm.extractive.matching import fullest_sentence
 from longmemeval.llm.offline import ABSTENTION, ExtractiveModel, ScriptedModel
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
 from longmemeval.llm.registry import load_chat_model

@@ -14,8 +14,7 @@ from msgspec import structs
 
 from longmemeval.core.journal import locked
 from longmemeval.errors import FatalModelError, HarnessError, ModelError, SpendingLimitError
-from longmemeval.llm.costs.prices import price
-from longmemeval.llm.costs.spending import Account, limit_beside, spent_in
+from longmemeval.llm.costs import Account, limit_beside, price, spent_in
 from longmemeval.llm.options import ModelOptions, SpendingLimit
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
 from longmemeval.llm.registry import load_chat_model
@@ -163,7 +162,7 @@ _SPENDS = """
 import sys, time
 from pathlib import Path
 from longmemeval.errors import SpendingLimitError
-from longmemeval.llm.costs.spending import Account
+from longmemeval.llm.costs import Account
 from longmemeval.llm.options import SpendingLimit
 
 account = Account(Path(sys.argv[1]), SpendingLimit(10.0))
@@ -237,7 +236,7 @@ def test_a_line_that_was_half_written_is_passed_over(server: ModelServer, tmp_pa
 _WRITES = """
 import sys
 from pathlib import Path
-from longmemeval.llm.costs.spending import Account
+from longmemeval.llm.costs import Account
 
 account = Account(Path(sys.argv[1]))
 for _ in range(200):

@@ -10,8 +10,7 @@ from longmemeval.core.options import LIMITS, OUTPUT, WHAT, Flag, words_of
 
 if TYPE_CHECKING:
     from longmemeval.llm.options import ModelOptions
-    from longmemeval.llm.rates.file import LimitsFile
-    from longmemeval.llm.rates.limits import RateLimits
+    from longmemeval.llm.rates import LimitsFile, RateLimits
     from longmemeval.settings import Folders
 
 
@@ -111,7 +110,7 @@ class Rates:
 
     def rates(self, folders: "Folders") -> "RateLimits":
         """Return the limits, which commands with the same fixtures share."""
-        from longmemeval.llm.rates.file import rate_limits
+        from longmemeval.llm.rates import rate_limits
 
         return rate_limits(self.file, rpm=self.rpm, tpm=self.tpm, folder=folders.cache_dir / "rates")
 
@@ -124,7 +123,7 @@ class Rates:
     @property
     def file(self) -> "LimitsFile":
         """The content of --limits; empty if it is not given."""
-        from longmemeval.llm.rates.file import LimitsFile, read_limits
+        from longmemeval.llm.rates import LimitsFile, read_limits
 
         return read_limits(self.limits) if self.limits else LimitsFile()
 

@@ -6,6 +6,7 @@ The content of a request stays: tools, reply formats, temperature. Only the mode
 import asyncio
 from collections.abc import Mapping, Sequence
 from functools import cached_property
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -13,18 +14,14 @@ import msgspec
 from msgspec import Raw, Struct
 
 from longmemeval.core.secrets.redaction import Address, without_secrets
-from longmemeval.llm.costs.prices import load_litellm, price
-from longmemeval.llm.costs.spending import Account
-from longmemeval.llm.http.calling import Called, Caller
-from longmemeval.llm.http.client import cost_of, headers_of
-from longmemeval.llm.http.connections import close_connections_with_the_loop
-from longmemeval.llm.http.destination import Destination
-from longmemeval.llm.http.errors_map import meaning_of
-from longmemeval.llm.http.warm_up import warm_up
+from longmemeval.llm.cache import CachedReply, ReplyCache
+from longmemeval.llm.costs import Account, Receipts, load_litellm, price
+from longmemeval.llm.http.client import Called, Caller, cost_of, headers_of, warm_up
+from longmemeval.llm.http.endpoints import Destination, close_connections_with_the_loop
+from longmemeval.llm.http.errors import meaning_of
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.providers import has_price, split_spec, table_entry
-from longmemeval.llm.rates.book import TokenEstimate
-from longmemeval.llm.rates.gate import Permit
+from longmemeval.llm.rates import Permit, TokenEstimate
 from longmemeval.llm.tokens import TokenCounter, token_counter
 from longmemeval.records import Usage
 
@@ -165,3 +162,47 @@ def _reply_content(document: dict[str, Any]) -> tuple[str, str]:
 
 
 _SAYING = ("content", "tool_calls", "function_call", "refusal", "audio")
+
+
+# Replies to forwarded requests of other programs, cached on disk next to those of our own.
+
+
+class CachedForwarding:
+    """Answers repeated requests from the cache; limits concurrent calls, and never makes two identical ones at once.
+
+    All methods are called in one event loop.
+
+    Args:
+        model: answers requests that are not cached.
+        cache_path: the SQLite file; None: nothing is cached.
+        endpoints: addresses of the model, as by `cache_addresses`; replies are stored under the first.
+        concurrency: maximum number of concurrent calls.
+    """
+
+    def __init__(
+        self, model: ForwardedModel, cache_path: Path | None, endpoints: Sequence[str], concurrency: int
+    ) -> None:
+        self.spec = model.spec
+        self.get_ready = model.get_ready
+        self._model = model
+        self._replies = ReplyCache(
+            "forwarded", CachedReply[Forwarded], cache_path, model.spec, endpoints, in_threads=True
+        )
+        self._places = asyncio.Semaphore(concurrency)
+
+    def canonical(self, body: Mapping[str, Any]) -> bytes:
+        """Return everything that can change the reply, as JSON with sorted keys."""
+        return self._replies.canonicals({"body": relevant(body)})[0]
+
+    async def forward(self, body: Mapping[str, Any], receipts: Receipts | None) -> tuple[Forwarded, bool]:
+        """Return the reply, and whether it came from the cache.
+
+        Raises:
+            HarnessError: there is no reply; see `ForwardedModel.forward`.
+        """
+
+        async def call() -> Forwarded:
+            async with self._places:
+                return await self._model.forward(body)
+
+        return await self._replies.get({"body": relevant(body)}, call, receipts)

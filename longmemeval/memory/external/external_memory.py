@@ -13,7 +13,7 @@ from pydantic import ConfigDict, Field, SerializerFunctionWrapHandler, model_ser
 
 from longmemeval.core.event_loop import in_thread, not_its_own_time
 from longmemeval.embedding.registry import DEFAULT_EMBEDDER
-from longmemeval.llm.access import ModelAccess
+from longmemeval.llm.registry import ModelAccess
 from longmemeval.memory.budget import Budget
 from longmemeval.memory.definition import MemoryDefinition
 from longmemeval.memory.external.connect import LOADED_CODE

@@ -16,9 +16,8 @@ from longmemeval.core.part_options import PartOptions
 from longmemeval.core.secrets.parameters import comparable, comparable_command, public, public_command, resolved
 from longmemeval.embedding.registry import DEFAULT_EMBEDDER, load_embedder
 from longmemeval.errors import HarnessError
-from longmemeval.llm.access import ModelAccess
 from longmemeval.llm.model_calls import CALLS, Stage, all_written, read_calls
-from longmemeval.llm.registry import load_forwarded
+from longmemeval.llm.registry import ModelAccess, load_forwarded
 from longmemeval.memory.external.background import complete_in_background
 from longmemeval.memory.external.connect import code_of, connect
 from longmemeval.memory.external.ids import OpaqueIds, scope_id

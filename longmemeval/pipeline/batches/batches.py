@@ -11,10 +11,9 @@ from typing import Any, NamedTuple
 import msgspec
 from msgspec import structs
 
-from longmemeval.llm.costs.prices import batch_price
-from longmemeval.llm.costs.spending import Account
+from longmemeval.llm.costs import Account, batch_price
 from longmemeval.llm.http.batch_endpoint import request_line, request_parameters
-from longmemeval.llm.http.calling import is_worth_another
+from longmemeval.llm.http.client import is_worth_another
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
 from longmemeval.llm.registry import load_batch_endpoint

@@ -13,8 +13,7 @@ from msgspec import convert
 from longmemeval.core.event_loop import in_thread
 from longmemeval.core.text.figures import count_of, in_dollars
 from longmemeval.errors import BatchCancelledError, FatalModelError, HarnessError, TransientModelError
-from longmemeval.llm.costs.prices import batch_price
-from longmemeval.llm.costs.spending import Account
+from longmemeval.llm.costs import Account, batch_price
 from longmemeval.llm.http.batch_endpoint import BatchEndpoint, BatchLine, BatchStatus, refusal
 from longmemeval.llm.http.client import Completion, reply_of
 from longmemeval.pipeline.batches.state import Batch, BatchStore, Result

@@ -1,8 +1,8 @@
 """Estimate the cost of answering a claim's questions before its data is here, by the source's prompt size."""
 
-from longmemeval.llm.call_counter import Call
 from longmemeval.llm.options import is_offline
-from longmemeval.llm.rates.limits import RateLimits
+from longmemeval.llm.rates import RateLimits
+from longmemeval.llm.tokens import Call
 from longmemeval.pipeline.claims.catalogue import Claim
 from longmemeval.pipeline.estimate.assumed import REPLY_SHARE, call_seconds
 from longmemeval.pipeline.estimate.stages import Pace, Replies, Stage, estimate_calls, stage

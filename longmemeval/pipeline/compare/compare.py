@@ -9,7 +9,7 @@ from msgspec import Struct
 from longmemeval.core.files import sha256_bytes
 from longmemeval.core.on_demand import without_collector
 from longmemeval.errors import HarnessError
-from longmemeval.llm.controls import CONTROL_MODELS
+from longmemeval.llm.offline import CONTROL_MODELS
 from longmemeval.memory.products.known import product_deviations
 from longmemeval.pipeline.compare.break_even import break_even
 from longmemeval.pipeline.compare.comparable import (

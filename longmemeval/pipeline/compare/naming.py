@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from itertools import takewhile
 
-from longmemeval.llm.controls import CONTROL_MODELS
+from longmemeval.llm.offline import CONTROL_MODELS
 from longmemeval.pipeline.compare.repeats import Pool
 from longmemeval.results.graded.graded_run import RunSummary
 from longmemeval.results.settings import AnswerSettings

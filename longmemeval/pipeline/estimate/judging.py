@@ -8,8 +8,8 @@ from msgspec import structs
 
 from longmemeval.core.event_loop import complete
 from longmemeval.judges.protocol import Judge
-from longmemeval.llm.call_counter import Call, CallCounter, longest_reply
 from longmemeval.llm.protocol import ChatModel
+from longmemeval.llm.tokens import Call, CallCounter, longest_reply
 from longmemeval.pipeline.estimate.stages import (
     Calls,
     Pace,

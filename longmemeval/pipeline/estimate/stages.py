@@ -16,11 +16,11 @@ from longmemeval.core.files import sha256_text
 from longmemeval.core.journal import read_journal
 from longmemeval.core.text.figures import count_of, in_dollars, span
 from longmemeval.errors import FatalModelError, HarnessError
-from longmemeval.llm.call_counter import Call
-from longmemeval.llm.costs.prices import batch_price, price
+from longmemeval.llm.costs import batch_price, price
 from longmemeval.llm.options import is_offline
-from longmemeval.llm.rates.limits import RateLimits
+from longmemeval.llm.rates import RateLimits
 from longmemeval.llm.registry import check_batches
+from longmemeval.llm.tokens import Call
 from longmemeval.pipeline.estimate.assumed import (
     BATCH_S,
     CALLS_ASSUMED,

@@ -18,11 +18,10 @@ from longmemeval.errors import BatchCancelledError, EndpointDownError, HarnessEr
 from longmemeval.judges.definition import rules_of
 from longmemeval.judges.official_status import first_of
 from longmemeval.judges.protocol import Judge, JudgeIdentity
-from longmemeval.llm.call_counter import CallCounter
-from longmemeval.llm.costs.spending import JUDGES_SPENDING, Account
-from longmemeval.llm.limit import LimitedChatModel
-from longmemeval.llm.protocol import ChatModel
+from longmemeval.llm.costs import JUDGES_SPENDING, Account
+from longmemeval.llm.protocol import ChatModel, LimitedChatModel
 from longmemeval.llm.registry import load_chat_model
+from longmemeval.llm.tokens import CallCounter
 from longmemeval.pipeline.batches.batches import Batches
 from longmemeval.pipeline.batches.state import FOLDER as BATCHES
 from longmemeval.pipeline.batches.state import batches_in

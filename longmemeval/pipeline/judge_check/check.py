@@ -18,11 +18,10 @@ from longmemeval.errors import IntegrityError
 from longmemeval.judges.definition import compares_words, rules_of
 from longmemeval.judges.plants.plant import Plant
 from longmemeval.judges.protocol import Judge
-from longmemeval.llm.call_counter import CallCounter
-from longmemeval.llm.costs.spending import SPENDING, Account
-from longmemeval.llm.limit import LimitedChatModel
-from longmemeval.llm.protocol import ChatModel
+from longmemeval.llm.costs import SPENDING, Account
+from longmemeval.llm.protocol import ChatModel, LimitedChatModel
 from longmemeval.llm.registry import load_chat_model
+from longmemeval.llm.tokens import CallCounter
 from longmemeval.measures.plant_rates import judge_rates, measured_rates
 from longmemeval.pipeline.estimate.judging import judge_calls, judge_stage
 from longmemeval.pipeline.estimate.stages import Pace, Stage

@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 from longmemeval.core.files import write_atomic
 from longmemeval.core.journal import LockedError, locked
 from longmemeval.errors import HarnessError
-from longmemeval.llm.costs.spending import JUDGES_SPENDING, SPENDING
+from longmemeval.llm.costs import JUDGES_SPENDING, SPENDING
 from longmemeval.llm.model_calls import CALLS
 from longmemeval.pipeline.merge.journals import merge_accounts, merge_lines
 from longmemeval.pipeline.merge.shard_runs import ShardRun, judges_of, shard_runs, whole_of

@@ -9,7 +9,7 @@ from msgspec import Struct, structs
 
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.errors import HarnessError
-from longmemeval.llm.costs.spending import SPENDING
+from longmemeval.llm.costs import SPENDING
 from longmemeval.llm.model_calls import CALLS
 from longmemeval.pipeline.merge.journals import merge_accounts, merge_lines
 from longmemeval.records import Question

@@ -6,7 +6,7 @@ from msgspec import Struct, structs
 
 from longmemeval.core.text.figures import count_of
 from longmemeval.embedding.registry import priced_as
-from longmemeval.llm.costs.prices import price
+from longmemeval.llm.costs import price
 from longmemeval.llm.tokens import CharacterCounter
 from longmemeval.pipeline.estimate.assumed import CALLS_ASSUMED, call_seconds
 from longmemeval.pipeline.estimate.stages import Calls, Pace, Replies, Stage, stage

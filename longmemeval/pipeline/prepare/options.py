@@ -10,7 +10,7 @@ from longmemeval.core.executors.local import ExecutorName, Jobs
 from longmemeval.core.options import OUTPUT, WHAT, Flag
 from longmemeval.core.part_options import PartOptions, refusal
 from longmemeval.llm.options import ApiBase, GiveUpAfter, MaxCost, ModelOptions
-from longmemeval.llm.rates.limits import RateLimits
+from longmemeval.llm.rates import RateLimits
 
 
 class PrepareOptions(PartOptions):

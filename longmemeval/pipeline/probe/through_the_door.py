@@ -4,10 +4,10 @@ from collections.abc import Mapping
 
 from longmemeval.benchmarks.lives.making import Life
 from longmemeval.core.event_loop import complete
-from longmemeval.llm.access import ModelAccess
-from longmemeval.llm.costs.spending import SPENDING, Account
+from longmemeval.llm.costs import SPENDING, Account
 from longmemeval.llm.model_calls import CALLS
 from longmemeval.llm.options import SpendingLimit
+from longmemeval.llm.registry import ModelAccess
 from longmemeval.memory.configuration import MemoryConfiguration
 from longmemeval.memory.external.connect import connect
 from longmemeval.memory.external.contract_check.named import part_behind_a_door

@@ -11,9 +11,9 @@ from msgspec import Struct, structs
 from longmemeval.core.arrays import Vector
 from longmemeval.core.event_loop import complete
 from longmemeval.errors import RecallError
-from longmemeval.llm.access import ModelAccess
-from longmemeval.llm.costs.spending import Account
+from longmemeval.llm.costs import Account
 from longmemeval.llm.model_calls import all_written
+from longmemeval.llm.registry import ModelAccess
 from longmemeval.measures.rankings import Granularity, Ranked, Ranking
 from longmemeval.memory.configuration import MemoryConfiguration, build_memory
 from longmemeval.memory.faults import errors_of

@@ -9,7 +9,7 @@ from typing import IO
 from longmemeval.benchmarks.retrieval_protocols import OfficialRanking, RankedQuestion, RankingRequest
 from longmemeval.embedding.protocol import Embedder
 from longmemeval.embedding.registry import DEFAULT_EMBEDDER, load_embedder
-from longmemeval.llm.costs.receipts import EMBEDDINGS
+from longmemeval.llm.costs import EMBEDDINGS
 from longmemeval.measures.rankings import Granularity, Ranking
 from longmemeval.memory.configuration import MemoryConfiguration
 from longmemeval.pipeline.prepare.access import PreparedFixtures

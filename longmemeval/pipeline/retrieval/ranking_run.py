@@ -16,7 +16,7 @@ from longmemeval.core.files import write_atomic
 from longmemeval.core.journal import StoredJournal, now
 from longmemeval.dataset import Dataset
 from longmemeval.errors import FatalModelError
-from longmemeval.llm.costs.spending import Account, limit_beside
+from longmemeval.llm.costs import Account, limit_beside
 from longmemeval.llm.options import SpendingLimit
 from longmemeval.measures.aggregate import QuestionValues
 from longmemeval.measures.rankings import Granularity, Ranking, RetrievalProtocol, RetrievalResult

@@ -19,10 +19,10 @@ from longmemeval.core.event_loop import complete
 from longmemeval.core.executors.local import RANKED_BYTES, is_alone
 from longmemeval.core.executors.protocol import Task
 from longmemeval.core.executors.registry import in_order, run_tasks
-from longmemeval.llm.access import ModelAccess
-from longmemeval.llm.costs.receipts import EMBEDDINGS
+from longmemeval.llm.costs import EMBEDDINGS
 from longmemeval.llm.model_calls import CALLS, all_written
 from longmemeval.llm.options import ModelOptions
+from longmemeval.llm.registry import ModelAccess
 from longmemeval.measures.rankings import Ranking, RetrievalProtocol
 from longmemeval.memory.configuration import MemoryConfiguration, build_memory, definition_of
 from longmemeval.memory.gold import gold_for

@@ -11,10 +11,10 @@ from longmemeval.embedding.hashing import HashingEmbedder
 from longmemeval.embedding.registry import is_remote
 from longmemeval.errors import FixtureError
 from longmemeval.llm.cache import CachedChatModel
-from longmemeval.llm.call_counter import Call, CallCounter
-from longmemeval.llm.costs.receipts import REPLIES
+from longmemeval.llm.costs import REPLIES
 from longmemeval.llm.options import ModelOptions, is_offline
 from longmemeval.llm.protocol import ChatModel
+from longmemeval.llm.tokens import Call, CallCounter
 from longmemeval.memory.configuration import analysis_of, build_memory, definition_of
 from longmemeval.memory.faults import recall_of
 from longmemeval.memory.gold import gold_for

@@ -9,9 +9,9 @@ from longmemeval.benchmarks.judges import load_judge
 from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.errors import FixtureError, HarnessError
 from longmemeval.judges.protocol import Judge, JudgeIdentity
-from longmemeval.llm.call_counter import CallCounter
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import check_batches
+from longmemeval.llm.tokens import CallCounter
 from longmemeval.pipeline.estimate.assumed import ANSWER_BYTES, TOKEN_BYTES
 from longmemeval.pipeline.estimate.judging import AnswersToJudge, LoadJudge
 from longmemeval.pipeline.estimate.stages import Pace, Stage, assumed_replies, expected_replies, stage

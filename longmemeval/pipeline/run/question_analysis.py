@@ -10,8 +10,7 @@ from msgspec import Struct
 from longmemeval.core.defaults import CONCURRENCY
 from longmemeval.core.secrets.redaction import public_url
 from longmemeval.llm.cache import CachedChatModel
-from longmemeval.llm.costs.receipts import REPLIES
-from longmemeval.llm.costs.spending import Account
+from longmemeval.llm.costs import REPLIES, Account
 from longmemeval.llm.http.endpoints import endpoint
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatModel

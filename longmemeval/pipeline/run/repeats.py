@@ -1,6 +1,6 @@
 """Repeat the same run, to measure how much the answers of one configuration vary by themselves."""
 
-from longmemeval.llm.costs.spending import SPENDING, limit_beside
+from longmemeval.llm.costs import SPENDING, limit_beside
 from longmemeval.llm.options import SpendingLimit
 from longmemeval.pipeline.run.answering import RunReport
 from longmemeval.pipeline.run.plan import RunPlan

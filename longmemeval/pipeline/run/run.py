@@ -8,11 +8,10 @@ from msgspec import structs
 from longmemeval.core.journal import StoredJournal, now
 from longmemeval.core.remote.places import as_given
 from longmemeval.dataset import Dataset
-from longmemeval.llm.access import ModelAccess
-from longmemeval.llm.costs.spending import SPENDING, Account
-from longmemeval.llm.limit import LimitedChatModel
+from longmemeval.llm.costs import SPENDING, Account
 from longmemeval.llm.model_calls import CALLS
-from longmemeval.llm.registry import load_chat_model
+from longmemeval.llm.protocol import LimitedChatModel
+from longmemeval.llm.registry import ModelAccess, load_chat_model
 from longmemeval.llm.tokens import token_counter
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, build_memory
 from longmemeval.memory.gold import gold_for

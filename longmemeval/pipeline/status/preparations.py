@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from longmemeval.core.files import list_folders
-from longmemeval.llm.costs.spending import SPENDING, spent_and_limit
+from longmemeval.llm.costs import SPENDING, spent_and_limit
 from longmemeval.pipeline.status.tail import Counted, Tail, Work, work_on
 from longmemeval.results.preparation.journal import PREPARE_JOURNAL, PrepareRecord
 

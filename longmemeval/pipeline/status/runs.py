@@ -8,7 +8,7 @@ from typing import Literal
 from msgspec import Struct
 
 from longmemeval.errors import HarnessError
-from longmemeval.llm.costs.spending import JUDGES_SPENDING, SPENDING, spent_and_limit
+from longmemeval.llm.costs import JUDGES_SPENDING, SPENDING, spent_and_limit
 from longmemeval.measures.metrics import credit
 from longmemeval.measures.rankings import Ranking
 from longmemeval.pipeline.status.tail import Counted, Tail, Work, work_on

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 
-from longmemeval.llm.controls import LAST_SESSION, PARROT, REFUSE
+from longmemeval.llm.offline import LAST_SESSION, PARROT, REFUSE
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
 from longmemeval.memory.registry import MEMORIES
 

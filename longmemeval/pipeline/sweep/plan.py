@@ -14,9 +14,9 @@ from longmemeval.benchmarks.catalogue import catalogue
 from longmemeval.core.files import sha256_text
 from longmemeval.core.secrets.parameters import public
 from longmemeval.errors import HarnessError
-from longmemeval.llm.controls import CONTROL_MODELS
+from longmemeval.llm.offline import CONTROL_MODELS
 from longmemeval.llm.options import ModelOptions
-from longmemeval.llm.rates.limits import RateLimits
+from longmemeval.llm.rates import RateLimits
 from longmemeval.memory.configuration import (
     MemoryConfiguration,
     chosen_parameters,

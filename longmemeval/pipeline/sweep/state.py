@@ -12,11 +12,11 @@ from longmemeval.core.files import sha256_text
 from longmemeval.core.text.words import differences
 from longmemeval.errors import HarnessError
 from longmemeval.judges.protocol import Judge, JudgeIdentity
-from longmemeval.llm.call_counter import CallCounter
-from longmemeval.llm.costs.spending import JUDGES_SPENDING, SPENDING, Account, limit_beside, spent_in
+from longmemeval.llm.costs import JUDGES_SPENDING, SPENDING, Account, limit_beside, spent_in
 from longmemeval.llm.options import SpendingLimit
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import load_chat_model
+from longmemeval.llm.tokens import CallCounter
 from longmemeval.pipeline.evaluate.evaluate import unlabelled
 from longmemeval.pipeline.run.plan import RunPlan
 from longmemeval.pipeline.sweep.plan import SweepPlan

@@ -10,9 +10,9 @@ from msgspec import Struct, structs
 from longmemeval.core.arguments import checked
 from longmemeval.core.text.figures import count_of, in_dollars
 from longmemeval.errors import EndpointDownError, HarnessError, SpendingLimitError
-from longmemeval.llm.costs.spending import JUDGES_SPENDING, SPENDING
+from longmemeval.llm.costs import JUDGES_SPENDING, SPENDING
 from longmemeval.llm.options import ModelOptions
-from longmemeval.llm.rates.limits import RateLimits
+from longmemeval.llm.rates import RateLimits
 from longmemeval.pipeline.compare.compare import compare_runs
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.pipeline.compare.pareto import ParetoPoint, pareto_front, pareto_points

@@ -14,8 +14,8 @@ from longmemeval.dataset import Dataset
 from longmemeval.embedding.protocol import Embedder, EmbedderSettings
 from longmemeval.embedding.registry import EMBEDDERS
 from longmemeval.errors import HarnessError
-from longmemeval.llm.access import ModelAccess
 from longmemeval.llm.protocol import ChatModel
+from longmemeval.llm.registry import ModelAccess
 from longmemeval.pipeline.prepare.build import FixtureInMaking, output_of
 from longmemeval.pipeline.prepare.recipes import differing_recipes
 from longmemeval.pipeline.prepare.tools import Tools, ToolSettings

@@ -12,8 +12,7 @@ from msgspec import Struct
 from longmemeval.core.event_loop import complete
 from longmemeval.core.text.quantities import weekday_of
 from longmemeval.llm.json_reply import ask_for_list, mark_of, one_line, prompt_texts, recipe_of
-from longmemeval.llm.limit import LimitedChatModel
-from longmemeval.llm.protocol import ChatMessage, ChatModel
+from longmemeval.llm.protocol import ChatMessage, ChatModel, LimitedChatModel
 from longmemeval.ranking.expansion.keys import (
     Expansion,
     ExpansionKind,

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
 from longmemeval.errors import HarnessError
-from longmemeval.llm.controls import CONTROL_MODELS
+from longmemeval.llm.offline import CONTROL_MODELS
 from longmemeval.memory.definition import Control, MemoryDefinition
 from longmemeval.memory.registry import MEMORIES
 from longmemeval.memory.specs import is_service

@@ -16,7 +16,7 @@ from longmemeval.judges.imported import is_imported
 from longmemeval.judges.people import is_person
 from longmemeval.judges.plants.judged import has_judged
 from longmemeval.judges.protocol import JudgeIdentity
-from longmemeval.llm.families import model_families
+from longmemeval.llm.providers import model_families
 from longmemeval.records import Answer
 from longmemeval.results.graded.recall_stability import Repeatability
 from longmemeval.results.run_questions import RunQuestions

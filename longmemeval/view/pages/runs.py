@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from longmemeval.core.text.figures import UNKNOWN, count
-from longmemeval.llm.controls import CONTROL_MODELS
+from longmemeval.llm.offline import CONTROL_MODELS
 from longmemeval.pipeline.status.under_way import state_of_unfinished
 from longmemeval.report.tables.status import progress
 from longmemeval.results.compared import control_in_words

@@ -10,13 +10,11 @@ import pytest
 from msgspec import structs
 
 from longmemeval.errors import EndpointDownError, HarnessError, ModelError, TransientModelError
-from longmemeval.llm.http import breaker as breaker_module
-from longmemeval.llm.http import calling
-from longmemeval.llm.http.breaker import FIRST_CONTACT_S, OPENS_AFTER, Breaker
-from longmemeval.llm.http.retry import call_with_retries
-from longmemeval.llm.limit import LimitedChatModel
+from longmemeval.llm.http import client as calling
+from longmemeval.llm.http import errors as breaker_module
+from longmemeval.llm.http.errors import FIRST_CONTACT_S, OPENS_AFTER, Breaker, call_with_retries
 from longmemeval.llm.options import ModelOptions
-from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
+from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest, LimitedChatModel
 from longmemeval.llm.registry import load_chat_model
 from tests.clock import Clock
 from tests.server import Fault, ModelServer, Refusal, black_hole, nobody

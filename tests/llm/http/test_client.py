@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from longmemeval.errors import ContextOverflowError, FatalModelError, HarnessError, ModelError, TransientModelError
-from longmemeval.llm.costs.prices import load_litellm
+from longmemeval.llm.costs import load_litellm
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
 from longmemeval.llm.registry import load_chat_model

@@ -8,8 +8,7 @@ import pytest
 from longmemeval.core.http import retry_after_seconds
 from longmemeval.core.secrets.redaction import redact
 from longmemeval.errors import ModelError, TransientModelError
-from longmemeval.llm.http.errors_map import meaning_of
-from longmemeval.llm.http.retry import call_with_retries
+from longmemeval.llm.http.errors import call_with_retries, meaning_of
 
 
 @pytest.mark.parametrize(

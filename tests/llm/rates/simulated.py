@@ -6,9 +6,7 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from longmemeval.llm.rates.book import RateState, TokenEstimate
-from longmemeval.llm.rates.headers import ReportedLimit
-from longmemeval.llm.rates.limits import Rate
+from longmemeval.llm.rates import Rate, RateState, ReportedLimit, TokenEstimate
 
 
 @dataclass

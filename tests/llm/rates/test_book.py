@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 import pytest
 
-from longmemeval.llm.rates.limits import Rate
+from longmemeval.llm.rates import Rate
 from tests.llm.rates.simulated import Server, SlidingWindow, TokenBucket, simulate
 
 

@@ -15,11 +15,17 @@ from longmemeval.embedding.registry import load_embedder
 from longmemeval.errors import EndpointDownError, HarnessError
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
-from longmemeval.llm.rates.book import RateState, TokenEstimate
-from longmemeval.llm.rates.file import rate_limits, read_limits
-from longmemeval.llm.rates.gate import gate_for
-from longmemeval.llm.rates.headers import ReportedLimit, reported_limits
-from longmemeval.llm.rates.limits import Rate, RateLimits
+from longmemeval.llm.rates import (
+    Rate,
+    RateLimits,
+    RateState,
+    ReportedLimit,
+    TokenEstimate,
+    gate_for,
+    rate_limits,
+    read_limits,
+    reported_limits,
+)
 from longmemeval.llm.registry import load_chat_model
 from tests.clock import Clock
 from tests.forking import start_forked
@@ -62,8 +68,8 @@ def test_calls_keep_to_the_limit_and_waiting_is_no_latency(clock: Clock, tmp_pat
 _TAKE_TURNS = """
 import sys, time
 from pathlib import Path
-from longmemeval.llm.rates.gate import gate_for
-from longmemeval.llm.rates.limits import Rate, RateLimits
+from longmemeval.llm.rates import gate_for
+from longmemeval.llm.rates import Rate, RateLimits
 folder, name = Path(sys.argv[1]), sys.argv[2]
 gate = gate_for("openai/m", "here", "key", RateLimits(otherwise=Rate(rpm=1200), folder=folder))
 (folder / f"{name}.ready").touch()

@@ -14,7 +14,7 @@ from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.core.part_options import PartOptions
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, SpendingLimitError
-from longmemeval.llm.costs.receipts import REPLIES
+from longmemeval.llm.costs import REPLIES
 from longmemeval.llm.options import SpendingLimit
 from longmemeval.memory.engram import part as engram_part
 from longmemeval.memory.engram.part import FACTS, FactsFile

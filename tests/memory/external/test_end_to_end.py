@@ -22,8 +22,8 @@ from longmemeval import (
     run,
 )
 from longmemeval.embedding.hashing import HashingEmbedder
-from longmemeval.llm.access import ModelAccess
 from longmemeval.llm.model_calls import CallFile, Stage
+from longmemeval.llm.registry import ModelAccess
 from longmemeval.memory.external.proxy.scope import ProxiedScope
 from longmemeval.memory.external.transports.service import close_services
 from longmemeval.settings import Folders

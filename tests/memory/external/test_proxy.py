@@ -17,10 +17,10 @@ import pytest
 
 from longmemeval.embedding.registry import load_embedder
 from longmemeval.errors import FatalModelError
-from longmemeval.llm.access import ModelAccess
-from longmemeval.llm.costs.spending import Account
+from longmemeval.llm.costs import Account
 from longmemeval.llm.model_calls import all_written, read_calls, sums
 from longmemeval.llm.options import ModelOptions, SpendingLimit
+from longmemeval.llm.registry import ModelAccess
 from longmemeval.memory.external.proxy.scope import ProxiedScope
 from longmemeval.memory.external.proxy.server import ModelProxy
 from tests.server import ModelServer, nobody

@@ -7,7 +7,7 @@ import pytest
 
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
-from longmemeval.llm.costs.spending import JUDGES_SPENDING, spent_in
+from longmemeval.llm.costs import JUDGES_SPENDING, spent_in
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.settings import Folders

@@ -9,7 +9,7 @@ import pytest
 
 from longmemeval.core.journal import Journal
 from longmemeval.dataset import Dataset
-from longmemeval.llm.costs.spending import SPENDING, Account, spent_in
+from longmemeval.llm.costs import SPENDING, Account, spent_in
 from longmemeval.llm.http.batch_endpoint import BatchEndpoint
 from longmemeval.pipeline.batches.state import BatchStore
 from longmemeval.settings import Folders

@@ -8,7 +8,7 @@ import pytest
 
 from longmemeval.dataset import Dataset
 from longmemeval.errors import BatchCancelledError, FatalModelError, HarnessError, SpendingLimitError
-from longmemeval.llm.costs.spending import SPENDING, spent_in
+from longmemeval.llm.costs import SPENDING, spent_in
 from longmemeval.llm.options import SpendingLimit
 from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.pipeline.batches import sending

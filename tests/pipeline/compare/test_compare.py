@@ -19,8 +19,8 @@ from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, IntegrityError
 from longmemeval.judges.official_status import grading_of
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
-from longmemeval.llm.call_counter import CallCounter
 from longmemeval.llm.http.endpoints import OWN_ENDPOINT
+from longmemeval.llm.tokens import CallCounter
 from longmemeval.pipeline.compare.comparison import INSIDE_THE_NOISE, Comparison
 from longmemeval.pipeline.compare.repeats import Flips
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate

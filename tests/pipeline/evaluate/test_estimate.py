@@ -6,9 +6,9 @@ import pytest
 
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.dataset import Dataset
-from longmemeval.llm.costs.prices import price
+from longmemeval.llm.costs import price
 from longmemeval.llm.options import ModelOptions
-from longmemeval.llm.rates.limits import Rate, RateLimits
+from longmemeval.llm.rates import Rate, RateLimits
 from longmemeval.pipeline.batches.options import BatchOptions
 from longmemeval.pipeline.evaluate.estimate import estimate_grading
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate

@@ -8,10 +8,10 @@ import pytest
 
 from longmemeval.benchmarks.judges import load_judge
 from longmemeval.benchmarks.longmemeval.benchmark import LONGMEMEVAL
-from longmemeval.llm.call_counter import CallCounter
 from longmemeval.llm.http import endpoints
 from longmemeval.llm.http.endpoints import OWN_ENDPOINT
 from longmemeval.llm.options import ModelOptions
+from longmemeval.llm.tokens import CallCounter
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.results.graded.graded_run import Evaluation

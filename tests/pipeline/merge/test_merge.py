@@ -13,7 +13,7 @@ from msgspec import structs
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, IntegrityError
 from longmemeval.judges.offline.lexical import lexical_judge
-from longmemeval.llm.costs.spending import spent_in
+from longmemeval.llm.costs import spent_in
 from longmemeval.llm.options import SpendingLimit
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.merge.merge import added_up, merge

@@ -8,11 +8,10 @@ import pytest
 from msgspec import structs
 
 from longmemeval.errors import HarnessError
-from longmemeval.llm.call_counter import Call
-from longmemeval.llm.costs.prices import price
+from longmemeval.llm.costs import price
 from longmemeval.llm.options import ModelOptions
-from longmemeval.llm.rates.limits import Rate, RateLimits
-from longmemeval.llm.tokens import encoding_of
+from longmemeval.llm.rates import Rate, RateLimits
+from longmemeval.llm.tokens import Call, encoding_of
 from longmemeval.memory.configuration import as_configuration, resolve_configuration
 from longmemeval.pipeline.batches.options import BatchOptions
 from longmemeval.pipeline.estimate.stages import estimate_calls

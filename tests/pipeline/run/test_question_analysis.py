@@ -12,7 +12,7 @@ from msgspec import structs
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.dataset import Dataset
 from longmemeval.errors import FatalModelError, HarnessError, SpendingLimitError
-from longmemeval.llm.costs.spending import SPENDING, spent_in
+from longmemeval.llm.costs import SPENDING, spent_in
 from longmemeval.llm.options import ModelOptions, SpendingLimit
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
 from longmemeval.pipeline.inspect.inspect import inspect

@@ -11,8 +11,7 @@ from longmemeval.benchmarks.locomo.protocol import load_texts
 from longmemeval.core.files import sha256_text
 from longmemeval.errors import HarnessError, SpendingLimitError
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
-from longmemeval.llm.costs.prices import price
-from longmemeval.llm.costs.spending import spent_in
+from longmemeval.llm.costs import price, spent_in
 from longmemeval.llm.options import ModelOptions, SpendingLimit
 from longmemeval.memory.configuration import as_configuration
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate

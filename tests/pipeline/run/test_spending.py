@@ -9,7 +9,7 @@ from msgspec import structs
 
 from longmemeval.dataset import Dataset
 from longmemeval.errors import FatalModelError, HarnessError, SpendingLimitError
-from longmemeval.llm.costs.spending import JUDGES_SPENDING, SPENDING, spent_in
+from longmemeval.llm.costs import JUDGES_SPENDING, SPENDING, spent_in
 from longmemeval.llm.options import ModelOptions, SpendingLimit
 from longmemeval.memory.configuration import as_configuration, resolve_configuration
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate

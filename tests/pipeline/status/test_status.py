@@ -15,7 +15,7 @@ from msgspec import structs
 from longmemeval.core.journal import Journal, Writer, is_locked, lock_file
 from longmemeval.core.text.figures import duration
 from longmemeval.judges.offline.lexical import lexical_judge
-from longmemeval.llm.costs.spending import Account
+from longmemeval.llm.costs import Account
 from longmemeval.llm.options import SpendingLimit
 from longmemeval.pipeline import progress as shown
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from longmemeval.errors import HarnessError, SpendingLimitError
-from longmemeval.llm.costs.prices import price
+from longmemeval.llm.costs import price
 from longmemeval.llm.tokens import framing_tokens, token_counter
 from longmemeval.pipeline.estimate.stages import Calls
 from longmemeval.pipeline.sweep.sweep import sweep

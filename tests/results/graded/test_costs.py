@@ -14,7 +14,7 @@ from msgspec import structs
 from longmemeval.core.files import sha256_file
 from longmemeval.core.text.figures import UNKNOWN, in_dollars
 from longmemeval.dataset import Dataset
-from longmemeval.llm.costs.receipts import EMBEDDINGS, REPLIES
+from longmemeval.llm.costs import EMBEDDINGS, REPLIES
 from longmemeval.llm.options import ModelOptions
 from longmemeval.measures.metrics import Metrics
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration

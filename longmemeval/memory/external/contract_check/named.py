@@ -11,8 +11,8 @@ from msgspec.structs import replace
 from longmemeval.core.event_loop import complete
 from longmemeval.core.part_options import PartOptions
 from longmemeval.errors import HarnessError
-from longmemeval.llm.access import ModelAccess
 from longmemeval.llm.options import ModelOptions
+from longmemeval.llm.registry import ModelAccess
 from longmemeval.memory.configuration import MemoryConfiguration, parts_of
 from longmemeval.memory.external.connect import connect
 from longmemeval.memory.external.contract_check.check import check

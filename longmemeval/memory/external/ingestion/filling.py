@@ -14,7 +14,7 @@ from msgspec import Struct, field, structs
 from longmemeval.core.files import write_atomic
 from longmemeval.core.journal import append_shared, decode_shared
 from longmemeval.core.secrets.redaction import public_url
-from longmemeval.llm.access import ModelAccess
+from longmemeval.llm.registry import ModelAccess
 from longmemeval.memory.external.ids import OpaqueIds
 from longmemeval.memory.external.ingestion import under_way
 from longmemeval.memory.external.ingestion.batches import batches

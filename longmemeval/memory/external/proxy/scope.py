@@ -15,14 +15,12 @@ import msgspec
 from longmemeval.core.files import sha256_bytes
 from longmemeval.embedding.registry import is_remote, load_embedder
 from longmemeval.errors import EndpointDownError, FatalModelError, HarnessError, SpendingLimitError
-from longmemeval.llm.access import ModelAccess
-from longmemeval.llm.costs.receipts import EMBEDDINGS, REPLIES
-from longmemeval.llm.costs.spending import Account
+from longmemeval.llm.costs import EMBEDDINGS, REPLIES, Account
 from longmemeval.llm.http.endpoints import cache_addresses
-from longmemeval.llm.http.forward_cache import CachedForwarding
+from longmemeval.llm.http.forward import CachedForwarding
 from longmemeval.llm.model_calls import CallFile, CallKind, ModelCall, Stage
 from longmemeval.llm.options import ModelOptions
-from longmemeval.llm.registry import load_forwarded
+from longmemeval.llm.registry import ModelAccess, load_forwarded
 from longmemeval.memory.external.proxy.responses import to_chat_request, to_response
 from longmemeval.memory.external.proxy.vectors import Vectorised, Vectoriser, dimension_of
 from longmemeval.records import Usage

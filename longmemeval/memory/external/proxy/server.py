@@ -25,8 +25,8 @@ from longmemeval.errors import (
     SpendingLimitError,
     TransientModelError,
 )
-from longmemeval.llm.access import ModelAccess
 from longmemeval.llm.model_calls import CallFile, Stage
+from longmemeval.llm.registry import ModelAccess
 from longmemeval.memory.external.background import BackgroundLoop
 from longmemeval.memory.external.proxy.scope import ProxiedScope
 from longmemeval.memory.external.proxy.streaming import chat_events, response_events

@@ -11,8 +11,7 @@ from longmemeval.core.arrays import Vectors
 from longmemeval.core.files import sha256_bytes
 from longmemeval.embedding.cache import CachedEmbedder
 from longmemeval.errors import ModelError
-from longmemeval.llm.costs.prices import vector_length
-from longmemeval.llm.costs.receipts import Receipts
+from longmemeval.llm.costs import Receipts, vector_length
 from longmemeval.llm.tokens import CharacterCounter, encoding_of
 from longmemeval.records import Usage
 

@@ -11,8 +11,7 @@ from msgspec import structs
 from longmemeval.core.text.dates_in_text.mentions import MentionedDate, resolved
 from longmemeval.core.text.quantities import weekday_of
 from longmemeval.llm.json_reply import mark_of, one_line, prompt_texts
-from longmemeval.llm.limit import LimitedChatModel
-from longmemeval.llm.protocol import ChatModel
+from longmemeval.llm.protocol import ChatModel, LimitedChatModel
 from longmemeval.memory.asking import MOST_CALLS, Asker, Drop, Extracted, gather_limited
 from longmemeval.memory.evidence import Evidence
 from longmemeval.memory.nodes.entries import Entry, Value, checked_values

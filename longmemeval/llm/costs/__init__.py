@@ -1,1 +1,0 @@
-"""Costs of calls, and receipts of paid ones."""
