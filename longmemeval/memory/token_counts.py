@@ -15,8 +15,8 @@ from longmemeval.errors import FixtureError
 from longmemeval.llm.tokens import ENCODINGS, Counted, TiktokenCounter, TokenCounter, counted_before, encoding_counter
 from longmemeval.records import FixtureMeta, Message, PartInfo
 from longmemeval.storage.fixture import Fixture
-from longmemeval.storage.format import FORMAT, REMAKE, decode_versioned
 from longmemeval.storage.messages_part import MESSAGES
+from longmemeval.storage.part_files import FORMAT, REMAKE, decode_versioned
 from longmemeval.storage.parts import Part, PartInput, PartOutput, PartTools, Stored
 
 _RECIPE: dict[str, Any] = {"version": 1, "encodings": list(ENCODINGS)}

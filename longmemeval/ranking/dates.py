@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from longmemeval.core.text.dates_in_text.mentions import MentionedDate, mentioned_dates
 from longmemeval.records import Message
-from longmemeval.storage.format import FORMAT, decode_versioned
+from longmemeval.storage.part_files import FORMAT, decode_versioned
 from longmemeval.storage.parts import Part, PartInput, PartOutput, PartTools, Stored
 
 _RECIPE = {"version": 2}

@@ -8,10 +8,9 @@ from msgspec import Struct
 from longmemeval.core.part_options import PartOptions
 from longmemeval.errors import FixtureError
 from longmemeval.ranking.message_vectors import VECTORS
-from longmemeval.storage.format import FORMAT, REMAKE, decode_versioned
-from longmemeval.storage.graph import Graph, GraphParameters, GraphState, base_neighbours
+from longmemeval.storage.part_files import FORMAT, REMAKE, decode_versioned
 from longmemeval.storage.parts import Part, PartInput, PartOutput, PartTools, Stored
-from longmemeval.storage.vector_index import VectorIndex
+from longmemeval.storage.vector_index import Graph, GraphParameters, GraphState, VectorIndex, base_neighbours
 
 # HNSW construction parameters; changing any of them changes the recipe.
 GRAPH = GraphParameters(m=16, ef_construction=200, seed=0)

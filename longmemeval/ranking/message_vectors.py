@@ -6,8 +6,8 @@ from typing import Any
 from longmemeval.core.part_options import EmbeddedText, PartOptions
 from longmemeval.errors import FixtureError
 from longmemeval.records import Message
-from longmemeval.storage.format import REMAKE
 from longmemeval.storage.messages_part import MESSAGES
+from longmemeval.storage.part_files import REMAKE
 from longmemeval.storage.parts import PartInput, PartTools, Stored
 from longmemeval.storage.vector_index import VectorIndex, VectorItem
 from longmemeval.storage.vectors_part import VectorsPart

@@ -16,8 +16,8 @@ from numpy.typing import NDArray
 from longmemeval.core.text.words import content_words
 from longmemeval.errors import FixtureError
 from longmemeval.records import FixtureMeta, Message, PartInfo
-from longmemeval.storage.format import FORMAT, REMAKE, decode_versioned
 from longmemeval.storage.messages_part import MESSAGES
+from longmemeval.storage.part_files import FORMAT, REMAKE, decode_versioned
 from longmemeval.storage.parts import Part, PartInput, PartOutput, PartTools, Stored
 
 WORDS_RECIPE: dict[str, Any] = {"version": 2}

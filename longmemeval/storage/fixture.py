@@ -21,12 +21,12 @@ from longmemeval.core.remote.places import remote_of
 from longmemeval.core.remote.store import store_of
 from longmemeval.errors import FixtureError, RecallError, nearest
 from longmemeval.records import FixtureMeta, PartInfo
-from longmemeval.storage.format import decode_meta
 from longmemeval.storage.memory_store import MemoryStore
 from longmemeval.storage.messages_part import MESSAGES
 from longmemeval.storage.opaque import RECIPE, HistoryIds, is_foreign, opaque_folder
 from longmemeval.storage.part_files import (
     content_of,
+    decode_meta,
     new_path,
     part_file,
     part_forms,

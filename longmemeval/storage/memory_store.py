@@ -8,8 +8,8 @@ from msgspec import Struct
 
 from longmemeval.errors import FixtureError, HarnessError
 from longmemeval.records import Haystack, Message
-from longmemeval.storage.format import FORMAT, REMAKE, decode_versioned
 from longmemeval.storage.messages import haystack_messages, resource_id, thread_ids
+from longmemeval.storage.part_files import FORMAT, REMAKE, decode_versioned
 
 
 class Resource(Struct, frozen=True):

@@ -7,8 +7,8 @@ import msgspec
 
 from longmemeval.core.part_options import PartOptions
 from longmemeval.errors import FixtureError
-from longmemeval.storage.format import REMAKE
 from longmemeval.storage.memory_store import MemoryStore
+from longmemeval.storage.part_files import REMAKE
 from longmemeval.storage.parts import Part, PartInput, PartOutput, PartTools, Stored
 
 # Indented JSON: extra bytes of a message and of a thread compared to their compact JSON.

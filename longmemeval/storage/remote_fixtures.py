@@ -24,9 +24,15 @@ from longmemeval.core.remote.places import RemoteFolder, remote_of
 from longmemeval.core.remote.store import ObjectCache, Store, StoredObject, packed, store_of, unpack
 from longmemeval.errors import FixtureError
 from longmemeval.records import FixtureMeta, PartInfo
-from longmemeval.storage.compression import SUFFIX, compressed, decompressed
-from longmemeval.storage.format import REMAKE, decode_meta
-from longmemeval.storage.part_files import sha256_directory, with_sizes
+from longmemeval.storage.part_files import (
+    REMAKE,
+    SUFFIX,
+    compressed,
+    decode_meta,
+    decompressed,
+    sha256_directory,
+    with_sizes,
+)
 
 META = "meta.json"
 _HASH = 16

@@ -18,8 +18,7 @@ from shapes import Writer
 
 from longmemeval.core.arrays import Vectors
 from longmemeval.embedding.hashing import HashingEmbedder
-from longmemeval.storage.graph import Graph, GraphParameters
-from longmemeval.storage.vector_index import EmbedderIdentity, VectorIndex, VectorItem
+from longmemeval.storage.vector_index import EmbedderIdentity, Graph, GraphParameters, VectorIndex, VectorItem
 
 PARAMETERS = GraphParameters(m=16, ef_construction=200, seed=0)
 QUERIES = 50

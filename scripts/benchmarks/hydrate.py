@@ -19,10 +19,9 @@ from longmemeval.ranking.message_graph import GRAPH, MESSAGE_GRAPH, encode_graph
 from longmemeval.ranking.message_vectors import VECTORS
 from longmemeval.records import DatasetIdentity, FixtureMeta, Haystack, PartInfo, Session, Turn
 from longmemeval.storage.fixture import Fixture, write_fixture
-from longmemeval.storage.format import META_FORMAT
-from longmemeval.storage.graph import Graph
 from longmemeval.storage.memory_store import MemoryStore
-from longmemeval.storage.vector_index import EmbedderIdentity, VectorIndex, VectorItem
+from longmemeval.storage.part_files import META_FORMAT
+from longmemeval.storage.vector_index import EmbedderIdentity, Graph, VectorIndex, VectorItem
 
 REAL_FILE = Path(__file__).resolve().parents[3] / "shared" / "data" / "longmemeval_e47becba.json"
 DIMENSION = 384

@@ -28,10 +28,9 @@ from longmemeval.ranking.message_vectors import VECTORS
 from longmemeval.ranking.word_counts import WORDS, WORDS_RECIPE, encode_words
 from longmemeval.records import DatasetIdentity, FixtureMeta, Haystack, PartInfo, Question, Session, Turn
 from longmemeval.storage.fixture import Fixture, write_fixture
-from longmemeval.storage.format import META_FORMAT
-from longmemeval.storage.graph import Graph
 from longmemeval.storage.memory_store import MemoryStore
-from longmemeval.storage.vector_index import EmbedderIdentity, VectorIndex, VectorItem
+from longmemeval.storage.part_files import META_FORMAT
+from longmemeval.storage.vector_index import EmbedderIdentity, Graph, VectorIndex, VectorItem
 
 PROJECT = Path(__file__).resolve().parents[2]
 REAL = PROJECT.parent / "shared" / "data" / "longmemeval_e47becba.json"

@@ -20,7 +20,7 @@ from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.run.plan import RunOptions
 from longmemeval.pipeline.run.run import run
 from longmemeval.storage import read_ahead
-from longmemeval.storage.compression import compressed, decompressed
+from longmemeval.storage.part_files import compressed, decompressed
 from tests.s3_server import S3Server
 
 

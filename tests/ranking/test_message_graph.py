@@ -14,7 +14,7 @@ from longmemeval.pipeline.run.run import run
 from longmemeval.ranking.message_graph import MESSAGE_GRAPH
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture, fixture_folder, write_fixture
-from longmemeval.storage.graph import Graph, GraphParameters
+from longmemeval.storage.vector_index import Graph, GraphParameters
 from tests.pipeline.helpers import MODEL, answers, colours
 
 

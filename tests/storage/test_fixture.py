@@ -17,9 +17,8 @@ from longmemeval.errors import FixtureError
 from longmemeval.ranking.message_vectors import VECTORS
 from longmemeval.records import DatasetIdentity, FixtureMeta, Haystack, PartInfo, Session, Turn
 from longmemeval.storage.fixture import Fixture, fixture_folder, part_file, read_meta, write_fixture
-from longmemeval.storage.format import META_FORMAT
 from longmemeval.storage.memory_store import MemoryStore
-from longmemeval.storage.part_files import with_sizes
+from longmemeval.storage.part_files import META_FORMAT, with_sizes
 from longmemeval.storage.vector_index import EmbedderIdentity, VectorIndex, VectorItem
 
 Parts = Mapping[str, bytes]

@@ -13,8 +13,15 @@ from hypothesis import strategies as st
 
 from longmemeval.core.arrays import Vectors
 from longmemeval.errors import FixtureError, HarnessError
-from longmemeval.storage.graph import Graph, GraphParameters, GraphState
-from longmemeval.storage.vector_index import EmbedderIdentity, VectorHit, VectorIndex, VectorItem
+from longmemeval.storage.vector_index import (
+    EmbedderIdentity,
+    Graph,
+    GraphParameters,
+    GraphState,
+    VectorHit,
+    VectorIndex,
+    VectorItem,
+)
 from tests.support import examples, peak_memory
 
 Engine = Literal["graph", "exact"]
@@ -222,7 +229,7 @@ def test_persist_then_hydrate_gives_the_same_bytes_and_hits(
 
 BUILD = """
 import hashlib, msgspec, numpy as np
-from longmemeval.storage.graph import Graph, GraphParameters
+from longmemeval.storage.vector_index import Graph, GraphParameters
 from longmemeval.storage.vector_index import EmbedderIdentity, VectorIndex, VectorItem
 vectors = np.random.default_rng(3).standard_normal((600, 48)).astype(np.float32)
 items = [VectorItem(str(n), "t", n) for n in range(600)]

@@ -23,7 +23,7 @@ from longmemeval.memory.engram.stores.protocol import FactStore, When
 from longmemeval.memory.engram.stores.synced import FollowedFacts
 from longmemeval.memory.engram.timeline import Decide, Verdict
 from longmemeval.records import Message, Session, Turn
-from longmemeval.storage.format import FORMAT, decode_versioned
+from longmemeval.storage.part_files import FORMAT, decode_versioned
 
 
 class Extractor(Protocol):

@@ -14,10 +14,9 @@ from longmemeval.memory.engram.extraction.chat import task_in
 from longmemeval.memory.engram.extraction.rules import RuleExtractor
 from longmemeval.memory.engram.recall.summaries import Summary, summaries
 from longmemeval.memory.engram.records import Fact, facts_at
-from longmemeval.storage.format import FORMAT, decode_versioned
 from longmemeval.storage.messages_part import MESSAGES
-from longmemeval.storage.model_part import ModelPart
-from longmemeval.storage.parts import PartInput, PartOutput, PartTools, Stored
+from longmemeval.storage.part_files import FORMAT, decode_versioned
+from longmemeval.storage.parts import ModelPart, PartInput, PartOutput, PartTools, Stored
 from longmemeval.storage.vector_index import VectorItem
 from longmemeval.storage.vectors_part import VectorsPart
 

@@ -33,8 +33,8 @@ from longmemeval.memory.protocol import MemoryTools
 from longmemeval.ranking.message_vectors import VECTORS
 from longmemeval.ranking.word_counts import TextWords, Vocabulary, WordCounts
 from longmemeval.records import Message, Question, RecalledItem, Session
-from longmemeval.storage.format import FORMAT
 from longmemeval.storage.memory_store import MemoryStore, Thread
+from longmemeval.storage.part_files import FORMAT
 from longmemeval.storage.vector_index import EmbedderIdentity, VectorIndex, VectorItem
 
 

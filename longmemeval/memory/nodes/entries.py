@@ -10,7 +10,7 @@ from longmemeval.core.text.dates_in_text.mentions import MentionedDate
 from longmemeval.memory.asking import Drop, number_value, text_value
 from longmemeval.memory.nodes.schema import NodeType
 from longmemeval.memory.nodes.templates import filled
-from longmemeval.storage.format import FORMAT, decode_versioned
+from longmemeval.storage.part_files import FORMAT, decode_versioned
 
 Value = str | list[str] | float | bool
 

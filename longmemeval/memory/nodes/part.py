@@ -15,8 +15,7 @@ from longmemeval.memory.nodes.library import NodeSet, shipped_nodes
 from longmemeval.records import Haystack, Message
 from longmemeval.storage.messages import thread_ids
 from longmemeval.storage.messages_part import MESSAGES
-from longmemeval.storage.model_part import ModelPart
-from longmemeval.storage.parts import PartInput, PartOutput, PartTools, Stored
+from longmemeval.storage.parts import ModelPart, PartInput, PartOutput, PartTools, Stored
 from longmemeval.storage.vector_index import VectorItem
 from longmemeval.storage.vectors_part import VectorsPart
 

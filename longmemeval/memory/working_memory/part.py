@@ -9,9 +9,8 @@ from longmemeval.memory.working_memory.build import WorkingMemoryUpdater, build_
 from longmemeval.memory.working_memory.chat import MAX_TOKENS, chat_updater
 from longmemeval.memory.working_memory.document import load_template
 from longmemeval.memory.working_memory.rules import rules_updater
-from longmemeval.storage.format import FORMAT, decode_versioned
-from longmemeval.storage.model_part import ModelPart
-from longmemeval.storage.parts import PartInput, PartOutput, PartTools, Stored
+from longmemeval.storage.part_files import FORMAT, decode_versioned
+from longmemeval.storage.parts import ModelPart, PartInput, PartOutput, PartTools, Stored
 
 
 class _File(Struct, frozen=True):

@@ -21,11 +21,10 @@ from longmemeval.pipeline.prepare.recipes import differing_recipes
 from longmemeval.pipeline.prepare.tools import Tools, ToolSettings
 from longmemeval.records import DatasetIdentity, FixtureMeta, Haystack, PartInfo
 from longmemeval.storage.fixture import Fixture, StoredPart
-from longmemeval.storage.format import META_FORMAT
 from longmemeval.storage.messages import resource_id, thread_ids
-from longmemeval.storage.model_part import ModelPart
 from longmemeval.storage.opaque import RECIPE, is_foreign
-from longmemeval.storage.parts import FixtureEmbedder, Part, PartInput, PartOutput, recipe_of, with_needs
+from longmemeval.storage.part_files import META_FORMAT
+from longmemeval.storage.parts import FixtureEmbedder, ModelPart, Part, PartInput, PartOutput, recipe_of, with_needs
 from longmemeval.storage.vectors_part import VectorsPart
 
 SAMPLE = 20

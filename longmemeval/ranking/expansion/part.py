@@ -10,8 +10,8 @@ from longmemeval.core.part_options import PartOptions
 from longmemeval.errors import HarnessError
 from longmemeval.ranking.expansion.chat import chat_maker
 from longmemeval.ranking.expansion.keys import Expansion, ExpansionKind, ExpansionLevel, ExpansionMaker
-from longmemeval.storage.format import FORMAT, decode_versioned
 from longmemeval.storage.memory_store import MemoryStore
+from longmemeval.storage.part_files import FORMAT, decode_versioned
 from longmemeval.storage.parts import Part, PartInput, PartOutput, PartTools, Stored
 
 _KEY_BYTES = 250

@@ -28,11 +28,10 @@ from longmemeval.ranking.message_graph import GRAPH, encode_graph
 from longmemeval.ranking.word_counts import encode_words
 from longmemeval.records import Message
 from longmemeval.settings import Folders
-from longmemeval.storage.graph import Graph
 from longmemeval.storage.memory_store import MemoryStore
 from longmemeval.storage.messages_part import MESSAGES
 from longmemeval.storage.parts import PartInput, PartOutput, PartTools
-from longmemeval.storage.vector_index import VectorIndex
+from longmemeval.storage.vector_index import Graph, VectorIndex
 from tests.pipeline.helpers import colours, folders_in, prepared_colours
 from tests.pipeline.verify.test_signature import make_key
 from tests.server import ModelServer
