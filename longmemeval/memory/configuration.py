@@ -22,7 +22,7 @@ from longmemeval.memory.opaque import AskedQuestions, OpaqueMemory
 from longmemeval.memory.parameters import BEFORE, Parameters
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
 from longmemeval.memory.registry import MEMORIES
-from longmemeval.ranking.questions.analysis import AnalysisMethod
+from longmemeval.ranking.questions import AnalysisMethod
 from longmemeval.storage.opaque import is_foreign
 from longmemeval.storage.parts import Part
 

@@ -6,7 +6,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validat
 from pydantic_core import PydanticCustomError
 
 from longmemeval.ranking.parameters import RankingParameters
-from longmemeval.ranking.questions.analysis import AnalysisMethod
+from longmemeval.ranking.questions import AnalysisMethod
 
 _RANKED_ONLY = ("statements", "length_exponent", "expansion", "time_range", "decompose", "reranker")
 """Parameters that apply only to a ranking of all units."""

@@ -8,7 +8,7 @@ from longmemeval.core.arrays import Vector
 from longmemeval.llm.registry import ModelAccess
 from longmemeval.llm.tokens import CharacterCounter, Counted, TokenCounter
 from longmemeval.ranking.history import RankedUnit
-from longmemeval.ranking.questions.analysis import QuestionAnalysis
+from longmemeval.ranking.questions import QuestionAnalysis
 from longmemeval.records import Gold, Question, Recall
 from longmemeval.storage.fixture import Fixture
 

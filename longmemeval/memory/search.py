@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 from longmemeval.core.arrays import Vector
 from longmemeval.errors import HarnessError
 from longmemeval.memory.parameters import RetrievalParameters
+from longmemeval.ranking.dense import MESSAGE_GRAPH
 from longmemeval.ranking.history import RankedUnit, Scores
-from longmemeval.ranking.message_graph import MESSAGE_GRAPH
-from longmemeval.ranking.questions.analysis import QuestionAnalysis, analyse_by_rules
+from longmemeval.ranking.questions import QuestionAnalysis, analyse_by_rules
 from longmemeval.ranking.rerank import load_reranker
 from longmemeval.ranking.retriever import Method, Retriever, text_to_embed
 from longmemeval.records import Question

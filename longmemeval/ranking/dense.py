@@ -1,12 +1,92 @@
 """Cosine similarity of the question with each unit, whose vector is blended with its neighbours'."""
 
+from collections import defaultdict
+from typing import Any
+
+import msgspec
 import numpy as np
+from msgspec import Struct
+from numpy.typing import NDArray
 
 from longmemeval.core.arrays import Vector, Vectors
-from longmemeval.ranking.expansion.join import JoinMode
+from longmemeval.core.part_options import PartOptions
+from longmemeval.errors import FixtureError, HarnessError
+from longmemeval.ranking.expansion.chat import ExpansionKind, ExpansionLevel
+from longmemeval.ranking.expansion.part import JoinMode, key_owners, key_vectors_part, keys_part
 from longmemeval.ranking.history import HistoryView, Scores
-from longmemeval.ranking.unit_keys import KeyVectors
-from longmemeval.storage.vector_index import VectorItem
+from longmemeval.ranking.message_vectors import VECTORS
+from longmemeval.storage.fixture import Fixture
+from longmemeval.storage.part_files import FORMAT, REMAKE, decode_versioned
+from longmemeval.storage.parts import Part, PartInput, PartOutput, PartTools, Stored
+from longmemeval.storage.vector_index import (
+    Graph,
+    GraphParameters,
+    GraphState,
+    VectorIndex,
+    VectorItem,
+    base_neighbours,
+)
+
+# Key expansions of one prepared history, by unit.
+
+
+class KeyVectors(Struct, frozen=True):
+    """Vectors of keys, and the units they belong to."""
+
+    vectors: Vectors
+    """Shape (keys, dimension), rows of length 1."""
+    units: NDArray[np.int64]
+    """Position of each key's unit, shape (keys,)."""
+
+
+class UnitKeys:
+    """The keys of one kind.
+
+    Those of a turn belong to the unit that contains it, those of a session to the session.
+
+    Args:
+        fixture: contains the keys and, if used, their vectors.
+        level: source of the keys.
+
+    Raises:
+        HarnessError: keys of sessions cannot be used for units of this granularity.
+    """
+
+    def __init__(self, history: HistoryView, fixture: Fixture, kind: ExpansionKind, level: ExpansionLevel) -> None:
+        if level == "session" and history.granularity != "session":
+            raise HarnessError(
+                f"Keys of sessions cannot find units of granularity '{history.granularity}'",
+                fix="Set granularity=session, or expansion_level=turn",
+            )
+        self._fixture = fixture
+        self._keys, self._key_vectors = keys_part(kind, level), key_vectors_part(kind, level)
+        self._unit_ids = [unit.unit_id for unit in history.units]
+        self._places = (
+            {unit.thread_id: place for place, unit in enumerate(history.units)}
+            if level == "session"
+            else {
+                message.message_id: place
+                for place, unit in enumerate(history.units)
+                for message in history.messages(unit)
+            }
+        )
+
+    def texts(self) -> dict[str, list[str]]:
+        """Return the texts of keys by unit id; units without any are left out."""
+        texts: dict[str, list[str]] = defaultdict(list)
+        for item in self._fixture.part(self._keys).items:
+            if item.texts and item.unit_id in self._places:
+                texts[self._unit_ids[self._places[item.unit_id]]] += item.texts
+        return texts
+
+    def vectors(self) -> KeyVectors:
+        """Return the vectors of all keys that belong to a unit."""
+        opened = self._fixture.part(self._key_vectors)
+        owners, vectors = key_owners(opened), opened.rows()[1]
+        serving = [row for row, owner in enumerate(owners) if owner in self._places]
+        units = np.array([self._places[owners[row]] for row in serving], dtype=np.int64)
+        return KeyVectors(vectors[serving], units)
+
 
 DENSE_WINDOW = (0.5, 0.25)
 """Weight of a neighbour's vector, by distance in the same session."""
@@ -115,3 +195,78 @@ def _unit_vectors(history: HistoryView, items: list[VectorItem], vectors: Vector
     sums = np.zeros((len(sizes), vectors.shape[1]), dtype=np.float32)
     np.add.at(sums, np.repeat(np.arange(len(sizes)), sizes), by_message[places])
     return np.divide(sums, sizes[:, np.newaxis], out=np.zeros_like(sums), where=sizes[:, np.newaxis] > 0)
+
+
+# The part `vector-graph`: a search index over message vectors, for memories that do not compare all of them.
+
+# HNSW construction parameters; changing any of them changes the recipe.
+GRAPH = GraphParameters(m=16, ef_construction=200, seed=0)
+
+
+class _GraphFile(Struct, frozen=True):
+    """`vector-graph.json` as stored on disk."""
+
+    format: int
+    graph: GraphState | None
+    """None: every vector is compared, as with `--index exact`, or there are none."""
+
+
+def encode_graph(graph: GraphState | None) -> bytes:
+    """Return the part's bytes: the same for the same graph."""
+    return msgspec.json.encode(_GraphFile(FORMAT, graph)) + b"\n"
+
+
+class MessageGraph(Part[VectorIndex]):
+    """The search index over messages."""
+
+    name = "vector-graph"
+    needs = (VECTORS,)
+
+    def recipe(self, tools: PartTools) -> dict[str, Any]:
+        """Return kind of index and construction parameters of the graph."""
+        index = tools.options.index
+        return {"version": 1, "index": index, **(msgspec.structs.asdict(GRAPH) if index == "hnsw" else {})}
+
+    def make(self, source: PartInput, tools: PartTools) -> PartOutput:
+        """Build the graph, single-threaded with a seed."""
+        _, vectors = source.part(VECTORS).rows()
+        graph = Graph.build(vectors, GRAPH).state if tools.options.index == "hnsw" and len(vectors) else None
+        return PartOutput(encode_graph(graph))
+
+    def open(self, stored: Stored) -> VectorIndex:
+        """Return the searchable vectors of the messages; the graph is restored, not built.
+
+        Raises:
+            FixtureError: it is damaged, or the graph contradicts its recipe.
+        """
+        opened = stored.part(VECTORS)
+        state = decode_versioned(stored.data(), _GraphFile, stored.where).graph
+        wanted = stored.info is not None and stored.info.recipe.get("index") == "hnsw"
+        if (state is not None) != (wanted and bool(len(opened.rows()[0]))):
+            raise FixtureError("Graph and recipe do not fit together", where=stored.where, fix=REMAKE)
+        graph = Graph.restore(state, opened.rows()[1], GRAPH, stored.where) if state else None
+        return opened.with_graph(graph) if graph else opened
+
+    def agrees(self, stored: bytes, made: bytes) -> bool:
+        """Return whether both graphs have the same levels and nearly the same links.
+
+        Processors round distances differently, which decides between neighbours that are about equally far.
+        """
+        have, again = (decode_versioned(data, _GraphFile, self.name).graph for data in (stored, made))
+        if have is None or again is None or (have.levels, have.entry_point) != (again.levels, again.entry_point):
+            return stored == made
+        pairs = zip(base_neighbours(have), base_neighbours(again), strict=True)
+        shared = [len(ours & theirs) / max(1, len(ours | theirs)) for ours, theirs in pairs]
+        return min(shared, default=1.0) >= 0.5 and sum(shared) >= 0.95 * len(shared)
+
+    def size(self, source: PartInput, options: PartOptions, dimension: int) -> float:
+        """Estimate links and levels in base64."""
+        row = 4 * (2 * GRAPH.m + 1) + 4 + 4 * (GRAPH.m + 1) / GRAPH.m
+        return len(source.messages) * row * 4 / 3 if options.index == "hnsw" else 100.0
+
+    def flags(self, stored: Stored | None) -> dict[str, str]:
+        """Return the kind of the existing index."""
+        return {"index": str(stored.info.recipe["index"])} if stored and stored.info else {}
+
+
+MESSAGE_GRAPH = MessageGraph()

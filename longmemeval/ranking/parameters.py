@@ -6,14 +6,12 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field
 from pydantic_core import PydanticCustomError
 
 from longmemeval.ranking.dates import DATES
-from longmemeval.ranking.expansion.join import JoinMode
-from longmemeval.ranking.expansion.keys import ExpansionKind, ExpansionLevel
-from longmemeval.ranking.expansion.part import keys_part
-from longmemeval.ranking.expansion.vectors import key_vectors_part
+from longmemeval.ranking.expansion.chat import ExpansionKind, ExpansionLevel
+from longmemeval.ranking.expansion.part import JoinMode, key_vectors_part, keys_part
 from longmemeval.ranking.fusion import Fusion
 from longmemeval.ranking.history import Granularity, Side
 from longmemeval.ranking.message_vectors import VECTORS
-from longmemeval.ranking.questions.analysis import AnalysisMethod, Analyst
+from longmemeval.ranking.questions import AnalysisMethod, Analyst
 from longmemeval.ranking.statements import STATEMENT_VECTORS
 from longmemeval.ranking.word_counts import WORDS
 from longmemeval.storage.messages_part import MESSAGES

@@ -11,20 +11,16 @@ from numpy.typing import NDArray
 
 from longmemeval.core.arrays import Vector
 from longmemeval.ranking.dates import DATES, Interval
-from longmemeval.ranking.dense import DenseIndex
-from longmemeval.ranking.expansion.join import joined_words
+from longmemeval.ranking.dense import DenseIndex, UnitKeys
+from longmemeval.ranking.expansion.part import joined_words
 from longmemeval.ranking.fusion import fuse, order
 from longmemeval.ranking.history import HistoryView, Scores
-from longmemeval.ranking.lexical import LexicalIndex, LexicalParameters, UnitWords
+from longmemeval.ranking.lexical import LexicalIndex, LexicalParameters, Priors, UnitWords, without_names
 from longmemeval.ranking.message_vectors import VECTORS
 from longmemeval.ranking.parameters import RankingParameters
-from longmemeval.ranking.priors import Priors, without_names
-from longmemeval.ranking.questions.analysis import QuestionAnalysis
-from longmemeval.ranking.questions.decompose import fuse_parts
-from longmemeval.ranking.questions.time_range import apply_range, in_range
+from longmemeval.ranking.questions import QuestionAnalysis, apply_range, fuse_parts, in_range
 from longmemeval.ranking.rerank import Reranker, rerank
 from longmemeval.ranking.statements import STATEMENT_VECTORS
-from longmemeval.ranking.unit_keys import UnitKeys
 from longmemeval.ranking.word_counts import WORDS
 from longmemeval.storage.fixture import Fixture
 

@@ -15,7 +15,7 @@ import numpy as np
 
 from longmemeval.core.arrays import Vectors
 from longmemeval.core.files import sha256_bytes
-from longmemeval.ranking.message_graph import GRAPH, MESSAGE_GRAPH, encode_graph
+from longmemeval.ranking.dense import GRAPH, MESSAGE_GRAPH, encode_graph
 from longmemeval.ranking.message_vectors import VECTORS
 from longmemeval.records import DatasetIdentity, FixtureMeta, Haystack, PartInfo, Session, Turn
 from longmemeval.storage.fixture import Fixture, write_fixture

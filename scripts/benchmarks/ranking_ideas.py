@@ -30,9 +30,8 @@ from longmemeval.llm.tokens import encoding_counter
 from longmemeval.ranking.dense import DenseIndex
 from longmemeval.ranking.fusion import min_max
 from longmemeval.ranking.history import HistoryView
-from longmemeval.ranking.lexical import LexicalIndex, LexicalParameters
+from longmemeval.ranking.lexical import LexicalIndex, LexicalParameters, Priors, without_names
 from longmemeval.ranking.message_vectors import VECTORS
-from longmemeval.ranking.priors import Priors, without_names
 from longmemeval.ranking.retriever import text_to_embed
 from longmemeval.ranking.statements import STATEMENT_VECTORS
 from longmemeval.storage.fixture import Fixture, fixture_folder

@@ -23,7 +23,7 @@ from longmemeval.core.event_loop import complete
 from longmemeval.core.files import sha256_bytes
 from longmemeval.memory.configuration import build_memory, resolve_configuration
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
-from longmemeval.ranking.message_graph import GRAPH, MESSAGE_GRAPH, encode_graph
+from longmemeval.ranking.dense import GRAPH, MESSAGE_GRAPH, encode_graph
 from longmemeval.ranking.message_vectors import VECTORS
 from longmemeval.ranking.word_counts import WORDS, WORDS_RECIPE, encode_words
 from longmemeval.records import DatasetIdentity, FixtureMeta, Haystack, PartInfo, Question, Session, Turn

@@ -20,7 +20,7 @@ from longmemeval.memory.configuration import (
 )
 from longmemeval.memory.protocol import MemoryTools
 from longmemeval.memory.registry import MEMORIES
-from longmemeval.ranking.questions.analysis import AnalysisMethod
+from longmemeval.ranking.questions import AnalysisMethod
 
 RETRIEVAL: dict[str, Any] = {
     "granularity": "turn",

@@ -9,7 +9,7 @@ from longmemeval.errors import HarnessError
 from longmemeval.memory.configuration import build_memory, resolve_configuration
 from longmemeval.memory.protocol import MemorySystem, MemoryTools, RankingMemory
 from longmemeval.pipeline.prepare.prepare import prepare
-from longmemeval.ranking.questions.analysis import QuestionAnalysis
+from longmemeval.ranking.questions import QuestionAnalysis
 from longmemeval.reading.history import message_chunks, render_history
 from longmemeval.records import Question, Recall
 from longmemeval.settings import Folders

@@ -3,7 +3,7 @@
 import pytest
 
 from longmemeval.ranking.history import Granularity, HistoryView, Side
-from longmemeval.ranking.priors import Priors, without_names, words_of_date
+from longmemeval.ranking.lexical import Priors, without_names, words_of_date
 from tests.ranking.support import history
 
 CHAT = (

@@ -6,7 +6,7 @@ from datetime import date
 import numpy as np
 import pytest
 
-from longmemeval.ranking.dense import DenseIndex
+from longmemeval.ranking.dense import DenseIndex, KeyVectors
 from longmemeval.ranking.expansion import (
     Expansion,
     decode,
@@ -16,9 +16,8 @@ from longmemeval.ranking.expansion import (
     keys_part,
     keys_to_embed,
 )
-from longmemeval.ranking.expansion.join import JoinMode
+from longmemeval.ranking.expansion.part import JoinMode
 from longmemeval.ranking.history import HistoryView
-from longmemeval.ranking.unit_keys import KeyVectors
 from longmemeval.storage.vector_index import EmbedderIdentity, VectorIndex, VectorItem
 from tests.ranking.support import history
 

@@ -11,7 +11,7 @@ from longmemeval.errors import FixtureError
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, PrepareReport, prepare
 from longmemeval.pipeline.run.plan import RunOptions
 from longmemeval.pipeline.run.run import run
-from longmemeval.ranking.message_graph import MESSAGE_GRAPH
+from longmemeval.ranking.dense import MESSAGE_GRAPH
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture, fixture_folder, write_fixture
 from longmemeval.storage.vector_index import Graph, GraphParameters

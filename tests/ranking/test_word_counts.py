@@ -16,8 +16,7 @@ from longmemeval.core.text.words import content_words
 from longmemeval.errors import FixtureError
 from longmemeval.ranking import word_counts
 from longmemeval.ranking.history import Granularity, HistoryView, Side
-from longmemeval.ranking.lexical import LexicalIndex, LexicalParameters
-from longmemeval.ranking.priors import Priors
+from longmemeval.ranking.lexical import LexicalIndex, LexicalParameters, Priors
 from longmemeval.ranking.word_counts import (
     WORDS,
     WORDS_RECIPE,

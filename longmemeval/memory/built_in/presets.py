@@ -20,8 +20,8 @@ from longmemeval.memory.search import NearestSearch, RankedSearch, Search
 from longmemeval.memory.token_counts import TOKENS
 from longmemeval.memory.working_memory.part import DOCUMENT
 from longmemeval.ranking.dates import DATES
+from longmemeval.ranking.dense import MESSAGE_GRAPH
 from longmemeval.ranking.expansion import ALL_KEY_VECTORS, ALL_KEYS
-from longmemeval.ranking.message_graph import MESSAGE_GRAPH
 from longmemeval.ranking.message_vectors import VECTORS
 from longmemeval.ranking.retriever import Method
 from longmemeval.ranking.statements import STATEMENT_VECTORS

@@ -15,9 +15,8 @@ from longmemeval.memory.nodes.part import NodesPart, NodeVectors
 from longmemeval.ranking.dense import DenseIndex
 from longmemeval.ranking.fusion import fuse, order
 from longmemeval.ranking.history import HistoryView, Scores
-from longmemeval.ranking.lexical import LexicalIndex, LexicalParameters
-from longmemeval.ranking.priors import Priors, without_names
-from longmemeval.ranking.questions.time_range import apply_range, in_range
+from longmemeval.ranking.lexical import LexicalIndex, LexicalParameters, Priors, without_names
+from longmemeval.ranking.questions import apply_range, in_range
 from longmemeval.ranking.retriever import text_to_embed
 from longmemeval.records import Message, Question
 from longmemeval.storage.fixture import Fixture

@@ -20,7 +20,7 @@ from longmemeval.memory.faults import errors_of
 from longmemeval.memory.protocol import MemorySystem, MemoryTools, RankingMemory
 from longmemeval.pipeline.prepare.query_vectors import QueryVectors, VectorSource
 from longmemeval.pipeline.retrieval.second_recall import ranked_otherwise, recalled, second_recall
-from longmemeval.ranking.questions.analysis import QuestionAnalysis
+from longmemeval.ranking.questions import QuestionAnalysis
 from longmemeval.records import Gold, Question, Recall, RecalledItem
 from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.remote_fixtures import be_patient

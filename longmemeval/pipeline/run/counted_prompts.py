@@ -24,7 +24,7 @@ from longmemeval.pipeline.estimate.stages import Calls, estimate_calls, sampled_
 from longmemeval.pipeline.prepare.access import PreparedFixtures
 from longmemeval.pipeline.prepare.query_vectors import query_vectors
 from longmemeval.pipeline.run.plan import RunPlan
-from longmemeval.ranking.questions.analysis import analyse_by_model, analyse_by_rules
+from longmemeval.ranking.questions import analyse_by_model, analyse_by_rules
 from longmemeval.reading.reader import Reader
 from longmemeval.records import Question, Recall
 from longmemeval.storage.messages import haystack_messages

@@ -19,7 +19,7 @@ from longmemeval.memory.configuration import MemoryConfiguration, analysis_of
 from longmemeval.pipeline.batches.batches import Batches
 from longmemeval.pipeline.progress import progress
 from longmemeval.pipeline.workers import in_order
-from longmemeval.ranking.questions.analysis import AnalysisMethod, QuestionAnalysis, analyse_by_model
+from longmemeval.ranking.questions import AnalysisMethod, QuestionAnalysis, analyse_by_model
 from longmemeval.records import Question, usage_of
 from longmemeval.results.settings import QueryModelSettings
 from longmemeval.results.totals import AnalysisTotals

@@ -14,7 +14,7 @@ from longmemeval.pipeline.prepare.prepare import PrepareReport, prepare
 from longmemeval.pipeline.run.estimate import ANALYSIS, ANSWERS, JudgeToAsk, run_stages
 from longmemeval.pipeline.run.plan import RunPlan
 from longmemeval.pipeline.sweep.state import SweepState
-from longmemeval.ranking.questions.analysis import AnalysisMethod
+from longmemeval.ranking.questions import AnalysisMethod
 
 
 class PlannedRunEstimate(Struct, frozen=True):

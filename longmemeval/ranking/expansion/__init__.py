@@ -3,17 +3,27 @@
 Method: Wu et al. 2025 (ICLR), section 5.3, "index expansion".
 """
 
-from longmemeval.ranking.expansion.chat import chat_maker
-from longmemeval.ranking.expansion.join import JoinMode, joined_words
-from longmemeval.ranking.expansion.keys import (
+from longmemeval.ranking.expansion.chat import (
     Expansion,
     ExpansionKind,
     ExpansionLevel,
     ExpansionMaker,
     MadeExpansions,
+    chat_maker,
 )
-from longmemeval.ranking.expansion.part import ALL_KEYS, ExpansionPart, decode, encode, keys_part
-from longmemeval.ranking.expansion.vectors import ALL_KEY_VECTORS, key_owners, key_vectors_part, keys_to_embed
+from longmemeval.ranking.expansion.part import (
+    ALL_KEY_VECTORS,
+    ALL_KEYS,
+    ExpansionPart,
+    JoinMode,
+    decode,
+    encode,
+    joined_words,
+    key_owners,
+    key_vectors_part,
+    keys_part,
+    keys_to_embed,
+)
 
 __all__ = [
     "ALL_KEYS",

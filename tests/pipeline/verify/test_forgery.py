@@ -24,7 +24,7 @@ from longmemeval.pipeline.verify.remake import Remaker
 from longmemeval.pipeline.verify.sign import sign
 from longmemeval.pipeline.verify.subjects import verify_all
 from longmemeval.pipeline.verify.verify import Verification, verify
-from longmemeval.ranking.message_graph import GRAPH, encode_graph
+from longmemeval.ranking.dense import GRAPH, encode_graph
 from longmemeval.ranking.word_counts import encode_words
 from longmemeval.records import Message
 from longmemeval.settings import Folders

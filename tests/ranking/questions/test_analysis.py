@@ -7,7 +7,7 @@ import pytest
 
 from longmemeval.errors import FatalModelError, ModelError
 from longmemeval.llm.protocol import ChatReply, ChatRequest
-from longmemeval.ranking.questions.analysis import (
+from longmemeval.ranking.questions import (
     AnalysisMethod,
     QuestionAnalysis,
     analyse_by_model,

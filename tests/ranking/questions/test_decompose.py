@@ -10,13 +10,7 @@ from hypothesis import strategies as st
 from longmemeval.core.text.words import content_words
 from longmemeval.errors import ModelError
 from longmemeval.llm.protocol import ChatReply, ChatRequest
-from longmemeval.ranking.questions.decompose import (
-    MAX_QUERIES,
-    Decomposition,
-    decompose_by_model,
-    fuse_parts,
-    shipped_prompt,
-)
+from longmemeval.ranking.questions import MAX_QUERIES, Decomposition, decompose_by_model, decompose_prompt, fuse_parts
 from longmemeval.records import Usage
 
 QUESTION = "What did Anna buy in Rome and what did she eat there?"
@@ -95,7 +89,7 @@ def test_prompt_of_ones_own_and_dollars_in_a_question() -> None:
     model = Scripted("[]")
     asyncio.run(decompose_by_model(model, "Did $5 or $limit buy it?", prompt="Split into $limit for $5: $question"))
     assert model.requests[0].messages[0].content == "Split into 5 for $5: Did $5 or $limit buy it?"
-    assert "$question" in shipped_prompt()
+    assert "$question" in decompose_prompt()
 
 
 def test_errors_of_the_model_pass_through() -> None:

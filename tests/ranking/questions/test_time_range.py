@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from longmemeval.core.text.dates_in_text.phrases import Resolution, TimeRange
 from longmemeval.errors import ModelError
 from longmemeval.llm.protocol import ChatReply, ChatRequest
-from longmemeval.ranking.questions.time_range import apply_range, in_range, range_by_model
+from longmemeval.ranking.questions import apply_range, in_range, range_by_model
 from longmemeval.records import Usage
 
 ASKED = datetime(2023, 5, 30, 23, 40)

@@ -19,9 +19,8 @@ from longmemeval.benchmarks.retrieval_protocols import RankingRequest
 from longmemeval.core.files import sha256_file
 from longmemeval.errors import HarnessError
 from longmemeval.memory.configuration import resolve_configuration
-from longmemeval.ranking.expansion.join import JoinMode
-from longmemeval.ranking.expansion.keys import ExpansionKind, ExpansionLevel
-from longmemeval.ranking.expansion.part import keys_part
+from longmemeval.ranking.expansion.chat import ExpansionKind, ExpansionLevel
+from longmemeval.ranking.expansion.part import JoinMode, keys_part
 
 PARAMETERS = ("expansion", "expansion_level", "expansion_join")
 """Parameters of a memory that the official protocol supports."""

@@ -17,8 +17,8 @@ from typing import NamedTuple
 
 from longmemeval.core.text_files import decode_json, reading
 from longmemeval.errors import DataError, HarnessError
-from longmemeval.ranking.expansion.join import JoinMode
-from longmemeval.ranking.expansion.keys import ExpansionKind, ExpansionLevel
+from longmemeval.ranking.expansion.chat import ExpansionKind, ExpansionLevel
+from longmemeval.ranking.expansion.part import JoinMode
 
 OfficialExpansion = str | Sequence[object] | None
 """A value of an official cache file: a text, a list of facts, or null for a failed extraction."""

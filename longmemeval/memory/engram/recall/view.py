@@ -20,8 +20,7 @@ from longmemeval.memory.engram.stores.embedded import EmbeddedFacts, EmbeddedVec
 from longmemeval.memory.engram.stores.of_fixture import stores_of
 from longmemeval.memory.engram.stores.protocol import When
 from longmemeval.memory.engram.stores.synced import Stores
-from longmemeval.ranking.history import Scores
-from longmemeval.ranking.names import Names
+from longmemeval.ranking.history import Names, Scores
 from longmemeval.ranking.word_counts import WORDS, WordCounts, count_words
 from longmemeval.records import DatasetIdentity, FixtureMeta, Message
 from longmemeval.storage.fixture import Fixture

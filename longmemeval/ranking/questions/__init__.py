@@ -1,1 +1,0 @@
-"""Analysis of a question for the search: its parts, and the time it is about."""
