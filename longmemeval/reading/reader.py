@@ -13,20 +13,34 @@ from longmemeval.errors import ModelError
 from longmemeval.llm.protocol import ChatMessage, ChatModel, ChatReply
 from longmemeval.llm.tokens import Counted, TokenCounter
 from longmemeval.reading.configuration import NOTE_MAX_TOKENS, ReadingConfiguration, prompt_limit
-from longmemeval.reading.history import Chunk, message_chunks, note_chunks, render_chunk, render_history
-from longmemeval.reading.outcome import REDACTED, UNKNOWN_REASON, Reading, empty_reply
-from longmemeval.reading.overflow import Fitted, fit
 from longmemeval.reading.prompts import (
     TOKENS_OF_A_MESSAGE,
+    Chunk,
     EncodedPrompt,
+    Fitted,
     Messages,
     Prompt,
+    SentPrompt,
+    fit,
+    message_chunks,
+    note_chunks,
     prompt_of,
     question_text,
+    render_chunk,
+    render_history,
 )
-from longmemeval.reading.shown_items import message_ids_of, not_shown, note_item, threads_of
-from longmemeval.reading.templates import Template
-from longmemeval.reading.tool_loop import ToolLoop
+from longmemeval.reading.templates import Template, shipped_template
+from longmemeval.reading.tool_loop import (
+    REDACTED,
+    UNKNOWN_REASON,
+    Reading,
+    ToolLoop,
+    empty_reply,
+    message_ids_of,
+    not_shown,
+    note_item,
+    threads_of,
+)
 from longmemeval.records import Answer, Question, Recall, RecalledItem, slowest, sum_latencies, usage_of
 
 ABSTENTION = "I don't know: the information is not mentioned in the conversation."
@@ -287,3 +301,53 @@ class _Preparation(Struct):
     failure: ModelError | None = None
     notes: list[Prompt] = []
     prompt: Prompt | None = None
+
+
+# Split a stored prompt into instruction, memory and question, and count the tokens of each part.
+
+_HERE = "\0memory\0"
+"""Placeholder for the memory while the rest of a template is filled in."""
+
+
+class PromptParts(Struct, frozen=True):
+    """Tokens of a prompt by part; they add up to the recorded tokens of the prompt."""
+
+    instruction: int
+    memory: int
+    question: int
+    """Tokens of the question and its date."""
+
+
+def prompt_parts(
+    prompt: SentPrompt, question: Question, template_sha256: str, tokens: int, counter: TokenCounter
+) -> PromptParts | None:
+    """Return the tokens of the parts of a prompt.
+
+    Args:
+        template_sha256: hash of the template in the run's settings.
+        tokens: tokens of the whole prompt.
+        counter: the counter that the run used.
+
+    Returns:
+        None if the parts cannot be told apart: the template is not from this package, or the prompt was not made from a
+        template.
+    """
+    memory = memory_in(prompt, question, shipped_template(template_sha256))
+    if memory is None:
+        return None
+    question_tokens = counter.count(question_text(question)) + counter.count(question.date_text)
+    memory_tokens = min(counter.count(memory), tokens)
+    question_tokens = min(question_tokens, tokens - memory_tokens)
+    return PromptParts(tokens - memory_tokens - question_tokens, memory_tokens, question_tokens)
+
+
+def memory_in(prompt: SentPrompt, question: Question, template: Template | None) -> str | None:
+    """Return the memory as the prompt shows it; None if the prompt was not made from this template."""
+    if template is None or len(prompt.messages) != 1:
+        return None
+    values = {"history": _HERE, "question_date": question.date_text, "question": question_text(question)}
+    before, _, after = template.fill(values).partition(_HERE)
+    text = prompt.messages[0].content
+    if not text.startswith(before) or not text.endswith(after) or len(text) < len(before) + len(after):
+        return None
+    return text[len(before) : len(text) - len(after)]

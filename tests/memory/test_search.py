@@ -10,7 +10,7 @@ from longmemeval.memory.configuration import build_memory, resolve_configuration
 from longmemeval.memory.protocol import MemorySystem, MemoryTools, RankingMemory
 from longmemeval.pipeline.prepare.prepare import prepare
 from longmemeval.ranking.questions import QuestionAnalysis
-from longmemeval.reading.history import message_chunks, render_history
+from longmemeval.reading.prompts import message_chunks, render_history
 from longmemeval.records import Question, Recall
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture, fixture_folder

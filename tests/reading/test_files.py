@@ -15,9 +15,8 @@ from longmemeval.llm.protocol import ChatReply, ChatRequest, ToolCall
 from longmemeval.llm.tokens import token_counter
 from longmemeval.memory.items import message_item
 from longmemeval.reading.configuration import ReadingConfiguration, reading_configuration
-from longmemeval.reading.files import Files
-from longmemeval.reading.outcome import Reading
 from longmemeval.reading.reader import Reader
+from longmemeval.reading.tool_loop import Files, Reading
 from longmemeval.records import Answer, Haystack, Question, Recall, Session, Turn, Usage
 from longmemeval.storage.messages import haystack_messages
 from tests.reading.test_reader import Characters

@@ -6,8 +6,8 @@ from datetime import datetime, timedelta
 import pytest
 
 from longmemeval.memory.items import message_item
-from longmemeval.reading.history import message_chunks, note_chunks, render_chunk, render_history
 from longmemeval.reading.options import HISTORY_FORMATS, HistoryFormat
+from longmemeval.reading.prompts import message_chunks, note_chunks, render_chunk, render_history
 from longmemeval.records import Haystack, Recall, RecalledItem, Session, Turn
 from longmemeval.storage.memory_store import MemoryStore
 

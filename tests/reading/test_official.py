@@ -6,8 +6,8 @@ from typing import Any
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.memory.items import message_item
-from longmemeval.reading.history import message_chunks, render_history
 from longmemeval.reading.options import HistoryFormat
+from longmemeval.reading.prompts import message_chunks, render_history
 from longmemeval.records import Recall
 from longmemeval.storage.memory_store import MemoryStore
 from tests.support import record, write_dataset

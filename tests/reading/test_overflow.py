@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from longmemeval.errors import ModelError
 from longmemeval.reading.options import OverflowPolicy
-from longmemeval.reading.overflow import fit
+from longmemeval.reading.prompts import fit
 from longmemeval.records import Recall, RecalledItem
 
 DAY = datetime(2023, 5, 20)

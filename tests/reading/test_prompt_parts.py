@@ -5,8 +5,8 @@ import pytest
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.llm.protocol import ChatMessage
 from longmemeval.llm.tokens import CharacterCounter
-from longmemeval.reading.prompt_parts import memory_in, prompt_parts
 from longmemeval.reading.prompts import SentPrompt
+from longmemeval.reading.reader import memory_in, prompt_parts
 from longmemeval.reading.templates import READER_FIELDS, load_template, shipped_template
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.settings import AnswerSettings

@@ -16,11 +16,10 @@ from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest
 from longmemeval.llm.tokens import Counted, token_counter
 from longmemeval.memory.items import message_item
 from longmemeval.reading.configuration import ReadingConfiguration, reading_configuration
-from longmemeval.reading.history import Chunk, render_history
 from longmemeval.reading.options import HISTORY_FORMATS, READING_METHODS, HistoryFormat, OverflowPolicy, ReadingMethod
-from longmemeval.reading.outcome import Reading
-from longmemeval.reading.prompts import SentPrompt
+from longmemeval.reading.prompts import Chunk, SentPrompt, render_history
 from longmemeval.reading.reader import Reader
+from longmemeval.reading.tool_loop import Reading
 from longmemeval.records import Haystack, Question, Recall, RecalledItem, Session, Turn, Usage
 from longmemeval.storage.memory_store import MemoryStore
 from tests.support import examples

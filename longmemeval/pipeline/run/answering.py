@@ -25,9 +25,9 @@ from longmemeval.pipeline.run.limits import non_binding_limits
 from longmemeval.pipeline.run.loop_lag import LoopLagMonitor
 from longmemeval.pipeline.run.question_analysis import QuestionAnalyses
 from longmemeval.pipeline.workers import Outcomes, in_order
-from longmemeval.reading.outcome import Reading
 from longmemeval.reading.prompts import EncodedPrompt, SentPrompt
 from longmemeval.reading.reader import Reader
+from longmemeval.reading.tool_loop import Reading
 from longmemeval.records import Answer, Question, Recall, Usage, usage_of
 from longmemeval.results.lifecycle import OpenRun
 from longmemeval.results.lines import (

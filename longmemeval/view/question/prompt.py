@@ -9,8 +9,8 @@ from longmemeval.errors import HarnessError
 from longmemeval.llm.tokens import token_counter
 from longmemeval.memory.configuration import MemoryConfiguration
 from longmemeval.pipeline.inspect.recalling import Recaller, why_not_again
-from longmemeval.reading.prompt_parts import prompt_parts
 from longmemeval.reading.prompts import SentPrompt
+from longmemeval.reading.reader import prompt_parts
 from longmemeval.records import Answer, Message, Recall
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.settings import AnswerSettings

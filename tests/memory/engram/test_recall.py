@@ -12,7 +12,7 @@ from longmemeval.llm.tokens import encoding_counter
 from longmemeval.memory.configuration import build_memory, parts_of, resolve_configuration
 from longmemeval.memory.protocol import KnowsTokens, MemorySystem, MemoryTools
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
-from longmemeval.reading.history import message_chunks, render_history
+from longmemeval.reading.prompts import message_chunks, render_history
 from longmemeval.records import Question, Recall
 from longmemeval.storage.fixture import Fixture, fixture_folder
 from tests.memory.engram.databases import Begin

@@ -14,7 +14,7 @@ from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.memory.nodes.preset import TYPED_NODES
 from longmemeval.memory.protocol import MemoryTools
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
-from longmemeval.reading.history import message_chunks, render_history
+from longmemeval.reading.prompts import message_chunks, render_history
 from longmemeval.records import Question, Recall
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture
