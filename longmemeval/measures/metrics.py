@@ -11,9 +11,8 @@ from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.judges.question_types import ABILITIES, ANY_TYPES, Labels, OfficialFigures, QuestionTypes
 from longmemeval.measures.abstention import Abstaining, Calibration, abstaining, calibrate, declined
 from longmemeval.records import Gold, Judgement, Usage, usage_of
-from longmemeval.statistics.intervals import label_interval, score_interval
+from longmemeval.statistics.intervals import label_interval, percentile, score_interval
 from longmemeval.statistics.resampling import share_haystacks
-from longmemeval.statistics.spread import percentile
 
 METRICS_FORMAT = 4
 """Version, raised whenever the same labels give other figures than before; files before the first version lack it."""

@@ -19,8 +19,8 @@ from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
+from longmemeval.statistics.intervals import wilson_interval
 from longmemeval.statistics.resampling import chunks
-from longmemeval.statistics.spread import wilson_interval
 
 if TYPE_CHECKING:
     import numpy as np

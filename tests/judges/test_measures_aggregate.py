@@ -10,7 +10,7 @@ from longmemeval.measures.aggregate import (
     QuestionValues,
     aggregate,
 )
-from longmemeval.statistics.spread import wilson_interval
+from longmemeval.statistics.intervals import wilson_interval
 from tests.support import IN_PROPORTION, growth
 
 

@@ -7,6 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from longmemeval.statistics import misclassification
+from longmemeval.statistics.intervals import wilson_interval
 from longmemeval.statistics.misclassification import (
     Corrected,
     MeasuredRates,
@@ -15,7 +16,6 @@ from longmemeval.statistics.misclassification import (
     corrected_accuracy,
     corrected_difference,
 )
-from longmemeval.statistics.spread import wilson_interval
 
 TRIALS = 600
 RIGHT, WRONG = 2, 3

@@ -14,7 +14,7 @@ from longmemeval.measures.abstention import (
     method,
 )
 from longmemeval.records import Gold
-from longmemeval.statistics.spread import wilson_interval
+from longmemeval.statistics.intervals import wilson_interval
 
 REFUSAL = "I don't know; that was never mentioned."
 Scores = dict[str, float | None]

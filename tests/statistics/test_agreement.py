@@ -1,6 +1,6 @@
 import pytest
 
-from longmemeval.statistics.agreement import Concordance, agreement
+from longmemeval.statistics.paired import Concordance, agreement
 
 Labels = dict[str, bool | None]
 

@@ -7,9 +7,8 @@ from longmemeval.benchmarks.locomo.benchmark import LOCOMO
 from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.measures.metrics import compute_metrics
 from longmemeval.records import Gold, Judgement
-from longmemeval.statistics.intervals import label_interval, score_interval
+from longmemeval.statistics.intervals import label_interval, score_interval, wilson_interval
 from longmemeval.statistics.resampling import bootstrap_mean
-from longmemeval.statistics.spread import wilson_interval
 
 JUDGE = JudgeIdentity("labels-0", "test/labels", "by hand", "0" * 64, {}, official=False)
 

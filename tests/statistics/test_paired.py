@@ -9,6 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from longmemeval.errors import HarnessError
+from longmemeval.statistics.intervals import Spread, repeat_spread, wilson_interval
 from longmemeval.statistics.paired import (
     Paired,
     clopper_pearson,
@@ -19,7 +20,6 @@ from longmemeval.statistics.paired import (
     mcnemar,
     tango_interval,
 )
-from longmemeval.statistics.spread import Spread, repeat_spread, wilson_interval
 
 Scores = dict[str, float | None]
 

@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from longmemeval.statistics.intervals import wilson_interval
 from longmemeval.statistics.resampling import (
     bootstrap_mean,
     share_haystacks,
@@ -13,7 +14,6 @@ from longmemeval.statistics.resampling import (
     sign_flip_p,
     smallest_p,
 )
-from longmemeval.statistics.spread import wilson_interval
 
 TABLE = [1.0] * 81 + [-1.0] * 29 + [0.0] * 390
 

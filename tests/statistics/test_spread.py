@@ -1,6 +1,6 @@
 import pytest
 
-from longmemeval.statistics.spread import percentile, wilson_interval
+from longmemeval.statistics.intervals import percentile, wilson_interval
 
 
 @pytest.mark.parametrize(

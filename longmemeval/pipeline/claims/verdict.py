@@ -8,9 +8,8 @@ from msgspec import Struct
 
 from longmemeval.core.text.figures import bounds, count_of, in_percent, percent, signed_bounds
 from longmemeval.pipeline.claims.catalogue import Claim
-from longmemeval.statistics.intervals import joint_interval, shifted_interval
+from longmemeval.statistics.intervals import joint_interval, shifted_interval, wilson_interval
 from longmemeval.statistics.power import ALPHA, questions_to_tell
-from longmemeval.statistics.spread import wilson_interval
 
 TELLING = 0.1
 """A claim is called consistent only if a figure that is off by this much would be detected with 80 % power."""

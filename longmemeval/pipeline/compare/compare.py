@@ -40,9 +40,9 @@ from longmemeval.results.index import settings_sha256
 from longmemeval.results.scores.remembered import Remembered
 from longmemeval.results.settings import AnswerSettings
 from longmemeval.settings import Folders
+from longmemeval.statistics.intervals import repeat_spread
 from longmemeval.statistics.misclassification import NotCorrectable, corrected_difference
 from longmemeval.statistics.power import planned_difference
-from longmemeval.statistics.spread import repeat_spread
 
 
 @without_collector()

@@ -13,7 +13,7 @@ from longmemeval.pipeline.compare.repeats import Flips
 from longmemeval.pipeline.compare.sentences import SCORE_WARNINGS, Kind, Sentence
 from longmemeval.records import Provenance
 from longmemeval.results.graded.graded_run import Evaluation, RunSummary
-from longmemeval.statistics.spread import Spread
+from longmemeval.statistics.intervals import Spread
 
 INSIDE_THE_NOISE = "inside the noise"
 """The verdict, for machines, on two runs whose difference is not significant: neither is better."""

@@ -12,7 +12,7 @@ from longmemeval.measures.metrics import Metrics, credit
 from longmemeval.records import Gold
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import RunQuestions
-from longmemeval.statistics.agreement import Agreement, agreement
+from longmemeval.statistics.paired import Agreement, agreement
 
 
 class JudgeAgreement(Struct, frozen=True):

@@ -6,7 +6,7 @@ from contextlib import suppress
 from types import TracebackType
 from typing import Any, Self
 
-from longmemeval.statistics.spread import percentile
+from longmemeval.statistics.intervals import percentile
 
 _BEAT_S = 0.02
 _TOLERATED = 0.05

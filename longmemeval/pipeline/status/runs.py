@@ -17,8 +17,7 @@ from longmemeval.results.lines import ANSWERS, RANKINGS
 from longmemeval.results.listing import RunHead, abridged
 from longmemeval.results.manifest import RunManifest, stored_manifest
 from longmemeval.results.scores.stored import read_metrics
-from longmemeval.statistics.intervals import score_interval
-from longmemeval.statistics.spread import wilson_interval
+from longmemeval.statistics.intervals import score_interval, wilson_interval
 
 State = Literal["running", "judging", "died", "away", "completed", "incomplete", "failed", "interrupted", "damaged"]
 """`died`: the process ended without recording it; `away`: it is on another machine and cannot be seen from here."""

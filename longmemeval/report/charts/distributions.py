@@ -12,7 +12,7 @@ from longmemeval.measures.abstention import Calibration, ScoreBin
 from longmemeval.report.charts.charts import Chart, percent_axis
 from longmemeval.report.charts.palette import Shown
 from longmemeval.report.charts.svg import INK, MUTED, drawn, run_colour
-from longmemeval.statistics.spread import percentile
+from longmemeval.statistics.intervals import percentile
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

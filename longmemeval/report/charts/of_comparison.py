@@ -30,8 +30,8 @@ from longmemeval.report.charts.palette import Shown
 from longmemeval.report.charts.two_judges import JudgedBy, TwoJudges, two_judges_chart
 from longmemeval.results.graded.graded_run import Evaluation, RunSummary
 from longmemeval.results.scores.warnings import check_command
+from longmemeval.statistics.intervals import wilson_interval
 from longmemeval.statistics.misclassification import expected_agreement
-from longmemeval.statistics.spread import wilson_interval
 
 _CUTOFFS = (1, 2, 3, 4, 5, 7, 10, 15, 20, 30, 50, 70, 100, 150, 200, 300, 500, 1000)
 _LEAST_CALIBRATED = 200

@@ -19,7 +19,7 @@ from longmemeval.report.tables.comparison import row_names
 from longmemeval.report.tables.effort import kinds, work_line
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.manifest import document_of
-from longmemeval.statistics.agreement import Concordance
+from longmemeval.statistics.paired import Concordance
 
 
 class RunView(Struct, frozen=True):

@@ -7,7 +7,7 @@ from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.pipeline.evaluate.labelling import agreement_with_people, person_labels
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.run_files import RunFiles
-from longmemeval.statistics.agreement import Agreement
+from longmemeval.statistics.paired import Agreement
 
 
 class PersonSaid(Struct, frozen=True):

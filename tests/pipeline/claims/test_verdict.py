@@ -7,9 +7,8 @@ from msgspec import structs
 
 from longmemeval.pipeline.claims.catalogue import Claim, claims_of
 from longmemeval.pipeline.claims.verdict import Measured, figures, verdict_on, verdicts_on_groups
-from longmemeval.statistics.intervals import joint_interval, shifted_interval
+from longmemeval.statistics.intervals import joint_interval, shifted_interval, wilson_interval
 from longmemeval.statistics.power import questions_to_tell
-from longmemeval.statistics.spread import wilson_interval
 from tests.pipeline.claims.test_catalogue import write
 
 

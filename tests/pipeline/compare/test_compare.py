@@ -29,8 +29,8 @@ from longmemeval.report.tables.comparison import comparison_tables
 from longmemeval.results.formats.hypotheses import adopt_hypotheses
 from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
+from longmemeval.statistics.intervals import wilson_interval
 from longmemeval.statistics.power import exact_detectable_difference, minimum_detectable_difference
-from longmemeval.statistics.spread import wilson_interval
 from tests.benchmarks.locomo.test_loader import make_conversation
 from tests.pipeline.graded_runs import F1, LENIENT, STRICT, grade, graded_run, ids, labels
 from tests.pipeline.helpers import answer_all, colours, compare, prepared_colours

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from longmemeval.pipeline.merge.to_grade import ToGrade
     from longmemeval.results.graded.graded_run import Evaluation
     from longmemeval.settings import Folders
-    from longmemeval.statistics.agreement import Concordance
+    from longmemeval.statistics.paired import Concordance
 
 EXAMPLE = "longmemeval evaluate demo-hybrid --judge offline/lexical"
 _DISPUTED = 10
