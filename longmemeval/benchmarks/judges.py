@@ -18,8 +18,7 @@ from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.judges.definition import JUDGE_DEFINITIONS, compares_words, rule_names, rules_of, set_names
 from longmemeval.judges.protocol import Judge
-from longmemeval.judges.template_judge import TemplateJudge
-from longmemeval.judges.template_set import FILE_ENDINGS, choices, load_template_set
+from longmemeval.judges.template_set import FILE_ENDINGS, TemplateJudge, choices, load_template_set
 from longmemeval.judges.votes import RepeatedJudge, VotingJudge
 from longmemeval.llm.http.endpoints import served_at
 from longmemeval.llm.options import ModelOptions

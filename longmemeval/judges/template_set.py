@@ -47,14 +47,21 @@ from string import Formatter
 from typing import Any, NamedTuple
 
 import msgspec
+from msgspec import structs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from longmemeval.core.files import sha256_bytes
 from longmemeval.core.text_files import decode_json, load_yaml, read_text, reading
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.judges.definition import JUDGE_DEFINITIONS, set_names
+from longmemeval.judges.asking import ask, readable
+from longmemeval.judges.definition import JUDGE_DEFINITIONS, prompts_of, rules_of, set_names
+from longmemeval.judges.people import IMPORTED, is_imported, is_person
+from longmemeval.judges.protocol import JudgeIdentity, extended, judge_id
 from longmemeval.judges.question_types import QuestionTypes
-from longmemeval.records import Gold, Question
+from longmemeval.llm.http.endpoints import OWN_ENDPOINT
+from longmemeval.llm.options import is_offline
+from longmemeval.llm.protocol import ChatModel
+from longmemeval.records import Gold, Judgement, Question
 
 FILE_ENDINGS = (".json", ".yaml", ".yml")
 
@@ -263,3 +270,141 @@ def _check_choice(templates: TemplateSet, where: str, known: Collection[str] | N
             raise HarnessError(
                 f"The template '{name}' is never chosen", where=where, fix="Choose it for a question type, or remove it"
             )
+
+
+# A judge made of a template set and a chat model.
+
+
+class TemplateJudge:
+    """A judge that grades with the prompts of a template set; never official.
+
+    Args:
+        templates: the prompts, and the way replies are read.
+        model: the model that grades.
+        endpoint: address at which it is served (`served_at`); None if unknown.
+    """
+
+    def __init__(self, templates: TemplateSet, model: ChatModel, endpoint: str | None = None) -> None:
+        self._templates = templates
+        self._model = model
+        self.identity = _identity(templates, model.spec, endpoint)
+        """Identity of the judge."""
+
+    async def judge(self, question: Question, gold: Gold, hypothesis: str) -> Judgement:
+        """Grade `hypothesis` with one call; a failed call and an unreadable reply give no label.
+
+        Raises:
+            HarnessError: the template needs what the data does not have.
+            FatalModelError: no call can succeed.
+        """
+        prompt = self._templates.prompt(question, gold, hypothesis)
+        return await ask(
+            self._model,
+            prompt,
+            question,
+            hypothesis,
+            lambda reply: read_reply(self._templates.reply, reply),
+            judge_id=self.identity.id,
+            max_tokens=self._templates.max_tokens,
+            temperature=self._templates.temperature,
+        )
+
+
+def _identity(templates: TemplateSet, model: str, endpoint: str | None) -> JudgeIdentity:
+    # `reply` is in the hash of the templates too; here it helps readers who have only the judgements.
+    parameters = {
+        "max_tokens": templates.max_tokens,
+        "reply": templates.reply,
+        "temperature": templates.temperature,
+    }
+    return JudgeIdentity(
+        id=judge_id(f"{templates.name}-{readable(model, endpoint)}", templates.sha256, model, parameters, endpoint),
+        model=model,
+        templates=templates.name,
+        templates_sha256=templates.sha256,
+        parameters=parameters,
+        official=False,
+        endpoint=endpoint,
+    )
+
+
+# Facts that follow from a judge's identity: whether it is the official judge, and the number of its grading.
+
+
+def is_official(judge: JudgeIdentity) -> bool:
+    """Return whether a judge is the benchmark's own: its rules, or its prompts, model, address and parameters."""
+    if rules := rules_of(judge.model):
+        return rules.identity.official and rules.identity.id == judge.id
+    prompts = prompts_of(judge)
+    same_model = prompts is not None and judge.model == prompts.official_model and judge.endpoint == OWN_ENDPOINT
+    return same_model and has_official_prompts(judge)
+
+
+def is_named_by_its_hash(judge: JudgeIdentity) -> bool:
+    """Return whether the id has the hash of the identity's fields."""
+    readable, _, _ = judge.id.rpartition("-")
+    return judge.id == judge_id(readable, judge.templates_sha256, judge.model, judge.parameters, judge.endpoint)
+
+
+def served_as_official(judge: JudgeIdentity, served: str) -> bool:
+    """Return whether a server's name for its model is that of the official judge, or of a dated release of it."""
+    prompts = prompts_of(judge)
+    name = prompts.official_model.partition("/")[2] if prompts else ""
+    return served in ("", name) or (
+        bool(name) and re.fullmatch(rf"{re.escape(name)}-\d{{4}}-\d\d-\d\d", served) is not None
+    )
+
+
+def has_official_prompts(judge: JudgeIdentity) -> bool:
+    """Return whether the judge calls once, with the benchmark's own prompts; model and address are not checked."""
+    prompts = prompts_of(judge)
+    return prompts is not None and bool(prompts.official_model) and judge.parameters == prompts.parameters
+
+
+def is_elsewhere(judge: JudgeIdentity) -> bool:
+    """Return whether the judge's model was served at another address than its provider's."""
+    return judge.endpoint is not None and judge.endpoint != OWN_ENDPOINT
+
+
+def _needs_no_model(judge: JudgeIdentity) -> bool:
+    return is_offline(judge.model) or rules_of(judge.model) is not None
+
+
+def grading(judge: JudgeIdentity) -> int:
+    """Return the number of the grading of the same answers by this judge, from 1."""
+    return int(judge.parameters.get("repeat", 1))
+
+
+def grading_of(first: JudgeIdentity, number: int) -> JudgeIdentity:
+    """Return the judge of grading `number`, from 2 on. Only the first grading counts, so no other is official."""
+    return structs.replace(extended(first, {"repeat": number}), official=False)
+
+
+def first_of(judge: JudgeIdentity) -> JudgeIdentity:
+    """Return the judge of the first grading, given the judge of any."""
+    if grading(judge) == 1:
+        return judge
+    others = {name: value for name, value in judge.parameters.items() if name != "repeat"}
+    first = extended(structs.replace(judge, parameters=others), {})
+    return structs.replace(first, official=is_official(first))
+
+
+def judge_name(judge: JudgeIdentity) -> str:
+    """Return the model and its distinguishing features: prompts, an earlier version of rules, votes, the address."""
+    parts = [judge.model]
+    if is_person(judge):
+        parts += ["blind"] if judge.parameters["blind"] else []
+    elif is_imported(judge):
+        parts.append(IMPORTED.replace("a log", f"{judge.parameters.get('harness', 'a log')}"))
+    elif not _needs_no_model(judge) and not ((prompts := prompts_of(judge)) and prompts.official_model):
+        parts.append(f"prompts: {judge.templates}")
+    if (rules := rules_of(judge.model)) and rules.identity.templates_sha256 != judge.templates_sha256:
+        parts.append(judge.templates)
+    if "votes" in judge.parameters:
+        parts.append(f"{judge.parameters['votes']} votes")
+    if grading(judge) > 1:
+        parts.append(f"grading {grading(judge)}")
+    if is_elsewhere(judge):
+        parts += ["official prompts"] if has_official_prompts(judge) else []
+        parts.append(f"served at {judge.endpoint}")
+    return ", ".join(parts)

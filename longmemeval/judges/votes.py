@@ -1,12 +1,14 @@
 """Judges that call another judge more than once: several votes on each answer, or a repeat of the whole grading."""
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import msgspec
 
 from longmemeval.errors import HarnessError, SpendingLimitError
-from longmemeval.judges.protocol import Judge, extended
+from longmemeval.judges.definition import Prompts, prompts_of, rules_of
+from longmemeval.judges.protocol import Judge, JudgeIdentity, extended
+from longmemeval.judges.template_set import READINGS, read_reply
 from longmemeval.records import Gold, Judgement, Question, slowest, usage_of
 
 MINIMUM_VOTES = 3
@@ -102,3 +104,48 @@ def _counted(votes: Sequence[Judgement], own_id: str) -> Judgement:
         votes=tuple(vote.raw for vote in votes),
         vote_labels=labels,
     )
+
+
+# Recomputation of judgements from stored replies, without a call, for `verify`.
+
+
+def recomputed(
+    identity: JudgeIdentity, judgement: Judgement, question: Question, gold: Gold, hypothesis: str
+) -> Judgement:
+    """Return `judgement` with label, score and vote labels recomputed from the stored replies, or by the rules.
+
+    Args:
+        identity: identity of the judge that gave it.
+        judgement: the stored judgement.
+        question: the question as it was asked.
+        gold: gold of the question.
+        hypothesis: the answer that was judged.
+
+    Returns:
+        `judgement` unchanged if it cannot be recomputed: it was imported, or comes from a version of the rules or a way
+        of reading replies that this code does not know.
+    """
+    if judge := rules_of(identity.model):
+        if judge.identity.id != identity.id:
+            return judgement
+        verdict = judge.grade(question, gold, hypothesis)
+        return msgspec.structs.replace(judgement, label=verdict.label, score=verdict.score)
+    prompts = prompts_of(identity)
+    if prompts and prompts.verdict and judgement.raw and "votes" not in identity.parameters:
+        result = prompts.verdict(judgement.raw, gold, hypothesis)
+        return msgspec.structs.replace(judgement, label=result.label, score=result.score)
+    read = _reading(identity, prompts)
+    if read is None:
+        return judgement
+    if "votes" not in identity.parameters:
+        return msgspec.structs.replace(judgement, label=read(judgement.raw), score=None)
+    labels = tuple(map(read, judgement.votes))
+    return msgspec.structs.replace(judgement, label=majority(labels), score=None, vote_labels=labels)
+
+
+def _reading(identity: JudgeIdentity, prompts: Prompts | None) -> Callable[[str], bool | None] | None:
+    """Return the function that reads the judge's replies; an empty reply, as after a failed call, gives no label."""
+    if prompts:
+        return lambda reply: prompts.read(reply) if reply.strip() else None
+    kind = identity.parameters.get("reply")
+    return (lambda reply: read_reply(kind, reply)) if kind in READINGS else None

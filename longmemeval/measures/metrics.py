@@ -6,9 +6,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 import msgspec
 from msgspec import Struct
 
-from longmemeval.judges.official_status import is_official, served_as_official
 from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.judges.question_types import ABILITIES, ANY_TYPES, Labels, OfficialFigures, QuestionTypes
+from longmemeval.judges.template_set import is_official, served_as_official
 from longmemeval.measures.abstention import Abstaining, Calibration, abstaining, calibrate, declined
 from longmemeval.records import Gold, Judgement, Usage, usage_of
 from longmemeval.statistics.intervals import label_interval, percentile, score_interval

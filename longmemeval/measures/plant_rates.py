@@ -6,7 +6,7 @@ from statistics import fmean, variance
 
 from msgspec import Struct
 
-from longmemeval.judges.plants.plant import NO_ANSWERS, Plant
+from longmemeval.judges.plants.planting import NO_ANSWERS, Plant
 from longmemeval.measures.metrics import credit
 from longmemeval.records import Judgement
 from longmemeval.statistics.intervals import label_interval, score_interval

@@ -9,7 +9,7 @@ from longmemeval.core.tables.table import Table
 from longmemeval.core.text.figures import listed
 from longmemeval.core.text.paths import without_places
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.judges.official_status import judge_name
+from longmemeval.judges.template_set import judge_name
 from longmemeval.pipeline.claims.catalogue import Claim
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.report.page.summary import pair_matrix

@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from longmemeval.core.files import sha256_bytes
 from longmemeval.core.journal import Journal, read_journal
-from longmemeval.judges.official_status import grading
+from longmemeval.judges.template_set import grading
 from longmemeval.measures.metrics import Metrics
 from longmemeval.results.manifest import RunManifest
 from longmemeval.results.settings import RunSettings

@@ -17,10 +17,10 @@ from msgspec import Struct, structs
 
 from longmemeval.core.files import safe_name, sha256_text
 from longmemeval.core.text.quantities import plain_quantities
-from longmemeval.judges.official_status import judge_name
 from longmemeval.judges.offline.comparison import normalise
 from longmemeval.judges.offline.lexical import grade, lexical_judge
-from longmemeval.judges.recompute import recomputed
+from longmemeval.judges.template_set import judge_name
+from longmemeval.judges.votes import recomputed
 from longmemeval.records import Gold, Judgement, Question, Usage
 from tests.support import IN_PROPORTION, growth
 

@@ -9,9 +9,9 @@ from msgspec.structs import replace
 from longmemeval.benchmarks.judges import load_judge
 from longmemeval.benchmarks.longmemeval.benchmark import LONGMEMEVAL
 from longmemeval.errors import ModelError
-from longmemeval.judges.imported import imported_identity
+from longmemeval.judges.people import imported_identity
 from longmemeval.judges.protocol import Judge
-from longmemeval.judges.recompute import recomputed
+from longmemeval.judges.votes import recomputed
 from longmemeval.llm.protocol import ChatReply, ChatRequest
 from longmemeval.records import Gold, Judgement, Question, Usage
 

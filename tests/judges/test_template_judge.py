@@ -7,8 +7,7 @@ import pytest
 
 from longmemeval.core.files import safe_name, sha256_text
 from longmemeval.errors import FatalModelError, HarnessError
-from longmemeval.judges.template_judge import TemplateJudge
-from longmemeval.judges.template_set import TemplateSet, load_template_set
+from longmemeval.judges.template_set import TemplateJudge, TemplateSet, load_template_set
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
 from longmemeval.llm.registry import load_chat_model

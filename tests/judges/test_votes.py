@@ -10,9 +10,7 @@ import pytest
 from longmemeval.benchmarks.longmemeval.judge import LongMemEvalJudge
 from longmemeval.core.files import safe_name, sha256_text
 from longmemeval.errors import FatalModelError, HarnessError, ModelError
-from longmemeval.judges.official_status import first_of
-from longmemeval.judges.template_judge import TemplateJudge
-from longmemeval.judges.template_set import load_template_set
+from longmemeval.judges.template_set import TemplateJudge, first_of, load_template_set
 from longmemeval.judges.votes import RepeatedJudge, VotingJudge, majority
 from longmemeval.llm.http.endpoints import OWN_ENDPOINT
 from longmemeval.llm.options import ModelOptions

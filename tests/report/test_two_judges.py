@@ -9,7 +9,7 @@ import pytest
 from longmemeval.benchmarks.specs import BENCHMARK_SPECS
 from longmemeval.core.files import sha256_bytes, sha256_text, write_atomic
 from longmemeval.core.journal import Journal
-from longmemeval.judges.plants.plant import Plant
+from longmemeval.judges.plants.planting import Plant
 from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.measures.plant_rates import judge_rates
 from longmemeval.pipeline.judge_check.planted import encoded_plants

@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 from longmemeval.benchmarks.retrieval_protocols import GoldRule, RetrievalRules, evidence_rule
 from longmemeval.benchmarks.spec import Benchmark, OfficialAnswering
 from longmemeval.core.on_demand import on_demand
-from longmemeval.judges.plants.plant import SAID_OF_NOTHING, Kind
-from longmemeval.judges.plants.planting import Planting
+from longmemeval.judges.plants.planting import SAID_OF_NOTHING, Kind, Planting
 from longmemeval.judges.question_types import OTHER, QuestionTypes
 
 if TYPE_CHECKING:

@@ -17,8 +17,7 @@ from longmemeval.core.text.words import content_words
 from longmemeval.judges.offline.refusal import abstains
 from longmemeval.judges.plants.answer_plants import polite, sentence
 from longmemeval.judges.plants.forms import amounts_in, names_several, near, with_other_date, with_other_number
-from longmemeval.judges.plants.plant import Plant
-from longmemeval.judges.plants.planting import DECLINES, Ground, Made, Make, non_answers
+from longmemeval.judges.plants.planting import DECLINES, Ground, Made, Make, Plant, non_answers
 from longmemeval.records import Gold, Question
 
 COMPLIANCE = frozenset({"instruction_following", "preference_following"})

@@ -28,8 +28,7 @@ from longmemeval.errors import HarnessError
 from longmemeval.judges.asking import ask, readable
 from longmemeval.judges.definition import JudgeDefinition, Prompts
 from longmemeval.judges.protocol import Judge, JudgeIdentity, judge_id
-from longmemeval.judges.template_judge import TemplateJudge
-from longmemeval.judges.template_set import load_template_set
+from longmemeval.judges.template_set import TemplateJudge, load_template_set
 from longmemeval.llm.http.endpoints import OWN_ENDPOINT
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.records import Gold, Judgement, Question

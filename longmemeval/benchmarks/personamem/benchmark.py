@@ -6,8 +6,7 @@ from random import Random
 from longmemeval.benchmarks.retrieval_protocols import RetrievalRules
 from longmemeval.benchmarks.spec import Benchmark, Sniffed
 from longmemeval.core.on_demand import on_demand
-from longmemeval.judges.plants.plant import SAID_OF_NOTHING, Kind
-from longmemeval.judges.plants.planting import Ground, Made, Make, Planting, non_answers
+from longmemeval.judges.plants.planting import SAID_OF_NOTHING, Ground, Kind, Made, Make, Planting, non_answers
 from longmemeval.judges.question_types import QuestionTypes
 from longmemeval.records import Gold, Question
 

@@ -3,8 +3,7 @@
 from collections.abc import Collection, Iterator
 from random import Random
 
-from longmemeval.judges.plants.plant import KINDS
-from longmemeval.judges.plants.planting import Ground, Made, Make, Planting
+from longmemeval.judges.plants.planting import KINDS, Ground, Made, Make, Planting
 from longmemeval.records import Gold, Question
 
 

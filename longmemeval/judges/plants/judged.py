@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from longmemeval.core.text_files import UnreadableError, decode_json, reading
 from longmemeval.errors import DataError, nearest
-from longmemeval.judges.plants.plant import Kind, Plant
+from longmemeval.judges.plants.planting import Kind, Plant
 from longmemeval.records import Gold
 
 JUDGED_FILE = "judged_answers.jsonl"

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from longmemeval import __version__
 from longmemeval.core.files import safe_name, sha256_file
-from longmemeval.judges.official_status import judge_name
+from longmemeval.judges.template_set import judge_name
 from longmemeval.pipeline.board.signers import Signer, Signers
 from longmemeval.pipeline.board.submissions import Apart, Submission, Verifying, run_folders
 from longmemeval.results.graded.costs import Cost

@@ -13,8 +13,8 @@ from longmemeval.core.text.figures import listed
 from longmemeval.core.text.paths import without_places
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
-from longmemeval.judges.official_status import grading
 from longmemeval.judges.people import is_person
+from longmemeval.judges.template_set import grading
 from longmemeval.pipeline.board.signers import Signer, Signers
 from longmemeval.pipeline.verify.remake import Remaker
 from longmemeval.pipeline.verify.verify import beside, verify

@@ -11,7 +11,7 @@ from typing import Any
 
 from msgspec import Struct
 
-from longmemeval.judges.official_status import judge_name
+from longmemeval.judges.template_set import judge_name
 from longmemeval.measures.metrics import Metrics
 from longmemeval.pipeline.compare.comparison import Family, Finding, PairResult, RepeatGroup, RunFigures, Verdict
 from longmemeval.pipeline.compare.sentences import Sentence

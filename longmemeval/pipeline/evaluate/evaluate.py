@@ -16,8 +16,8 @@ from longmemeval.core.journal import Journal
 from longmemeval.dataset import Dataset
 from longmemeval.errors import BatchCancelledError, EndpointDownError, HarnessError, SpendingLimitError
 from longmemeval.judges.definition import rules_of
-from longmemeval.judges.official_status import first_of
 from longmemeval.judges.protocol import Judge, JudgeIdentity
+from longmemeval.judges.template_set import first_of
 from longmemeval.llm.costs import JUDGES_SPENDING, Account
 from longmemeval.llm.protocol import ChatModel, LimitedChatModel
 from longmemeval.llm.registry import load_chat_model

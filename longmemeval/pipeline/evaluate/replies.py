@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from longmemeval.judges.definition import prompts_of
 from longmemeval.judges.protocol import JudgeIdentity
-from longmemeval.judges.recompute import recomputed
+from longmemeval.judges.votes import recomputed
 from longmemeval.records import Judgement
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import RunQuestions

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.dataset import Dataset
-from longmemeval.judges.recompute import recomputed
+from longmemeval.judges.votes import recomputed
 from longmemeval.measures.plant_rates import judge_rates
 from longmemeval.pipeline.judge_check.planted import ground_of, planting_of, plants_of
 from longmemeval.results.graded.judge_checks import CHECK, JUDGEMENTS, PLANTS, StoredCheck

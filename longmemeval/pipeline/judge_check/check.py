@@ -16,7 +16,7 @@ from longmemeval.core.text_files import UnreadableError
 from longmemeval.dataset import Dataset
 from longmemeval.errors import IntegrityError
 from longmemeval.judges.definition import compares_words, rules_of
-from longmemeval.judges.plants.plant import Plant
+from longmemeval.judges.plants.planting import Plant
 from longmemeval.judges.protocol import Judge
 from longmemeval.llm.costs import SPENDING, Account
 from longmemeval.llm.protocol import ChatModel, LimitedChatModel

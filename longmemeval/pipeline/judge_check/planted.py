@@ -10,8 +10,7 @@ from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.judges.definition import compares_words
 from longmemeval.judges.plants.judged import judged_plants
-from longmemeval.judges.plants.plant import Plant
-from longmemeval.judges.plants.planting import Ground, Planting
+from longmemeval.judges.plants.planting import Ground, Plant, Planting
 from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.records import Question
 

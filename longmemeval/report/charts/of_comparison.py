@@ -6,8 +6,8 @@ from statistics import fmean
 from msgspec import structs
 
 from longmemeval.core.text.figures import count, in_dollars, milliseconds, percent
-from longmemeval.judges.imported import is_imported
-from longmemeval.judges.official_status import judge_name
+from longmemeval.judges.people import is_imported
+from longmemeval.judges.template_set import judge_name
 from longmemeval.measures.abstention import calibrate, declined
 from longmemeval.measures.losses import cause_of, evidence_recall
 from longmemeval.measures.metrics import Metrics, Score, credit

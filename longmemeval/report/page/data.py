@@ -8,7 +8,7 @@ from msgspec import Struct
 from longmemeval.core.tables.table import Column, Table, tabulate
 from longmemeval.core.text.figures import UNKNOWN, bounds, count_of, percent
 from longmemeval.core.text.paths import document_without_places
-from longmemeval.judges.official_status import judge_name
+from longmemeval.judges.template_set import judge_name
 from longmemeval.measures.abstention import Abstaining
 from longmemeval.measures.metrics import Score
 from longmemeval.pipeline.compare.comparison import Comparison, RunFigures

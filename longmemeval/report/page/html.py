@@ -10,7 +10,7 @@ from msgspec import Struct
 from longmemeval.core.tables.table import Table
 from longmemeval.core.text.figures import count_of, listed
 from longmemeval.core.text.paths import without_places
-from longmemeval.judges.official_status import judge_name
+from longmemeval.judges.template_set import judge_name
 from longmemeval.pipeline.claims.catalogue import Claim
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.report.charts import of_comparison as charts

@@ -6,8 +6,8 @@ from functools import partial
 from longmemeval.core.tables.table import Column, Table, letter_of, tabulate
 from longmemeval.core.text.figures import UNKNOWN, bounds, percent
 from longmemeval.core.text.paths import without_places
-from longmemeval.judges.official_status import judge_name
 from longmemeval.judges.question_types import ABILITIES, OTHER
+from longmemeval.judges.template_set import judge_name
 from longmemeval.measures.metrics import Metrics, Score
 from longmemeval.pipeline.compare.columns import kind_words
 from longmemeval.report.tables.footnotes import footnotes

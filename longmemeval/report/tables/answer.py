@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from longmemeval.core.tables.table import Table
 from longmemeval.core.text.figures import percent
-from longmemeval.judges.official_status import judge_name
+from longmemeval.judges.template_set import judge_name
 from longmemeval.pipeline.compare.columns import corrected_text
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.pipeline.compare.verdict import score_sentence

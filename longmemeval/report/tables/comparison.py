@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterator, Sequence
 
 from longmemeval.core.tables.table import Column, Kind, Table, tabulate
 from longmemeval.core.text.figures import UNKNOWN, bounds, count_of, in_percent, percent, points, signed, signed_bounds
-from longmemeval.judges.official_status import judge_name
+from longmemeval.judges.template_set import judge_name
 from longmemeval.measures.losses import cause_of
 from longmemeval.pipeline.claims.catalogue import Claim
 from longmemeval.pipeline.compare.baseline import AgainstBaseline

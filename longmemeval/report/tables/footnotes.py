@@ -5,8 +5,8 @@ from typing import Any
 
 from longmemeval.core.text.figures import count_of, listed, percent
 from longmemeval.embedding.registry import is_offline_fallback
-from longmemeval.judges.official_status import grading, judge_name
 from longmemeval.judges.protocol import JudgeIdentity
+from longmemeval.judges.template_set import grading, judge_name
 from longmemeval.llm.offline import CONTROL_MODELS
 from longmemeval.measures.metrics import Metrics
 from longmemeval.memory.products.profiles import is_amount

@@ -6,9 +6,9 @@ from longmemeval.benchmarks.specs import BENCHMARK_SPECS
 from longmemeval.core.tables.table import Column, Table, tabulate
 from longmemeval.core.text.figures import UNKNOWN, bounds, count_of, percent
 from longmemeval.judges.definition import compares_words
-from longmemeval.judges.official_status import judge_name
 from longmemeval.judges.plants.judged import JUDGED_KINDS
-from longmemeval.judges.plants.plant import NO_ANSWERS, Kind
+from longmemeval.judges.plants.planting import NO_ANSWERS, Kind
+from longmemeval.judges.template_set import judge_name
 from longmemeval.measures.plant_rates import JudgeRates, Rate
 from longmemeval.results.graded.judge_checks import JudgeCheck
 

@@ -15,7 +15,7 @@ from longmemeval.core.journal import iterate_journal
 from longmemeval.core.tables.table import frame
 from longmemeval.core.text.figures import UNKNOWN, count_of
 from longmemeval.core.text.paths import document_without_places, without_places
-from longmemeval.judges.official_status import grading
+from longmemeval.judges.template_set import grading
 from longmemeval.llm.protocol import ChatMessage
 from longmemeval.measures.metrics import credit
 from longmemeval.reading.prompts import SentPrompt

@@ -13,7 +13,7 @@ from msgspec import Struct
 from longmemeval.core.files import sha256_file, sha256_text, write_atomic
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
-from longmemeval.judges.imported import imported_identity
+from longmemeval.judges.people import imported_identity
 from longmemeval.measures.metrics import Metrics
 from longmemeval.records import Judgement, Question
 from longmemeval.results.formats.harness_files import HarnessAnswer, HarnessFormat, read_results

@@ -16,9 +16,9 @@ from longmemeval.core.files import sha256_text, write_atomic
 from longmemeval.core.text.figures import count_of
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
-from longmemeval.judges.imported import imported_identity, is_imported
-from longmemeval.judges.official_status import grading, judge_name
+from longmemeval.judges.people import imported_identity, is_imported
 from longmemeval.judges.protocol import JudgeIdentity
+from longmemeval.judges.template_set import grading, judge_name
 from longmemeval.measures.metrics import Metrics
 from longmemeval.records import Judgement
 from longmemeval.results.formats.hypotheses import Adopted, HypothesisLine, OfficialLabel, adopt_hypotheses

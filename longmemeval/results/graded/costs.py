@@ -8,7 +8,7 @@ from msgspec import Struct, structs
 
 from longmemeval.core.text.figures import LEAST_DOLLARS, in_dollars
 from longmemeval.embedding.registry import is_remote
-from longmemeval.judges.imported import is_imported
+from longmemeval.judges.people import is_imported
 from longmemeval.measures.metrics import Metrics
 from longmemeval.records import Answer, Usage, usage_of
 from longmemeval.results.lines import current_answers

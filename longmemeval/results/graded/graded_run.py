@@ -11,9 +11,9 @@ from msgspec import Struct
 from longmemeval.core.on_demand import without_collector
 from longmemeval.core.tables.showing import Showing
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.judges.official_status import grading
 from longmemeval.judges.people import is_person
 from longmemeval.judges.protocol import JudgeIdentity
+from longmemeval.judges.template_set import grading
 from longmemeval.llm.model_calls import CallSums
 from longmemeval.measures.metrics import Latency, Metrics, Score, credit, latency
 from longmemeval.memory.definition import Control

@@ -16,9 +16,9 @@ from longmemeval.core.journal import StoredJournal
 from longmemeval.core.text_files import UnreadableError, decode_json
 from longmemeval.errors import IntegrityError
 from longmemeval.judges.definition import compares_words
-from longmemeval.judges.official_status import first_of, is_named_by_its_hash
-from longmemeval.judges.plants.plant import Plant
+from longmemeval.judges.plants.planting import Plant
 from longmemeval.judges.protocol import JudgeIdentity
+from longmemeval.judges.template_set import first_of, is_named_by_its_hash
 from longmemeval.measures.metrics import Score
 from longmemeval.measures.plant_rates import JudgeRates, measured_rates
 from longmemeval.records import Judgement

@@ -7,8 +7,8 @@ from msgspec import structs
 
 from longmemeval.core.files import write_atomic
 from longmemeval.errors import IntegrityError
-from longmemeval.judges.official_status import judge_name
 from longmemeval.judges.protocol import JudgeIdentity
+from longmemeval.judges.template_set import judge_name
 from longmemeval.measures.metrics import Metrics, compute_metrics
 from longmemeval.records import usage_of
 from longmemeval.results.index import record_score

@@ -12,9 +12,9 @@ from msgspec import Struct, structs
 from longmemeval.core.files import sha256_text
 from longmemeval.core.text.words import differences
 from longmemeval.errors import IntegrityError
-from longmemeval.judges.official_status import is_named_by_its_hash, is_official
 from longmemeval.judges.protocol import JudgeIdentity
-from longmemeval.judges.recompute import recomputed
+from longmemeval.judges.template_set import is_named_by_its_hash, is_official
+from longmemeval.judges.votes import recomputed
 from longmemeval.measures.abstention import by_other_rules
 from longmemeval.measures.metrics import METRICS_FORMAT, Metrics, credit
 from longmemeval.records import Answer, usage_of

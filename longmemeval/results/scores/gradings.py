@@ -5,8 +5,8 @@ from math import fsum
 
 from msgspec import Struct
 
-from longmemeval.judges.official_status import first_of, grading_of
 from longmemeval.judges.protocol import JudgeIdentity
+from longmemeval.judges.template_set import first_of, grading_of
 from longmemeval.measures.metrics import credit
 from longmemeval.results.run_files import RunFiles
 

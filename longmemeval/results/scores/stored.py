@@ -6,7 +6,7 @@ from msgspec import structs
 
 from longmemeval.core.text_files import UnreadableError, decode_format
 from longmemeval.errors import IntegrityError
-from longmemeval.judges.official_status import is_official
+from longmemeval.judges.template_set import is_official
 from longmemeval.measures.metrics import METRICS_FORMAT, Metrics
 
 

@@ -12,8 +12,7 @@ from longmemeval.core.text.figures import count_of
 from longmemeval.core.text.words import is_foreign
 from longmemeval.dataset import Dataset
 from longmemeval.judges.definition import compares_words, rules_of, set_names
-from longmemeval.judges.imported import is_imported
-from longmemeval.judges.people import is_person
+from longmemeval.judges.people import is_imported, is_person
 from longmemeval.judges.plants.judged import has_judged
 from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.llm.providers import model_families

@@ -2,7 +2,7 @@
 
 from msgspec import Struct
 
-from longmemeval.judges.official_status import judge_name
+from longmemeval.judges.template_set import judge_name
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.pipeline.evaluate.labelling import agreement_with_people, person_labels
 from longmemeval.results.graded.graded_run import Evaluation

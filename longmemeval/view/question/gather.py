@@ -4,8 +4,8 @@ from collections.abc import Sequence
 
 from longmemeval.core.text.figures import UNKNOWN, count, in_dollars, milliseconds
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.judges.official_status import judge_name
 from longmemeval.judges.people import is_person
+from longmemeval.judges.template_set import judge_name
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.records import Answer, Message
 from longmemeval.report.page.question_data import details

@@ -7,8 +7,7 @@ import pytest
 from longmemeval.benchmarks.beam.benchmark import KINDS, PLANTING
 from longmemeval.benchmarks.beam.loader import BeamGold
 from longmemeval.benchmarks.beam.plants import statement
-from longmemeval.judges.plants.plant import Plant
-from longmemeval.judges.plants.planting import Ground
+from longmemeval.judges.plants.planting import Ground, Plant
 from longmemeval.records import Haystack, Question
 
 

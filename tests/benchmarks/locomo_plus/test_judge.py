@@ -14,9 +14,9 @@ from longmemeval.benchmarks.locomo_plus.loader import CUE_SESSION, LocomoPlusDat
 from longmemeval.benchmarks.locomo_plus.protocol import PROMPT_FILE
 from longmemeval.core.files import sha256_text
 from longmemeval.errors import HarnessError, IntegrityError
-from longmemeval.judges.official_status import is_official, judge_name, served_as_official
 from longmemeval.judges.protocol import Judge
-from longmemeval.judges.recompute import recomputed
+from longmemeval.judges.template_set import is_official, judge_name, served_as_official
+from longmemeval.judges.votes import recomputed
 from longmemeval.records import Gold, Question
 from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders

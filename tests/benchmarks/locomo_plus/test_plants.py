@@ -6,8 +6,7 @@ import pytest
 
 from longmemeval.benchmarks.locomo_plus.benchmark import PLANTING
 from longmemeval.benchmarks.locomo_plus.plants import retold
-from longmemeval.judges.plants.plant import Plant
-from longmemeval.judges.plants.planting import Ground
+from longmemeval.judges.plants.planting import Ground, Plant
 from longmemeval.records import Gold, Haystack, Question
 
 

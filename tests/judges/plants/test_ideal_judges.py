@@ -20,7 +20,7 @@ from longmemeval.benchmarks.specs import BENCHMARK_SPECS, benchmark_of
 from longmemeval.core.journal import read_journal
 from longmemeval.dataset import Dataset
 from longmemeval.judges.plants.answers import answer_planting
-from longmemeval.judges.plants.plant import NO_ANSWERS
+from longmemeval.judges.plants.planting import NO_ANSWERS
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.measures.metrics import Score, compute_metrics, credit
 from longmemeval.pipeline.judge_check import check

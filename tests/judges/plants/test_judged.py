@@ -10,7 +10,7 @@ from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.errors import DataError
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.judges.plants.judged import JUDGED_FILE, JUDGED_KINDS, JudgedAnswer, judged_plants
-from longmemeval.judges.plants.plant import KINDS, Plant
+from longmemeval.judges.plants.planting import KINDS, Plant
 from longmemeval.measures.plant_rates import judge_rates, measured_rates
 from longmemeval.pipeline.judge_check.check import JudgeChecking
 from longmemeval.records import Gold, Judgement

@@ -22,8 +22,7 @@ from longmemeval.judges.plants.forms import (
     with_other_number,
     with_other_polarity,
 )
-from longmemeval.judges.plants.plant import KINDS, Plant
-from longmemeval.judges.plants.planting import Ground
+from longmemeval.judges.plants.planting import KINDS, Ground, Plant
 from longmemeval.measures.plant_rates import judge_rates
 from longmemeval.records import Gold, Haystack, Judgement, Question, Session, Turn
 

@@ -17,8 +17,8 @@ from longmemeval.benchmarks.longmemeval.judge import DEFAULT_JUDGE, OFFICIAL_MOD
 from longmemeval.core.text.figures import UNKNOWN
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, IntegrityError
-from longmemeval.judges.official_status import grading_of
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
+from longmemeval.judges.template_set import grading_of
 from longmemeval.llm.http.endpoints import OWN_ENDPOINT
 from longmemeval.llm.tokens import CallCounter
 from longmemeval.pipeline.compare.comparison import INSIDE_THE_NOISE, Comparison

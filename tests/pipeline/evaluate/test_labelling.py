@@ -7,8 +7,8 @@ import msgspec
 import pytest
 
 from longmemeval.errors import HarnessError
-from longmemeval.judges.official_status import judge_name
 from longmemeval.judges.people import PREFIX, person_identity
+from longmemeval.judges.template_set import judge_name
 from longmemeval.pipeline.evaluate.labelling import PersonLabel, agreement_with_people, label_answer, person_labels
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.results.graded.graded_run import load_graded

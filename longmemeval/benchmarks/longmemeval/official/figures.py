@@ -4,7 +4,7 @@ from collections.abc import Iterable
 
 from longmemeval.benchmarks.longmemeval.benchmark import ORDER
 from longmemeval.benchmarks.longmemeval.judge import OFFICIAL_MODEL
-from longmemeval.judges.imported import is_imported
+from longmemeval.judges.people import is_imported
 from longmemeval.judges.question_types import Labels, OfficialFigures
 from longmemeval.records import Gold
 
