@@ -22,7 +22,7 @@ from longmemeval.errors import DataError, HarnessError
 from longmemeval.judges.question_types import ABSTENTION
 from longmemeval.llm.costs import SPENDING, limit_beside
 from longmemeval.llm.options import ModelOptions, SpendingLimit
-from longmemeval.measures.aggregate import Mean
+from longmemeval.measures.notation import Mean
 from longmemeval.pipeline.claims.catalogue import Claim, claim_named
 from longmemeval.pipeline.claims.schema import ClaimSettings
 from longmemeval.pipeline.claims.state import missing_data, place_of, state_of

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from longmemeval.dataset import Dataset
     from longmemeval.embedding.protocol import Embedder
-    from longmemeval.measures.rankings import Granularity, Ranked, RetrievalResult
+    from longmemeval.measures.notation import Granularity, Ranked, RetrievalResult
     from longmemeval.memory.configuration import MemoryConfiguration
     from longmemeval.records import Question
     from longmemeval.storage.fixture import Fixture

@@ -9,7 +9,7 @@ from msgspec import Struct
 from longmemeval.core.files import sha256_bytes, sha256_file
 from longmemeval.core.journal import StoredJournal
 from longmemeval.measures.metrics import Metrics
-from longmemeval.measures.rankings import Ranking
+from longmemeval.measures.notation import Ranking
 from longmemeval.reading.prompts import SentPrompt
 from longmemeval.records import Answer, Judgement
 from longmemeval.results.lines import (

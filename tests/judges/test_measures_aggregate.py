@@ -3,7 +3,7 @@ import random
 import pytest
 
 from longmemeval.measures import Measure, mrr, ndcg, precision, recall, recall_all, recall_any
-from longmemeval.measures.aggregate import (
+from longmemeval.measures.notation import (
     DEFAULT_INTERVALS,
     IntervalOptions,
     Mean,

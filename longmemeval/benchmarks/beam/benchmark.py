@@ -11,7 +11,7 @@ from longmemeval.judges.plants.planting import SAID_OF_NOTHING, Kind, Planting
 from longmemeval.judges.question_types import OTHER, QuestionTypes
 
 if TYPE_CHECKING:
-    from longmemeval.measures.rankings import Granularity
+    from longmemeval.measures.notation import Granularity
 
 
 KINDS = {

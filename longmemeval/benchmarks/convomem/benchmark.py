@@ -11,7 +11,7 @@ from longmemeval.judges.plants.answers import answer_planting
 from longmemeval.judges.question_types import QuestionTypes
 
 if TYPE_CHECKING:
-    from longmemeval.measures.rankings import Granularity
+    from longmemeval.measures.notation import Granularity
 
 CITATION = """@misc{pakhomov2025convomem,
   title = {ConvoMem Benchmark: Why Your First 150 Conversations Don't Need RAG},

@@ -11,7 +11,7 @@ from longmemeval.judges.question_types import QuestionTypes
 from longmemeval.measures.notation import current_recall, stale_first, stale_shown
 
 if TYPE_CHECKING:
-    from longmemeval.measures.rankings import Granularity
+    from longmemeval.measures.notation import Granularity
 
 CITATION = """@misc{hu2025memoryagentbench,
   title = {Evaluating Memory in LLM Agents via Incremental Multi-Turn Interactions},

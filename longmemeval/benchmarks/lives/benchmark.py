@@ -11,7 +11,7 @@ from longmemeval.judges.question_types import QuestionTypes
 from longmemeval.measures.notation import current_first, current_recall, stale_shown
 
 if TYPE_CHECKING:
-    from longmemeval.measures.rankings import Granularity
+    from longmemeval.measures.notation import Granularity
 
 ABILITIES = {
     "update": "knowledge-update",

@@ -24,7 +24,7 @@ from longmemeval.records import Gold, Question
 
 if TYPE_CHECKING:
     from longmemeval.benchmarks.locomo.protocol import ProtocolTexts
-    from longmemeval.measures.rankings import Granularity
+    from longmemeval.measures.notation import Granularity
 
 
 TURN_CUTOFFS = (5, 10, 25, 50)

@@ -12,7 +12,7 @@ from longmemeval.judges.question_types import QuestionTypes
 from longmemeval.measures.notation import mrr, recall_all, recall_any
 
 if TYPE_CHECKING:
-    from longmemeval.measures.rankings import Granularity
+    from longmemeval.measures.notation import Granularity
 
 
 KINDS = {

@@ -5,7 +5,7 @@ from typing import Annotated, Any, Literal
 from annotated_types import Ge, Le, MinLen
 from pydantic import BaseModel, ConfigDict, StringConstraints
 
-from longmemeval.measures.rankings import Granularity
+from longmemeval.measures.notation import Granularity
 from longmemeval.pipeline.run.options import Protocol
 
 Fraction = Annotated[float, Ge(0), Le(1)]

@@ -16,7 +16,7 @@ from msgspec import Struct
 
 from longmemeval.benchmarks.lives.making import Asked, Life
 from longmemeval.core.event_loop import complete
-from longmemeval.measures.aggregate import Mean
+from longmemeval.measures.notation import Mean
 from longmemeval.memory.external.contract_check.scope import TriedScope
 from longmemeval.memory.external.messages import Add
 from longmemeval.memory.external.proxy.scope import ProxiedScope

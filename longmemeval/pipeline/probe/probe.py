@@ -18,7 +18,7 @@ from longmemeval.core.files import sha256_text, write_atomic
 from longmemeval.core.text.figures import listed
 from longmemeval.errors import HarnessError
 from longmemeval.llm.options import SpendingLimit
-from longmemeval.measures.aggregate import Mean
+from longmemeval.measures.notation import Mean
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, definition_of
 from longmemeval.memory.registry import MEMORIES
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare

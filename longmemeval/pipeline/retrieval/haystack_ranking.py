@@ -14,7 +14,7 @@ from longmemeval.errors import RecallError
 from longmemeval.llm.costs import Account
 from longmemeval.llm.model_calls import all_written
 from longmemeval.llm.registry import ModelAccess
-from longmemeval.measures.rankings import Granularity, Ranked, Ranking
+from longmemeval.measures.notation import Granularity, Ranked, Ranking
 from longmemeval.memory.configuration import MemoryConfiguration, build_memory
 from longmemeval.memory.faults import errors_of
 from longmemeval.memory.protocol import MemorySystem, MemoryTools, RankingMemory

@@ -10,7 +10,7 @@ from longmemeval.benchmarks.retrieval_protocols import OfficialRanking, RankedQu
 from longmemeval.embedding.protocol import Embedder
 from longmemeval.embedding.registry import DEFAULT_EMBEDDER, load_embedder
 from longmemeval.llm.costs import EMBEDDINGS
-from longmemeval.measures.rankings import Granularity, Ranking
+from longmemeval.measures.notation import Granularity, Ranking
 from longmemeval.memory.configuration import MemoryConfiguration
 from longmemeval.pipeline.prepare.access import PreparedFixtures
 from longmemeval.pipeline.progress import progress

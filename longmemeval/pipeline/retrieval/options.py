@@ -8,7 +8,7 @@ from longmemeval.core.arguments import Options
 from longmemeval.core.executors.local import ExecutorName, Jobs
 from longmemeval.core.options import OUTPUT, WHAT, Flag, Group
 from longmemeval.llm.options import MaxCost, ModelOptions, QueryModel
-from longmemeval.measures.rankings import Granularity, RetrievalProtocol
+from longmemeval.measures.notation import Granularity, RetrievalProtocol
 from longmemeval.pipeline.run.options import Prepared, RunId
 
 

@@ -18,8 +18,7 @@ from longmemeval.dataset import Dataset
 from longmemeval.errors import FatalModelError
 from longmemeval.llm.costs import Account, limit_beside
 from longmemeval.llm.options import SpendingLimit
-from longmemeval.measures.aggregate import QuestionValues
-from longmemeval.measures.rankings import Granularity, Ranking, RetrievalProtocol, RetrievalResult
+from longmemeval.measures.notation import Granularity, QuestionValues, Ranking, RetrievalProtocol, RetrievalResult
 from longmemeval.pipeline.progress import Progress
 from longmemeval.records import Question
 from longmemeval.results.graded.recall_stability import ASKED_TWICE, Repeatability, repeatability

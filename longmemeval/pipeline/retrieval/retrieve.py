@@ -12,7 +12,7 @@ from longmemeval.core.journal import is_locked, iterate_journal
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.llm.costs import SPENDING, Account
-from longmemeval.measures.rankings import Granularity, Ranking, RetrievalProtocol
+from longmemeval.measures.notation import Granularity, Ranking, RetrievalProtocol
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration
 from longmemeval.pipeline.retrieval.official import plan_official
 from longmemeval.pipeline.retrieval.options import RetrievalOptions

@@ -12,9 +12,16 @@ from longmemeval.benchmarks.specs import benchmark_of, units_of
 from longmemeval.core.text.figures import count_of
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
-from longmemeval.measures.aggregate import QuestionValues, aggregate
-from longmemeval.measures.notation import MEASURES, Measure
-from longmemeval.measures.rankings import Granularity, Ranking, RetrievalProtocol, RetrievalResult
+from longmemeval.measures.notation import (
+    MEASURES,
+    Granularity,
+    Measure,
+    QuestionValues,
+    Ranking,
+    RetrievalProtocol,
+    RetrievalResult,
+    aggregate,
+)
 from longmemeval.records import Question
 from longmemeval.storage.messages import haystack_messages, thread_ids
 

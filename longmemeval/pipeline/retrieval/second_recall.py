@@ -5,7 +5,7 @@ from collections.abc import Hashable
 
 from longmemeval.core.event_loop import complete
 from longmemeval.errors import RecallError
-from longmemeval.measures.rankings import Difference
+from longmemeval.measures.notation import Difference
 from longmemeval.memory.faults import errors_of, recall_of
 from longmemeval.memory.protocol import MemorySystem, RankingMemory
 from longmemeval.records import Question, Recall, RecalledItem

@@ -23,7 +23,7 @@ from longmemeval.llm.costs import EMBEDDINGS
 from longmemeval.llm.model_calls import CALLS, all_written
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.registry import ModelAccess
-from longmemeval.measures.rankings import Ranking, RetrievalProtocol
+from longmemeval.measures.notation import Ranking, RetrievalProtocol
 from longmemeval.memory.configuration import MemoryConfiguration, build_memory, definition_of
 from longmemeval.memory.gold import gold_for
 from longmemeval.memory.protocol import MemorySystem, MemoryTools

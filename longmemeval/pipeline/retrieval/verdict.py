@@ -8,8 +8,7 @@ from collections.abc import Sequence
 from math import comb
 
 from longmemeval.core.text.figures import count_of, in_percent, listed, percent, signed
-from longmemeval.measures.aggregate import Mean
-from longmemeval.measures.notation import Measure
+from longmemeval.measures.notation import Mean, Measure
 from longmemeval.pipeline.retrieval.ranking_run import RetrievalRun
 from longmemeval.statistics.paired import Paired, compare_pairs
 from longmemeval.statistics.power import ALPHA

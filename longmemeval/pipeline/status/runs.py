@@ -10,7 +10,7 @@ from msgspec import Struct
 from longmemeval.errors import HarnessError
 from longmemeval.llm.costs import JUDGES_SPENDING, SPENDING, spent_and_limit
 from longmemeval.measures.metrics import credit
-from longmemeval.measures.rankings import Ranking
+from longmemeval.measures.notation import Ranking
 from longmemeval.pipeline.status.tail import Counted, Tail, Work, work_on
 from longmemeval.records import Answer, Judgement
 from longmemeval.results.lines import ANSWERS, RANKINGS

@@ -10,8 +10,7 @@ from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.core.text.words import differences
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
-from longmemeval.measures.notation import Measure
-from longmemeval.measures.rankings import Ranking, RetrievalResult
+from longmemeval.measures.notation import Measure, Ranking, RetrievalResult
 from longmemeval.pipeline.retrieval.scoring import RankingScores, official_scoring, standard_scoring
 from longmemeval.results.graded.recall_stability import ASKED_TWICE, repeatability
 from longmemeval.results.lines import RANKINGS

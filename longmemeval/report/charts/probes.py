@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from longmemeval.errors import HarnessError
-from longmemeval.measures.aggregate import Mean
+from longmemeval.measures.notation import Mean
 from longmemeval.pipeline.probe.probe import Probed, ProbeReport
 from longmemeval.report.charts.charts import Chart
 from longmemeval.report.charts.palette import look_of

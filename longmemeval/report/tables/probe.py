@@ -2,7 +2,7 @@
 
 from longmemeval.core.tables.table import Column, Table, tabulate
 from longmemeval.core.text.figures import UNKNOWN, bounds, count_of, in_percent, ms
-from longmemeval.measures.aggregate import Mean
+from longmemeval.measures.notation import Mean
 from longmemeval.pipeline.probe.lifecycle import Lifecycle
 from longmemeval.pipeline.probe.probe import Probed, ProbeReport
 

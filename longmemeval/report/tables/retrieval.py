@@ -9,9 +9,7 @@ from longmemeval.benchmarks.specs import BENCHMARK_SPECS
 from longmemeval.core.tables.table import Column, Table, tabulate
 from longmemeval.core.text.figures import bounds, count_of, in_percent
 from longmemeval.embedding.registry import is_offline_fallback
-from longmemeval.measures.aggregate import Mean
-from longmemeval.measures.notation import Measure
-from longmemeval.measures.rankings import RetrievalResult
+from longmemeval.measures.notation import Mean, Measure, RetrievalResult
 from longmemeval.pipeline.compare.columns import WARNED
 from longmemeval.pipeline.retrieval.ranking_run import RetrievalReport
 from longmemeval.report.tables.footnotes import FALLBACK_NOTE, ORACLE_NOTE, part_notes, warning_lines

@@ -11,7 +11,7 @@ from longmemeval.benchmarks.retrieval_protocols import OfficialRanking, evidence
 from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.core.files import write_atomic
 from longmemeval.errors import HarnessError
-from longmemeval.measures.rankings import Ranking
+from longmemeval.measures.notation import Ranking
 from longmemeval.results.manifest import RunManifest, run_folder
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import dataset_of

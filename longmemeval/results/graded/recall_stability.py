@@ -9,7 +9,7 @@ from msgspec import Struct
 
 from longmemeval.core.text.figures import count_of
 from longmemeval.errors import HarnessError
-from longmemeval.measures.rankings import Difference, Ranking
+from longmemeval.measures.notation import Difference, Ranking
 from longmemeval.results.lines import RANKINGS
 from longmemeval.results.manifest import RunManifest, stored_manifest
 from longmemeval.results.settings import MemorySettings, RetrievalSettings

@@ -6,7 +6,7 @@ import pytest
 
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.errors import HarnessError
-from longmemeval.measures.rankings import Granularity
+from longmemeval.measures.notation import Granularity
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
 from tests.benchmarks.convomem.files import write_folder

@@ -6,7 +6,7 @@ import pytest
 
 from longmemeval.benchmarks.locomo.loader import LocomoDataset
 from longmemeval.errors import HarnessError
-from longmemeval.measures.rankings import Granularity
+from longmemeval.measures.notation import Granularity
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
 from longmemeval.report.tables.retrieval import retrieval_footnotes

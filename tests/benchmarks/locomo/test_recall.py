@@ -6,7 +6,7 @@ import pytest
 
 from longmemeval.benchmarks.locomo.benchmark import LOCOMO, locomo_recall, locomo_recall_strict
 from longmemeval.measures import recall
-from longmemeval.measures.aggregate import QuestionValues, aggregate
+from longmemeval.measures.notation import QuestionValues, aggregate
 from tests.conftest import real_file
 
 

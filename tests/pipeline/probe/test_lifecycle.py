@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from longmemeval.benchmarks.lives.loader import LivesDataset, write_lives
-from longmemeval.measures.aggregate import Mean
+from longmemeval.measures.notation import Mean
 from longmemeval.memory.external.serve import MemoryServer, Session
 from longmemeval.memory.external.transports.service import MemoryService
 from longmemeval.memory.external.transports.transport import InProcess

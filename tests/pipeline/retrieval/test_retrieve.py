@@ -13,7 +13,7 @@ from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.dataset import Dataset
 from longmemeval.errors import FixtureError, HarnessError, IntegrityError
-from longmemeval.measures.rankings import Granularity, RetrievalResult
+from longmemeval.measures.notation import Granularity, RetrievalResult
 from longmemeval.memory.definition import MemoryDefinition
 from longmemeval.memory.items import Hit, message_item
 from longmemeval.memory.parameters import Parameters

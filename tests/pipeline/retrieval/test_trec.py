@@ -8,7 +8,7 @@ import pytest
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.errors import HarnessError
-from longmemeval.measures.rankings import Granularity, RetrievalProtocol
+from longmemeval.measures.notation import Granularity, RetrievalProtocol
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
 from longmemeval.results.formats.export_trec import export_trec

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from longmemeval.errors import HarnessError
-from longmemeval.measures.rankings import Difference
+from longmemeval.measures.notation import Difference
 from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare

@@ -12,7 +12,7 @@ from msgspec import Struct
 
 from longmemeval.benchmarks.longmemeval.loader import LabelledTurn, Record
 from longmemeval.measures.compute import ndcg_official, recall_all, recall_any
-from longmemeval.measures.rankings import Granularity
+from longmemeval.measures.notation import Granularity
 
 Denominator = Literal["user-evidence", "answerable", "all"]
 

@@ -27,7 +27,7 @@ from longmemeval.benchmarks.longmemeval.official.scoring import (
 from longmemeval.benchmarks.retrieval_protocols import RankedQuestion, RankingRequest
 from longmemeval.embedding.protocol import Embedder
 from longmemeval.errors import HarnessError, IntegrityError, nearest
-from longmemeval.measures.rankings import Granularity, Ranked, RetrievalResult
+from longmemeval.measures.notation import Granularity, Ranked, RetrievalResult
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
 
 RETRIEVERS = {"bm25": "flat-bm25", "semantic-recall": "dense"}

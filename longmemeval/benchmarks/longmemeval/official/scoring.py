@@ -24,9 +24,15 @@ from longmemeval.benchmarks.longmemeval.official.measures import (
 )
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
-from longmemeval.measures.aggregate import QuestionValues, aggregate
-from longmemeval.measures.notation import ndcg_official, recall_all, recall_any
-from longmemeval.measures.rankings import Granularity, RetrievalResult
+from longmemeval.measures.notation import (
+    Granularity,
+    QuestionValues,
+    RetrievalResult,
+    aggregate,
+    ndcg_official,
+    recall_all,
+    recall_any,
+)
 
 _MEASURES = tuple(kind @ cutoff for cutoff in OFFICIAL_CUTOFFS for kind in (recall_any, recall_all, ndcg_official))
 _NAMES = tuple(map(str, _MEASURES))

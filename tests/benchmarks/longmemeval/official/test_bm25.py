@@ -12,7 +12,7 @@ from rank_bm25 import BM25Okapi
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.benchmarks.longmemeval.official.bm25 import scores
 from longmemeval.benchmarks.longmemeval.official.measures import official_corpus
-from longmemeval.measures.rankings import Granularity
+from longmemeval.measures.notation import Granularity
 
 
 def official(documents: list[str], query: str) -> bytes:

@@ -17,7 +17,7 @@ from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.benchmarks.longmemeval.official.measures import evaluate_retrieval, official_gold
 from longmemeval.benchmarks.longmemeval.official.scoring import ranking_scores
 from longmemeval.errors import HarnessError, IntegrityError
-from longmemeval.measures.rankings import Granularity, RetrievalResult
+from longmemeval.measures.notation import Granularity, RetrievalResult
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
 from longmemeval.pipeline.retrieval.ranking_run import RetrievalReport
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
