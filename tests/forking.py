@@ -332,7 +332,7 @@ def _load() -> None:
             _import(".".join(path.relative_to(package.parent).with_suffix("").parts).removesuffix(".__init__"))
     # What commands read and compile when they first need it, the same for all.
     import_module("longmemeval.judges.offline.refusal").abstains("I do not know: you have never mentioned that.")
-    registry = import_module("longmemeval.memory.registry")
+    registry = import_module("longmemeval.memory.configuration")
     registry.known_parts()
     for name in registry.MEMORIES.built_in:
         import_module("longmemeval.memory.configuration").resolve_configuration(name)

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pytest
 
 from longmemeval.core.journal import locked
-from longmemeval.memory.registry import MEMORIES
+from longmemeval.memory.configuration import MEMORIES
 from tests.support import longmemeval
 
 

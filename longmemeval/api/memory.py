@@ -10,8 +10,8 @@ from longmemeval.memory.configuration import (
     definition_of,
     resolve_configuration,
 )
-from longmemeval.memory.external.live_classes import LIVE
-from longmemeval.memory.live.registered import live_spec, unhashed
+from longmemeval.memory.external.connect import LIVE
+from longmemeval.memory.live import live_spec, unhashed
 
 
 class Memory:

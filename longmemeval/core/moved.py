@@ -5,7 +5,7 @@ those went that are no longer there: `"old.module": "new.module"`, and for a nam
 called otherwise now, `"old.module:Name": "new.module:NewName"`.
 
 The old names can be imported for one release. They count longer in the hash of a user's class, which names what it uses
-of this package (`memory/live/code_hash.py`): a move must not make another memory of it.
+of this package (`memory/live.py`): a move must not make another memory of it.
 
 A module that takes the place of a folder, as `llm/rates.py` would of `llm/rates/`, needs `__path__: list[str] = []`:
 below a package alone Python looks for old names.

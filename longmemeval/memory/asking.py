@@ -4,14 +4,23 @@ Items of a reply that fail their check are dropped and counted by reason; the fi
 """
 
 import asyncio
+import re
+import traceback
 from collections import Counter
-from collections.abc import Callable, Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any, Generic, TypeVar
 
 from msgspec import Struct
 
+from longmemeval.core.interruption import is_interrupt
+from longmemeval.errors import HarnessError, RecallError
 from longmemeval.llm.json_reply import ask_for_list, one_line, recipe_of
 from longmemeval.llm.protocol import ChatMessage, ChatModel
+from longmemeval.memory.protocol import MemorySystem
+from longmemeval.records import Question, Recall
+from longmemeval.storage.fixture import Fixture
 
 T = TypeVar("T")
 
@@ -143,3 +152,90 @@ def number_value(raw: object) -> float:
     if number != number or abs(number) == float("inf"):
         raise ValueError("it is no number")
     return number
+
+
+# Find the messages of a session that contain the quotations given as evidence.
+
+_MARKS = str.maketrans(
+    {
+        "\N{RIGHT SINGLE QUOTATION MARK}": "'",
+        "\N{LEFT SINGLE QUOTATION MARK}": "'",
+        "\N{LEFT DOUBLE QUOTATION MARK}": '"',
+        "\N{RIGHT DOUBLE QUOTATION MARK}": '"',
+        "\N{EN DASH}": "-",
+        "\N{EM DASH}": "-",
+        "\N{NO-BREAK SPACE}": " ",
+    }
+)
+MIN_CHARACTERS = 3
+"""Minimum characters of a quotation that counts as evidence."""
+
+
+def plain(text: str) -> str:
+    """Return `text` normalised for comparing quotations: single spaces, straight quotes, lower case."""
+    return " ".join(text.translate(_MARKS).casefold().split())
+
+
+class Evidence:
+    """The turns of one session, in which quotations are looked up.
+
+    Args:
+        messages: pairs of id and text.
+    """
+
+    def __init__(self, messages: Iterable[tuple[str, str]]) -> None:
+        self._messages = [(message_id, plain(text)) for message_id, text in messages]
+
+    def message_ids(self, quotation: str) -> tuple[str, ...]:
+        """Return the ids of the messages that contain `quotation`; empty if nobody said it.
+
+        A quotation may join pieces of several turns only by an ellipsis ("…" or "..."); each must occur in a turn.
+        """
+        pieces = [plain(piece).strip("\"' ") for piece in re.split(r"\.\.\.|…", quotation)]
+        pieces = [piece for piece in pieces if len(piece) >= MIN_CHARACTERS]
+        found = [[message_id for message_id, text in self._messages if piece in text] for piece in pieces]
+        if not found or not all(found):
+            return ()
+        return tuple(dict.fromkeys(ids[0] for ids in found))
+
+
+# Attribute errors raised by other people's memory systems to them, whatever the exception.
+
+_PACKAGE = __name__.partition(".")[0]
+
+
+@contextmanager
+def errors_of(memory: object, failure: type[HarnessError] = RecallError) -> Iterator[None]:
+    """Turn what a memory's code raises into a `failure`, usually a `RecallError` that fails one question.
+
+    Errors of memories of this package pass unchanged, as bugs of ours; so do a `HarnessError` and an interrupt.
+
+    Args:
+        memory: the object whose methods are called, or the callable that builds it.
+        failure: the class of error to raise.
+    """
+    try:
+        yield
+    except HarnessError:
+        raise
+    except BaseException as error:
+        if is_interrupt(error) or (memory.__module__.partition(".")[0] == _PACKAGE and isinstance(error, Exception)):
+            raise
+        raise failure(f"The memory failed: {described(error)}", where=memory.__module__) from error
+
+
+async def recall_of(memory: MemorySystem, question: Question, fixture: Fixture) -> Recall:
+    """Return what `memory` recalls.
+
+    Raises:
+        RecallError: it failed at this question.
+    """
+    with errors_of(memory):
+        return await memory.recall(question, fixture)
+
+
+def described(error: BaseException) -> str:
+    """Describe an error: the line of code that raised it, its type and its text."""
+    frames = traceback.extract_tb(error.__traceback__)
+    where = f"{Path(frames[-1].filename).name}, line {frames[-1].lineno}: " if frames else ""
+    return f"{where}{type(error).__name__}" + (f": {error}" if str(error) else "")

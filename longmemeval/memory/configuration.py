@@ -1,6 +1,7 @@
 """Memory configurations as data: a preset, its parameters, and where they came from."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -16,15 +17,91 @@ from pydantic import (
 from longmemeval.core.secrets.parameters import public, public_command, resolved
 from longmemeval.core.text_files import UnreadableError, load_yaml, read_text, reading
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.memory.definition import MemoryDefinition
-from longmemeval.memory.faults import errors_of
+from longmemeval.memory.asking import errors_of
+from longmemeval.memory.definition import MemoryDefinition, is_memory_class, is_service
 from longmemeval.memory.opaque import AskedQuestions, OpaqueMemory
 from longmemeval.memory.parameters import BEFORE, Parameters
+from longmemeval.memory.products.adapter import Adapter
+from longmemeval.memory.products.known import adapter_of, shipped_adapters
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
-from longmemeval.memory.registry import MEMORIES
+from longmemeval.plugins import MEMORY, Registry
 from longmemeval.ranking.questions import AnalysisMethod
 from longmemeval.storage.opaque import is_foreign
 from longmemeval.storage.parts import Part
+
+# The memory configurations by name: presets, classes, services at addresses, and products.
+#
+# Names are listed without pydantic, which reads the entry points of all installed packages when it is imported and
+# fails where one of them is damaged.
+
+
+def _from_class(loaded: object) -> object:
+    """Turn a class or an adapter into a definition.
+
+    A class with `recall` is defined by its `Parameters`, its `parts` and its docstring. A class with `add` and `search`
+    is a memory service in this process, and an adapter is one in a process of its own.
+    """
+    if isinstance(loaded, Adapter):
+        from longmemeval.memory.external.external_memory import adapter_definition
+
+        return adapter_definition(loaded)
+    return class_memory(loaded) if isinstance(loaded, type) else loaded
+
+
+def class_memory(loaded: type, spec: str = "", source: dict[str, str] | None = None) -> MemoryDefinition[Any]:
+    """Return the definition of a class with `add` and `search`, or with `recall`.
+
+    Args:
+        loaded: the class.
+        spec: for a class with `add` and `search`: see `class_definition`.
+        source: the hash of its code; None: the hash of its module.
+
+    Raises:
+        HarnessError: it has neither.
+    """
+    if is_memory_class(loaded) and not hasattr(loaded, "recall"):
+        from longmemeval.memory.external.external_memory import class_definition
+
+        return class_definition(loaded, spec, source)
+    if not callable(getattr(loaded, "recall", None)):
+        raise HarnessError(
+            "This is not a class with add(session) and search(query, *, date, limit)",
+            where=f"{loaded.__module__}:{loaded.__qualname__}",
+            fix="Write an example with `longmemeval memory init mymem.py`",
+        )
+    from longmemeval.storage.messages_part import MESSAGES
+
+    parameters: type[Parameters] = getattr(loaded, "Parameters", Parameters)
+    parts = getattr(loaded, "parts", lambda parameters: (MESSAGES,))
+    summary = (loaded.__doc__ or loaded.__name__).strip().splitlines()[0]
+    definition: MemoryDefinition[Any] = MemoryDefinition(summary, parameters, parts, loaded)
+    return definition
+
+
+def _from_address(name: str) -> object:
+    """Return the definition of a child process, an address or an adapter with a file; None for any other name."""
+    adapter = None if is_service(name) else adapter_of(name) if ":" in name else None
+    if not is_service(name) and adapter is None:
+        return None
+    from longmemeval.memory.external.external_memory import adapter_definition, address_definition
+
+    return adapter_definition(adapter) if adapter else address_definition(name)
+
+
+MEMORIES: Registry[MemoryDefinition[Any]] = Registry(
+    MEMORY, "memory configuration", MemoryDefinition, None, _from_class, _from_address, shipped_adapters
+)
+"""Memory configurations by name; the built-in presets come from the `plugins.toml` of their folders."""
+
+
+def known_parts() -> "dict[str, Part[Any]]":
+    """Return the parts of all memories that can be loaded, by name."""
+    found: dict[str, Part[Any]] = {}
+    for name in MEMORIES.names():
+        with suppress(HarnessError):  # `longmemeval plugins` reports the problem.
+            found |= MEMORIES.get(name).all_parts()
+    return found
+
 
 _LIMITS = ("limit", "top_k")
 """Parameters that limit the number of recalled items; a budget replaces them unless they are set."""

@@ -9,8 +9,7 @@ from longmemeval.core.part_options import IndexEngine
 from longmemeval.embedding.registry import DEFAULT_EMBEDDER
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.llm.offline import PARROT
-from longmemeval.memory.configuration import resolve_configuration
-from longmemeval.memory.registry import MEMORIES
+from longmemeval.memory.configuration import MEMORIES, resolve_configuration
 from longmemeval.pipeline.compare.compare import compare_runs
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.pipeline.evaluate.evaluate import evaluate

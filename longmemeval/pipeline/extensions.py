@@ -7,9 +7,9 @@ from longmemeval.benchmarks.specs import BENCHMARK_SPECS
 from longmemeval.core.executors.registry import EXECUTORS
 from longmemeval.embedding.registry import EMBEDDERS
 from longmemeval.judges.definition import JUDGE_DEFINITIONS
+from longmemeval.memory.configuration import MEMORIES
 from longmemeval.memory.engram.stores.kinds import STORES
 from longmemeval.memory.products.known import all_adapters
-from longmemeval.memory.registry import MEMORIES
 from longmemeval.pipeline.claims.catalogue import CLAIM_FOLDERS
 from longmemeval.plugins import MEMORY, Plugin, Registry, unreadable_packages
 

@@ -13,7 +13,7 @@ from msgspec.structs import replace
 
 from longmemeval.core.secrets.parameters import comparable, comparable_command, public, public_command
 from longmemeval.memory.configuration import MemoryConfiguration
-from longmemeval.memory.specs import label_of
+from longmemeval.memory.definition import label_of
 from longmemeval.storage.parts import FixtureEmbedder
 
 RunKind = Literal["run", "hypotheses", "retrieval"]

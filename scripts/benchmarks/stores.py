@@ -21,11 +21,10 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from longmemeval.memory.engram.records import Fact
-from longmemeval.memory.engram.stores.kinds import stores_of_side
+from longmemeval.memory.engram.stores.embedded import fill_facts, fill_vectors
+from longmemeval.memory.engram.stores.kinds import Namespace, stores_of_side
 from longmemeval.memory.engram.stores.opening import namespace, open_facts, open_vectors
-from longmemeval.memory.engram.stores.places import Namespace
 from longmemeval.memory.engram.stores.protocol import When
-from longmemeval.memory.engram.stores.synced import fill_facts, fill_vectors
 
 PROJECT = Path(__file__).resolve().parents[2]
 START = datetime(2024, 1, 1)

@@ -18,7 +18,7 @@ from pathlib import Path
 from starlette.testclient import TestClient
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
-from longmemeval.memory.registry import MEMORIES
+from longmemeval.memory.configuration import MEMORIES
 from longmemeval.results.listing import list_runs
 from longmemeval.settings import Folders
 from longmemeval.view.app import make_app

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 import longmemeval as lme
-from longmemeval.memory.live.code_hash import code_hash
+from longmemeval.memory.live import code_hash
 from tests.pipeline.helpers import MODEL, colours, folders_in, start
 from tests.server import ModelServer
 from tests.support import json_lines

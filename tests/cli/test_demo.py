@@ -11,7 +11,7 @@ import pytest
 
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
-from longmemeval.memory.registry import MEMORIES
+from longmemeval.memory.configuration import MEMORIES
 from longmemeval.pipeline.demo import SHOWN, run_demo
 from longmemeval.pipeline.verify.verify import verify
 from scripts.demo_block import COLUMNS, FIGURES, demo_block, pictures

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from longmemeval.core.files import sha256_file
-from longmemeval.memory.registry import MEMORIES
+from longmemeval.memory.configuration import MEMORIES
 from longmemeval.pipeline.prepare.prepare import prepare
 from tests.pipeline.helpers import colour_record, colours, folders_in, prepared_colours
 from tests.support import longmemeval, tree, write_dataset

@@ -15,7 +15,7 @@ from longmemeval.errors import FatalModelError, HarnessError
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatMessage, ChatRequest
 from longmemeval.llm.registry import load_batch_endpoint, load_chat_model, load_forwarded
-from longmemeval.memory.external.transports.http_service import HttpService
+from longmemeval.memory.external.transports.service import HttpService
 from longmemeval.pipeline.run.plan import RunOptions
 from longmemeval.pipeline.run.run import run
 from tests.pipeline.helpers import prepared_colours

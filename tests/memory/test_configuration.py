@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from longmemeval.errors import HarnessError
 from longmemeval.memory.configuration import (
+    MEMORIES,
     MemoryConfiguration,
     analysis_of,
     as_configuration,
@@ -19,7 +20,6 @@ from longmemeval.memory.configuration import (
     resolve_configuration,
 )
 from longmemeval.memory.protocol import MemoryTools
-from longmemeval.memory.registry import MEMORIES
 from longmemeval.ranking.questions import AnalysisMethod
 
 RETRIEVAL: dict[str, Any] = {

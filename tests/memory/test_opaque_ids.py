@@ -8,8 +8,7 @@ import pytest
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.core.files import sha256_text
 from longmemeval.dataset import Dataset
-from longmemeval.memory.configuration import resolve_configuration
-from longmemeval.memory.registry import MEMORIES
+from longmemeval.memory.configuration import MEMORIES, resolve_configuration
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.records import PartInfo

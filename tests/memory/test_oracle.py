@@ -10,9 +10,8 @@ from numpy.typing import NDArray
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.core.event_loop import complete
 from longmemeval.errors import HarnessError
-from longmemeval.memory.configuration import build_memory, resolve_configuration
+from longmemeval.memory.configuration import MEMORIES, build_memory, resolve_configuration
 from longmemeval.memory.protocol import MemoryTools
-from longmemeval.memory.registry import MEMORIES
 from longmemeval.pipeline.prepare.prepare import prepare
 from longmemeval.records import Recall
 from longmemeval.settings import Folders

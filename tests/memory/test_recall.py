@@ -17,10 +17,9 @@ from longmemeval.core.part_options import PartOptions
 from longmemeval.embedding.hashing import HashingEmbedder
 from longmemeval.llm.offline import ExtractiveModel
 from longmemeval.llm.tokens import CharacterCounter
-from longmemeval.memory.configuration import build_memory, parts_of, resolve_configuration
+from longmemeval.memory.configuration import MEMORIES, build_memory, parts_of, resolve_configuration
 from longmemeval.memory.items import Hit, items_at
 from longmemeval.memory.protocol import MemoryTools
-from longmemeval.memory.registry import MEMORIES
 from longmemeval.memory.working_memory.part import DOCUMENT
 from longmemeval.pipeline.prepare.build import FixtureTask, build_fixture
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare

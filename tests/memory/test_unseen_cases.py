@@ -5,9 +5,9 @@ from datetime import datetime
 from pathlib import Path
 from typing import NamedTuple
 
-from longmemeval.memory.engram.predicates import normalised
+from longmemeval.memory.engram.parameters import normalised
 from longmemeval.memory.engram.records import Claim
-from longmemeval.memory.nodes.entries import Entry
+from longmemeval.memory.nodes.schema import Entry
 from tests.memory.engram import cases as engram
 from tests.memory.nodes import test_extraction as nodes
 

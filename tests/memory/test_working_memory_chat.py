@@ -17,8 +17,7 @@ from longmemeval.errors import FatalModelError, HarnessError, ModelError
 from longmemeval.llm.json_reply import UnreadableReply, list_in_reply
 from longmemeval.llm.protocol import ChatReply, ChatRequest
 from longmemeval.memory.working_memory import build_working_memory, chat_updater, load_template
-from longmemeval.memory.working_memory.document import Document
-from longmemeval.memory.working_memory.edits import MAX_TEXT, apply_edits
+from longmemeval.memory.working_memory.document import MAX_TEXT, Document, apply_edits
 from longmemeval.records import Haystack, Session, Turn, Usage
 from tests.support import examples
 

@@ -19,8 +19,7 @@ from longmemeval.memory.working_memory import (
     rules_updater,
 )
 from longmemeval.memory.working_memory.document import Document
-from longmemeval.memory.working_memory.rule_table import RULES
-from longmemeval.memory.working_memory.statements import MAX_MESSAGE
+from longmemeval.memory.working_memory.statements import MAX_MESSAGE, RULES
 from longmemeval.records import Haystack, Role, Session, Turn
 from tests.support import IN_PROPORTION, examples, growth
 

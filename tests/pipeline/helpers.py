@@ -15,9 +15,8 @@ from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.dataset import Dataset
 from longmemeval.judges.plants.judged import JUDGED_FILE
 from longmemeval.llm.options import ModelOptions
-from longmemeval.memory.configuration import MemoryConfiguration
+from longmemeval.memory.configuration import MEMORIES, MemoryConfiguration
 from longmemeval.memory.definition import MemoryDefinition
-from longmemeval.memory.registry import MEMORIES
 from longmemeval.pipeline.compare.compare import compare_runs
 from longmemeval.pipeline.compare.comparison import Comparison, Family
 from longmemeval.pipeline.compare.verdict import MARGIN

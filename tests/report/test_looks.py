@@ -6,7 +6,7 @@ import pytest
 from hypothesis import assume, given
 from hypothesis import strategies as st
 
-from longmemeval.memory.registry import MEMORIES
+from longmemeval.memory.configuration import MEMORIES
 from longmemeval.report.charts.palette import COLOURS, SHAPES, Look, looks_of, shown_runs
 from longmemeval.settings import Folders
 from tests.pipeline.graded_runs import graded_run

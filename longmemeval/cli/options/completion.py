@@ -12,7 +12,7 @@ def complete_dataset(incomplete: str) -> list[str]:
 
 def complete_memory(incomplete: str) -> list[str]:
     """Return names of presets, including those of plug-ins."""
-    from longmemeval.memory.registry import MEMORIES
+    from longmemeval.memory.configuration import MEMORIES
 
     return [name for name in MEMORIES.names() if name.startswith(incomplete)]
 

@@ -1,12 +1,15 @@
 """The built-in memory configurations."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from typing import Any
 
+from longmemeval.core.event_loop import in_thread
+from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
-from longmemeval.memory.baselines import FullHistory, NoMemory, Oracle
-from longmemeval.memory.combined import CombinedMemory, SearchingMemory
+from longmemeval.llm.tokens import Counted, TokenCounter
+from longmemeval.memory.configuration import MemoryConfiguration, definition_of
 from longmemeval.memory.definition import MemoryDefinition
+from longmemeval.memory.items import message_item
 from longmemeval.memory.parameters import (
     CombinedParameters,
     LastMessages,
@@ -16,8 +19,8 @@ from longmemeval.memory.parameters import (
     WorkingMemoryParameters,
 )
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
-from longmemeval.memory.search import NearestSearch, RankedSearch, Search
-from longmemeval.memory.token_counts import TOKENS
+from longmemeval.memory.search import CombinedMemory, NearestSearch, RankedSearch, Search, SearchingMemory
+from longmemeval.memory.token_counts import TOKENS, message_tokens
 from longmemeval.memory.working_memory.part import DOCUMENT
 from longmemeval.ranking.dates import DATES
 from longmemeval.ranking.dense import MESSAGE_GRAPH
@@ -26,8 +29,57 @@ from longmemeval.ranking.message_vectors import VECTORS
 from longmemeval.ranking.retriever import Method
 from longmemeval.ranking.statements import STATEMENT_VECTORS
 from longmemeval.ranking.word_counts import WORDS
+from longmemeval.records import Gold, Question, Recall
+from longmemeval.storage.fixture import Fixture
 from longmemeval.storage.messages_part import MESSAGES
 from longmemeval.storage.parts import Part
+
+# The baselines: no memory, the evidence sessions (oracle) and the whole history.
+
+
+class NoMemory:
+    """`none`: the question only."""
+
+    async def recall(self, question: Question, fixture: Fixture) -> Recall:
+        """Return an empty recall."""
+        return Recall(items=())
+
+
+class FullHistory:
+    """`full-history`: every message of the haystack, nothing cut here."""
+
+    async def recall(self, question: Question, fixture: Fixture) -> Recall:
+        """Return all messages, oldest first."""
+        return await in_thread(_all_messages, fixture)
+
+    def known_tokens(self, counter: TokenCounter, fixture: Fixture, recall: Recall) -> Sequence[Counted] | None:
+        """Return the token counts of the messages, as counted at prepare."""
+        return message_tokens(counter, fixture)
+
+
+class Oracle:
+    """`oracle`: the evidence sessions only; the only preset that reads gold.
+
+    Args:
+        gold: maps a question id to its gold record.
+    """
+
+    def __init__(self, gold: Callable[[str], Gold]) -> None:
+        self._gold = gold
+
+    async def recall(self, question: Question, fixture: Fixture) -> Recall:
+        """Return all messages of the evidence sessions, oldest first."""
+        return await in_thread(_messages, fixture, set(self._gold(question.question_id).evidence_sessions))
+
+
+def _all_messages(fixture: Fixture) -> Recall:
+    """Return all messages, oldest first; the same items for every question of a haystack."""
+    return Recall(fixture.cached(("items",), lambda: tuple(map(message_item, fixture.memory.messages))))
+
+
+def _messages(fixture: Fixture, threads: Collection[str]) -> Recall:
+    """Return the messages of the given threads, oldest first."""
+    return Recall(tuple(message_item(message) for message in fixture.memory.messages if message.thread_id in threads))
 
 
 def _oracle(parameters: Parameters, tools: MemoryTools) -> MemorySystem:
@@ -145,3 +197,11 @@ HYBRID = MemoryDefinition(
     _ranked("hybrid"),
     may_read=_RANKED,
 )
+
+
+# Access to the gold of a data set, for memories whose definition declares that they read it.
+
+
+def gold_for(configuration: MemoryConfiguration, dataset: Dataset) -> Callable[[str], Gold] | None:
+    """Return the function from a question's id to its gold, for the oracle; None for every other memory."""
+    return dataset.gold if definition_of(configuration).reads_gold else None

@@ -11,22 +11,38 @@ from numpy.typing import NDArray
 
 from longmemeval.core.event_loop import in_thread
 from longmemeval.llm.tokens import Counted, TokenCounter
-from longmemeval.memory.budget import Budget
+from longmemeval.memory.definition import MemoryDefinition
+from longmemeval.memory.engram.engine import Engine, episode_of
 from longmemeval.memory.engram.parameters import EngramParameters, LeanParameters, Numbers
-from longmemeval.memory.engram.part import FACTS
-from longmemeval.memory.engram.recall.assembly import fact_item, in_order, summary_item
-from longmemeval.memory.engram.recall.ranking import FactRanker, Ranked, asks_now, ranked, signals
-from longmemeval.memory.engram.recall.versions import groups, newest_first
-from longmemeval.memory.engram.recall.view import FactView, Places, believed, moments
+from longmemeval.memory.engram.part import FACT_VECTORS, FACTS
+from longmemeval.memory.engram.recall import (
+    FactRanker,
+    FactView,
+    Places,
+    Ranked,
+    asks_now,
+    believed,
+    fact_item,
+    groups,
+    in_order,
+    moments,
+    newest_first,
+    ranked,
+    signals,
+    summary_item,
+)
 from longmemeval.memory.items import Hit, message_item
 from longmemeval.memory.parameters import RetrievalParameters
 from longmemeval.memory.protocol import MemoryTools
-from longmemeval.memory.search import RankedSearch
-from longmemeval.memory.token_counts import message_tokens
+from longmemeval.memory.search import Budget, RankedSearch
+from longmemeval.memory.token_counts import TOKENS, message_tokens
 from longmemeval.ranking.fusion import fuse
+from longmemeval.ranking.message_vectors import VECTORS
 from longmemeval.ranking.retriever import text_to_embed
+from longmemeval.ranking.word_counts import WORDS
 from longmemeval.records import Question, Recall, RecalledItem
 from longmemeval.storage.fixture import Fixture
+from longmemeval.storage.messages_part import MESSAGES
 
 
 @dataclass(frozen=True)
@@ -237,3 +253,35 @@ def fact_items(
         )
         for place in order[:most].tolist()
     ]
+
+
+# The presets of the engine.
+
+LEAN = MemoryDefinition(
+    "facts with two axes of time and the best raw messages, within a budget",
+    LeanParameters,
+    lambda parameters: (MESSAGES, WORDS, VECTORS, FACTS, FACT_VECTORS),
+    LeanEngram,
+)
+
+FULL = MemoryDefinition(
+    "the facts of engram-lean, then the whole haystack",
+    EngramParameters,
+    lambda parameters: (MESSAGES, TOKENS, VECTORS, FACTS, FACT_VECTORS),
+    FullEngram,
+)
+
+
+# The engine as prepared in a fixture.
+
+
+def prepared_engine(fixture: Fixture) -> Engine:
+    """Return an engine with the facts of a fixture, for queries; without claims it cannot learn more.
+
+    Raises:
+        FixtureError: the fixture has no facts.
+    """
+    engine = Engine()
+    engine.episodes = [episode_of(message) for message in fixture.memory.messages]
+    engine.ledger.restore((), fixture.part(FACTS).facts)
+    return engine

@@ -8,11 +8,10 @@ from msgspec import Struct
 
 from longmemeval.core.part_options import PartOptions
 from longmemeval.memory.asking import MAX_TOKENS
-from longmemeval.memory.engram.consolidation import Consolidated, Consolidation
-from longmemeval.memory.engram.engine import Engine, replayed
+from longmemeval.memory.engram.engine import Consolidated, Consolidation, Engine, replayed
 from longmemeval.memory.engram.extraction.chat import task_in
 from longmemeval.memory.engram.extraction.rules import RuleExtractor
-from longmemeval.memory.engram.recall.summaries import Summary, summaries
+from longmemeval.memory.engram.profiles import Summary, summaries
 from longmemeval.memory.engram.records import Fact, facts_at
 from longmemeval.storage.messages_part import MESSAGES
 from longmemeval.storage.part_files import FORMAT, decode_versioned

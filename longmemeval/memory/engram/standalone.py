@@ -16,18 +16,15 @@ from longmemeval.errors import HarnessError
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import load_chat_model
 from longmemeval.llm.tokens import CharacterCounter
-from longmemeval.memory.engram.consolidation import Consolidation
-from longmemeval.memory.engram.engine import Engine, Extractor, Forgotten
+from longmemeval.memory.engram.engine import Consolidation, Engine, Extractor, Forgotten
 from longmemeval.memory.engram.fact_memory import LeanEngram
 from longmemeval.memory.engram.parameters import LeanParameters
 from longmemeval.memory.engram.part import FACTS, FactsFile, thread_of
-from longmemeval.memory.engram.recall.summaries import summaries
-from longmemeval.memory.engram.recall.view import OpenedParts
-from longmemeval.memory.engram.stores.kinds import store_kind
-from longmemeval.memory.engram.stores.of_fixture import stores_key
-from longmemeval.memory.engram.stores.opening import namespace, open_facts, open_vectors
-from longmemeval.memory.engram.stores.places import Namespace
-from longmemeval.memory.engram.stores.synced import Stores, fill_vectors
+from longmemeval.memory.engram.profiles import summaries
+from longmemeval.memory.engram.recall import OpenedParts
+from longmemeval.memory.engram.stores.embedded import Stores, fill_vectors
+from longmemeval.memory.engram.stores.kinds import Namespace, store_kind
+from longmemeval.memory.engram.stores.opening import namespace, open_facts, open_vectors, stores_key
 from longmemeval.memory.engram.timeline import Decide
 from longmemeval.memory.protocol import MemoryTools
 from longmemeval.ranking.message_vectors import VECTORS

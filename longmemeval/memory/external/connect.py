@@ -6,17 +6,20 @@ from typing import Any
 
 from longmemeval.core.secrets.parameters import resolved_words
 from longmemeval.llm.providers import without_keys
-from longmemeval.memory.external.live_classes import LIVE_CLASSES
+from longmemeval.memory.definition import HTTP, PROCESS, command_of, is_service, source_of
 from longmemeval.memory.external.serve import MemoryServer
 from longmemeval.memory.external.transports.child_process import ChildProcess
-from longmemeval.memory.external.transports.http_service import HttpService
-from longmemeval.memory.external.transports.service import MemoryService
-from longmemeval.memory.external.transports.timeouts import Timeouts, patience_of
+from longmemeval.memory.external.transports.service import HttpService, MemoryService, Timeouts, patience_of
 from longmemeval.memory.external.transports.transport import InProcess, OnProgress, Transport
 from longmemeval.memory.products.installed import place_of
 from longmemeval.memory.products.known import adapter_of
-from longmemeval.memory.specs import HTTP, PROCESS, command_of, is_service, source_of
 from longmemeval.plugins import load_object, source_sha256
+
+# Classes that were passed as objects, by their names as memories.
+
+LIVE = "class:"
+LIVE_CLASSES: dict[str, type] = {}
+
 
 LOADED_CODE: dict[str, Mapping[str, str]] = {}
 """The origin of the code behind each service, from when this process loaded it: files may change afterwards."""

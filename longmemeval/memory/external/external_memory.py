@@ -14,12 +14,10 @@ from pydantic import ConfigDict, Field, SerializerFunctionWrapHandler, model_ser
 from longmemeval.core.event_loop import in_thread, not_its_own_time
 from longmemeval.embedding.registry import DEFAULT_EMBEDDER
 from longmemeval.llm.registry import ModelAccess
-from longmemeval.memory.budget import Budget
-from longmemeval.memory.definition import MemoryDefinition
+from longmemeval.memory.definition import MemoryDefinition, label_of, source_of
 from longmemeval.memory.external.connect import LOADED_CODE
-from longmemeval.memory.external.ingestion.filling import Ingested, OfferedModels
-from longmemeval.memory.external.opened import OpenedHistory
-from longmemeval.memory.external.part import MODEL_KINDS, ServicePart, shared_service
+from longmemeval.memory.external.ingestion import Ingested, OfferedModels
+from longmemeval.memory.external.part import MODEL_KINDS, OpenedHistory, ServicePart, shared_service
 from longmemeval.memory.external.recalled import provenance_of
 from longmemeval.memory.external.transports.service import MemoryService
 from longmemeval.memory.parameters import Parameters
@@ -28,7 +26,7 @@ from longmemeval.memory.products.installed import place_of
 from longmemeval.memory.products.known import adapter_of
 from longmemeval.memory.products.profiles import USUAL
 from longmemeval.memory.protocol import MemoryTools
-from longmemeval.memory.specs import label_of, source_of
+from longmemeval.memory.search import Budget
 from longmemeval.plugins import source_sha256
 from longmemeval.records import UNDATED, Question, Recall, RecalledItem
 from longmemeval.storage.fixture import Fixture

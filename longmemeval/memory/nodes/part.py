@@ -6,12 +6,11 @@ from functools import partial
 from typing import Any
 
 from longmemeval.core.part_options import PartOptions
-from longmemeval.memory.asking import MAX_TOKENS, Extracted, gather_limited
-from longmemeval.memory.evidence import Evidence
-from longmemeval.memory.nodes.entries import Entry, NodesFile, decode_entries, encode_entries, text_of
+from longmemeval.memory.asking import MAX_TOKENS, Evidence, Extracted, gather_limited
 from longmemeval.memory.nodes.extraction.chat import NodeExtractor
 from longmemeval.memory.nodes.extraction.rules import VERSION, rule_entries
 from longmemeval.memory.nodes.library import NodeSet, shipped_nodes
+from longmemeval.memory.nodes.schema import Entry, NodesFile, decode_entries, encode_entries, text_of
 from longmemeval.records import Haystack, Message
 from longmemeval.storage.messages import thread_ids
 from longmemeval.storage.messages_part import MESSAGES

@@ -1,15 +1,51 @@
 """The schema of a node's YAML file. Every mistake is reported with the key and the nearest name."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from datetime import datetime
 from functools import cache
 from typing import Literal
 
+import msgspec
+from msgspec import Struct
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
+from longmemeval.core.text.dates_in_text.mentions import MentionedDate
 from longmemeval.errors import nearest
-from longmemeval.memory.nodes.templates import places
-from longmemeval.memory.working_memory.vocabulary import BLOCKS
+from longmemeval.memory.asking import Drop, number_value, text_value
+from longmemeval.memory.working_memory.statements import BLOCKS
+from longmemeval.storage.part_files import FORMAT, decode_versioned
+
+# Templates that turn an entry's values into a line of text: `{who} went to {place}[ with {company}]`.
+#
+# Text in square brackets is left out if one of its places is empty.
+
+_PIECE = re.compile(r"\[([^\[\]]*)\]|([^\[\]]+)")
+_PLACE = re.compile(r"\{(\w+)\}")
+
+
+def places(template: str) -> list[str]:
+    """Return the names of the places of `template`, in order.
+
+    Raises:
+        ValueError: brackets or braces do not pair.
+    """
+    if "".join(piece[0] for piece in _PIECE.finditer(template)) != template:
+        raise ValueError("square brackets must pair, and must not be nested")
+    if re.search(r"[{}]", _PLACE.sub("", template)):
+        raise ValueError("a place is a name in braces: {name}")
+    return _PLACE.findall(template)
+
+
+def filled(template: str, values: Mapping[str, str]) -> str:
+    """Fill the places of `template` with `values`; a bracket with an empty place is left out."""
+    parts = []
+    for piece in _PIECE.finditer(template):
+        text = piece[2] if piece[1] is None else piece[1]
+        if piece[1] is None or all(values.get(name) for name in _PLACE.findall(text)):
+            parts.append(_PLACE.sub(lambda place: values.get(place[1], ""), text))
+    return " ".join("".join(parts).split())
+
 
 FieldKind = Literal["text", "list", "choice", "date", "number", "flag"]
 
@@ -187,3 +223,110 @@ def compiled(pattern: str, words: tuple[tuple[str, str], ...]) -> re.Pattern[str
         if depth > _DEEPEST or len(pattern) > _MOST_EXPANDED:
             raise ValueError("its words refer to each other in a circle, or it is too long")
     return re.compile(pattern)
+
+
+# Entries of nodes, each with its evidence, the words of the text that prove it.
+
+Value = str | list[str] | float | bool
+
+MAX_TEXT = 400
+"""Maximum characters of a value."""
+MAX_ITEMS = 20
+"""Maximum items of a list."""
+
+
+class Entry(Struct, frozen=True, omit_defaults=True):
+    """One memory, of the type of its node."""
+
+    node: str
+    values: dict[str, Value]
+    """Values by field; empty ones are left out. The value of a date is the words of the text."""
+    evidence: str
+    """The words that prove it, verbatim."""
+    message_ids: tuple[str, ...]
+    """The messages that contain the evidence; several only if several turns contain the same words."""
+    thread_id: str
+    said_at: datetime
+    dates: dict[str, MentionedDate] = {}
+    """Days by field, for fields whose words name days."""
+
+
+class NodesFile(Struct, frozen=True):
+    """The contents of a part."""
+
+    format: int
+    entries: tuple[Entry, ...]
+    dropped: dict[str, int] = {}
+    """Entries that were dropped, by reason."""
+
+
+def encode_entries(entries: Sequence[Entry], dropped: Mapping[str, int]) -> bytes:
+    """Return the part's bytes: indented JSON, the same for the same entries."""
+    file = NodesFile(FORMAT, tuple(entries), dict(sorted(dropped.items())))
+    return msgspec.json.format(msgspec.json.encode(file, order="deterministic"), indent=2) + b"\n"
+
+
+def decode_entries(data: bytes, where: str) -> NodesFile:
+    """Return the entries that `encode_entries` wrote.
+
+    Raises:
+        FixtureError: newer format, or not such a part.
+    """
+    return decode_versioned(data, NodesFile, where)
+
+
+def text_of(entry: Entry, template: str) -> str:
+    """Render an entry by one of its node's templates; a date as days, or in its own words if it names none."""
+    values = {name: _as_text(value) for name, value in entry.values.items()}
+    values |= {name: day.shown for name, day in entry.dates.items()}
+    return filled(template, values)
+
+
+def _as_text(value: Value) -> str:
+    if isinstance(value, list):
+        return ", ".join(value)
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    return f"{value:g}" if isinstance(value, float) else value
+
+
+def checked_values(raw: Mapping[str, object], node: NodeType) -> dict[str, Value] | Drop:
+    """Return the values of an entry converted to the node's types, or why the entry is dropped.
+
+    Blank values are left out, and so are fields that the node does not have; a number may be written as text.
+    """
+    values: dict[str, Value] = {}
+    for name, field in node.fields.items():
+        try:
+            value = _converted(raw.get(name), field.type, field.choices)
+        except ValueError as error:
+            return Drop("type", f"{name}: {error}")
+        if value is None:
+            if field.required:
+                return Drop("required", f"{name} is missing")
+            continue
+        values[name] = value
+    return values
+
+
+def _converted(raw: object, kind: str, choices: Sequence[str]) -> Value | None:
+    if raw is None or raw == "" or raw == []:
+        return None
+    if kind == "flag":
+        if not isinstance(raw, bool):
+            raise ValueError("it is neither true nor false")
+        return raw
+    if kind == "number":
+        return number_value(raw)
+    if kind == "list":
+        items = raw if isinstance(raw, list) else [raw]
+        if len(items) > MAX_ITEMS:
+            raise ValueError(f"{len(items)} items, at most {MAX_ITEMS}")
+        return [text for text in (text_value(item, MAX_TEXT) for item in items) if text] or None
+    text = text_value(raw, MAX_TEXT)
+    if kind == "choice" and text:
+        chosen = {choice.casefold(): choice for choice in choices}.get(text.casefold())
+        if chosen is None:
+            raise ValueError(f"{text[:40]!r} is none of {', '.join(choices)}")
+        return chosen
+    return text or None

@@ -1,8 +1,12 @@
 """Working memory: a document per resource that an updater maintains while sessions are ingested, oldest first."""
 
-from longmemeval.memory.working_memory.build import WorkingMemoryUpdate, WorkingMemoryUpdater, build_working_memory
-from longmemeval.memory.working_memory.chat import chat_updater
-from longmemeval.memory.working_memory.document import load_template
+from longmemeval.memory.working_memory.document import (
+    WorkingMemoryUpdate,
+    WorkingMemoryUpdater,
+    build_working_memory,
+    load_template,
+)
+from longmemeval.memory.working_memory.part import chat_updater
 from longmemeval.memory.working_memory.rules import rules_updater
 
 __all__ = [

@@ -1,15 +1,19 @@
 """The working-memory document: markdown with `## ` sections that hold dated entries, one line each."""
 
 import difflib
+import json
 import re
 from collections.abc import Sequence
 from datetime import date
 from importlib import resources
 from pathlib import Path
+from typing import Any, Protocol
 
+import msgspec
 from msgspec import Struct, structs
 
 from longmemeval.errors import HarnessError
+from longmemeval.records import Haystack, Session, Usage
 
 _HEADING = re.compile(r"##\s+(?P<name>\S.*)")
 _SECTION_END = re.compile(r"##?\s+\S")
@@ -195,3 +199,151 @@ def _checked_template(text: str, *, where: str = "") -> str:
             fix="Begin each section with a `## Section` heading; entries are added below them",
         )
     return text
+
+
+# Find, check and apply the edits that a model sends.
+
+MAX_TEXT = 500
+"""Maximum characters of the text of an edit."""
+
+MAX_PASSAGE_LINES = 3
+"""Maximum number of entries that a passage may touch."""
+
+
+class Append(Struct, frozen=True, tag_field="op", tag="append"):
+    """Add an entry at the end of a section."""
+
+    section: str
+    text: str
+
+
+class Replace(Struct, frozen=True, tag_field="op", tag="replace"):
+    """Replace a passage that occurs once by `text`."""
+
+    passage: str
+    text: str
+
+
+class EditRefused(ValueError):
+    """An edit cannot be applied; the message says why."""
+
+
+def apply_edits(document: str, edits: list[Any], session: Session) -> tuple[str, tuple[str, ...]]:
+    """Apply the `edits` that are valid, one after the other.
+
+    Returns:
+        The new document, and a note for each edit that was skipped: which one, its text and why.
+    """
+    draft, notes = Document(document), []
+    for number, raw in enumerate(edits, start=1):
+        try:
+            _apply(draft, msgspec.convert(raw, Append | Replace), session)
+        except (EditRefused, msgspec.ValidationError) as error:
+            what, why = _excerpt(json.dumps(raw)), _excerpt(str(error))
+            notes.append(f"{iso_day(session.date)}: edit {number} skipped: {why}; it was {what}")
+    return draft.text, tuple(notes)
+
+
+def _apply(draft: Document, edit: Append | Replace, session: Session) -> None:
+    if isinstance(edit, Append):
+        _append(draft, edit, session)
+    else:
+        _replace(draft, edit, session)
+
+
+def _append(draft: Document, edit: Append, session: Session) -> None:
+    text = _entry_text(edit.text)
+    section = section_by_name(draft.headings, edit.section)
+    if normalised(text) in {normalised(entry.text) for entry in draft.entries(section)}:
+        raise EditRefused("the section already says this")
+    draft.append(section, session.date, text)
+
+
+def _replace(draft: Document, edit: Replace, session: Session) -> None:
+    document, passage = draft.text, edit.passage.strip()
+    start = _only_occurrence(passage, document)
+    stop = start + len(passage)
+    first = document.count("\n", 0, start)
+    last = first + passage.count("\n")
+    touched = _touched_entries(draft, first, last)
+    if stop - _line_start(document, stop) <= touched[-1].marker_length:
+        raise EditRefused("the passage is only the date of an entry")
+    before = document[_line_start(document, start) : start][touched[0].marker_length :]
+    after = document[stop:].split("\n", 1)[0]
+    draft.replace(first, last, session.date, _entry_text(before + _entry_text(edit.text) + after))
+
+
+def _only_occurrence(passage: str, document: str) -> int:
+    start = document.find(passage)
+    if not passage or start < 0:
+        raise EditRefused("the passage does not occur in the document")
+    if document.find(passage, start + 1) >= 0:
+        raise EditRefused("the passage occurs more than once")
+    return start
+
+
+def _touched_entries(draft: Document, first: int, last: int) -> list[Entry]:
+    if last - first >= MAX_PASSAGE_LINES:
+        raise EditRefused(f"the passage touches more than {MAX_PASSAGE_LINES} lines")
+    entries = [entry for line in range(first, last + 1) if (entry := draft.entry_at(line))]
+    if len(entries) <= last - first:
+        raise EditRefused("the passage is not part of an entry")
+    return entries
+
+
+def _line_start(document: str, offset: int) -> int:
+    return document.rfind("\n", 0, offset) + 1
+
+
+def _entry_text(text: str) -> str:
+    flat = one_line(text)
+    if not flat:
+        raise EditRefused("the text is empty")
+    if len(flat) > MAX_TEXT:
+        raise EditRefused(f"the entry would have {len(flat)} characters, more than {MAX_TEXT}")
+    return flat
+
+
+def _excerpt(text: str, longest: int = 100) -> str:
+    return text if len(text) <= longest else f"{text[:longest]}…"
+
+
+# Build the working-memory document of a haystack.
+
+
+class WorkingMemoryUpdate(Struct, frozen=True):
+    """A document after an update, the cost of the update, and notes on what could not be done."""
+
+    document: str
+    usage: Usage = Usage()
+    notes: tuple[str, ...] = ()
+
+
+class WorkingMemoryUpdater(Protocol):
+    """Adds what sessions say about the user to a document."""
+
+    @property
+    def recipe(self) -> dict[str, Any]:
+        """Everything that can change the document: name, version, hashes of template and prompts, model, parameters."""
+        ...
+
+    def update(self, document: str, *sessions: Session) -> WorkingMemoryUpdate:
+        """Add `sessions` to `document` one after the other, with the same result as in several calls.
+
+        Args:
+            document: markdown as returned by an earlier update; empty to begin with the updater's template.
+            sessions: oldest first, and no older than those already in the document.
+
+        Returns:
+            The document (empty for no document and no sessions), the sum of all usage, and all notes in order.
+
+        Raises:
+            ModelError: a model call failed permanently.
+            FatalModelError: no model call can succeed.
+        """
+        ...
+
+
+def build_working_memory(haystack: Haystack, updater: WorkingMemoryUpdater) -> WorkingMemoryUpdate:
+    """Add all sessions of `haystack` to one document, oldest first."""
+    return updater.update("", *sorted(haystack.sessions, key=lambda session: session.date))

@@ -9,19 +9,21 @@ from typing import Any
 from msgspec import Struct
 
 from longmemeval.core.files import sha256_text
-from longmemeval.memory.working_memory.build import WorkingMemoryUpdate, WorkingMemoryUpdater
 from longmemeval.memory.working_memory.document import (
     Document,
     Entry,
+    WorkingMemoryUpdate,
+    WorkingMemoryUpdater,
     iso_day,
     normalised,
     one_line,
     section_by_keywords,
     starting_document,
 )
-from longmemeval.memory.working_memory.rule_table import RULES, Rule
 from longmemeval.memory.working_memory.statements import (
     MAX_MESSAGE,
+    RULES,
+    Rule,
     clause,
     is_claimed,
     is_role_play,

@@ -11,7 +11,7 @@ from longmemeval.benchmarks.catalogue import catalogue, data_file, folder_state
 from longmemeval.benchmarks.specs import BENCHMARK_SPECS
 from longmemeval.errors import HarnessError
 from longmemeval.judges.definition import JUDGE_DEFINITIONS
-from longmemeval.memory.registry import MEMORIES
+from longmemeval.memory.configuration import MEMORIES
 from longmemeval.pipeline.claims.catalogue import Claim, all_claims
 from longmemeval.pipeline.claims.schema import ClaimSettings
 

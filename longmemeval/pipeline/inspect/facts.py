@@ -7,7 +7,7 @@ from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.memory.engram.drawing import mermaid, svg
 from longmemeval.memory.engram.engine import Engine, replayed
-from longmemeval.memory.engram.prepared import prepared_engine
+from longmemeval.memory.engram.fact_memory import prepared_engine
 from longmemeval.memory.engram.records import Fact
 from longmemeval.pipeline.inspect.history import haystack_named
 from longmemeval.settings import Folders

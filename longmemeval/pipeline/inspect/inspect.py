@@ -9,10 +9,9 @@ from msgspec import Struct
 from longmemeval.core.files import safe_name
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.memory.configuration import MemoryConfiguration, parts_of
-from longmemeval.memory.gold import gold_for
+from longmemeval.memory.built_in.presets import gold_for
+from longmemeval.memory.configuration import MemoryConfiguration, known_parts, parts_of
 from longmemeval.memory.protocol import MemoryTools
-from longmemeval.memory.registry import known_parts
 from longmemeval.pipeline.inspect.history import questions_on
 from longmemeval.pipeline.inspect.recalling import Recalled, Recaller, recall_or_problem
 from longmemeval.pipeline.run.question_analysis import QueryModel

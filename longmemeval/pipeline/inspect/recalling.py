@@ -10,10 +10,9 @@ from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.tokens import TokenCounter, token_counter
-from longmemeval.memory.configuration import MemoryConfiguration, analysis_of, build_memory, definition_of
-from longmemeval.memory.faults import recall_of
+from longmemeval.memory.asking import recall_of
+from longmemeval.memory.configuration import MEMORIES, MemoryConfiguration, analysis_of, build_memory, definition_of
 from longmemeval.memory.protocol import ExplainsScores, MemoryTools
-from longmemeval.memory.registry import MEMORIES
 from longmemeval.pipeline.prepare.access import PreparedFixtures, open_fixtures
 from longmemeval.pipeline.prepare.query_vectors import QueryVectors, query_vectors
 from longmemeval.pipeline.run.question_analysis import QueryModel, question_analyses

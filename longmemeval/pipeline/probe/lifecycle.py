@@ -17,9 +17,9 @@ from msgspec import Struct
 from longmemeval.benchmarks.lives.making import Asked, Life
 from longmemeval.core.event_loop import complete
 from longmemeval.measures.notation import Mean
-from longmemeval.memory.external.contract_check.scope import TriedScope
+from longmemeval.memory.external.contract_check import TriedScope
 from longmemeval.memory.external.messages import Add
-from longmemeval.memory.external.proxy.scope import ProxiedScope
+from longmemeval.memory.external.proxy.server import ProxiedScope
 from longmemeval.memory.external.transports.service import MemoryService
 from longmemeval.memory.external.transports.transport import ServiceError
 from longmemeval.records import Haystack, Message, RecalledItem, Session, Turn

@@ -19,8 +19,7 @@ from longmemeval.core.text.figures import listed
 from longmemeval.errors import HarnessError
 from longmemeval.llm.options import SpendingLimit
 from longmemeval.measures.notation import Mean
-from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, definition_of
-from longmemeval.memory.registry import MEMORIES
+from longmemeval.memory.configuration import MEMORIES, MemoryConfiguration, as_configuration, definition_of
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.probe.controls import lifecycle_of_control
 from longmemeval.pipeline.probe.lifecycle import Lifecycle

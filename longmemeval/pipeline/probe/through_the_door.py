@@ -10,7 +10,7 @@ from longmemeval.llm.options import SpendingLimit
 from longmemeval.llm.registry import ModelAccess
 from longmemeval.memory.configuration import MemoryConfiguration
 from longmemeval.memory.external.connect import connect
-from longmemeval.memory.external.contract_check.named import part_behind_a_door
+from longmemeval.memory.external.contract_check import part_behind_a_door
 from longmemeval.pipeline.prepare.options import PrepareOptions
 from longmemeval.pipeline.probe.lifecycle import Lifecycle, WritableMemory, lifecycle
 from longmemeval.records import Haystack

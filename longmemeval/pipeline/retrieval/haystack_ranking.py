@@ -15,8 +15,8 @@ from longmemeval.llm.costs import Account
 from longmemeval.llm.model_calls import all_written
 from longmemeval.llm.registry import ModelAccess
 from longmemeval.measures.notation import Granularity, Ranked, Ranking
+from longmemeval.memory.asking import errors_of
 from longmemeval.memory.configuration import MemoryConfiguration, build_memory
-from longmemeval.memory.faults import errors_of
 from longmemeval.memory.protocol import MemorySystem, MemoryTools, RankingMemory
 from longmemeval.pipeline.prepare.query_vectors import QueryVectors, VectorSource
 from longmemeval.pipeline.retrieval.second_recall import ranked_otherwise, recalled, second_recall

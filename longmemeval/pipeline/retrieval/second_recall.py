@@ -6,7 +6,7 @@ from collections.abc import Hashable
 from longmemeval.core.event_loop import complete
 from longmemeval.errors import RecallError
 from longmemeval.measures.notation import Difference
-from longmemeval.memory.faults import errors_of, recall_of
+from longmemeval.memory.asking import errors_of, recall_of
 from longmemeval.memory.protocol import MemorySystem, RankingMemory
 from longmemeval.records import Question, Recall, RecalledItem
 from longmemeval.storage.fixture import Fixture

@@ -24,8 +24,8 @@ from longmemeval.llm.model_calls import CALLS, all_written
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.registry import ModelAccess
 from longmemeval.measures.notation import Ranking, RetrievalProtocol
+from longmemeval.memory.built_in.presets import gold_for
 from longmemeval.memory.configuration import MemoryConfiguration, build_memory, definition_of
-from longmemeval.memory.gold import gold_for
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
 from longmemeval.pipeline.prepare.access import PreparedFixtures, open_fixtures
 from longmemeval.pipeline.prepare.query_vectors import NamesIn, QueryVectors, VectorSource, names_in

@@ -15,7 +15,7 @@ from longmemeval.core.journal import Journal
 from longmemeval.errors import HarnessError, RecallError
 from longmemeval.llm.model_calls import CALLS, all_written
 from longmemeval.llm.tokens import Counted, TokenCounter
-from longmemeval.memory.faults import recall_of
+from longmemeval.memory.asking import recall_of
 from longmemeval.memory.protocol import KnowsTokens, MemorySystem, RunsElsewhere
 from longmemeval.pipeline.batches.batches import Batches
 from longmemeval.pipeline.prepare.access import PreparedFixtures

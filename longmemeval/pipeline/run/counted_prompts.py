@@ -15,9 +15,9 @@ from longmemeval.llm.costs import REPLIES
 from longmemeval.llm.options import ModelOptions, is_offline
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.tokens import Call, CallCounter
+from longmemeval.memory.asking import recall_of
+from longmemeval.memory.built_in.presets import gold_for
 from longmemeval.memory.configuration import analysis_of, build_memory, definition_of
-from longmemeval.memory.faults import recall_of
-from longmemeval.memory.gold import gold_for
 from longmemeval.memory.items import message_item
 from longmemeval.memory.protocol import MemoryTools
 from longmemeval.pipeline.estimate.stages import Calls, estimate_calls, sampled_of, share_of

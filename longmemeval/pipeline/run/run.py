@@ -13,8 +13,8 @@ from longmemeval.llm.model_calls import CALLS
 from longmemeval.llm.protocol import LimitedChatModel
 from longmemeval.llm.registry import ModelAccess, load_chat_model
 from longmemeval.llm.tokens import token_counter
+from longmemeval.memory.built_in.presets import gold_for
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, build_memory
-from longmemeval.memory.gold import gold_for
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
 from longmemeval.pipeline.batches.batches import Batches
 from longmemeval.pipeline.batches.options import BatchOptions

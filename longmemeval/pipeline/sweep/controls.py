@@ -3,8 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from longmemeval.llm.offline import LAST_SESSION, PARROT, REFUSE
-from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
-from longmemeval.memory.registry import MEMORIES
+from longmemeval.memory.configuration import MEMORIES, MemoryConfiguration, resolve_configuration
 
 
 def control_pairs(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 from longmemeval.core.text.figures import listed
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
-from longmemeval.memory.registry import MEMORIES, known_parts
+from longmemeval.memory.configuration import MEMORIES, known_parts
 from longmemeval.pipeline.verify.remake import Remaker
 from longmemeval.records import FixtureMeta
 from longmemeval.results.manifest import FORMAT, RunManifest

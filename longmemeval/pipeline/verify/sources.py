@@ -5,7 +5,7 @@ from contextlib import suppress
 from typing import Any
 
 from longmemeval.errors import HarnessError
-from longmemeval.memory.registry import MEMORIES
+from longmemeval.memory.configuration import MEMORIES
 from longmemeval.pipeline.prepare.recipes import differing_recipes
 from longmemeval.records import FixtureMeta, PartInfo
 from longmemeval.results.manifest import RunManifest

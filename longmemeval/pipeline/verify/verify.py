@@ -14,8 +14,7 @@ from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, IntegrityError, nearest
 from longmemeval.judges.definition import rules_of
 from longmemeval.measures.metrics import METRICS_FORMAT, Metrics
-from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, definition_of, parts_of
-from longmemeval.memory.registry import known_parts
+from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, definition_of, known_parts, parts_of
 from longmemeval.pipeline.verify.fixtures import KnownParts, ReadFixtures, cannot_prove
 from longmemeval.pipeline.verify.judge_checks import ScoreChecks
 from longmemeval.pipeline.verify.preparation import REPORTED, DataOf, PreparationCheck

@@ -5,7 +5,7 @@ from zlib import crc32
 
 from msgspec import Struct
 
-from longmemeval.memory.registry import MEMORIES
+from longmemeval.memory.configuration import MEMORIES
 from longmemeval.pipeline.compare.comparison import Comparison
 
 COLOURS = 12

@@ -5,9 +5,8 @@ from typing import Any, TypeVar
 
 from longmemeval.errors import HarnessError
 from longmemeval.llm.offline import CONTROL_MODELS
-from longmemeval.memory.definition import Control, MemoryDefinition
-from longmemeval.memory.registry import MEMORIES
-from longmemeval.memory.specs import is_service
+from longmemeval.memory.configuration import MEMORIES
+from longmemeval.memory.definition import Control, MemoryDefinition, is_service
 from longmemeval.results.settings import ImportedSettings, RunSettings
 
 R = TypeVar("R")

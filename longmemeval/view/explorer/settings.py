@@ -7,12 +7,12 @@ from typing import Literal, Union, get_args, get_origin
 from msgspec import Struct
 
 from longmemeval.memory.configuration import (
+    MEMORIES,
     MemoryConfiguration,
     chosen_parameters,
     definition_of,
     resolve_configuration,
 )
-from longmemeval.memory.registry import MEMORIES
 from longmemeval.pipeline.inspect.recalling import why_not_again
 
 PREFIX = "set."

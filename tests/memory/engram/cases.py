@@ -6,9 +6,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from longmemeval.memory.engram.extraction.rules import RuleExtractor
-from longmemeval.memory.engram.ledger import Ledger
-from longmemeval.memory.engram.predicates import normalised
+from longmemeval.memory.engram.parameters import normalised
 from longmemeval.memory.engram.records import Claim, Episode
+from longmemeval.memory.engram.timeline import Ledger
 
 SAID = datetime(2024, 3, 15, 10, 0)
 _CLAIM = re.compile(

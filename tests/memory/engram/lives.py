@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from longmemeval.memory.engram import Engram
-from longmemeval.memory.engram.predicates import normalised
+from longmemeval.memory.engram.parameters import normalised
 from longmemeval.records import Session, Turn
 
 

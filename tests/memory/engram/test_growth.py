@@ -15,9 +15,9 @@ from longmemeval.core.text.dates_in_text.phrases import find_matches
 from longmemeval.embedding.hashing import HashingEmbedder
 from longmemeval.memory.engram import Engram
 from longmemeval.memory.engram.engine import Engine
-from longmemeval.memory.engram.extraction import endings, rules
-from longmemeval.memory.engram.recall.ranking import recency
-from longmemeval.memory.engram.recall.view import FactView, believed
+from longmemeval.memory.engram.extraction import rules
+from longmemeval.memory.engram.extraction import rules as endings
+from longmemeval.memory.engram.recall import FactView, believed, recency
 from longmemeval.records import Session, Turn
 
 START = datetime(2020, 1, 1, 9, 0)

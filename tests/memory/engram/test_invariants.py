@@ -10,9 +10,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from longmemeval.memory.engram import Engram
-from longmemeval.memory.engram.ledger import Ledger
-from longmemeval.memory.engram.predicates import definition, slot_of
+from longmemeval.memory.engram.parameters import definition, slot_of
 from longmemeval.memory.engram.records import Claim, Episode, Fact, facts_at
+from longmemeval.memory.engram.timeline import Ledger
 from longmemeval.records import Session, Turn
 
 START = datetime(2024, 1, 1)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from longmemeval.errors import HarnessError, RecallError
+from longmemeval.memory.engram.stores.embedded import fill_facts
 from longmemeval.memory.engram.stores.opening import open_facts
-from longmemeval.memory.engram.stores.synced import fill_facts
 from tests.memory.engram.databases import Begin, needed, running
 from tests.memory.engram.test_stores import FACT_STORES, place, some_facts
 from tests.support import ROOT, clean_environment

@@ -17,12 +17,10 @@ from longmemeval.core.arrays import Vectors
 from longmemeval.errors import HarnessError
 from longmemeval.memory.engram import Engram
 from longmemeval.memory.engram.records import Fact
-from longmemeval.memory.engram.stores.embedded import EmbeddedFacts, EmbeddedVectors
-from longmemeval.memory.engram.stores.kinds import stores_of_side
+from longmemeval.memory.engram.stores.embedded import EmbeddedFacts, EmbeddedVectors, fill_facts, fill_vectors
+from longmemeval.memory.engram.stores.kinds import Namespace, stores_of_side
 from longmemeval.memory.engram.stores.opening import namespace, open_facts, open_vectors
-from longmemeval.memory.engram.stores.places import Namespace
 from longmemeval.memory.engram.stores.protocol import When
-from longmemeval.memory.engram.stores.synced import fill_facts, fill_vectors
 from longmemeval.records import Session, Turn
 from tests.memory.engram.databases import Begin, needed
 from tests.memory.engram.test_life import lived, questions

@@ -4,10 +4,9 @@ from datetime import datetime
 
 import pytest
 
-from longmemeval.memory.engram.ledger import Ledger
-from longmemeval.memory.engram.predicates import canonical, normalised_predicate
+from longmemeval.memory.engram.parameters import canonical, normalised_predicate
 from longmemeval.memory.engram.records import Claim, ClaimKind, Fact, Force, facts_at
-from longmemeval.memory.engram.timeline import Decide, unclear
+from longmemeval.memory.engram.timeline import Decide, Ledger, unclear
 
 
 def day(number: int) -> datetime:

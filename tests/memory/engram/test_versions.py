@@ -11,7 +11,7 @@ from longmemeval.llm.tokens import CharacterCounter
 from longmemeval.memory.engram import Engram
 from longmemeval.memory.engram.fact_memory import LeanEngram
 from longmemeval.memory.engram.parameters import LeanParameters
-from longmemeval.memory.engram.recall.versions import beginnings, groups, newest_first
+from longmemeval.memory.engram.recall import beginnings, groups, newest_first
 from longmemeval.memory.protocol import MemoryTools
 from longmemeval.records import Message, Question, Recall
 

@@ -10,9 +10,7 @@ import pytest
 
 from longmemeval.errors import HarnessError
 from longmemeval.memory.configuration import resolve_configuration
-from longmemeval.memory.external.contract_check.findings import Finding
-from longmemeval.memory.external.contract_check.named import MemoryCheck
-from longmemeval.memory.external.example import write_example
+from longmemeval.memory.external.contract_check import Finding, MemoryCheck, write_example
 from tests.memory.external.transported import NODE, SERVE, http_served
 from tests.support import COMMAND, ROOT, clean_environment, longmemeval
 

@@ -24,7 +24,7 @@ from longmemeval import (
 from longmemeval.embedding.hashing import HashingEmbedder
 from longmemeval.llm.model_calls import CallFile, Stage
 from longmemeval.llm.registry import ModelAccess
-from longmemeval.memory.external.proxy.scope import ProxiedScope
+from longmemeval.memory.external.proxy.server import ProxiedScope
 from longmemeval.memory.external.transports.service import close_services
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import read_meta

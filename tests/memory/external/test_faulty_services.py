@@ -14,13 +14,11 @@ from pathlib import Path
 
 import pytest
 
-from longmemeval.memory.external.ingestion.batches import batches
+from longmemeval.memory.external.ingestion import batches
 from longmemeval.memory.external.messages import Open, ReadyResult
 from longmemeval.memory.external.serve import server_of
 from longmemeval.memory.external.transports.child_process import ChildProcess
-from longmemeval.memory.external.transports.http_service import HttpService
-from longmemeval.memory.external.transports.service import MemoryService
-from longmemeval.memory.external.transports.timeouts import Timeouts
+from longmemeval.memory.external.transports.service import HttpService, MemoryService, Timeouts
 from longmemeval.memory.external.transports.transport import InProcess, ServiceError
 from tests.memory.external.test_transports import IDS, MESSAGES, found
 from tests.server import nobody
@@ -263,12 +261,12 @@ def test_a_class_that_hangs_stops_neither_the_loop_nor_the_process(tmp_path: Pat
 import asyncio, sys, time
 sys.path[:0] = [{str(tmp_path)!r}, {str(Path.cwd())!r}]
 from tests.memory.external.test_transports import MESSAGES, IDS
-from longmemeval.memory.external.ingestion.batches import batches
+from longmemeval.memory.external.ingestion import batches
 from longmemeval.memory.external.transports.transport import InProcess
 from longmemeval.memory.external.serve import MemoryServer
 from longmemeval.memory.external.messages import Open
 from longmemeval.memory.external.serve import server_of
-from longmemeval.memory.external.transports.timeouts import Timeouts
+from longmemeval.memory.external.transports.service import Timeouts
 from longmemeval.memory.external.transports.service import MemoryService
 import slow
 async def main():

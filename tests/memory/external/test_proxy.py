@@ -21,8 +21,7 @@ from longmemeval.llm.costs import Account
 from longmemeval.llm.model_calls import all_written, read_calls, sums
 from longmemeval.llm.options import ModelOptions, SpendingLimit
 from longmemeval.llm.registry import ModelAccess
-from longmemeval.memory.external.proxy.scope import ProxiedScope
-from longmemeval.memory.external.proxy.server import ModelProxy
+from longmemeval.memory.external.proxy.server import ModelProxy, ProxiedScope
 from tests.server import ModelServer, nobody
 from tests.support import ROOT, clean_environment
 

@@ -4,7 +4,7 @@ import pytest
 
 from longmemeval.errors import HarnessError
 from longmemeval.memory.external.connect import connect
-from longmemeval.memory.external.transports.timeouts import TIMEOUTS, Timeouts, patience_of
+from longmemeval.memory.external.transports.service import TIMEOUTS, Timeouts, patience_of
 
 
 def test_time_outs_are_changed_by_method(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,7 @@ import jsonschema
 import msgspec
 import pytest
 
-from longmemeval.memory.external.ids import OpaqueIds
-from longmemeval.memory.external.ingestion.batches import Unit, batches
+from longmemeval.memory.external.ingestion import Unit, batches
 from longmemeval.memory.external.messages import (
     PARAMETERS,
     RESULTS,
@@ -21,6 +20,7 @@ from longmemeval.memory.external.messages import (
     SentMessage,
     SentSession,
 )
+from longmemeval.memory.external.recalled import OpaqueIds
 from longmemeval.memory.external.serve import MemoryServer
 from longmemeval.memory.external.transports.child_process import ChildProcess
 from longmemeval.memory.external.transports.service import MemoryService

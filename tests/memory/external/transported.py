@@ -13,12 +13,10 @@ from pathlib import Path
 import jsonschema
 import msgspec
 
-from longmemeval.memory.external.schema import protocol_schema
+from longmemeval.memory.external.messages import protocol_schema
 from longmemeval.memory.external.serve import server_of
 from longmemeval.memory.external.transports.child_process import ChildProcess
-from longmemeval.memory.external.transports.http_service import HttpService
-from longmemeval.memory.external.transports.service import MemoryService
-from longmemeval.memory.external.transports.timeouts import Timeouts
+from longmemeval.memory.external.transports.service import HttpService, MemoryService, Timeouts
 from longmemeval.memory.external.transports.transport import InProcess, OnProgress, Transport
 from longmemeval.records import Haystack, Message, Session, Turn
 from longmemeval.storage.messages import haystack_messages

@@ -11,10 +11,10 @@ import pytest
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.dataset import Dataset
 from longmemeval.errors import FatalModelError
-from longmemeval.memory.nodes.entries import NodesFile
 from longmemeval.memory.nodes.extraction.chat import MAX_ENTRIES
 from longmemeval.memory.nodes.library import shipped_nodes
 from longmemeval.memory.nodes.part import NodesPart
+from longmemeval.memory.nodes.schema import NodesFile
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, PrepareReport, prepare
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.settings import Folders

@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import pytest
 
-from longmemeval.memory.nodes.entries import Entry
 from longmemeval.memory.nodes.extraction.rules import rule_entries
 from longmemeval.memory.nodes.library import shipped_nodes
 from longmemeval.memory.nodes.part import proven
+from longmemeval.memory.nodes.schema import Entry
 from longmemeval.records import Haystack, Session, Turn
 from longmemeval.storage.messages import haystack_messages
 

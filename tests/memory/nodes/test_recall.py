@@ -11,7 +11,7 @@ from longmemeval.core.event_loop import complete
 from longmemeval.dataset import Dataset
 from longmemeval.llm.tokens import CharacterCounter
 from longmemeval.memory.configuration import resolve_configuration
-from longmemeval.memory.nodes.preset import TYPED_NODES
+from longmemeval.memory.nodes.node_memory import TYPED_NODES
 from longmemeval.memory.protocol import MemoryTools
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.reading.prompts import message_chunks, render_history

@@ -6,7 +6,7 @@ import pytest
 
 from longmemeval.errors import HarnessError
 from longmemeval.memory.nodes.library import load_nodes, parsed_node, shipped_nodes
-from longmemeval.memory.nodes.templates import filled
+from longmemeval.memory.nodes.schema import filled
 
 PLANT = """
 name: plant

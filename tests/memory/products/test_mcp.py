@@ -7,9 +7,8 @@ from pathlib import Path
 import pytest
 
 from longmemeval.errors import HarnessError
-from longmemeval.memory.configuration import resolve_configuration
+from longmemeval.memory.configuration import MEMORIES, resolve_configuration
 from longmemeval.memory.products.mcp.mapping import MappingError, at, filled, read_mapping
-from longmemeval.memory.registry import MEMORIES
 from tests.memory.products.products import planted
 from tests.support import ROOT, json_lines, longmemeval, write_dataset
 

@@ -9,8 +9,7 @@ import yaml
 from longmemeval.benchmarks.catalogue import catalogue
 from longmemeval.benchmarks.specs import BENCHMARK_SPECS
 from longmemeval.errors import DataError, HarnessError
-from longmemeval.memory.configuration import configuration_of
-from longmemeval.memory.registry import MEMORIES
+from longmemeval.memory.configuration import MEMORIES, configuration_of
 from longmemeval.pipeline.claims.catalogue import CLAIM_FOLDERS, Claim, all_claims, claim_named, claims_in, claims_of
 from longmemeval.pipeline.claims.state import state_of
 from longmemeval.pipeline.prepare.options import PrepareOptions

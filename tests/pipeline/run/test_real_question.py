@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from longmemeval.memory.registry import MEMORIES
+from longmemeval.memory.configuration import MEMORIES
 from tests.conftest import real_file
 from tests.models import minilm_folder
 from tests.server import ModelServer

@@ -8,8 +8,8 @@ import pytest
 
 from longmemeval.benchmarks.locomo.loader import LocomoDataset
 from longmemeval.dataset import Dataset
+from longmemeval.memory.configuration import MEMORIES
 from longmemeval.memory.definition import Control
-from longmemeval.memory.registry import MEMORIES
 from longmemeval.pipeline.compare.sentences import Sentence
 from longmemeval.report.tables.comparison import comparison_tables
 from longmemeval.results.graded.controls import control_of, controls_last, is_full_history

@@ -75,7 +75,7 @@ def prepare(
 
 def _checks(specs: list[str], configurations: "list[MemoryConfiguration]", options: list[str]) -> list[str]:
     """Return the commands that check memories that are services or classes: they show why nothing works."""
-    from longmemeval.memory.external.contract_check.named import part_behind_a_door
+    from longmemeval.memory.external.contract_check import part_behind_a_door
 
     pairs = zip(specs, configurations, strict=True)
     return [

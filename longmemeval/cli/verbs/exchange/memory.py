@@ -16,7 +16,7 @@ from longmemeval.core.secrets.parameters import public_command
 from longmemeval.llm.options import ModelOptions
 
 if TYPE_CHECKING:
-    from longmemeval.memory.external.contract_check.findings import Finding
+    from longmemeval.memory.external.contract_check import Finding
     from longmemeval.memory.products.adapter import Adapter, Description
     from longmemeval.memory.products.installed import Installed
 
@@ -36,7 +36,7 @@ def init(
 
     It is a class with two methods, add and search.
     """
-    from longmemeval.memory.external.example import write_example
+    from longmemeval.memory.external.contract_check import write_example
 
     write_example(file)
     out.print(f"{printable(str(file))} is written.")
@@ -134,7 +134,7 @@ def check(
     Reports what works and what tables will not show; the exit code is 3 if something is wrong.
     """
     from longmemeval.memory.configuration import given_parameters, resolve_configuration
-    from longmemeval.memory.external.contract_check.named import MemoryCheck
+    from longmemeval.memory.external.contract_check import MemoryCheck
     from longmemeval.memory.products.known import product_deviations
 
     overrides = [*(settings or ()), *given_parameters(profile=profile)]

@@ -15,7 +15,7 @@ from longmemeval.core.text.figures import count_of
 from longmemeval.errors import HarnessError
 
 if TYPE_CHECKING:
-    from longmemeval.memory.engram.recall.profiles import Profile, Trait
+    from longmemeval.memory.engram.profiles import Profile, Trait
     from longmemeval.memory.engram.records import Fact
 
 EXAMPLE = "longmemeval facts smp_4ea7 --as-of 2024-03-01"

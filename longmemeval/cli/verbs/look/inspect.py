@@ -37,8 +37,7 @@ def inspect(
     Without --memory, one line for each preset.
     """
     from longmemeval.benchmarks.registry import load_dataset
-    from longmemeval.memory.configuration import resolve_configuration
-    from longmemeval.memory.registry import MEMORIES
+    from longmemeval.memory.configuration import MEMORIES, resolve_configuration
     from longmemeval.pipeline.inspect import inspect as pipeline
     from longmemeval.pipeline.run import question_analysis
 

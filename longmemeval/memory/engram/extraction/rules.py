@@ -2,26 +2,334 @@
 
 import re
 from collections.abc import Iterator
-from functools import lru_cache
+from datetime import date, datetime, time, timedelta
+from functools import cache, lru_cache
+from typing import NamedTuple
 
 import msgspec
+from dateutil.relativedelta import relativedelta
+from msgspec import Struct
 
 from longmemeval.core.files import sha256_text
-from longmemeval.core.text.dates_in_text.mentions import mentioned_dates
-from longmemeval.memory.engram.extraction.claims import claim_of, owner
-from longmemeval.memory.engram.extraction.clauses import Voiced, other_cues, prepared, relative_of, voices
-from longmemeval.memory.engram.extraction.dating import Dated, dated
-from longmemeval.memory.engram.extraction.endings import ended, names_in, overlaps
-from longmemeval.memory.engram.extraction.patterns import Pattern, groups_of, patterns, source
-from longmemeval.memory.engram.ledger import Ledger
-from longmemeval.memory.engram.predicates import definition, normalised
-from longmemeval.memory.engram.records import Claim, ClaimKind, Episode, Force
-from longmemeval.memory.working_memory.statements import (
-    is_claimed,
-    is_role_play,
-    statements,
-    without_lead_in,
+from longmemeval.core.text.dates_in_text.meanings import COUNT, count_of
+from longmemeval.core.text.dates_in_text.mentions import MentionedDate, mentioned_dates, resolved
+from longmemeval.core.text.words import content_words
+from longmemeval.memory.engram.extraction.clauses import (
+    DateRule,
+    Ending,
+    Pattern,
+    Voiced,
+    groups_of,
+    other_cues,
+    patterns,
+    prepared,
+    relative_of,
+    source,
+    voices,
 )
+from longmemeval.memory.engram.parameters import definition, fact_sentence, normalised, predicates, slot_of
+from longmemeval.memory.engram.records import Claim, ClaimKind, Episode, Fact, Force
+from longmemeval.memory.engram.timeline import Ledger
+from longmemeval.memory.working_memory.statements import is_claimed, is_role_play, statements, without_lead_in
+
+# Date claims by the days their sentences name, with the harness's resolver of dates.
+
+_FOR = re.compile(
+    r"\bfor (?:the (?:past|last) )?(?:about |over |almost |nearly |around )?"
+    rf"(?P<count>{COUNT}) (?P<unit>years?|months?|weeks?)\b",
+    re.I,
+)
+_BOTH_ENDS = re.compile(r"(?:from|between)\b", re.IGNORECASE)
+_SHORTEST_PERIOD = timedelta(weeks=4)
+"""Minimum length of a named period; a shorter one may be days of the week: "from Monday to Friday"."""
+
+
+class Dated(Struct, frozen=True):
+    """The moment a claim begins to hold, and the days its sentence names."""
+
+    valid_at: datetime
+    until: datetime | None = None
+    words: str = ""
+    """The words for the named days, to put after a fact; empty if no days are named."""
+    named: bool = False
+    latest: datetime | None = None
+    """The last of the named days, if there are several."""
+
+
+def dated(sentence: str, start: int, said_at: datetime, rule: DateRule, former: bool) -> Dated:
+    """Return when the claim of a sentence begins to hold.
+
+    Args:
+        sentence: the statement.
+        start: index in it where the claim begins.
+        said_at: when it was said.
+        rule: the meaning of a named day for this kind of claim.
+        former: True if the claim is about something that is over, so that both its ends may be named.
+    """
+    over = _named_period(sentence, said_at) if rule in ("stretch", "while") else None
+    if over or rule == "stretch":
+        return over or Dated(said_at)
+    mention = _nearest(sentence, start, said_at)
+    since = mention is not None and mention.phrase.lower().startswith("since")
+    if rule in ("since", "lasting", "while") and not since:
+        lasting = _FOR.search(sentence)
+        return Dated(_before(said_at, lasting), named=True) if lasting else Dated(said_at)
+    if mention is None:
+        return Dated(said_at)
+    placed = _placed(mention, said_at, rule, former)
+    if rule == "ends" and placed.valid_at < said_at:
+        last = datetime.combine(mention.end, time())
+        return msgspec.structs.replace(placed, latest=min(last, said_at) if mention.end > mention.start else None)
+    return placed
+
+
+def _named_period(sentence: str, said_at: datetime) -> Dated | None:
+    """Return the period in the past that a sentence names by both its ends: "from 2012 to 2016"."""
+    for mention in mentioned_dates(sentence, said_at):
+        both = _BOTH_ENDS.match(mention.phrase) is not None
+        if both and mention.end < said_at.date() and mention.end - mention.start >= _SHORTEST_PERIOD:
+            return Dated(datetime.combine(mention.start, time()), _after(mention.end), mention.shown, named=True)
+    return None
+
+
+def dated_by(words: str, context: str, said_at: datetime, rule: DateRule, former: bool) -> Dated | None:
+    """Return when a claim begins to hold, by words that say so; None if they name no day.
+
+    Args:
+        words: "last May", "for two years".
+        context: the message that contains them.
+        said_at: when it was said.
+        rule: as for `dated`.
+        former: as for `dated`.
+    """
+    lasting = _FOR.search(words)
+    if lasting and rule in ("since", "begins"):
+        return Dated(_before(said_at, lasting), named=True)
+    day = resolved(words, context, said_at)
+    return _placed(day, said_at, rule, former) if day else None
+
+
+def _placed(mention: MentionedDate, said_at: datetime, rule: DateRule, former: bool) -> Dated:
+    """Apply the days that a sentence names to its claim."""
+    begin = datetime.combine(mention.start, time())
+    if mention.phrase.endswith("weeks ago"):  # The likeliest day is the one in the middle.
+        begin += (mention.end - mention.start) / 2
+    if mention.start == said_at.date() == mention.end:
+        begin = said_at
+    if rule == "ends":
+        return Dated(min(begin, said_at), named=True)
+    if begin > said_at:
+        return Dated(said_at, _after(mention.end), mention.shown, named=True)
+    over = _after(mention.end) if former else None
+    latest = datetime.combine(mention.end, time()) if rule == "begins" and mention.end > mention.start else None
+    return Dated(begin, over, mention.shown, named=True, latest=min(latest, said_at) if latest else None)
+
+
+def _after(day: date) -> datetime:
+    """Return the moment at which a day is over."""
+    return datetime.combine(day, time()) + timedelta(1) if day < date.max else datetime.max
+
+
+def _nearest(sentence: str, start: int, said_at: datetime) -> MentionedDate | None:
+    """Return the first date after `start`, else the last one before it."""
+    found = mentioned_dates(sentence, said_at)
+    behind = [mention for mention in found if sentence.find(mention.phrase) >= start]
+    return behind[0] if behind else found[-1] if found else None
+
+
+def _before(said_at: datetime, lasting: re.Match[str]) -> datetime:
+    number = count_of(lasting["count"].lower())[1]
+    unit = lasting["unit"].lower().removesuffix("s")
+    months = {"year": 12, "month": 1}.get(unit)
+    if months:
+        return said_at + relativedelta(months=-months * min(number, 1200))
+    return said_at - timedelta(weeks=min(number, 5000))
+
+
+# Claims of one episode.
+
+
+def owner(episode: Episode) -> str:
+    """Return the person that "I" refers to."""
+    return episode.speaker or "user"
+
+
+def claim_of(
+    kind: ClaimKind, subject: str, predicate: str, value: str, when: Dated, episode: Episode, force: Force = "plain"
+) -> Claim:
+    """Return a claim of one episode: its value normalised for the predicate, its text a sentence with named days."""
+    value = _number(value) if definition(predicate).exact or predicate == "age" else value
+    text = fact_sentence(subject, predicate, _in_third_person(value)) + (
+        f" ({when.words})" if when.words and kind == "assert" else ""
+    )
+    return Claim(
+        kind=kind,
+        subject=subject,
+        predicate=predicate,
+        object=value,
+        text=text,
+        episode_ids=(episode.episode_id,),
+        valid_at=when.valid_at,
+        until=when.until if kind == "assert" else None,
+        said_at=episode.event_at,
+        latest=when.latest,
+        force=force,
+    )
+
+
+def _in_third_person(value: str) -> str:
+    """Turn a value in the first person into the third."""
+    possessive = re.sub(r"\b(?:my|our|My|Our)\b", "their", value)
+    return re.sub(r"^been\b", "has been", re.sub(r"\b(?:myself|ourselves)\b", "themselves", possessive))
+
+
+def _number(value: str) -> str:
+    lower = value.lower().replace(",", "")
+    return str(patterns().numbers.get(lower, lower))
+
+
+# Read endings: somebody leaves, gives up, separates, dies, or changes a plan or the name of a pet.
+#
+# Such sentences say little about what ends ("I quit the Post Office", "Barley died"): the rest follows from what is
+# known about the person or pet. So an ending ends facts that hold; if it fits none of them, it ends nothing.
+
+_LIGHT = frozenset(content_words("go do get have make take be keep thing work start play learn study do practise"))
+"""Stems that say too little to identify what ends: "I stopped going"."""
+_ADDED = frozenset(
+    content_words("old new former dear beloved job position school course club team lesson habit class degree")
+)
+"""Stems that may accompany the value: "my old motorbike", "law school"."""
+
+
+_ADDED_TO_A_PLAN = _ADDED | frozenset(
+    content_words("plan idea trip visit holiday walk wedding move dream project thing journey business adventure")
+)
+_NAME = re.compile(r"\b[A-Z][a-z]+\b")
+_WHOM = {"relative", "animal", "called", "named"}
+_TOGETHER = ("married", "engaged", "in a relationship")
+
+
+class _About(NamedTuple):
+    """The people and pets that a sentence is about."""
+
+    subjects: tuple[str, ...]
+    """All names under which facts about them are kept."""
+    named_by: list[Fact]
+    """The facts that relate them to the speaker: "Ann's dog is Rex"."""
+
+
+def names_in(text: str, owner: str, known: Ledger) -> list[str]:
+    """Return the names in a text that belong to a person's relatives and pets, or to anybody else facts are about."""
+    words = dict.fromkeys(_NAME.findall(text))
+    return [word for word in words if known.knows(word) or known.facts_naming(owner, word)]
+
+
+def ended(sentence: str, episode: Episode, known: Ledger, owner: str) -> Iterator[Claim]:
+    """Yield the claims that end facts according to a sentence, and those that take their place.
+
+    Args:
+        sentence: one statement.
+        episode: the message it is from.
+        known: what has been believed so far.
+        owner: the person that "I" refers to.
+    """
+    for ending, match in _endings_matches(sentence):
+        groups = groups_of(match)
+        over = _over(ending, groups, owner, known)
+        yield from _endings_claims(ending, groups, over, sentence, match.start(), episode, owner)
+
+
+@lru_cache(maxsize=1 << 14)
+def _endings_matches(sentence: str) -> tuple[tuple[Ending, re.Match[str]], ...]:
+    """Return the endings that a sentence claims; sentences that histories share are searched once."""
+    return tuple(
+        (ending, match)
+        for ending in patterns().endings
+        for match in ending.search.finditer(sentence)
+        if is_claimed(sentence, match.start())
+    )
+
+
+def _endings_claims(
+    ending: Ending, groups: dict[str, str], over: list[Fact], sentence: str, start: int, episode: Episode, owner: str
+) -> Iterator[Claim]:
+    written = ending.written
+    when = dated(sentence, start, episode.event_at, "ends", False)
+    begins = dated(sentence, start, episode.event_at, "begins", False)
+    for fact in over:
+        yield claim_of("end", fact.subject, fact.predicate, fact.object, when, episode)
+        if written.kind == "renames":
+            yield claim_of("assert", fact.subject, fact.predicate, groups["object"], begins, episode, "change")
+    if written.says:
+        yield claim_of("assert", owner, "status", written.says, begins, episode, "change")
+
+
+def _over(ending: Ending, groups: dict[str, str], owner: str, known: Ledger) -> list[Fact]:
+    """Return the facts that a sentence ends."""
+    about = _about(groups, owner, known)
+    named_by = [fact for fact in about.named_by if fact.predicate.startswith(ending.of)]
+    if ending.written.kind == "renames":
+        return named_by
+    if ending.written.kind == "parts":
+        together = [fact for fact in known.current(owner, "status") if fact.object in _TOGETHER]
+        partners = named_by or (
+            [] if about.named_by else known.held(owner, ending.of) if not groups.keys() & _WHOM else []
+        )
+        return [*partners, *together] if partners or together else []
+    facts = [fact for subject in about.subjects for fact in known.held(subject, ending.of)]
+    meant = [fact for fact in [*facts, *named_by] if _is_meant(fact, groups.get("what"))]
+    return [fact for fact in meant if re.search(ending.written.only, fact.object)]
+
+
+def _is_meant(fact: Fact, what: str | None) -> bool:
+    """Return whether the value of a fact is the one named by `what`; True if `what` is None."""
+    if what is None:
+        return True
+    words, value = set(content_words(what)), set(content_words(fact.object)) or {fact.object.lower()}
+    about = set(content_words(fact.predicate.partition(":")[2]))
+    added = _ADDED_TO_A_PLAN if fact.predicate == "plan" else _ADDED
+    core = words - _LIGHT - added - _stems(fact.predicate) - about or words - _LIGHT
+    return bool(core) and (core <= value or (value <= words and core - value <= added))
+
+
+@cache
+def _stems(predicate: str) -> frozenset[str]:
+    """Return the stems of the words that express a predicate."""
+    name = predicate.partition(":")[0]
+    known = predicates().get(name)
+    wordings = (name, *known.aliases, re.sub(r"\{\w+\}", "", known.said)) if known else (name,)
+    return frozenset(content_words(" ".join(wordings)))
+
+
+def _about(groups: dict[str, str], owner: str, known: Ledger) -> _About:
+    """Return the people and pets that the groups of a match name."""
+    if "self" in groups or not groups.keys() & _WHOM:
+        return _About((owner,), [])
+    name = groups.get("called") or groups.get("named")
+    kin, animal = groups.get("relative", "").lower(), groups.get("animal", "").lower()
+    if kin or animal:
+        predicate = f"relative:{kin}" if kin else f"pet:{animal}"
+        held = known.held(owner, (predicate,))
+        named_by = [fact for fact in held if fact.predicate == predicate and name in (None, fact.object)]
+        if not name and len(named_by) > 1:
+            return _About((), [])
+    else:
+        named_by = known.facts_naming(owner, name or "")
+    kins = {kin or fact.predicate.partition(":")[2] for fact in named_by} | ({kin} if kin else set())
+    names = [fact.object for fact in named_by] + [f"{owner}'s {relation}" for relation in sorted(kins)]
+    return _About(tuple(dict.fromkeys([*names, *([name] if name and name != owner else [])])), named_by)
+
+
+def overlaps(claim: Claim, known: Ledger) -> bool:
+    """Return whether another value of the slot is known for a part of the period of a claim."""
+    slot = slot_of(claim.subject, claim.predicate, claim.object)
+    return claim.until is not None and any(
+        slot_of(fact.subject, fact.predicate, fact.object) == slot
+        and fact.valid_at < claim.until
+        and (fact.invalid_at is None or claim.valid_at < fact.invalid_at)
+        for fact in known.current(claim.subject, claim.predicate)
+    )
+
 
 VERSION = 5
 """Increase with every change of what is read; the table of patterns is hashed as well."""

@@ -1,20 +1,86 @@
 """The embedded stores: facts in memory with a networkx graph, vectors in one matrix."""
 
+import hashlib
 from collections.abc import Iterable, Sequence
-from datetime import datetime
-from typing import TYPE_CHECKING
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from longmemeval.core.arrays import Vector, Vectors
+from longmemeval.errors import RecallError
 from longmemeval.memory.engram.records import Fact, facts_at
-from longmemeval.memory.engram.stores.protocol import NOW, Names, When
-from longmemeval.memory.engram.stores.rows import digest
+from longmemeval.memory.engram.stores.protocol import NOW, FactStore, FactVectors, Names, When
 
 if TYPE_CHECKING:
     import networkx as nx
+
+
+# Rows of versions of facts: columns to search by, and the complete record.
+
+FOREVER = "9999-12-31T23:59:59.999999"
+"""The text that stands for "still" in databases that compare texts."""
+
+
+def text_of(moment: datetime) -> str:
+    """Return a moment as a text that sorts chronologically."""
+    return moment.isoformat(timespec="microseconds")
+
+
+def plain(text: str) -> str:
+    """Return a text without the zero characters that databases refuse."""
+    return text.replace("\0", "")
+
+
+def number_of(moment: datetime | None) -> int:
+    """Return a moment as microseconds since 1970, for engines without dates; None: the last possible moment."""
+    age = (moment or datetime.max) - datetime(1970, 1, 1)
+    return (age.days * 86_400 + age.seconds) * 1_000_000 + age.microseconds
+
+
+NEVER = number_of(None)
+
+
+def moment_of(number: int) -> datetime | None:
+    """Return the moment of a number, the inverse of `number_of`."""
+    return None if number == NEVER else datetime(1970, 1, 1) + timedelta(microseconds=number)
+
+
+def encoded(fact: Fact) -> str:
+    """Return the record as JSON."""
+    return msgspec.json.encode(fact).decode()
+
+
+class DamagedRecordError(RecallError):
+    """A stored record cannot be decoded as a fact."""
+
+
+def decoded(record: str) -> Fact:
+    """Return the fact of a record.
+
+    Raises:
+        DamagedRecordError: the record is invalid.
+    """
+    try:
+        return msgspec.json.decode(record, type=Fact)
+    except (msgspec.DecodeError, TypeError) as error:
+        raise DamagedRecordError(
+            f"The store holds a damaged record of a fact: {error}",
+            fix="Open the memory again, or rerun the command: the store is then refilled from the prepared facts",
+        ) from error
+
+
+def digest(fact: Fact, vector: Vector) -> str:
+    """Return a hash by which to recognise exactly this version and vector in a store, apart from the expiry."""
+    open_version = msgspec.structs.replace(fact, expired_at=None)
+    return hashlib.sha256(msgspec.json.encode(open_version) + vector.astype("<f4").tobytes()).hexdigest()[:32]
+
+
+def in_batches(rows: Sequence[dict[str, Any]], size: int = 1000) -> list[list[dict[str, Any]]]:
+    """Split rows into batches of at most `size`."""
+    return [list(rows[start : start + size]) for start in range(0, len(rows), size)]
 
 
 class EmbeddedFacts:
@@ -140,3 +206,87 @@ class EmbeddedVectors:
         best = np.argsort(-scores, kind="stable")[:limit]
         found = [self._facts[place].version_id for place in places[best].tolist()]
         return list(zip(found, scores[best].tolist(), strict=True))
+
+
+# Bring stores up to date with a history's record: filled the first time, added to afterwards.
+
+
+class Stores(NamedTuple):
+    """The stores in which the facts of one history are queried."""
+
+    facts: FactStore
+    vectors: FactVectors
+
+
+def fill_facts(store: FactStore, wanted: Sequence[Fact]) -> None:
+    """Make `store` hold exactly these versions, adding those that are missing.
+
+    A store that contradicts them, or is damaged, is emptied first.
+
+    Args:
+        store: may contain anything.
+        wanted: all versions, in the order they were learned.
+    """
+    held: list[Fact] | None
+    try:
+        held = store.versions()
+    except DamagedRecordError:
+        held = None
+    if held is None or not _begins_with(wanted, held):
+        store.remove()
+        held = []
+    store.append(wanted[len(held) :], len(held))
+    store.expire([fact for fact, before in zip(wanted, held, strict=False) if fact != before])
+
+
+def fill_vectors(store: FactVectors, wanted: Sequence[Fact], vectors: Vectors) -> None:
+    """Make `store` hold the vectors of exactly these versions.
+
+    Args:
+        store: may contain anything.
+        wanted: all versions, in the order they were learned.
+        vectors: a vector of length 1 for each version, shape (versions, dimension).
+    """
+    held = list(store.held().items())
+    open_before = [(version_id, stamp) for version_id, (stamp, _) in held]
+    now = [(fact.version_id, digest(fact, row)) for fact, row in zip(wanted[: len(held)], vectors, strict=False)]
+    reopened = any(
+        expired is not None and fact.expired_at != expired
+        for fact, (_, (_, expired)) in zip(wanted, held, strict=False)
+    )
+    if reopened or now != open_before:
+        store.remove()
+        held = []
+    if len(wanted) > len(held):
+        store.add(wanted[len(held) :], vectors[len(held) :], len(held))
+    store.expire([fact for fact, (_, (_, expired)) in zip(wanted, held, strict=False) if fact.expired_at != expired])
+
+
+def _begins_with(wanted: Sequence[Fact], held: Sequence[Fact]) -> bool:
+    """Return whether adding versions is enough to bring a store with `held` up to date."""
+    return len(held) <= len(wanted) and all(
+        before in (fact, msgspec.structs.replace(fact, expired_at=None))
+        for fact, before in zip(wanted, held, strict=False)
+    )
+
+
+class FollowedFacts:
+    """A store that follows a growing record: new versions are added before each query.
+
+    Args:
+        store: the store that is queried.
+    """
+
+    def __init__(self, store: FactStore) -> None:
+        self._store = store
+        self._seen: list[Fact] | None = None
+
+    def now(self, wanted: list[Fact]) -> FactStore:
+        """Return the store after adding the versions that are new in the record."""
+        if self._seen is None or not _begins_with(wanted, self._seen):
+            fill_facts(self._store, wanted)
+        elif wanted != self._seen:
+            self._store.append(wanted[len(self._seen) :], len(self._seen))
+            self._store.expire([fact for fact, before in zip(wanted, self._seen, strict=False) if fact != before])
+        self._seen = wanted
+        return self._store

@@ -13,9 +13,9 @@ from redis.exceptions import RedisError, ResponseError
 
 from longmemeval.errors import HarnessError
 from longmemeval.memory.engram.records import Fact
-from longmemeval.memory.engram.stores.places import Namespace, address, asking, unreachable
+from longmemeval.memory.engram.stores.embedded import decoded, encoded, in_batches, plain, text_of
+from longmemeval.memory.engram.stores.kinds import Namespace, address, asking, unreachable
 from longmemeval.memory.engram.stores.protocol import NOW, Names, When, breadth_first
-from longmemeval.memory.engram.stores.rows import decoded, encoded, in_batches, plain, text_of
 
 VARIABLE = "LONGMEMEVAL_FALKORDB_URL"
 _GREETING_S, _QUERY_S = 10.0, 600.0

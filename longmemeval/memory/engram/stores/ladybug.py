@@ -12,9 +12,9 @@ from typing import Any
 from ladybug import Connection, Database
 
 from longmemeval.memory.engram.records import Fact
-from longmemeval.memory.engram.stores.places import Namespace, asking, locked_files
+from longmemeval.memory.engram.stores.embedded import FOREVER, decoded, encoded, in_batches, plain, text_of
+from longmemeval.memory.engram.stores.kinds import Namespace, asking, locked_files
 from longmemeval.memory.engram.stores.protocol import NOW, Names, When, breadth_first
-from longmemeval.memory.engram.stores.rows import FOREVER, decoded, encoded, in_batches, plain, text_of
 
 _TABLES = (
     "CREATE NODE TABLE IF NOT EXISTS Entity(name STRING PRIMARY KEY)",

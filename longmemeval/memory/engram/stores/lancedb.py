@@ -13,9 +13,9 @@ from lancedb.table import Table
 
 from longmemeval.core.arrays import Vector, Vectors
 from longmemeval.memory.engram.records import Fact
-from longmemeval.memory.engram.stores.places import Namespace, asking
+from longmemeval.memory.engram.stores.embedded import NEVER, digest, moment_of, number_of
+from longmemeval.memory.engram.stores.kinds import Namespace, asking
 from longmemeval.memory.engram.stores.protocol import NOW, Names, When
-from longmemeval.memory.engram.stores.rows import NEVER, digest, moment_of, number_of
 
 _ERRORS = (RuntimeError, ValueError, OSError)
 

@@ -15,9 +15,9 @@ from psycopg.errors import UndefinedTable
 from longmemeval.core.arrays import Vector, Vectors
 from longmemeval.errors import HarnessError
 from longmemeval.memory.engram.records import Fact
-from longmemeval.memory.engram.stores.places import Namespace, address, asking, unreachable
+from longmemeval.memory.engram.stores.embedded import decoded, digest, encoded, plain
+from longmemeval.memory.engram.stores.kinds import Namespace, address, asking, unreachable
 from longmemeval.memory.engram.stores.protocol import NOW, Names, When, breadth_first
-from longmemeval.memory.engram.stores.rows import decoded, digest, encoded, plain
 
 VARIABLE = "LONGMEMEVAL_POSTGRES_URL"
 

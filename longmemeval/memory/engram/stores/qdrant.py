@@ -30,9 +30,9 @@ from qdrant_edge import (
 
 from longmemeval.core.arrays import Vector, Vectors
 from longmemeval.memory.engram.records import Fact
-from longmemeval.memory.engram.stores.places import Namespace, asking, locked_files
+from longmemeval.memory.engram.stores.embedded import NEVER, digest, moment_of, number_of
+from longmemeval.memory.engram.stores.kinds import Namespace, asking, locked_files
 from longmemeval.memory.engram.stores.protocol import NOW, Names, When
-from longmemeval.memory.engram.stores.rows import NEVER, digest, moment_of, number_of
 
 
 class QdrantVectors:

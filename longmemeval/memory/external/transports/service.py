@@ -2,17 +2,21 @@
 
 import asyncio
 import atexit
+import os
 import time
 from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 from weakref import WeakSet
 
 import msgspec
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from longmemeval.core.event_loop import not_its_own_time
+from longmemeval.core.http import refuse_other_server_async
+from longmemeval.core.secrets.redaction import public_url
+from longmemeval.errors import FatalModelError, HarnessError, nearest
 from longmemeval.memory.external.background import complete_in_background, in_background
 from longmemeval.memory.external.messages import (
     PROTOCOL,
@@ -20,6 +24,7 @@ from longmemeval.memory.external.messages import (
     AddResult,
     Delete,
     DeleteResult,
+    Fault,
     Hello,
     HelloResult,
     List,
@@ -38,8 +43,69 @@ from longmemeval.memory.external.messages import (
     Snapshot,
     SnapshotResult,
 )
-from longmemeval.memory.external.transports.timeouts import TIMEOUTS, Timeouts
-from longmemeval.memory.external.transports.transport import OnProgress, ServiceError, Transport
+from longmemeval.memory.external.transports.transport import (
+    LARGEST_MESSAGE,
+    OnProgress,
+    ServiceError,
+    Transport,
+    raise_fault,
+)
+
+if TYPE_CHECKING:
+    from httpx import AsyncClient
+
+
+# Time-outs of memory services by method, and their environment variable.
+
+TIMEOUTS = "LONGMEMEVAL_MEMORY_TIMEOUTS"
+"""The environment variable that changes time-outs: `add=1200,search=120`."""
+
+
+class Timeouts(Struct, frozen=True):
+    """Seconds a service may take for each method; a longer call fails, and a child process is killed."""
+
+    hello: float = 180.0
+    open: float = 180.0
+    add: float = 600.0
+    ready: float = 60.0
+    search: float = 60.0
+    delete: float = 600.0
+    snapshot: float = 600.0
+    list: float = 60.0
+    reset: float = 60.0
+    shutdown: float = 5.0
+    no_progress: float = 600.0
+    """Seconds a scope may be pending without progress."""
+    attempts: int = 4
+    """Attempts of a call that fails with a temporary error."""
+
+
+def patience_of(text: str | None = None) -> Timeouts:
+    """Return the default time-outs with the user's changes.
+
+    Args:
+        text: `method=seconds`, separated by commas; None: from the environment variable.
+
+    Raises:
+        HarnessError: a method does not exist, or its seconds are not a positive number.
+    """
+    changed: dict[str, float] = {}
+    known = [name for name in Timeouts.__struct_fields__ if name != "attempts"]
+    for setting in (os.environ.get(TIMEOUTS, "") if text is None else text).split(","):
+        name, _, seconds = (word.strip() for word in setting.partition("="))
+        if not setting.strip():
+            continue
+        if name not in known:
+            raise HarnessError(f"There is no time-out '{name}'", where=TIMEOUTS, fix=nearest(name, known))
+        try:
+            changed[name] = float(seconds)
+        except ValueError:
+            changed[name] = 0.0
+        if not 0 < changed[name] < float("inf"):
+            fix = f"Write seconds above 0, such as {TIMEOUTS}={name}=1200"
+            raise HarnessError(f"The time-out '{setting.strip()}' needs a number of seconds", where=TIMEOUTS, fix=fix)
+    return structs.replace(Timeouts(), **changed)
+
 
 R = TypeVar("R", bound=Struct)
 
@@ -254,3 +320,78 @@ def close_services() -> None:
     if any(service._transport for service in _services):
         with suppress(TimeoutError):
             complete_in_background(close(), 2 * Timeouts().shutdown)
+
+
+# A memory service over HTTP: `POST <address>/v1/<method>`, parameters and result as JSON bodies.
+
+_CONNECTING_S = 10.0
+_MAY_PASS = (429, 502, 503, 504)
+"""Status codes after which the same call may succeed later."""
+
+
+class _ErrorBody(msgspec.Struct, frozen=True):
+    error: Fault
+
+
+class HttpService:
+    """A service that somebody else started; it is never stopped from here.
+
+    Args:
+        address: `http://host:port`, possibly with a path; user information in it is sent as a Basic header.
+    """
+
+    gone = False
+
+    def __init__(self, address: str) -> None:
+        self._address = address.rstrip("/")
+        self._client: AsyncClient | None = None
+
+    async def call(self, method: str, params: bytes) -> bytes:
+        """Return the result of a call; see `Transport`."""
+        import httpx
+
+        if self._client is None:
+            # The caller decides how long a call may take.
+            hooks = {"response": [refuse_other_server_async]}
+            self._client = httpx.AsyncClient(timeout=httpx.Timeout(None, connect=_CONNECTING_S), event_hooks=hooks)
+        url = f"{self._address}/v1/{method}"
+        headers = {"Content-Type": "application/json"}
+        try:
+            async with self._client.stream("POST", url, content=params, headers=headers) as response:
+                body = bytearray()
+                async for chunk in response.aiter_bytes():
+                    body += chunk
+                    if len(body) > LARGEST_MESSAGE:
+                        raise self._error(f"sent more than {LARGEST_MESSAGE // 2**20} MB", "garbage")
+        except FatalModelError as error:
+            raise ServiceError(error.what, where=public_url(self._address), fix=error.fix, code="garbage") from error
+        except (httpx.RemoteProtocolError, httpx.ReadError, httpx.WriteError) as error:
+            raise self._error(f"closed the connection instead of answering {method}", "gone", retryable=True) from error
+        except (httpx.HTTPError, httpx.InvalidURL) as error:
+            why = str(error) or type(error).__name__
+            raise self._error(f"cannot be reached: {why}", "gone", retryable=True) from error
+        if response.status_code == httpx.codes.OK:
+            return bytes(body)
+        try:
+            fault = msgspec.json.decode(body, type=_ErrorBody).error
+        except (msgspec.DecodeError, UnicodeDecodeError):
+            fault = None
+        if fault:
+            raise_fault(fault)
+        status = response.status_code
+        raise self._error(f"replied {status} to {method}", "garbage", retryable=status in _MAY_PASS)
+
+    def _error(self, what: str, code: str, *, retryable: bool = False) -> ServiceError:
+        return ServiceError(
+            f"The memory service {what}", where=public_url(self._address), code=code, retryable=retryable
+        )
+
+    def peak_resident_bytes(self) -> int | None:
+        """Return None: it may run anywhere."""
+        return None
+
+    async def end(self) -> None:
+        """Close the connections."""
+        if self._client:
+            await self._client.aclose()
+            self._client = None

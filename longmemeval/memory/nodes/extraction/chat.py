@@ -1,7 +1,8 @@
 """The extractor that asks a chat model: one call per node and session, one more if the reply is unreadable."""
 
+import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from string import Template
 from typing import Any
@@ -12,11 +13,9 @@ from longmemeval.core.text.dates_in_text.mentions import MentionedDate, resolved
 from longmemeval.core.text.quantities import weekday_of
 from longmemeval.llm.json_reply import mark_of, one_line, prompt_texts
 from longmemeval.llm.protocol import ChatModel, LimitedChatModel
-from longmemeval.memory.asking import MOST_CALLS, Asker, Drop, Extracted, gather_limited
-from longmemeval.memory.evidence import Evidence
-from longmemeval.memory.nodes.entries import Entry, Value, checked_values
+from longmemeval.memory.asking import MOST_CALLS, Asker, Drop, Evidence, Extracted, gather_limited
 from longmemeval.memory.nodes.library import NodeSet
-from longmemeval.memory.nodes.schema import NodeType
+from longmemeval.memory.nodes.schema import Entry, NodeType, Value, checked_values
 from longmemeval.records import Message, Session
 
 VERSION = 1
@@ -142,3 +141,155 @@ def _each_once(entries: Iterable[Entry]) -> tuple[Entry, ...]:
     for entry in entries:
         seen.setdefault(repr((entry.values, entry.message_ids)), entry)
     return tuple(seen.values())
+
+
+# Retell what people say about themselves so that it can be understood alone: "I miss my sister" as said of Anna.
+
+_AUXILIARIES = {
+    "'m": "is",
+    " am": "is",
+    "'ve": "has",
+    " have": "has",
+    "'ll": "will",
+    " do": "does",
+    " don't": "doesn't",
+    " haven't": "hasn't",
+}
+_I = re.compile(r"\bI(?P<rest>'m|'ve|'ll|'d| am| haven't| have| don't| do)?\b(?!['-])")
+_WE = re.compile(r"\b[Ww]e(?P<rest>'re|'ve|'ll|'d)?\b(?!['-])")
+_HAD = re.compile(
+    r"\s+(?:(?:just|never|already|always|\w+ly)\s+)?(?:been|had|gone|done|seen|taken|given|eaten|written|made|met|lost"
+    r"|won|left|kept|come|become|begun|known|thought|found|told|heard|got|gotten|bought|forgotten|better|\w+ed)\b"
+)
+_OWN = {
+    "mine": "theirs",
+    "myself": "themself",
+    "ourselves": "themselves",
+    "our": "their",
+    "ours": "theirs",
+    "us": "them",
+}
+_WORDS = re.compile(r"\b(?:mine|myself|ourselves|ours?|us)\b", re.IGNORECASE)
+_MY = re.compile(r"\b[Mm]y\b")
+_ME = re.compile(r"\b[Mm]e\b(?!')")
+_YOU = re.compile(r"\b[Yy]ou(?P<rest>r|rs|'re|'ve|'ll|'d|rself)?\b(?!['-])")
+_PRESENT = re.compile(
+    r"(?P<adverbs>(?:\s+(?:\w+ly|just|also|always|often|still|now|never|usually))*)\s+"
+    r"(?P<verb>love|like|enjoy|hate|prefer|want|need|hope|plan|work|live|play|run|go|make|have|own|think|feel|teach"
+    r"|study|volunteer|write|paint|read|watch|collect|speak|use|keep|miss|dislike|adore|practice|train|dream|dance"
+    r"|sing|cook|bake|do|walk|swim|garden|eat|drink|know|mean|find|try|get|take|spend|visit|meet|believe|value"
+    r"|appreciate|remember|share|see|come|call|ride|hike|drive|grow|raise|struggle|suffer)\b(?!')"
+)
+_THING = re.compile(r"\b(?:they|them|theirs?|it|its)\b", re.I)
+_PERSON = re.compile(r"\b(?:he|him|his|she|hers?)\b", re.I)
+_POINTING = re.compile(
+    r"\b(?:this|that|these|those)(?=$|[.,;!?]|\s+(?:is|was|were|are|one|has|had|would|will|really|made)\b)"
+    r"|^(?:(?:on|in|at|for|with)\s+)?(?:this|that|these|those|such)\s+"
+    r"(?!(?:day|week|weekend|month|year|morning|evening|afternoon|spring|summer|fall|autumn|winter)\b)"
+    r"|\bthere(?=$|[.,;!?]| (?:last|this|yesterday|today|with|for)\b)",
+    re.I,
+)
+_SOMEBODY = re.compile(
+    r"\b(?:sister|brother|mom|mum|mother|dad|father|wife|husband|partner|fianc\w+|girlfriend|boyfriend|son|daughter|grandma"
+    r"|grandpa|grandmother|grandfather|aunt|uncle|cousin|niece|nephew|friend|roommate|boss|manager|colleague|coworker|baby"
+    r"|neighbou?r|therapist|mentor|coach|teacher|professor|doctor|man|woman|guy|girl|boy|kid|dog|cat|puppy|kitten)\b"
+    r"|(?<!^)\b[A-Z][a-z]+\b",
+)
+_ANTECEDENT = re.compile(
+    r"\b(?:an?|the|my|our|their|some|two|three|four|five|several|many|\d+|new|\w+'s|both|of|to|in|with|for|from)\s+"
+    r"(?!(?:it|them|him|her|this|that|you|me|us)\b)[\w-]+|(?<!^)\b[A-Z][a-z]+",
+)
+
+
+def retold(text: str, speaker: str, other: str) -> str:
+    """Return `text` with the first and second person replaced by names.
+
+    Args:
+        text: a sentence or clause, with single spaces and straight apostrophes.
+        speaker: the person who says it: a name, or "the user".
+        other: the person addressed.
+    """
+    # "John, I had a tough time": the statement is not about the person addressed.
+    text = re.sub(rf"^{re.escape(other)}[,!] (?=I\b|[Mm]y\b|[Ww]e\b)", "", text)
+    retelling = _I.sub(lambda found: _subject(found, speaker, text), text)
+    retelling = _conjugated(retelling, speaker)
+    retelling = _WE.sub(lambda found: _ours(found, speaker), retelling)
+    retelling = _WORDS.sub(lambda found: _OWN[found[0].lower()], retelling)
+    named = [False]
+
+    def own(found: re.Match[str]) -> str:
+        # The first "my" of a clause that does not mention the speaker before it becomes the name.
+        before = retelling[: found.start()]
+        if speaker in before or named[0]:
+            return "their"
+        named[0] = True
+        return f"{speaker}'s"
+
+    retelling = _MY.sub(own, retelling)
+    retelling = _ME.sub(speaker, retelling)
+    retelling = _YOU.sub(lambda found: _addressed(found, other), retelling)
+    return _capital(retelling)
+
+
+def _subject(found: re.Match[str], speaker: str, text: str) -> str:
+    rest = found["rest"] or ""
+    if rest == "'d":
+        return f"{speaker} {'had' if _HAD.match(text, found.end()) else 'would'}"
+    after = _AUXILIARIES.get(rest)
+    return f"{speaker} {after}" if after else speaker
+
+
+def _conjugated(text: str, speaker: str) -> str:
+    pattern = re.compile(rf"\b{re.escape(speaker)}(?={_PRESENT.pattern})")
+    for found in reversed(list(pattern.finditer(text))):
+        verb = _PRESENT.match(text, found.end())
+        if verb:
+            text = f"{text[: verb.start('verb')]}{_third(verb['verb'])}{text[verb.end('verb') :]}"
+    return text
+
+
+def _third(verb: str) -> str:
+    if verb == "have":
+        return "has"
+    if verb.endswith(("ch", "sh", "ss", "o")):
+        return f"{verb}es"
+    return f"{verb[:-1]}ies" if re.search(r"[^aeiou]y$", verb) else f"{verb}s"
+
+
+def _ours(found: re.Match[str], speaker: str) -> str:
+    after: Mapping[str, str] = {"'re": " are", "'ve": " have", "'ll": " will", "'d": " would"}
+    rest = after.get(found["rest"] or "", "")
+    if rest == " would" and _HAD.match(found.string, found.end()):
+        rest = " had"
+    return f"{speaker} and others{rest}"
+
+
+def _addressed(found: re.Match[str], other: str) -> str:
+    rest = found["rest"] or ""
+    if rest in ("r", "rs"):
+        return f"{other}'s"
+    after: Mapping[str, str] = {"'re": " is", "'ve": " has", "'ll": " will", "'d": " would", "rself": ""}
+    return f"{other}{after.get(rest, '')}"
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def is_self_sufficient(text: str, speaker: str) -> bool:
+    """Return whether every "it", "she" or "that" of `text` has something before it that it may refer to.
+
+    Args:
+        text: a text from `retold`.
+        speaker: its speaker, to whom no other pronoun refers.
+    """
+    if _POINTING.search(text):
+        return False
+    marked = re.sub(rf"\b{re.escape(speaker)}\b", "x", text, flags=re.IGNORECASE)
+    person, thing = _PERSON.search(marked), _THING.search(marked)
+    if person and not _SOMEBODY.search(marked[: person.start()]):
+        return False
+    if thing and re.match(r"theirs?\b", thing[0], re.I):
+        # "their" refers to the speaker once the speaker is named.
+        thing = None if "x" in marked[: thing.start()].split() else thing
+    return thing is None or _ANTECEDENT.search(marked[: thing.start()]) is not None

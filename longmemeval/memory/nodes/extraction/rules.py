@@ -8,10 +8,8 @@ from functools import lru_cache
 from msgspec import Struct
 
 from longmemeval.core.text.dates_in_text.mentions import DatedText, MentionedDate, dated_sentences
-from longmemeval.memory.nodes.entries import Entry, Value, checked_values
-from longmemeval.memory.nodes.extraction.retelling import is_self_sufficient, retold
-from longmemeval.memory.nodes.schema import NodeRule, NodeType, compiled
-from longmemeval.memory.nodes.templates import filled
+from longmemeval.memory.nodes.extraction.chat import is_self_sufficient, retold
+from longmemeval.memory.nodes.schema import Entry, NodeRule, NodeType, Value, checked_values, compiled, filled
 from longmemeval.memory.working_memory.statements import clause, is_claimed, is_role_play, shortened, statements
 from longmemeval.records import Message, Session, Turn
 

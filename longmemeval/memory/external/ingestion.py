@@ -1,9 +1,11 @@
-"""Fill a scope of a memory service batch by batch, resuming where an earlier attempt stopped."""
+"""Filling memory services with histories."""
 
 import asyncio
 import shutil
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, suppress
+from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any, Literal
 
@@ -14,15 +16,119 @@ from msgspec import Struct, field, structs
 from longmemeval.core.files import write_atomic
 from longmemeval.core.journal import append_shared, decode_shared
 from longmemeval.core.secrets.redaction import public_url
+from longmemeval.llm.model_calls import CallSums, ModelCall, sums
 from longmemeval.llm.registry import ModelAccess
-from longmemeval.memory.external.ids import OpaqueIds
-from longmemeval.memory.external.ingestion import under_way
-from longmemeval.memory.external.ingestion.batches import batches
-from longmemeval.memory.external.messages import Add, FailedBatch, HelloResult, Open, ReportedUsage
-from longmemeval.memory.external.proxy.scope import ProxiedScope
+from longmemeval.memory.external.messages import (
+    Add,
+    FailedBatch,
+    HelloResult,
+    Open,
+    ReportedUsage,
+    SentMessage,
+    SentSession,
+)
+from longmemeval.memory.external.proxy.server import ProxiedScope
+from longmemeval.memory.external.recalled import OpaqueIds
 from longmemeval.memory.external.transports.service import MemoryService
 from longmemeval.memory.external.transports.transport import FINAL, ServiceError
-from longmemeval.records import Message
+from longmemeval.records import Message, Usage
+from longmemeval.storage.parts import PartOutput
+
+__path__: list[str] = []
+"""Names of version 0.2 below this one are found (`core/moved.py`)."""
+
+
+# Progress of the scopes that are being filled: small files that any process of the machine can read.
+
+_SUFFIX = ".progress"
+
+
+class UnderWay(Struct, frozen=True):
+    """One scope that is being filled."""
+
+    part: str
+    """The part it belongs to."""
+    total: int
+    """Number of batches."""
+    added: int = 0
+    ready: int = 0
+    """Batches that can be found, once all were added."""
+
+
+def note(place: Path, progress: UnderWay) -> None:
+    """Record the progress of the scope whose state is at `place`."""
+    with suppress(OSError):  # It is for display only.
+        place.with_suffix(_SUFFIX).write_bytes(msgspec.json.encode(progress))
+
+
+def forget(place: Path) -> None:
+    """Delete the record of a scope that is no longer being filled."""
+    place.with_suffix(_SUFFIX).unlink(missing_ok=True)
+
+
+def shown(places: Path, part: str, label: str, since: float) -> str:
+    """Return a line about all scopes of a part that are being filled; empty if there are none.
+
+    Args:
+        places: the folder with the states of scopes.
+        part: the part's name.
+        label: the name of the service.
+        since: seconds as in file times; older files are leftovers of processes that died.
+    """
+    found = []
+    for file in sorted(places.glob(f"*{_SUFFIX}")):
+        with suppress(OSError, msgspec.DecodeError):  # The file may be incomplete, or gone.
+            progress = msgspec.json.decode(file.read_bytes(), type=UnderWay)
+            if progress.part == part and file.stat().st_mtime >= since:
+                found.append(progress)
+    if not found:
+        return ""
+    added, total = sum(scope.added for scope in found), sum(scope.total for scope in found)
+    ready = sum(scope.ready for scope in found)
+    waiting = f", {ready} ready" if any(scope.added == scope.total for scope in found) else ""
+    return f"{label}: {added} of {total} batches{waiting}"
+
+
+# Split a history into the batches that a memory service gets: sessions, pairs of messages or single messages.
+
+Unit = Literal["session", "pair", "turn"]
+
+
+def batches(scope: str, messages: Sequence[Message], ids: OpaqueIds, unit: Unit) -> Iterator[Add]:
+    """Yield all messages in time order, in batches that never span two sessions.
+
+    The id of a batch is that of the session, followed by its number there if the unit is smaller.
+
+    Args:
+        scope: the scope to add to.
+        messages: the whole history, oldest first.
+        ids: the ids of this history.
+        unit: the contents of one batch; a pair is a user's message with the messages up to the user's next one.
+    """
+    for thread_id, group in groupby(messages, key=lambda message: message.thread_id):
+        session_id = ids.sessions[thread_id]
+        for number, part in enumerate(_parts(list(group), unit)):
+            sent = tuple(
+                SentMessage(ids.messages[message.message_id], message.role, message.speaker, message.content)
+                for message in part
+            )
+            batch_id = session_id if unit == "session" else f"{session_id}.{number}"
+            yield Add(scope, batch_id, SentSession(session_id, part[0].created_at, sent))
+
+
+def _parts(session: list[Message], unit: Unit) -> list[list[Message]]:
+    if unit == "session":
+        return [session]
+    parts: list[list[Message]] = []
+    for message in session:
+        if parts and unit == "pair" and message.role != "user":
+            parts[-1].append(message)
+        else:
+            parts.append([message])
+    return parts
+
+
+# Fill a scope of a memory service batch by batch, resuming where an earlier attempt stopped.
 
 _STATE, _RECORD = "state", "ingested.json"
 PLACES = ".scopes"
@@ -138,7 +244,7 @@ async def ingest(service: MemoryService, scope: Scope) -> Ingested:
         try:
             ingested = await _add_history(service, scope, hello, existing)
         finally:
-            under_way.forget(scope.workplace)
+            forget(scope.workplace)
     if scope.models:
         ingested = structs.replace(ingested, models=_offered_models(scope.models.access))
     if before and ingested.missing >= before.missing:
@@ -162,9 +268,9 @@ async def _add_history(service: MemoryService, scope: Scope, hello: HelloResult,
         await service.reset(scope.scope)
         existing = ()
     lines, failed = await _add_batches(service, scope, todo, existing)
-    progress = under_way.UnderWay(scope.part, len(todo), len(todo))
+    progress = UnderWay(scope.part, len(todo), len(todo))
     ready = await service.ready(
-        scope.scope, lambda state: under_way.note(scope.workplace, structs.replace(progress, ready=state.done))
+        scope.scope, lambda state: note(scope.workplace, structs.replace(progress, ready=state.done))
     )
     _check_models(scope, [batch.batch_id for batch in todo])
     failed |= {batch.batch_id: batch for batch in ready.failed}
@@ -196,7 +302,7 @@ async def _add_batches(
     scope.journal.write_bytes(b"".join(msgspec.json.encode(line) + b"\n" for line in lines.values()))
     with scope.journal.open("a+b", buffering=0) as file:
         for number, batch in enumerate(todo):
-            under_way.note(scope.workplace, under_way.UnderWay(scope.part, len(todo), number))
+            note(scope.workplace, UnderWay(scope.part, len(todo), number))
             if batch.batch_id in existing:
                 continue
             try:
@@ -287,3 +393,125 @@ def _read(journal: Path) -> list[_Line]:
 
 def _sum(usage: Sequence[ReportedUsage]) -> ReportedUsage:
     return ReportedUsage(*map(sum, zip(*map(structs.astuple, usage), strict=True)))
+
+
+# Summarise the ingestion of a history for its part: versions, models, usage and losses.
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The outcome of an attempt to ingest a history.
+
+    Args:
+        before: the record of an earlier attempt that lost batches.
+        ingested: the record of this attempt; None: it failed.
+        why: the error, if it failed.
+        models: the models that were offered.
+        calls: the model calls of all attempts.
+        messages: number of messages of the history.
+        elsewhere: True if the user has configured addresses of models, whose calls cannot be counted.
+        remark: a caveat to show under tables.
+    """
+
+    before: Ingested | None
+    ingested: Ingested | None
+    why: str
+    models: ProxiedScope | None
+    calls: Sequence[ModelCall]
+    messages: int
+    elsewhere: bool = False
+    remark: str = ""
+
+
+def part_output(outcome: Outcome) -> PartOutput:
+    """Return the output of the part: usage, notes, statistics and what is missing."""
+    before, ingested, models, counted = outcome.before, outcome.ingested, outcome.models, sums(outcome.calls)
+    paid = models.usage if models else Usage()
+    wrong = models.failures if models else []
+    notes = [f"{len(wrong)} model calls of the memory failed: {wrong[0]}"] if wrong else []
+    result = ingested or before
+    if result is None:
+        return PartOutput(usage=paid, notes=tuple(notes), failed=outcome.why)
+    missing = _missing(result)
+    if ingested is None:
+        # The result of an earlier attempt stays valid.
+        notes.insert(0, f"the failed batches were tried again, but {outcome.why[:1].lower()}{outcome.why[1:]}")
+    elif missing:
+        notes.insert(0, f"{missing}. The next prepare tries again")
+    all_counted = models is not None and not outcome.elsewhere and _is_counted(result, counted)
+    if ingested and not all_counted:
+        paid += _reported(ingested) - (_reported(before) if before else Usage())
+    stats = _service(result) | {"messages": outcome.messages}
+    stats |= {"remark": outcome.remark} if outcome.remark else {}
+    stats |= _calls(result, models, counted) if models and all_counted else {}
+    return PartOutput(usage=paid, notes=tuple(notes), stats=stats, incomplete=missing)
+
+
+def _missing(ingested: Ingested) -> str:
+    """Describe how much of the history cannot be found, and why; empty if nothing is missing."""
+    if not ingested.missing:
+        return ""
+    why = ingested.failed[0].error if ingested.failed else "the memory took them and does not count them as ready"
+    return f"{ingested.missing} of {ingested.batches} batches failed: {why}"
+
+
+def _service(ingested: Ingested) -> dict[str, Any]:
+    """Return the facts about the service that are shown under tables."""
+    hello = ingested.hello
+    capabilities = hello.capabilities
+    return {
+        "service": hello.name,
+        "packages": dict(sorted(hello.packages.items())),
+        "capabilities": {
+            "usual provenance": capabilities.provenance,
+            "dates": capabilities.dates,
+            "signals": " + ".join(capabilities.signals) or "not told",
+            "telemetry": capabilities.telemetry,
+            "persistence": capabilities.persist,
+        },
+        "batches": ingested.batches,
+        "failed_batches": ingested.missing,
+    }
+
+
+def _calls(ingested: Ingested, models: ProxiedScope, counted: CallSums) -> dict[str, Any]:
+    """Return the calls and tokens of ingestion, as counted by the proxy and as the service reports them."""
+    called = {"chat": models.access.chat_model} if counted.calls else {}
+    called |= {"embeddings": models.access.embedder} if counted.embedding_calls else {}
+    stats: dict[str, Any] = {
+        "models": called,
+        "model_calls": counted.calls,
+        "cached_model_calls": counted.cached_calls,
+        "failed_model_calls": counted.failed_calls,
+        "prompt_tokens": counted.prompt_tokens,
+        "completion_tokens": counted.completion_tokens,
+        "embedding_calls": counted.embedding_calls,
+        "embedding_texts": counted.embedding_texts,
+        "embedding_tokens": counted.embedding_tokens,
+    }
+    if reported := ingested.usage:
+        stats |= {
+            "reported_calls": reported.calls,
+            "reported_prompt_tokens": reported.prompt_tokens,
+            "reported_completion_tokens": reported.completion_tokens,
+        }
+    return stats
+
+
+def _is_counted(ingested: Ingested, counted: CallSums) -> bool:
+    """Return whether all model calls of the service are known to have been counted."""
+    models = ingested.hello.capabilities.models
+    return models in ("none", "offered") or (models == "unknown" and counted.calls + counted.embedding_calls > 0)
+
+
+def _reported(ingested: Ingested) -> Usage:
+    """Return the usage that the service reports. Its price is unknown."""
+    reported = ingested.usage
+    if reported is None:
+        return Usage(unpriced_calls=1)
+    return Usage(
+        calls=reported.calls,
+        prompt_tokens=reported.prompt_tokens,
+        completion_tokens=reported.completion_tokens,
+        unpriced_calls=reported.calls,
+    )

@@ -1,1 +1,0 @@
-"""Check a memory system in seconds, on two small made-up histories."""

@@ -1,1 +1,0 @@
-"""Filling memory services with histories."""
