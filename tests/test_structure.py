@@ -416,7 +416,7 @@ def run_code(code: str, *arguments: str) -> str:
 
 def test_whose_data_it_is_takes_no_loader_and_no_judge() -> None:
     told = "benchmarks(); print(sorted(sys.modules))"
-    loaded = ast.literal_eval(run_code(f"import sys; from longmemeval.benchmarks.specs import benchmarks; {told}"))
+    loaded = ast.literal_eval(run_code(f"import sys; from longmemeval.benchmarks.catalogue import benchmarks; {told}"))
     homes = {path.parent.name for path in (PACKAGE / "benchmarks").glob("*/plugins.toml")}
     own = [name.split(".") for name in loaded if name.startswith("longmemeval.benchmarks.")]
     assert {names[2] for names in own if len(names) == 4} == homes

@@ -11,9 +11,9 @@ from msgspec import Struct, structs
 from longmemeval.api.data import Data
 from longmemeval.api.memory import Memory
 from longmemeval.api.running import PREPARED_FOR, run
+from longmemeval.benchmarks.catalogue import benchmark_of
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.benchmarks.retrieval_protocols import OfficialRanking
-from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.core.defaults import CONCURRENCY
 from longmemeval.core.files import safe_name, sha256_bytes
 from longmemeval.core.secrets.redaction import public_url

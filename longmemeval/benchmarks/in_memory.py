@@ -9,7 +9,7 @@ from typing import Any
 
 import msgspec
 
-from longmemeval.benchmarks.faults import problem_of_id, unknown_id
+from longmemeval.benchmarks.data_files import problem_of_id, unknown_id
 from longmemeval.core.files import sha256_file
 from longmemeval.core.tables.parquet import MAGIC, parquet_rows
 from longmemeval.core.text_files import decode_json, reading

@@ -4,14 +4,21 @@ import json
 import os
 import re
 from codecs import BOM_UTF8
-from collections.abc import Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
+from typing import Literal
 
 import msgspec
+from msgspec import Struct
 
 from longmemeval.benchmarks.catalogue import (
+    BENCHMARK_SPECS,
     CatalogueEntry,
+    Source,
+    benchmark_of,
+    benchmarks,
+    broken_benchmarks,
     by_hand,
     catalogue,
     catalogue_entry,
@@ -19,13 +26,24 @@ from longmemeval.benchmarks.catalogue import (
     folder_missing,
     folder_state,
 )
-from longmemeval.benchmarks.mapped_file import end_of_value
+from longmemeval.benchmarks.data_files import end_of_value
+from longmemeval.benchmarks.repository import changed_files
 from longmemeval.benchmarks.spec import Benchmark, Sniffed
-from longmemeval.benchmarks.specs import BENCHMARK_SPECS, benchmarks, broken_benchmarks
+from longmemeval.core.files import sha256_file
 from longmemeval.core.remote.places import anchored
 from longmemeval.core.tables.parquet import MAGIC, parquet_keys
+from longmemeval.core.text.figures import count_of
+from longmemeval.core.text.words import is_foreign
 from longmemeval.dataset import Dataset
-from longmemeval.errors import DataError, HarnessError, nearest
+from longmemeval.errors import DataError, HarnessError, IntegrityError, nearest
+from longmemeval.judges.definition import JUDGE_DEFINITIONS, compares_words, rule_names, rules_of, set_names
+from longmemeval.judges.protocol import Judge
+from longmemeval.judges.template_set import FILE_ENDINGS, TemplateJudge, choices, load_template_set
+from longmemeval.judges.votes import RepeatedJudge, VotingJudge
+from longmemeval.llm.http.endpoints import served_at
+from longmemeval.llm.options import ModelOptions
+from longmemeval.llm.protocol import ChatModel
+from longmemeval.records import Gold, Question
 from longmemeval.settings import Folders
 
 _BEFORE_RECORD = re.compile(rb"\s*\[?\s*")
@@ -170,3 +188,204 @@ def _present(entry: CatalogueEntry, data_dir: Path) -> Path:
             fix=f"Run `longmemeval datasets download {entry.name}` to replace it, or load another file by its path",
         )
     return path
+
+
+# Loading the judge for a spec that the user writes.
+#
+# | spec | judge | |---|---| | a name of rules, such as `offline/lexical` | these rules, no model | | `MODEL` | the
+# benchmark's own prompts on this chat model | | `SET@MODEL` | other prompts: registered under `longmemeval.judges`,
+# or a template set of the user's own |
+
+FOREIGN_SHARE = 0.05
+"""Share of questions in other languages from which scores by English words get a warning."""
+_SCRIPTED = "offline/scripted:"
+
+
+def default_judge_of(dataset: Dataset) -> str:
+    """Return the judge that grades answers to a data set if none is named.
+
+    Raises:
+        HarnessError: it compares English words, and the data are not in English.
+    """
+    spec = benchmark_of(dataset).default_judge
+    rules = rules_of(spec)
+    if rules and compares_words(rules.identity) and (foreign := foreign_part(dataset)):
+        raise HarnessError(
+            f"The default judge {spec} compares English words, and {foreign} of '{dataset.name}' are not in English",
+            fix=f"Name a chat model with --judge MODEL. --judge {spec} grades by English words all the same",
+        )
+    return spec
+
+
+def foreign_part(dataset: Dataset) -> str:
+    """Return how many questions of a data set are not in English; empty if it is English."""
+    questions = list(dataset.questions())
+    foreign = foreign_questions(questions, dataset.gold)
+    number = count_of(len(questions), "question")
+    return f"{len(foreign):,} of {number}" if are_foreign(foreign, len(questions)) else ""
+
+
+def foreign_questions(questions: Iterable[Question], gold: Callable[[str], Gold]) -> frozenset[str]:
+    """Return the ids of the questions that are not in English, or whose gold is not."""
+    return frozenset(
+        question.question_id
+        for question in questions
+        if is_foreign(question.text) or is_foreign(str(gold(question.question_id).answer))
+    )
+
+
+def are_foreign(foreign: Collection[str], questions: int) -> bool:
+    """Return whether so many of the questions are foreign that scores by English words suffer."""
+    return len(foreign) >= max(1.0, FOREIGN_SHARE * questions)
+
+
+def load_judge(
+    spec: str,
+    model_factory: Callable[[str], ChatModel],
+    *,
+    benchmark: Benchmark,
+    votes: int = 1,
+    repeat: int = 1,
+    options: ModelOptions = ModelOptions(),
+    data_dir: Path | None = None,
+) -> Judge:
+    """Return the judge that `spec` names.
+
+    Args:
+        spec: as in the table above; models are chat models (`openai/gpt-4o-2024-08-06`, `offline/scripted:FILE`).
+        model_factory: makes the chat model of a spec.
+        benchmark: the benchmark whose prompts a model without a set gets.
+        votes: number of votes of the model on each answer, 1 or an odd number.
+        repeat: number of this grading of the same answers; from 2 on the judge has its own id.
+        options: connection options of the model; its address is part of the judge.
+        data_dir: the data folder, with the authors' texts; None: from the environment.
+
+    Raises:
+        HarnessError: no such rules or template set (names the nearest), a faulty set, an even number of votes,
+            more than one vote or grading for rules, or the factory knows no such model.
+    """
+    if votes < 1 or repeat < 1:
+        raise HarnessError(
+            f"A judge cannot grade {min(votes, repeat)} times", fix="Use votes and repeats of at least 1"
+        )
+    make = JUDGE_DEFINITIONS.get(spec).rules if spec in JUDGE_DEFINITIONS else None
+    if make:
+        if votes > 1 or repeat > 1:
+            what = f"'{spec}' gives the same labels every time"
+            raise HarnessError(what, fix="Grade once; votes and --rejudge are for chat models")
+        return make()
+    judge = _model_judge(spec, model_factory, benchmark, options, data_dir or Folders().data_dir)
+    if votes > 1:
+        judge = VotingJudge(judge, votes)
+    return RepeatedJudge(judge, repeat) if repeat > 1 else judge
+
+
+def _model_judge(
+    spec: str, model_factory: Callable[[str], ChatModel], benchmark: Benchmark, options: ModelOptions, data_dir: Path
+) -> Judge:
+    name, model = _split(spec, benchmark.prompts)
+    if not model or (model.startswith("offline/") and not model.startswith(_SCRIPTED)):
+        raise HarnessError(f"There is no judge '{spec}'", fix=nearest(model, [*rule_names(), f"{_SCRIPTED}FILE"]))
+    prompts = JUDGE_DEFINITIONS.get(name).prompts if name in JUDGE_DEFINITIONS else None
+    if prompts:
+        return prompts.judge(model_factory(model), served_at(model, options), data_dir)
+    templates = load_template_set(name, choices([known.types for known in benchmarks()]))
+    return TemplateJudge(templates, model_factory(model), served_at(model, options))
+
+
+def _split(spec: str, own_set: str) -> tuple[str, str]:
+    """Return prompts and model of a spec. A model's name can contain an `@` too (`claude-3-5-sonnet@20240620`)."""
+    left, at, right = spec.partition("@")
+    if at and (left.endswith(FILE_ENDINGS) or (left in JUDGE_DEFINITIONS and not rules_of(left))):
+        if not right:
+            raise HarnessError(f"The judge '{spec}' has no model", fix=f"Write {left}@MODEL")
+        return left, right
+    # No provider's name contains an `@`, so the part before it was meant to be a set.
+    if "/" in right and "/" not in left:
+        raise HarnessError(
+            f"There is no template set '{left}'",
+            where=f"judge '{spec}'",
+            fix=f"{nearest(left, set_names())}, or a file that ends in {' or '.join(FILE_ENDINGS)}",
+        )
+    return own_set, spec
+
+
+# Check that data is here and unchanged since its publication, for `datasets list` and `datasets verify`.
+
+
+class VerifiedData(Struct, frozen=True):
+    """Data that has passed the check: it matches the catalogue, or every record is in its format."""
+
+    path: str
+    bytes: int
+    """Total size of the files in bytes."""
+    sha256: str
+    content_sha256: str | None
+    """Hash of the content, independent of its form; None if only the catalogue's hash was compared."""
+    pinned: bool
+    """True if size and hash match the catalogue; the records were not read in that case."""
+    questions: int | None
+    """Number of questions read; None if `pinned`."""
+
+
+def verify_data(name_or_path: str, data_dir: Path) -> VerifiedData:
+    """Check the hash of a data set against the catalogue or, if none is pinned, every record against the format.
+
+    Args:
+        name_or_path: a catalogue name, else the path of a file or folder.
+        data_dir: folder of downloaded files.
+
+    Raises:
+        DataError: the name is unknown, the data is absent, or a record does not match the format.
+        IntegrityError: a file is not that of the catalogue.
+    """
+    entry = None if is_path(name_or_path) else catalogue_entry(name_or_path)
+    if entry and entry.source:
+        path = data_file(entry, data_dir)
+        for place, source in entry.sources(path):
+            _check_pinned(entry.name, source, place)
+        size = sum(source.bytes for _, source in entry.sources(path))
+        return VerifiedData(str(path), size, entry.source.sha256, None, pinned=True, questions=None)
+    if entry:
+        _check_repository(entry, data_dir)
+    dataset = load_dataset(name_or_path, data_dir)
+    size = sum(file.stat().st_size for file in dataset.files)
+    return VerifiedData(
+        str(dataset.path), size, dataset.sha256, dataset.content_sha256, pinned=False, questions=len(dataset)
+    )
+
+
+def presence(entry: CatalogueEntry, data_dir: Path) -> Literal["yes", "in part", "no", "damaged", "shipped", "missing"]:
+    """Return whether an entry's data is here, judged by size alone; hashing is left to `verify_data`."""
+    path = data_file(entry, data_dir)
+    if entry.is_folder:
+        return folder_state(path)
+    if entry.source is None:
+        return "shipped" if path.is_file() else "missing"
+    sources = entry.sources(path)
+    if not all(place.is_file() for place, _ in sources):
+        return "in part" if path.is_file() else "no"
+    return "yes" if all(place.stat().st_size == source.bytes for place, source in sources) else "damaged"
+
+
+def _check_repository(entry: CatalogueEntry, data_dir: Path) -> None:
+    """Compare every file with the commit of the catalogue, if it was fetched from there."""
+    changed = changed_files(entry.repository, data_dir / entry.repository.folder) if entry.repository else None
+    if changed:
+        what = f"{len(changed)} files of {entry.name!r} are missing or differ from the pinned commit"
+        fix = f"Run `longmemeval datasets download {entry.name}` to get them"
+        raise IntegrityError(what, where=str(changed[0]), fix=fix)
+
+
+def _check_pinned(name: str, source: Source, path: Path) -> None:
+    """Compare size and hash of a file with the catalogue."""
+    fix = f"Run `longmemeval datasets download {name}` to get it"
+    if not path.is_file():
+        raise DataError(f"The data set {name!r} is not downloaded", where=str(path), fix=fix)
+    size = path.stat().st_size
+    if size != source.bytes:
+        what = f"The file of {name!r} has {size:,} bytes, but the catalogue says {source.bytes:,}"
+        raise IntegrityError(what, where=str(path), fix=fix)
+    if (found := sha256_file(path)) != source.sha256:
+        what = f"The file of {name!r} has the sha256 {found}, but the catalogue says {source.sha256}"
+        raise IntegrityError(what, where=str(path), fix=fix)

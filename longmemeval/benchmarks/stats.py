@@ -4,7 +4,7 @@ from datetime import datetime
 
 from msgspec import Struct, field
 
-from longmemeval.benchmarks.specs import benchmark_of
+from longmemeval.benchmarks.catalogue import benchmark_of
 from longmemeval.dataset import Dataset
 from longmemeval.records import Gold, Haystack
 

@@ -57,7 +57,7 @@ def label_evidence(
 
     Recall is measured against it. Label before you prepare: labels belong to the data.
     """
-    from longmemeval.benchmarks.conversations.labels import accept, proposals
+    from longmemeval.benchmarks.conversations.importing import accept, proposals
 
     labelled = 0
     for proposal in proposals(folder, top):

@@ -36,8 +36,8 @@ def grade(run: str, dataset: "Dataset", model: str, places: "PreparedPlaces", *,
         model: the answering model.
         elsewhere: True if `--api-base` was given.
     """
-    from longmemeval.benchmarks.judges import foreign_part
-    from longmemeval.benchmarks.specs import benchmark_of
+    from longmemeval.benchmarks.catalogue import benchmark_of
+    from longmemeval.benchmarks.registry import foreign_part
     from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
     from longmemeval.llm.options import is_offline
 

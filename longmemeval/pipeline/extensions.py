@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from longmemeval.benchmarks.specs import BENCHMARK_SPECS
+from longmemeval.benchmarks.catalogue import BENCHMARK_SPECS
 from longmemeval.core.executors.registry import EXECUTORS
 from longmemeval.embedding.registry import EMBEDDERS
 from longmemeval.judges.definition import JUDGE_DEFINITIONS

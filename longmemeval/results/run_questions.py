@@ -5,10 +5,8 @@ from copy import copy
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
-from longmemeval.benchmarks.catalogue import catalogue
-from longmemeval.benchmarks.judges import foreign_questions
-from longmemeval.benchmarks.registry import load_dataset
-from longmemeval.benchmarks.specs import benchmark_of, units_of
+from longmemeval.benchmarks.catalogue import benchmark_of, catalogue, units_of
+from longmemeval.benchmarks.registry import foreign_questions, load_dataset
 from longmemeval.dataset import Dataset
 from longmemeval.errors import DataError, HarnessError, IntegrityError
 from longmemeval.records import Gold, Question

@@ -7,12 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from longmemeval.benchmarks import specs
-from longmemeval.benchmarks.catalogue import catalogue, catalogue_entry, data_file
-from longmemeval.benchmarks.judges import load_judge
-from longmemeval.benchmarks.registry import load_dataset
+from longmemeval.benchmarks import catalogue as specs
+from longmemeval.benchmarks.catalogue import BENCHMARK_SPECS, benchmark_of, catalogue, catalogue_entry, data_file
+from longmemeval.benchmarks.registry import load_dataset, load_judge
 from longmemeval.benchmarks.spec import Benchmark
-from longmemeval.benchmarks.specs import BENCHMARK_SPECS, benchmark_of
 from longmemeval.errors import DataError, HarnessError
 from longmemeval.judges.definition import JUDGE_DEFINITIONS
 from tests.benchmarks.longmemeval.test_loader import make_record, write

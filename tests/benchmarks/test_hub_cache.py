@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from longmemeval.benchmarks.hub_cache import cache_folder, cached_copy
+from longmemeval.benchmarks.download import cache_folder, cached_copy
 from tests.benchmarks.test_cli_datasets import call, use_catalogue
 from tests.benchmarks.test_download import BODY, FileServer, make_entry
 

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from longmemeval.benchmarks import judges
-from longmemeval.benchmarks.specs import BENCHMARK_SPECS
+from longmemeval.benchmarks import registry as judges
+from longmemeval.benchmarks.catalogue import BENCHMARK_SPECS
 from longmemeval.errors import FatalModelError, HarnessError
 from longmemeval.judges.definition import rule_names
 from longmemeval.judges.protocol import Judge

@@ -9,8 +9,8 @@ from typing import ClassVar
 import msgspec
 import pytest
 
-from longmemeval.benchmarks import mapped_file
-from longmemeval.benchmarks.mapped_file import MappedFile, note_read
+from longmemeval.benchmarks import data_files as mapped_file
+from longmemeval.benchmarks.data_files import MappedFile, note_read
 from longmemeval.core.files import sha256_bytes
 
 SMAPS = Path("/proc/self/smaps")

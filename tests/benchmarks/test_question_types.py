@@ -1,8 +1,8 @@
 import pytest
 
+from longmemeval.benchmarks.catalogue import benchmarks
 from longmemeval.benchmarks.locomo.format import CATEGORIES
 from longmemeval.benchmarks.longmemeval.loader import QUESTION_TYPES
-from longmemeval.benchmarks.specs import benchmarks
 from longmemeval.judges.question_types import ABILITIES, ANY_TYPES, OTHER
 from longmemeval.records import Gold
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from longmemeval.benchmarks.catalogue import CatalogueEntry, Source
-from longmemeval.benchmarks.verification import presence, verify_data
+from longmemeval.benchmarks.registry import presence, verify_data
 from longmemeval.core.files import sha256_file
 from longmemeval.errors import DataError, IntegrityError
 from tests.benchmarks.convomem.files import write_folder

@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from longmemeval.benchmarks.judges import load_judge
 from longmemeval.benchmarks.longmemeval.benchmark import LONGMEMEVAL
+from longmemeval.benchmarks.registry import load_judge
 from longmemeval.errors import ModelError
 from longmemeval.judges.people import imported_identity
 from longmemeval.judges.protocol import Judge

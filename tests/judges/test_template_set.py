@@ -8,9 +8,9 @@ import yaml
 from hypothesis import given
 from hypothesis import strategies as st
 
+from longmemeval.benchmarks.catalogue import benchmarks
 from longmemeval.benchmarks.locomo.format import CATEGORIES
 from longmemeval.benchmarks.longmemeval.loader import QUESTION_TYPES
-from longmemeval.benchmarks.specs import benchmarks
 from longmemeval.errors import HarnessError
 from longmemeval.judges.definition import set_names
 from longmemeval.judges.template_set import (

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longmemeval.benchmarks.longmemeval.official.join import CorpusItem, official_cache, official_join
+from longmemeval.benchmarks.longmemeval.official.bm25 import CorpusItem, official_cache, official_join
 from longmemeval.errors import DataError
 from longmemeval.ranking.expansion import JoinMode, joined_words
 from longmemeval.ranking.lexical import UnitWords

@@ -6,7 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from longmemeval.benchmarks.specs import BENCHMARK_SPECS
+from longmemeval.benchmarks.catalogue import BENCHMARK_SPECS
 from longmemeval.core.files import sha256_bytes, sha256_text, write_atomic
 from longmemeval.core.journal import Journal
 from longmemeval.judges.plants.planting import Plant

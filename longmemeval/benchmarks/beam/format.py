@@ -15,7 +15,7 @@ from typing import Any, Generic, Literal, TypeVar
 import msgspec
 from msgspec import Raw, Struct
 
-from longmemeval.benchmarks.faults import Place, json_in, malformed, map_file
+from longmemeval.benchmarks.data_files import Place, json_in, malformed, map_file
 from longmemeval.core.text.quantities import MONTHS
 from longmemeval.errors import DataError
 from longmemeval.records import Role

@@ -29,7 +29,7 @@ from longmemeval.benchmarks.beam.format import (
     read_messages,
     read_probes,
 )
-from longmemeval.benchmarks.faults import problem_of_id, unknown_id
+from longmemeval.benchmarks.data_files import problem_of_id, unknown_id
 from longmemeval.core.files import sha256_file, sha256_text
 from longmemeval.errors import DataError
 from longmemeval.records import Gold, Haystack, Question, Session, Turn

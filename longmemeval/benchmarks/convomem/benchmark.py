@@ -7,11 +7,13 @@ from typing import TYPE_CHECKING
 from longmemeval.benchmarks.retrieval_protocols import GoldRule, RetrievalRules, evidence_rule
 from longmemeval.benchmarks.spec import Benchmark, Sniffed
 from longmemeval.core.on_demand import on_demand
+from longmemeval.judges.definition import JudgeDefinition
 from longmemeval.judges.plants.answers import answer_planting
 from longmemeval.judges.question_types import QuestionTypes
 
 if TYPE_CHECKING:
     from longmemeval.measures.notation import Granularity
+
 
 CITATION = """@misc{pakhomov2025convomem,
   title = {ConvoMem Benchmark: Why Your First 150 Conversations Don't Need RAG},
@@ -71,3 +73,9 @@ CONVOMEM = Benchmark(
     quirks=on_demand("longmemeval.benchmarks.convomem.loader:convomem_quirks"),
     stand_in_dates=True,
 )
+
+
+# ConvoMem's own judge.
+
+PROMPTS = JudgeDefinition(prompt_set=Path(__file__).with_name("judge_prompts.json"))
+"""Our wording of the rules by which its authors have Gemini 2.5 Flash grade."""

@@ -23,7 +23,7 @@ from typing import Annotated, NamedTuple
 import msgspec
 from msgspec import Meta, Raw, Struct, field
 
-from longmemeval.benchmarks.faults import Place, json_in, malformed, map_file
+from longmemeval.benchmarks.data_files import Place, json_in, malformed, map_file
 from longmemeval.core.files import sha256_bytes
 from longmemeval.errors import DataError, nearest
 from longmemeval.records import Role, Turn

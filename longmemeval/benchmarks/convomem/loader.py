@@ -22,7 +22,7 @@ from longmemeval.benchmarks.convomem.format import (
     origin_of,
     read_cases,
 )
-from longmemeval.benchmarks.faults import problem_of_id, unknown_id
+from longmemeval.benchmarks.data_files import problem_of_id, unknown_id
 from longmemeval.core.files import sha256_file
 from longmemeval.core.text.quantities import stand_in_date
 from longmemeval.errors import DataError

@@ -50,9 +50,9 @@ FACTCONSOLIDATION = Benchmark(
     prompts="strict",
     planting=answer_planting(),
     answering=OfficialAnswering(
-        record=on_demand("longmemeval.benchmarks.factconsolidation.protocol:protocol_record"),
-        note=on_demand("longmemeval.benchmarks.factconsolidation.protocol:protocol_note"),
-        compose=on_demand("longmemeval.benchmarks.factconsolidation.protocol:compose"),
+        record=on_demand("longmemeval.benchmarks.factconsolidation.judges:protocol_record"),
+        note=on_demand("longmemeval.benchmarks.factconsolidation.judges:protocol_note"),
+        compose=on_demand("longmemeval.benchmarks.factconsolidation.judges:compose"),
         max_tokens=10,
         temperature=0.7,
     ),

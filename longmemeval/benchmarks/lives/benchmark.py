@@ -32,7 +32,7 @@ LIVES = Benchmark(
     name="lives",
     title="Made-up lives",
     claims=lambda data: {"lives_seed", "lives", "sessions"} <= data.keys,
-    load=on_demand("longmemeval.benchmarks.lives.loader:LivesDataset"),
+    load=on_demand("longmemeval.benchmarks.lives.making:LivesDataset"),
     shape="an object with lives_seed, lives and sessions, as `longmemeval probe` writes it",
     licence="ours",
     types=QuestionTypes(order=tuple(ABILITIES), abilities=ABILITIES),

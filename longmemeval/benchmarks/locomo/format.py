@@ -14,7 +14,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from longmemeval.benchmarks.faults import Place, malformed, problem_of_id
+from longmemeval.benchmarks.data_files import Place, malformed, problem_of_id
 from longmemeval.core.text.quantities import MONTHS
 from longmemeval.errors import DataError, nearest
 

@@ -11,7 +11,7 @@ import msgspec
 from msgspec import Struct, field
 from msgspec.structs import replace
 
-from longmemeval.benchmarks.faults import json_in, unknown_id
+from longmemeval.benchmarks.data_files import json_in, unknown_id
 from longmemeval.benchmarks.locomo.format import (
     ADVERSARIAL,
     CATEGORIES,

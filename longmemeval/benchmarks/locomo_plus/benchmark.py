@@ -26,7 +26,7 @@ KINDS = {
 }
 
 PLANTING = Planting(
-    on=on_demand("longmemeval.benchmarks.locomo_plus.plants:planted_on"),
+    on=on_demand("longmemeval.benchmarks.locomo_plus.protocol:planted_on"),
     kinds=KINDS,
 )
 

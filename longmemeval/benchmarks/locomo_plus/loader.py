@@ -16,7 +16,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from longmemeval.benchmarks.faults import Place, json_in, malformed
+from longmemeval.benchmarks.data_files import Place, json_in, malformed
 from longmemeval.benchmarks.in_memory import InMemoryDataset
 from longmemeval.benchmarks.locomo.format import Conversation
 from longmemeval.benchmarks.locomo.loader import LocomoDataset

@@ -55,7 +55,7 @@ LONGMEMEVAL = Benchmark(
             "knowledge-update": "knowledge-update",
         },
         average_needs=frozenset(ORDER),
-        official_figures=on_demand("longmemeval.benchmarks.longmemeval.official.figures:official_figures"),
+        official_figures=on_demand("longmemeval.benchmarks.longmemeval.official.scoring:official_figures"),
     ),
     default_judge="openai/gpt-4o-2024-08-06",
     prompts="longmemeval",
@@ -72,7 +72,7 @@ LONGMEMEVAL = Benchmark(
         score=on_demand("longmemeval.benchmarks.longmemeval.official.scoring:scored_again"),
         gold_ids=on_demand("longmemeval.benchmarks.longmemeval.official.measures:official_gold"),
         shown_cutoffs=(5, 10),
-        notes=on_demand("longmemeval.benchmarks.longmemeval.official.notes:notes"),
+        notes=on_demand("longmemeval.benchmarks.longmemeval.official.retrieval:notes"),
     ),
     quirks=on_demand("longmemeval.benchmarks.longmemeval.quirks:longmemeval_quirks"),
 )

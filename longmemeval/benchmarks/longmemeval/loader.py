@@ -17,8 +17,7 @@ from typing import Annotated, Any, Generic, NamedTuple, TypeVar
 import msgspec
 from msgspec import Meta, Raw, Struct
 
-from longmemeval.benchmarks.faults import Place, malformed, problem_of_id, unknown_id
-from longmemeval.benchmarks.mapped_file import MappedFile, note_read
+from longmemeval.benchmarks.data_files import MappedFile, Place, malformed, note_read, problem_of_id, unknown_id
 from longmemeval.core.text.quantities import WEEKDAYS
 from longmemeval.errors import DataError, nearest
 from longmemeval.records import Gold, Haystack, Question, Role, Session, Turn

@@ -10,7 +10,7 @@ from typing import Any
 from msgspec import Struct
 from pydantic import BaseModel, ValidationError
 
-from longmemeval.benchmarks.specs import BENCHMARK_SPECS
+from longmemeval.benchmarks.catalogue import BENCHMARK_SPECS
 from longmemeval.core.text.figures import listed
 from longmemeval.core.text_files import UnreadableError, load_yaml, read_text
 from longmemeval.errors import DataError, HarnessError, nearest

@@ -7,8 +7,7 @@ from typing import Literal
 
 from msgspec import Struct
 
-from longmemeval.benchmarks.catalogue import catalogue, data_file, folder_state
-from longmemeval.benchmarks.specs import BENCHMARK_SPECS
+from longmemeval.benchmarks.catalogue import BENCHMARK_SPECS, catalogue, data_file, folder_state
 from longmemeval.errors import HarnessError
 from longmemeval.judges.definition import JUDGE_DEFINITIONS
 from longmemeval.memory.configuration import MEMORIES

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from msgspec import structs
 
-from longmemeval.benchmarks.judges import default_judge_of, load_judge
-from longmemeval.benchmarks.specs import benchmark_of
+from longmemeval.benchmarks.catalogue import benchmark_of
+from longmemeval.benchmarks.registry import default_judge_of, load_judge
 from longmemeval.core.event_loop import complete
 from longmemeval.core.journal import Journal
 from longmemeval.dataset import Dataset

@@ -14,7 +14,7 @@ class EvaluateOptions(Options, frozen=True):
     """Options of grading."""
 
     judge: str | None = None
-    """A judge's spec (`benchmarks/judges.py`), or the id of one that has graded this run, whose labels are then
+    """A judge's spec (`benchmarks/registry.py`), or the id of one that has graded this run, whose labels are then
     scored without asking it; None: the benchmark's own."""
     votes: Votes = 1
     """The number of times a chat model is asked about each answer; the majority is the label."""

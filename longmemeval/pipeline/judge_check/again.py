@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 
-from longmemeval.benchmarks.specs import benchmark_of
+from longmemeval.benchmarks.catalogue import benchmark_of
 from longmemeval.dataset import Dataset
 from longmemeval.judges.votes import recomputed
 from longmemeval.measures.plant_rates import judge_rates

@@ -7,8 +7,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from longmemeval.benchmarks.judges import default_judge_of, load_judge
-from longmemeval.benchmarks.specs import benchmark_of
+from longmemeval.benchmarks.catalogue import benchmark_of
+from longmemeval.benchmarks.registry import default_judge_of, load_judge
 from longmemeval.core.event_loop import complete
 from longmemeval.core.files import sha256_bytes, write_atomic
 from longmemeval.core.journal import Journal, read_journal

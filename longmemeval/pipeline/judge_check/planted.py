@@ -4,8 +4,8 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from longmemeval.benchmarks.catalogue import benchmark_of
 from longmemeval.benchmarks.spec import Benchmark
-from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.judges.definition import compares_words

@@ -12,8 +12,8 @@ from typing import Literal
 
 from msgspec import Struct
 
-from longmemeval.benchmarks.lives.loader import LivesDataset, write_lives
-from longmemeval.benchmarks.specs import benchmark_of
+from longmemeval.benchmarks.catalogue import benchmark_of
+from longmemeval.benchmarks.lives.making import LivesDataset, write_lives
 from longmemeval.core.files import sha256_text, write_atomic
 from longmemeval.core.text.figures import listed
 from longmemeval.errors import HarnessError

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from longmemeval.benchmarks.specs import units_of
+from longmemeval.benchmarks.catalogue import units_of
 from longmemeval.core.files import write_atomic
 from longmemeval.core.journal import StoredJournal, now
 from longmemeval.dataset import Dataset

@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import get_args
 
+from longmemeval.benchmarks.catalogue import benchmark_of
 from longmemeval.benchmarks.retrieval_protocols import OfficialRanking, OfficialScoring
 from longmemeval.benchmarks.spec import Benchmark
-from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.core.executors.registry import executor_named
 from longmemeval.core.journal import is_locked, iterate_journal
 from longmemeval.dataset import Dataset

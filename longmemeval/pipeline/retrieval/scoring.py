@@ -7,8 +7,8 @@ from functools import lru_cache
 
 from msgspec import structs
 
+from longmemeval.benchmarks.catalogue import benchmark_of, units_of
 from longmemeval.benchmarks.retrieval_protocols import GoldRule, OfficialScoring, RetrievalRules
-from longmemeval.benchmarks.specs import benchmark_of, units_of
 from longmemeval.core.text.figures import count_of
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError

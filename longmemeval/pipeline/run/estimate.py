@@ -5,8 +5,8 @@ from typing import Any
 
 from msgspec import Struct
 
-from longmemeval.benchmarks.judges import load_judge
-from longmemeval.benchmarks.specs import benchmark_of
+from longmemeval.benchmarks.catalogue import benchmark_of
+from longmemeval.benchmarks.registry import load_judge
 from longmemeval.errors import FixtureError, HarnessError
 from longmemeval.judges.protocol import Judge, JudgeIdentity
 from longmemeval.llm.protocol import ChatModel

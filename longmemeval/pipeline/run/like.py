@@ -9,9 +9,8 @@ from typing import Any
 import msgspec
 from msgspec import structs
 
-from longmemeval.benchmarks.catalogue import catalogue
+from longmemeval.benchmarks.catalogue import benchmark_of, catalogue
 from longmemeval.benchmarks.registry import load_dataset
-from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.core.files import sha256_bytes
 from longmemeval.core.options import from_record
 from longmemeval.core.text.words import differences

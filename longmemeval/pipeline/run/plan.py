@@ -9,9 +9,9 @@ from typing import Any
 
 from msgspec import structs
 
+from longmemeval.benchmarks.catalogue import benchmark_of
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.benchmarks.spec import OfficialAnswering
-from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.core.secrets.redaction import public_url
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError

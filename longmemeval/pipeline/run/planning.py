@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from longmemeval.benchmarks.specs import units_of
+from longmemeval.benchmarks.catalogue import units_of
 from longmemeval.core.text.figures import count_of
 from longmemeval.dataset import Dataset
 from longmemeval.records import Question

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from msgspec import Struct
 
-from longmemeval.benchmarks.specs import units_of
+from longmemeval.benchmarks.catalogue import units_of
 from longmemeval.dataset import Dataset
 from longmemeval.pipeline.run.estimate import RunEstimate
 from longmemeval.results.selection import stratified_order

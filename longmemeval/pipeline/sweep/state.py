@@ -5,9 +5,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-from longmemeval.benchmarks.judges import default_judge_of, load_judge
-from longmemeval.benchmarks.registry import load_dataset
-from longmemeval.benchmarks.specs import benchmark_of
+from longmemeval.benchmarks.catalogue import benchmark_of
+from longmemeval.benchmarks.registry import default_judge_of, load_dataset, load_judge
 from longmemeval.core.files import sha256_text
 from longmemeval.core.text.words import differences
 from longmemeval.errors import HarnessError

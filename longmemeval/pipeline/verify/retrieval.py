@@ -5,8 +5,8 @@ from pathlib import Path
 
 import msgspec
 
+from longmemeval.benchmarks.catalogue import benchmark_of
 from longmemeval.benchmarks.retrieval_protocols import OfficialRanking
-from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.core.text.words import differences
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError

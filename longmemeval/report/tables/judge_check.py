@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from longmemeval.benchmarks.specs import BENCHMARK_SPECS
+from longmemeval.benchmarks.catalogue import BENCHMARK_SPECS
 from longmemeval.core.tables.table import Column, Table, tabulate
 from longmemeval.core.text.figures import UNKNOWN, bounds, count_of, percent
 from longmemeval.judges.definition import compares_words

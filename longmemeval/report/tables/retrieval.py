@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from msgspec import Struct
 
+from longmemeval.benchmarks.catalogue import BENCHMARK_SPECS
 from longmemeval.benchmarks.retrieval_protocols import OfficialRanking, OfficialScoring, RankedRun
-from longmemeval.benchmarks.specs import BENCHMARK_SPECS
 from longmemeval.core.tables.table import Column, Table, tabulate
 from longmemeval.core.text.figures import bounds, count_of, in_percent
 from longmemeval.embedding.registry import is_offline_fallback

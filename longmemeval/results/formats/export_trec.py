@@ -7,8 +7,8 @@ from urllib.parse import quote
 
 from msgspec import Struct
 
+from longmemeval.benchmarks.catalogue import benchmark_of
 from longmemeval.benchmarks.retrieval_protocols import OfficialRanking, evidence
-from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.core.files import write_atomic
 from longmemeval.errors import HarnessError
 from longmemeval.measures.notation import Ranking

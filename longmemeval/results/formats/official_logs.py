@@ -10,8 +10,8 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
+from longmemeval.benchmarks.catalogue import benchmark_of
 from longmemeval.benchmarks.spec import Benchmark
-from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.core.files import sha256_text, write_atomic
 from longmemeval.core.text.figures import count_of
 from longmemeval.dataset import Dataset

@@ -10,7 +10,7 @@ from pathlib import Path
 import msgspec
 from msgspec import Struct
 
-from longmemeval.benchmarks.specs import BENCHMARK_SPECS
+from longmemeval.benchmarks.catalogue import BENCHMARK_SPECS
 from longmemeval.core.files import sha256_bytes, sha256_text
 from longmemeval.core.journal import StoredJournal
 from longmemeval.core.text_files import UnreadableError, decode_json

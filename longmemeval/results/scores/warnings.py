@@ -7,7 +7,7 @@ from typing import Literal
 from msgspec import Struct
 
 from longmemeval.benchmarks.catalogue import catalogue, data_file
-from longmemeval.benchmarks.judges import are_foreign
+from longmemeval.benchmarks.registry import are_foreign
 from longmemeval.core.text.figures import count_of
 from longmemeval.core.text.words import is_foreign
 from longmemeval.dataset import Dataset

@@ -11,8 +11,7 @@ from typing import Any
 
 import pytest
 
-from longmemeval.benchmarks.conversations.importing import import_chats, read_export
-from longmemeval.benchmarks.conversations.labels import accept, proposals
+from longmemeval.benchmarks.conversations.importing import accept, import_chats, proposals, read_export
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.errors import DataError
 from tests.support import COMMAND, ROOT, clean_environment, longmemeval

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from longmemeval.benchmarks.convomem.loader import ConvoMemDataset
-from longmemeval.benchmarks.faults import problem_of_id
+from longmemeval.benchmarks.data_files import problem_of_id
 from longmemeval.core.files import sha256_bytes
 from tests.benchmarks.convomem import files
 from tests.benchmarks.convomem.files import (

@@ -4,8 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from longmemeval.benchmarks.lives.loader import LivesDataset, write_lives
-from longmemeval.benchmarks.lives.making import AS_OF, HOSTILE, PEOPLE, PLAIN, PROBES, UPDATE, make_life
+from longmemeval.benchmarks.lives.making import (
+    AS_OF,
+    HOSTILE,
+    PEOPLE,
+    PLAIN,
+    PROBES,
+    UPDATE,
+    LivesDataset,
+    make_life,
+    write_lives,
+)
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.errors import DataError
 from longmemeval.measures.changes import ChangingGold

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 from msgspec.structs import replace
 
-from longmemeval.benchmarks.judges import load_judge
 from longmemeval.benchmarks.locomo_plus.benchmark import LOCOMO_PLUS
 from longmemeval.benchmarks.locomo_plus.judge import official_credit, strict_label
 from longmemeval.benchmarks.locomo_plus.loader import CUE_SESSION, LocomoPlusDataset
 from longmemeval.benchmarks.locomo_plus.protocol import PROMPT_FILE
+from longmemeval.benchmarks.registry import load_judge
 from longmemeval.core.files import sha256_text
 from longmemeval.errors import HarnessError, IntegrityError
 from longmemeval.judges.protocol import Judge

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from longmemeval.benchmarks.catalogue import catalogue_entry
+from longmemeval.benchmarks.catalogue import benchmark_of, catalogue_entry
 from longmemeval.benchmarks.download import is_intact
 from longmemeval.benchmarks.locomo_plus.loader import (
     LocomoPlusDataset,
@@ -21,7 +21,6 @@ from longmemeval.benchmarks.locomo_plus.loader import (
 )
 from longmemeval.benchmarks.locomo_plus.protocol import PROMPT_FILE, TASK_FILE
 from longmemeval.benchmarks.registry import load_dataset
-from longmemeval.benchmarks.specs import benchmark_of
 from longmemeval.cli.verbs.begin.datasets import app
 from longmemeval.errors import DataError
 from tests.benchmarks.locomo.test_loader import make_conversation

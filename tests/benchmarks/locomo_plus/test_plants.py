@@ -5,7 +5,7 @@ from datetime import datetime
 import pytest
 
 from longmemeval.benchmarks.locomo_plus.benchmark import PLANTING
-from longmemeval.benchmarks.locomo_plus.plants import retold
+from longmemeval.benchmarks.locomo_plus.protocol import retold
 from longmemeval.judges.plants.planting import Ground, Plant
 from longmemeval.records import Gold, Haystack, Question
 

@@ -8,10 +8,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from longmemeval.benchmarks.catalogue import units_of
 from longmemeval.benchmarks.longmemeval.benchmark import LONGMEMEVAL
 from longmemeval.benchmarks.longmemeval.loader import QUESTION_TYPES, LongMemEvalDataset, Record, parse_date
 from longmemeval.benchmarks.spec import Sniffed
-from longmemeval.benchmarks.specs import units_of
 from longmemeval.core.text.quantities import official_date
 from longmemeval.dataset import Dataset
 from longmemeval.errors import DataError

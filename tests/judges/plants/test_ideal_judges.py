@@ -13,10 +13,9 @@ import pytest
 
 from longmemeval.benchmarks.beam.loader import BeamGold
 from longmemeval.benchmarks.beam.plants import COMPLIANCE
-from longmemeval.benchmarks.judges import load_judge
+from longmemeval.benchmarks.catalogue import BENCHMARK_SPECS, benchmark_of
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
-from longmemeval.benchmarks.registry import load_dataset
-from longmemeval.benchmarks.specs import BENCHMARK_SPECS, benchmark_of
+from longmemeval.benchmarks.registry import load_dataset, load_judge
 from longmemeval.core.journal import read_journal
 from longmemeval.dataset import Dataset
 from longmemeval.judges.plants.answers import answer_planting

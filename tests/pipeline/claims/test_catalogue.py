@@ -6,8 +6,7 @@ from typing import Any
 import pytest
 import yaml
 
-from longmemeval.benchmarks.catalogue import catalogue
-from longmemeval.benchmarks.specs import BENCHMARK_SPECS
+from longmemeval.benchmarks.catalogue import BENCHMARK_SPECS, catalogue
 from longmemeval.errors import DataError, HarnessError
 from longmemeval.memory.configuration import MEMORIES, configuration_of
 from longmemeval.pipeline.claims.catalogue import CLAIM_FOLDERS, Claim, all_claims, claim_named, claims_in, claims_of

@@ -8,7 +8,7 @@ from typing import get_args
 import msgspec
 import pytest
 
-from longmemeval.benchmarks.specs import BENCHMARK_SPECS, benchmark_of
+from longmemeval.benchmarks.catalogue import BENCHMARK_SPECS, benchmark_of
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.llm.options import ModelOptions

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from longmemeval.benchmarks.judges import load_judge
 from longmemeval.benchmarks.longmemeval.benchmark import LONGMEMEVAL
+from longmemeval.benchmarks.registry import load_judge
 from longmemeval.llm.http import endpoints
 from longmemeval.llm.http.endpoints import OWN_ENDPOINT
 from longmemeval.llm.options import ModelOptions

@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 import pytest
 from msgspec import structs
 
-from longmemeval.benchmarks.lives.loader import LivesDataset, write_lives
+from longmemeval.benchmarks.lives.making import LivesDataset, write_lives
 from longmemeval.core.event_loop import complete
 from longmemeval.memory.external.connect import connect
 from longmemeval.memory.external.serve import MemoryServer

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from longmemeval.benchmarks.lives.loader import LivesDataset, write_lives
+from longmemeval.benchmarks.lives.making import LivesDataset, write_lives
 from longmemeval.measures.notation import Mean
 from longmemeval.memory.external.serve import MemoryServer, Session
 from longmemeval.memory.external.transports.service import MemoryService

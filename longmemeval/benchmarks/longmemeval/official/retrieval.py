@@ -7,16 +7,25 @@ its version); and lines of the log are in the order of the data set.
 
 import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from functools import cached_property
 from importlib.metadata import version
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset, Record
 from longmemeval.benchmarks.longmemeval.official import bm25 as official_bm25
-from longmemeval.benchmarks.longmemeval.official.expansion import PARAMETERS, OfficialExpansions, official_expansions
+from longmemeval.benchmarks.longmemeval.official.bm25 import (
+    CorpusItem,
+    OfficialExpansion,
+    official_cache,
+    official_join,
+    official_method,
+    official_unit_id,
+    read_official_cache,
+)
 from longmemeval.benchmarks.longmemeval.official.measures import OfficialDocument, official_corpus
 from longmemeval.benchmarks.longmemeval.official.scoring import (
     OfficialScoring,
@@ -24,11 +33,95 @@ from longmemeval.benchmarks.longmemeval.official.scoring import (
     longmemeval_data,
     official_metrics,
 )
-from longmemeval.benchmarks.retrieval_protocols import RankedQuestion, RankingRequest
+from longmemeval.benchmarks.retrieval_protocols import RankedQuestion, RankedRun, RankingRequest
+from longmemeval.core.files import sha256_file
+from longmemeval.core.text.figures import listed
 from longmemeval.embedding.protocol import Embedder
 from longmemeval.errors import HarnessError, IntegrityError, nearest
 from longmemeval.measures.notation import Granularity, Ranked, RetrievalResult
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
+from longmemeval.ranking.expansion.chat import ExpansionKind, ExpansionLevel
+from longmemeval.ranking.expansion.part import JoinMode, keys_part
+
+# Index expansion under the official protocol: the source of the expansions, and the corpus with them.
+
+PARAMETERS = ("expansion", "expansion_level", "expansion_join")
+"""Parameters of a memory that the official protocol supports."""
+
+_Cache = Mapping[str, OfficialExpansion]
+
+
+@dataclass(frozen=True)
+class OfficialExpansions:
+    """Expansions to join with each question's corpus."""
+
+    level: ExpansionLevel
+    mode: JoinMode
+    cache_of: Callable[[str], _Cache]
+    """Function from a haystack id to the expansions, as in an official cache file."""
+    settings: dict[str, Any]
+    """Settings of the expansions for the run's manifest."""
+    fixtures: dict[str, dict[str, str]] = field(default_factory=dict)
+    """Hashes (sha256) of the parts that hold them, by haystack id and part."""
+
+    def join(self, record: Record, corpus: list[OfficialDocument]) -> list[OfficialDocument]:
+        """Return the corpus of one question with the expansions, as the official code builds it."""
+        items = [CorpusItem(document.corpus_id, document.text, document.timestamp) for document in corpus]
+        units = list(_units(record, self.level))
+        joined = official_join(items, units, self.cache_of(record.question_id), self.mode)
+        return [OfficialDocument(*item) for item in joined]
+
+
+def official_expansions(request: RankingRequest) -> OfficialExpansions | None:
+    """Return the expansions that a configuration asks for; None when it asks for none.
+
+    Args:
+        request: its configuration has `expansion`, `expansion_level` and `expansion_join`; the expansions are read from
+            its preparation or its file in the official format.
+
+    Raises:
+        HarnessError: the official code does not join such expansions, or they are missing or damaged.
+    """
+    parameters, cache_file = request.configuration.parameters, request.expansion_cache
+    kind: ExpansionKind | None = parameters.get("expansion")
+    if kind is None:
+        if cache_file:
+            raise HarnessError(
+                "--expansion-cache names expansions, but the memory does not use any",
+                fix=f"Add --set expansion=KIND ({', '.join(get_args(ExpansionKind)[:3])})",
+            )
+        return None
+    level: ExpansionLevel = parameters["expansion_level"]
+    mode: JoinMode = parameters["expansion_join"]
+    method = official_method(kind, level, request.level)
+    if cache_file:
+        cache = read_official_cache(cache_file, method)
+        settings = {"method": method, "join": mode, "cache_sha256": sha256_file(cache_file)}
+        return OfficialExpansions(level, mode, lambda _: cache, settings)
+    # Only the expansions are read, for any memory.
+    reader = resolve_configuration("bm25", [f"expansion={kind}", f"expansion_level={level}"])
+    fixtures = request.fixtures(reader)
+    part = keys_part(kind, level)
+
+    def cache_of(haystack_id: str) -> _Cache:
+        texts = fixtures.open(haystack_id).part(part).texts
+        return official_cache(kind, {official_unit_id(unit_id, level): own for unit_id, own in texts.items()})
+
+    settings = {"method": method, "join": mode, "preparation": request.prepared}
+    return OfficialExpansions(level, mode, cache_of, settings, fixtures.hashes(request.questions))
+
+
+def _units(record: Record, level: ExpansionLevel) -> Iterator[tuple[str, str]]:
+    """Yield id and timestamp of every session, or every user turn, as in the data."""
+    columns = zip(record.haystack_session_ids, record.haystack_sessions, record.haystack_dates, strict=True)
+    for session_id, session, date in columns:
+        if level == "session":
+            yield session_id, date
+        else:
+            for number, turn in enumerate(session, start=1):
+                if turn.role == "user":
+                    yield f"{session_id}_{number}", date
+
 
 RETRIEVERS = {"bm25": "flat-bm25", "semantic-recall": "dense"}
 """Memories that rank like the official retrievers, with their names in the manifest."""
@@ -234,3 +327,62 @@ def log_line(plain: dict[str, Any], ranking: OfficialRanking, metrics: Mapping[s
         "metrics": {"session": {}, "turn": {}, **metrics},
     }
     return json.dumps({key: plain[key] for key in keys} | {"retrieval_results": results}) + "\n"
+
+
+# Notes under tables of the official protocol of retrieval.
+
+_NAMED_QUESTIONS = 5
+_MERGE_FAULTS = (
+    "an empty list of facts takes its document out of the corpus, gold or not (without gold left recall_all is 1, the "
+    "others 0); unlabelled documents of evidence sessions (noans) are not expanded; a session that a haystack holds "
+    "twice is expanded twice."
+)
+_SEPARATE_FAULTS = (
+    "an expansion is one more document under the id as the data has it, so those of unlabelled documents of evidence "
+    "sessions (noans) count as gold."
+)
+
+
+def notes(runs: Sequence[RankedRun]) -> list[str]:
+    """Return the notes, a sentence or two each."""
+    return [
+        "Cutoffs 1, 3, 30 and 50 are in the metrics file and under --json.",
+        "Ties: the later document first (a stable sort, reversed).",
+        *_unlabelled_note(runs),
+        *_bm25_note(runs),
+        *_expansion_notes([run.settings for run in runs]),
+    ]
+
+
+def _unlabelled_note(runs: Sequence[RankedRun]) -> list[str]:
+    """Return a note on questions without a value because the data does not label their evidence."""
+    results = [result for run in runs for result in run.results]
+    without = list(dict.fromkeys(question_id for result in results for question_id in result.without_labels))
+    if not without:
+        return []
+    return [
+        f"Without turn labels (has_answer), and so without a value: {listed(without, _NAMED_QUESTIONS)}. The official "
+        "code stops at such data; the standard protocol goes by answer_session_ids."
+    ]
+
+
+def _bm25_note(runs: Sequence[RankedRun]) -> list[str]:
+    """Return a note on the library that the scores of BM25 were compared with."""
+    selected = [run.questions for run in runs if run.settings["retriever"] == RETRIEVERS["bm25"]]
+    checked = min(CROSS_CHECKED, max(selected, default=0))
+    if not checked:
+        return []
+    whose = f"the first {checked} questions" if checked > 1 else "the first question"
+    library = f"rank-bm25 {version('rank-bm25')}"
+    return [f"BM25 is our own code; its scores of {whose} equal those of {library} bit for bit (compared in this run)."]
+
+
+def _expansion_notes(settings: Sequence[Mapping[str, object]]) -> list[str]:
+    """Return notes on the official code's treatment of expansions that readers of the figures would not expect."""
+    expansions = [record["expansion"] for record in settings if record.get("expansion")]
+    joined = {expansion["join"]: expansion["method"] for expansion in expansions if isinstance(expansion, dict)}
+    return [
+        f"Expansions ({method}, {mode}) are joined as by the official code, its faults included: "
+        f"{_SEPARATE_FAULTS if mode == 'separate' else _MERGE_FAULTS}"
+        for mode, method in joined.items()
+    ]

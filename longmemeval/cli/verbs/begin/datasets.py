@@ -32,7 +32,7 @@ def list_datasets(data_dir: DataDir = None, json: Json = False) -> None:
     from msgspec.structs import asdict
 
     from longmemeval.benchmarks.catalogue import catalogue, data_file
-    from longmemeval.benchmarks.verification import presence
+    from longmemeval.benchmarks.registry import presence
     from longmemeval.settings import folders
 
     folder = folders(data_dir).data_dir
@@ -89,7 +89,7 @@ def verify_dataset(name: NameOrPath, data_dir: DataDir = None, json: Json = Fals
     """
     from msgspec.structs import asdict
 
-    from longmemeval.benchmarks.verification import verify_data
+    from longmemeval.benchmarks.registry import verify_data
     from longmemeval.settings import folders
 
     verification = verify_data(name, folders(data_dir).data_dir)
