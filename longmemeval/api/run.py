@@ -14,8 +14,7 @@ from longmemeval.pipeline.evaluate.evaluate import evaluate as grade
 from longmemeval.pipeline.evaluate.options import EvaluateOptions
 from longmemeval.pipeline.run.answering import RunReport
 from longmemeval.records import Answer
-from longmemeval.results.graded.costs import RunCosts, run_costs
-from longmemeval.results.graded.graded_run import Evaluation, RunLatency, latency_of, recalls_of
+from longmemeval.results.graded.graded_run import Evaluation, RunCosts, RunLatency, latency_of, recalls_of, run_costs
 from longmemeval.results.listing import RunFilter, list_runs
 from longmemeval.results.manifest import RunManifest, run_folder
 from longmemeval.results.run_files import RunFiles

@@ -155,8 +155,8 @@ def compare(
     if not runs:
         raise HarnessError("compare() has nothing to compare", fix="Write compare(evaluation, another)")
     from longmemeval.pipeline.compare.compare import compare_runs
-    from longmemeval.results.graded.controls import controls_last
     from longmemeval.results.graded.graded_run import load_graded
+    from longmemeval.results.graded.judge_checks import controls_last
 
     known = [candidate.folders for candidate in runs if not isinstance(candidate, str)]
     place = folders or (known[0] if known else Folders())
@@ -330,8 +330,8 @@ def import_answers(
     Raises:
         HarnessError: the file cannot be read, is of another shape, or answers other questions.
     """
-    from longmemeval.results.formats.import_harness import import_harness
-    from longmemeval.results.formats.official_logs import import_official
+    from longmemeval.results.formats.harness_files import import_harness
+    from longmemeval.results.formats.hypotheses import import_official
 
     place, chosen = folders or Folders(), as_data(data).dataset
     if format == "official":

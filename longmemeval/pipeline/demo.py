@@ -20,8 +20,8 @@ from longmemeval.pipeline.run.plan import RunOptions
 from longmemeval.pipeline.run.run import run
 from longmemeval.pipeline.sweep.controls import control_pairs
 from longmemeval.results.compared import baseline_first
-from longmemeval.results.graded.controls import controls_last
 from longmemeval.results.graded.graded_run import Evaluation
+from longmemeval.results.graded.judge_checks import controls_last
 from longmemeval.settings import Folders
 
 MODEL = "offline/extractive"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from msgspec import ValidationError
 
-from longmemeval.results.graded.controls import control_of, is_full_history
+from longmemeval.results.graded.judge_checks import control_of, is_full_history
 from longmemeval.results.listing import ListedRun, abridged, list_runs
 from longmemeval.results.settings import RunSettings, settings_of
 

@@ -9,9 +9,9 @@ from longmemeval.core.caches import SingleFlightCache
 from longmemeval.judges.people import PREFIX
 from longmemeval.pipeline.compare.compare import compare_runs
 from longmemeval.pipeline.compare.comparison import Comparison
-from longmemeval.results.graded.controls import controls_last
 from longmemeval.results.graded.graded_run import Evaluation, load_graded
-from longmemeval.results.scores.remembered import Remembered
+from longmemeval.results.graded.judge_checks import controls_last
+from longmemeval.results.scores.stored import Remembered
 from longmemeval.settings import Folders
 from longmemeval.view.choice import Choice
 

@@ -20,7 +20,7 @@ from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.records import Usage
 from longmemeval.results.manifest import read_manifest
-from longmemeval.results.preparation.costs import prepare_usage
+from longmemeval.results.preparation import prepare_usage
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture, fixture_folder
 from longmemeval.storage.opaque import HistoryIds

@@ -12,7 +12,7 @@ import yaml
 from longmemeval.core.tables import table as render
 from longmemeval.errors import HarnessError
 from longmemeval.records import Answer
-from longmemeval.results.formats.export_questions import export_questions
+from longmemeval.results.formats.export import export_questions
 from tests.pipeline.graded_runs import F1, LENIENT, STRICT, grade, graded_run
 from tests.pipeline.helpers import colours, folders_in
 from tests.report.report_runs import HOSTILE, hostile_run, replace_answers, three_runs

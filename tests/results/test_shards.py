@@ -8,8 +8,16 @@ from hypothesis import strategies as st
 
 from longmemeval.errors import HarnessError
 from longmemeval.records import Question
-from longmemeval.results.selection import Selection, part_of, select, shards_with_questions
-from longmemeval.results.shards import base_of, partition, shard_named, sharded_id
+from longmemeval.results.selection import (
+    Selection,
+    base_of,
+    part_of,
+    partition,
+    select,
+    shard_named,
+    sharded_id,
+    shards_with_questions,
+)
 
 HAYSTACKS = st.lists(st.integers(0, 6), min_size=1, max_size=40)
 """Of each question the number of its haystack."""

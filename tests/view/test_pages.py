@@ -15,7 +15,7 @@ from longmemeval.errors import HarnessError
 from longmemeval.pipeline.compare.compare import compare_runs
 from longmemeval.results.graded import graded_run as opening
 from longmemeval.results.graded.graded_run import load_graded
-from longmemeval.results.planned import RecordedRun, SweepRecord, record_plan
+from longmemeval.results.listing import RecordedRun, SweepRecord, record_plan
 from longmemeval.settings import Folders
 from longmemeval.statistics import paired
 from longmemeval.storage.messages import haystack_messages

@@ -11,8 +11,7 @@ from longmemeval.core.files import safe_name, sha256_file
 from longmemeval.judges.template_set import judge_name
 from longmemeval.pipeline.board.signers import Signer, Signers
 from longmemeval.pipeline.board.submissions import Apart, Submission, Verifying, run_folders
-from longmemeval.results.graded.costs import Cost
-from longmemeval.results.graded.graded_run import Evaluation
+from longmemeval.results.graded.graded_run import Cost, Evaluation
 from longmemeval.results.settings import AnswerSettings
 from longmemeval.settings import Folders
 from longmemeval.statistics.paired import compare_pairs, holm

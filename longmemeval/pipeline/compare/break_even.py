@@ -4,9 +4,8 @@ from collections.abc import Sequence
 from math import floor
 from typing import Literal, NamedTuple
 
-from longmemeval.results.graded.controls import is_full_history
-from longmemeval.results.graded.costs import Cost
-from longmemeval.results.graded.graded_run import Evaluation
+from longmemeval.results.graded.graded_run import Cost, Evaluation
+from longmemeval.results.graded.judge_checks import is_full_history
 from longmemeval.results.settings import AnswerSettings
 
 

@@ -24,8 +24,7 @@ from longmemeval.core.text.figures import (
 )
 from longmemeval.measures.metrics import Score
 from longmemeval.pipeline.compare.comparison import Comparison, PairResult, RunFigures
-from longmemeval.results.graded.costs import cost_text
-from longmemeval.results.graded.graded_run import RunSummary
+from longmemeval.results.graded.graded_run import RunSummary, cost_text
 from longmemeval.results.graded.judge_checks import CheckedScore
 
 Medium = Literal["terminal", "page", "paper", "frame"]

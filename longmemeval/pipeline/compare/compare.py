@@ -37,7 +37,7 @@ from longmemeval.pipeline.compare.verdict import MARGIN, Evidence, is_control, v
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.graded.losses import Losses, StoredSessions, losses
 from longmemeval.results.index import settings_sha256
-from longmemeval.results.scores.remembered import Remembered
+from longmemeval.results.scores.stored import Remembered
 from longmemeval.results.settings import AnswerSettings
 from longmemeval.settings import Folders
 from longmemeval.statistics.intervals import repeat_spread

@@ -8,10 +8,9 @@ from msgspec import Struct, structs
 
 from longmemeval.measures.metrics import Metrics, compute_metrics, credit
 from longmemeval.records import Judgement
-from longmemeval.results.graded.costs import Cost, RunCosts
-from longmemeval.results.graded.graded_run import Evaluation, RunSummary, latency_of
+from longmemeval.results.graded.graded_run import Cost, Evaluation, RunCosts, RunSummary, latency_of
 from longmemeval.results.index import settings_sha256
-from longmemeval.results.scores.gradings import gradings_of
+from longmemeval.results.scores.warnings import gradings_of
 
 Pool = Sequence[Evaluation]
 """The runs that repeat one configuration; one run where it was not repeated."""

@@ -17,14 +17,21 @@ from longmemeval.pipeline.merge.journals import merge_accounts, merge_lines
 from longmemeval.pipeline.merge.shard_runs import ShardRun, judges_of, shard_runs, whole_of
 from longmemeval.pipeline.verify.retrieval import scored_again
 from longmemeval.results.index import record_score
-from longmemeval.results.lines import ANSWERS, PROMPTS, RANKINGS, judgements_file
+from longmemeval.results.lines import (
+    ANSWERS,
+    FOOTPRINT,
+    PROMPTS,
+    RANKINGS,
+    judgements_file,
+    memory_call_totals,
+    merged_footprint,
+)
 from longmemeval.results.manifest import RunManifest, check_run_id, read_manifest, write_manifest
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import RunQuestions, dataset_of
 from longmemeval.results.scores.checked import write_scores
+from longmemeval.results.selection import base_of
 from longmemeval.results.settings import ImportedSettings, RetrievalSettings, RunSettings
-from longmemeval.results.shards import base_of
-from longmemeval.results.totals import FOOTPRINT, memory_call_totals, merged_footprint
 from longmemeval.settings import Folders
 
 

@@ -17,8 +17,7 @@ from longmemeval.results.manifest import MergedShard, RunManifest, run_folder
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import RunQuestions, dataset_of
 from longmemeval.results.scores.checked import read_run
-from longmemeval.results.selection import Selection, shards_with_questions
-from longmemeval.results.shards import Shard, shard_named
+from longmemeval.results.selection import Selection, Shard, shard_named, shards_with_questions
 from longmemeval.settings import Folders
 
 _PER_SHARD = "parts"

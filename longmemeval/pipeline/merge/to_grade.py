@@ -14,15 +14,13 @@ from longmemeval.llm.model_calls import CALLS
 from longmemeval.pipeline.merge.journals import merge_accounts, merge_lines
 from longmemeval.records import Question
 from longmemeval.results.formats.hypotheses import adopt_hypotheses
-from longmemeval.results.lines import ANSWERS, PROMPTS
+from longmemeval.results.lines import ANSWERS, FOOTPRINT, PROMPTS, answer_totals, footprint_part, memory_call_totals
 from longmemeval.results.manifest import RunManifest, run_folder, write_manifest
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import dataset_of
 from longmemeval.results.scores.checked import read_run
-from longmemeval.results.selection import Selection, select
+from longmemeval.results.selection import Selection, select, shard_named, sharded_id
 from longmemeval.results.settings import AnswerSettings
-from longmemeval.results.shards import shard_named, sharded_id
-from longmemeval.results.totals import FOOTPRINT, answer_totals, footprint_part, memory_call_totals
 from longmemeval.settings import Folders
 
 

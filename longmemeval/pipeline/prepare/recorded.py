@@ -14,7 +14,7 @@ from longmemeval.pipeline.estimate.stages import Calls, Stage
 from longmemeval.pipeline.prepare.plan import Pending, PreparePlan
 from longmemeval.pipeline.prepare.recipes import PlannedPart
 from longmemeval.records import Usage
-from longmemeval.results.preparation.journal import PREPARE_JOURNAL, PrepareRecord
+from longmemeval.results.preparation import PREPARE_JOURNAL, PrepareRecord
 from longmemeval.storage.fixture import read_meta
 
 Messages = Counter[tuple[str, ...]]

@@ -23,7 +23,7 @@ from longmemeval.pipeline.prepare.options import PrepareOptions
 from longmemeval.pipeline.prepare.plan import Pending, PreparePlan
 from longmemeval.pipeline.prepare.recipes import PlannedPart
 from longmemeval.pipeline.prepare.recorded import Messages, fixture_records, records_alike
-from longmemeval.results.preparation.journal import PREPARE_JOURNAL, PrepareRecord
+from longmemeval.results.preparation import PREPARE_JOURNAL, PrepareRecord
 from longmemeval.storage.parts import Expected, Part
 
 _RANGE = f"{LEAST:.1f} to {MOST:.0f} times as much"

@@ -21,14 +21,13 @@ from longmemeval.llm.options import SpendingLimit
 from longmemeval.measures.notation import Granularity, QuestionValues, Ranking, RetrievalProtocol, RetrievalResult
 from longmemeval.pipeline.progress import Progress
 from longmemeval.records import Question
-from longmemeval.results.graded.recall_stability import ASKED_TWICE, Repeatability, repeatability
+from longmemeval.results.graded.judge_checks import ASKED_TWICE, Repeatability, repeatability
 from longmemeval.results.lifecycle import OpenRun, open_run
-from longmemeval.results.lines import RANKINGS
+from longmemeval.results.lines import QUERY_MODEL, RANKINGS
 from longmemeval.results.manifest import RunManifest, environment, planned_manifest
 from longmemeval.results.scores.warnings import ScoreWarning, cutoff_warnings, number_warnings, recall_warnings
 from longmemeval.results.selection import Selection
 from longmemeval.results.settings import RetrievalSettings
-from longmemeval.results.totals import QUERY_MODEL
 from longmemeval.settings import Folders
 
 

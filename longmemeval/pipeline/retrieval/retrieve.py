@@ -24,9 +24,8 @@ from longmemeval.pipeline.run.question_analysis import QueryModel
 from longmemeval.records import Question
 from longmemeval.results.lines import RANKINGS
 from longmemeval.results.manifest import check_run_id, default_run_id, runs_by_change, stored_manifest
-from longmemeval.results.selection import Selection, part_of, select
+from longmemeval.results.selection import Selection, part_of, select, sharded_id
 from longmemeval.results.settings import RetrievalSettings, memory_settings
-from longmemeval.results.shards import sharded_id
 from longmemeval.settings import Folders
 from longmemeval.storage.remote_fixtures import be_patient
 

@@ -41,9 +41,9 @@ from longmemeval.pipeline.retrieval.ranking_run import Rankings, RetrievalJob, R
 from longmemeval.pipeline.retrieval.scoring import RankingScores, Scoring, history_ids
 from longmemeval.pipeline.run.question_analysis import QueryModel, QuestionAnalyses, question_analyses
 from longmemeval.records import Question
+from longmemeval.results.lines import question_totals
 from longmemeval.results.manifest import RunManifest
 from longmemeval.results.settings import RetrievalSettings, memory_settings
-from longmemeval.results.totals import question_totals
 
 
 class Planning:

@@ -32,12 +32,14 @@ from longmemeval.records import Answer, Question, Recall, Usage, usage_of
 from longmemeval.results.lifecycle import OpenRun
 from longmemeval.results.lines import (
     PROMPTS,
+    answer_totals,
     current_answers,
+    footprint_totals,
     is_cut,
     is_empty,
     is_shortened,
+    question_totals,
 )
-from longmemeval.results.totals import answer_totals, footprint_totals, question_totals
 
 
 class RunReport(Struct, frozen=True):

@@ -21,8 +21,8 @@ from longmemeval.pipeline.progress import progress
 from longmemeval.pipeline.workers import in_order
 from longmemeval.ranking.questions import AnalysisMethod, QuestionAnalysis, analyse_by_model
 from longmemeval.records import Question, usage_of
+from longmemeval.results.lines import AnalysisTotals
 from longmemeval.results.settings import QueryModelSettings
-from longmemeval.results.totals import AnalysisTotals
 from longmemeval.settings import Folders
 
 

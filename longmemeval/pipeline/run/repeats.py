@@ -6,7 +6,7 @@ from longmemeval.pipeline.run.answering import RunReport
 from longmemeval.pipeline.run.plan import RunPlan
 from longmemeval.pipeline.run.run import execute
 from longmemeval.results.manifest import default_run_id
-from longmemeval.results.shards import sharded_id
+from longmemeval.results.selection import sharded_id
 
 
 def run_repeats(plan: RunPlan, repeats: int) -> list[RunReport]:

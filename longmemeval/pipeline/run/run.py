@@ -38,8 +38,7 @@ from longmemeval.results.manifest import (
     environment,
     run_folder,
 )
-from longmemeval.results.selection import Selection
-from longmemeval.results.shards import sharded_id
+from longmemeval.results.selection import Selection, sharded_id
 from longmemeval.settings import Folders
 from longmemeval.storage.remote_fixtures import be_patient
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from longmemeval.core.files import list_folders
 from longmemeval.llm.costs import SPENDING, spent_and_limit
 from longmemeval.pipeline.status.tail import Counted, Tail, Work, work_on
-from longmemeval.results.preparation.journal import PREPARE_JOURNAL, PrepareRecord
+from longmemeval.results.preparation import PREPARE_JOURNAL, PrepareRecord
 
 
 class PreparationState(Struct, frozen=True):

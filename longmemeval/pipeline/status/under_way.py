@@ -7,9 +7,8 @@ from msgspec import Struct
 
 from longmemeval.pipeline.status.preparations import PreparationState, PreparationWatch, unfinished_preparations
 from longmemeval.pipeline.status.runs import RunState, RunWatch, is_unfinished
-from longmemeval.results.listing import DAMAGED, ListedRun
+from longmemeval.results.listing import DAMAGED, PLANNED, ListedRun
 from longmemeval.results.manifest import run_folder, run_ids, runs_by_change
-from longmemeval.results.planned import PLANNED
 from longmemeval.settings import Folders
 
 _RECENT_S = 86_400.0

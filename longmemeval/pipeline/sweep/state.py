@@ -22,8 +22,8 @@ from longmemeval.pipeline.sweep.plan import SweepPlan
 from longmemeval.records import Answer, Question
 from longmemeval.results.index import IndexEntry, read_index
 from longmemeval.results.lines import ANSWERS
+from longmemeval.results.listing import RecordedRun, SweepRecord
 from longmemeval.results.manifest import RunManifest, planned_manifest
-from longmemeval.results.planned import RecordedRun, SweepRecord
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import RunQuestions
 from longmemeval.results.selection import select

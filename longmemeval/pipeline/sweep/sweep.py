@@ -26,7 +26,7 @@ from longmemeval.pipeline.sweep.plan import SweepPlan, plan
 from longmemeval.pipeline.sweep.state import SweepState
 from longmemeval.results.compared import baseline_first
 from longmemeval.results.graded.graded_run import load_graded
-from longmemeval.results.planned import record_plan
+from longmemeval.results.listing import record_plan
 from longmemeval.settings import Folders
 
 

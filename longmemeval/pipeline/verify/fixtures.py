@@ -12,10 +12,10 @@ from longmemeval.errors import HarnessError
 from longmemeval.memory.configuration import MEMORIES, known_parts
 from longmemeval.pipeline.verify.remake import Remaker
 from longmemeval.records import FixtureMeta
+from longmemeval.results.lines import recorded_bytes
 from longmemeval.results.manifest import FORMAT, RunManifest
-from longmemeval.results.preparation.costs import parts_read
+from longmemeval.results.preparation import parts_read
 from longmemeval.results.settings import ImportedSettings
-from longmemeval.results.totals import recorded_bytes
 from longmemeval.storage.fixture import Fixture, fixture_folder, meta_of, size_of_part
 from longmemeval.storage.parts import Part
 

@@ -17,8 +17,7 @@ from longmemeval.pipeline.verify.fixtures import Findings
 from longmemeval.pipeline.verify.remake import Again, Remaker
 from longmemeval.pipeline.verify.sources import stale_parts
 from longmemeval.records import DatasetIdentity, FixtureMeta
-from longmemeval.results.preparation.journal import PREPARE_JOURNAL, PrepareRecord
-from longmemeval.results.preparation.shared_journal import journals
+from longmemeval.results.preparation import PREPARE_JOURNAL, PrepareRecord, journals
 from longmemeval.storage.fixture import Fixture, StoredPart, fixture_folders
 from longmemeval.storage.messages import resource_id, thread_ids
 from longmemeval.storage.parts import Part, PartInput, PartOutput, PartTools, Stored

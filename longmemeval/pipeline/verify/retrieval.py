@@ -12,7 +12,7 @@ from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.measures.notation import Measure, Ranking, RetrievalResult
 from longmemeval.pipeline.retrieval.scoring import RankingScores, official_scoring, standard_scoring
-from longmemeval.results.graded.recall_stability import ASKED_TWICE, repeatability
+from longmemeval.results.graded.judge_checks import ASKED_TWICE, repeatability
 from longmemeval.results.lines import RANKINGS
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.settings import RetrievalSettings

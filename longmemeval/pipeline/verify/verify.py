@@ -25,7 +25,7 @@ from longmemeval.pipeline.verify.sources import code_since, read_other_code
 from longmemeval.results.index import INDEX, IndexEntry, earlier_settings_sha256, index_entry, read_index
 from longmemeval.results.lines import ANSWERS, PROMPTS, RANKINGS
 from longmemeval.results.manifest import check_run_id, run_ids, settings_as_stored, stored_manifest
-from longmemeval.results.preparation.journal import PREPARE_JOURNAL
+from longmemeval.results.preparation import PREPARE_JOURNAL
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import RunQuestions, check_selection, dataset_of
 from longmemeval.results.scores.checked import metrics_of

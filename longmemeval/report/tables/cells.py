@@ -12,8 +12,7 @@ from longmemeval.measures.abstention import Abstaining, HeldOut
 from longmemeval.measures.metrics import Metrics, Score
 from longmemeval.pipeline.compare.columns import WARNED
 from longmemeval.records import Usage
-from longmemeval.results.graded.costs import cost_of, cost_text
-from longmemeval.results.graded.graded_run import RunSummary
+from longmemeval.results.graded.graded_run import RunSummary, cost_of, cost_text
 
 
 class _ScoreRow(Struct, frozen=True):

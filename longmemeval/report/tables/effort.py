@@ -7,9 +7,8 @@ from longmemeval.core.text.figures import UNKNOWN, count_of, ms, shown_bytes
 from longmemeval.llm.options import is_offline
 from longmemeval.measures.metrics import Latency
 from longmemeval.report.tables.cells import usage_line
-from longmemeval.results.graded.costs import Cost, RunCosts, cost_text, sum_costs
-from longmemeval.results.graded.graded_run import RunLatency, RunSummary
-from longmemeval.results.totals import Footprint
+from longmemeval.results.graded.graded_run import Cost, RunCosts, RunLatency, RunSummary, cost_text, sum_costs
+from longmemeval.results.lines import Footprint
 
 PAID_ONCE = (
     "Preparing is paid for once: every run that reads the same parts of a preparation shows all of what they cost, so "

@@ -17,8 +17,7 @@ from longmemeval.report.tables.effort import effort_notes
 from longmemeval.report.tables.memory_models import memory_model_notes
 from longmemeval.results.graded.graded_run import RunSummary
 from longmemeval.results.graded.judge_checks import CheckedScore
-from longmemeval.results.scores.gradings import Gradings
-from longmemeval.results.scores.warnings import ScoreWarning
+from longmemeval.results.scores.warnings import Gradings, ScoreWarning
 
 _SHOWN = 4
 """The number of run ids named in one line before the rest is counted."""

@@ -7,8 +7,7 @@ from msgspec import Struct
 
 from longmemeval.core.tables.table import Column, Table, tabulate
 from longmemeval.embedding.registry import is_remote
-from longmemeval.results.graded.costs import Cost, cost_text
-from longmemeval.results.graded.graded_run import RunSummary
+from longmemeval.results.graded.graded_run import Cost, RunSummary, cost_text
 
 _TITLE = "What memories asked of models, counted on the wire"
 

@@ -1,43 +1,174 @@
 """Graded runs, read back from their files: the input of comparisons, reports and exports."""
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from functools import partial
 from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from msgspec import Struct
+import msgspec
+from msgspec import Struct, structs
 
 from longmemeval.core.on_demand import without_collector
 from longmemeval.core.tables.showing import Showing
+from longmemeval.core.text.figures import LEAST_DOLLARS, in_dollars
+from longmemeval.embedding.registry import is_remote
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.judges.people import is_person
+from longmemeval.judges.people import is_imported, is_person
 from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.judges.template_set import grading
 from longmemeval.llm.model_calls import CallSums
 from longmemeval.measures.metrics import Latency, Metrics, Score, credit, latency
 from longmemeval.memory.definition import Control
-from longmemeval.records import Answer, Judgement
-from longmemeval.results.graded.controls import control_of, controls_last
-from longmemeval.results.graded.costs import RunCosts, run_costs
-from longmemeval.results.graded.judge_checks import CheckedScore, JudgeChecks, StoredCheck, checked_score
-from longmemeval.results.graded.recall_stability import RecallStability
+from longmemeval.records import Answer, Judgement, Usage, usage_of
+from longmemeval.results.graded.judge_checks import (
+    CheckedScore,
+    JudgeChecks,
+    RecallStability,
+    StoredCheck,
+    checked_score,
+    control_of,
+    controls_last,
+)
+from longmemeval.results.lines import (
+    QUERY_EMBEDDINGS,
+    QUERY_MODEL,
+    AnalysisTotals,
+    Footprint,
+    current_answers,
+    footprint_of,
+    memory_calls,
+)
+from longmemeval.results.listing import ListedRun
 from longmemeval.results.manifest import RunManifest, run_folder
+from longmemeval.results.preparation import prepare_usage
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import RunQuestions, dataset_of
 from longmemeval.results.scores.checked import read_run, recompute_scores
-from longmemeval.results.scores.gradings import Gradings, gradings
-from longmemeval.results.scores.remembered import Remembered
+from longmemeval.results.scores.stored import Remembered
 from longmemeval.results.scores.warnings import (
+    Gradings,
     ScoreWarning,
+    gradings,
     judge_warnings,
     language_warnings,
     question_warnings,
     recall_warnings,
 )
-from longmemeval.results.settings import ImportedSettings
-from longmemeval.results.totals import Footprint, footprint_of, memory_calls
+from longmemeval.results.settings import AnswerSettings, ImportedSettings
 from longmemeval.settings import Folders
+
+# The cost of a run by kind of work: preparing, analysing the questions, answering, judging, and the total.
+
+
+class Cost(Struct, frozen=True):
+    """The cost of one kind of work. Cached calls are counted and cost nothing."""
+
+    usd: float | None
+    """US dollars; None unless they are known for every call."""
+    known_usd: float = 0.0
+    """Cost of the calls whose price is known: a lower bound."""
+    calls: int | None = None
+    """Number of calls; None where even that is unknown, like the fields below."""
+    cached_calls: int | None = None
+    prompt_tokens: int | None = None
+    completion_tokens: int | None = None
+    unpriced_calls: int | None = None
+    """Number of calls without a known price: with any, the true cost is higher than `known_usd`."""
+
+    @property
+    def usage(self) -> Usage | None:
+        """The calls that are known; None if none are."""
+        if self.calls is None:
+            return None
+        tokens = self.prompt_tokens or 0, self.completion_tokens or 0
+        return Usage(self.calls, self.cached_calls or 0, *tokens, self.known_usd, self.unpriced_calls or 0)
+
+    @property
+    def is_partly_known(self) -> bool:
+        """True if all calls are known, but the price of some of them only."""
+        return self.usd is None and bool(self.unpriced_calls) and self.known_usd > 0
+
+
+class RunCosts(Struct, frozen=True):
+    """The costs of a run as one judge graded it."""
+
+    prepare: Cost
+    """Cost of the fixture parts that the run reads: paid once, shared by all runs that read them."""
+    question_analysis: Cost
+    """Cost of a chat model's analysis of the questions, of their embedding, and of the memory's own model calls
+    while it was searched."""
+    answers: Cost
+    """Cost of all calls of all questions, including answers that failed and were repeated."""
+    judge: Cost
+    """Cost of all calls of this judge on these answers."""
+    total: Cost
+
+
+def cost_of(usage: Usage | None) -> Cost:
+    """Return the cost of model calls; for None, an unknown cost."""
+    if usage is None:
+        return Cost(None)
+    calls, cached, prompt, completion, known, unpriced = structs.astuple(usage)
+    return Cost(usage.dollars, known, calls, cached, prompt, completion, unpriced)
+
+
+def run_costs(
+    manifest: RunManifest, records: Sequence[Answer], metrics: Metrics | None, prepared_dir: Path
+) -> RunCosts:
+    """Return the costs of a run.
+
+    Args:
+        records: all lines of its answers.
+        metrics: its scores by one judge; None: without judging.
+        prepared_dir: folder of the preparations.
+    """
+    own = manifest.kind == "run"
+    prepare = prepare_usage(manifest, prepared_dir)
+    analysis = _question_usage(manifest, len(current_answers(records))) if own else None
+    answers = usage_of(records) if own else None
+    judge = Usage() if metrics is None else None if is_imported(metrics.judge) else metrics.usage
+    return costs_of(prepare, analysis, answers, judge)
+
+
+def costs_of(
+    prepare: Usage | None, question_analysis: Usage | None, answers: Usage | None, judge: Usage | None
+) -> RunCosts:
+    """Return the costs of each kind of work and their sum; None means unknown."""
+    prepared, analysed, answered, judged = map(cost_of, (prepare, question_analysis, answers, judge))
+    return RunCosts(prepared, analysed, answered, judged, sum_costs([prepared, analysed, answered, judged]))
+
+
+def sum_costs(parts: Sequence[Cost]) -> Cost:
+    """Return the sum of the known costs; its dollars, and its calls without a price, are None unless all are known."""
+    known = cost_of(sum((usage for cost in parts if (usage := cost.usage)), Usage()))
+    whole = all(cost.unpriced_calls is not None for cost in parts)
+    return known if whole else structs.replace(known, usd=None, unpriced_calls=None)
+
+
+def cost_text(cost: Cost, share: float = 1.0) -> str:
+    """Return a cost in US dollars, or `share` of it: `≥` if some calls have no known price, a dash if unknown."""
+    if not cost.is_partly_known:
+        return in_dollars(None if cost.usd is None else cost.usd * share)
+    known = cost.known_usd * share
+    return f"≥ {in_dollars(known)}" if known >= LEAST_DOLLARS else "> $0"
+
+
+def _question_usage(manifest: RunManifest, answered: int) -> Usage | None:
+    """Return the usage of analysing and embedding the questions; None if a session ended without recording it."""
+    settings, totals, usage = manifest.settings, manifest.totals, Usage()
+    if isinstance(settings, AnswerSettings) and settings.query_model:
+        analyses = msgspec.convert(totals.get(QUERY_MODEL, {}), AnalysisTotals)
+        if analyses.questions < answered:
+            return None
+        usage += analyses.usage
+    if is_remote(settings.embedder_spec):
+        if QUERY_EMBEDDINGS not in totals:
+            return None
+        usage += msgspec.convert(totals[QUERY_EMBEDDINGS], Usage)
+    uncounted = any("service" in stats and "model_calls" not in stats for stats in settings.parts.values())
+    return None if uncounted else usage + memory_calls(totals)
 
 
 class RunLatency(Struct, frozen=True):
@@ -405,3 +536,33 @@ def _chosen_metrics(folder: Path, scores: Sequence[Metrics], judge: str | None) 
         raise HarnessError(f"Run '{folder.name}' has {what}: '{judge}'", fix=nearest(str(judge), ids))
     official = [metrics for metrics in fitting if metrics.judge.official]
     return (exact or official or fitting)[-1]
+
+
+# Warnings of the scores in a list of runs.
+
+_LOOKED_AT = 30
+"""The longest list whose scores are searched for warnings."""
+
+
+class ListWarnings(Struct, frozen=True):
+    """The warnings of listed scores."""
+
+    by_run: dict[str, tuple[ScoreWarning, ...]]
+    """Warnings of each graded run that was looked at, by its id."""
+    unknown: int
+    """Number of graded runs that were not looked at, or cannot be."""
+
+
+def warnings_of(listed: Sequence[ListedRun], folders: Folders) -> ListWarnings:
+    """Return the warnings of the first score of each graded run.
+
+    They depend on the current answers, questions and checks of judges, so every run is read; the runs of long lists
+    are not.
+    """
+    graded = [entry for entry in listed if entry.scores and entry.kind != "retrieval"]
+    found, remembered = {}, Remembered.among(folders)
+    for entry in graded if len(graded) <= _LOOKED_AT else ():
+        with suppress(HarnessError, OSError):  # Its data may have moved: the list does without it.
+            (run,) = load_graded([entry.run], folders, judge=entry.scores[0].judge, remembered=remembered)
+            found[entry.run] = tuple(run.summary.warnings)
+    return ListWarnings(found, len(graded) - len(found))

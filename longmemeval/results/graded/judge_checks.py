@@ -3,9 +3,10 @@
 Corrected scores never use the rates in `check.json`: they are computed again from plants and labels.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any, TypeVar
 
 import msgspec
 from msgspec import Struct
@@ -13,16 +14,23 @@ from msgspec import Struct
 from longmemeval.benchmarks.catalogue import BENCHMARK_SPECS
 from longmemeval.core.files import sha256_bytes, sha256_text
 from longmemeval.core.journal import StoredJournal
+from longmemeval.core.text.figures import count_of
 from longmemeval.core.text_files import UnreadableError, decode_json
-from longmemeval.errors import IntegrityError
+from longmemeval.errors import HarnessError, IntegrityError
 from longmemeval.judges.definition import compares_words
 from longmemeval.judges.plants.planting import Plant
 from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.judges.template_set import first_of, is_named_by_its_hash
+from longmemeval.llm.offline import CONTROL_MODELS
 from longmemeval.measures.metrics import Score
+from longmemeval.measures.notation import Difference, Ranking
 from longmemeval.measures.plant_rates import JudgeRates, measured_rates
+from longmemeval.memory.configuration import MEMORIES
+from longmemeval.memory.definition import Control, MemoryDefinition, is_service
 from longmemeval.records import Judgement
-from longmemeval.results.lines import latest_judgements
+from longmemeval.results.lines import RANKINGS, latest_judgements
+from longmemeval.results.manifest import RunManifest, stored_manifest
+from longmemeval.results.settings import ImportedSettings, MemorySettings, RetrievalSettings, RunSettings
 from longmemeval.statistics.misclassification import Corrected, MeasuredRates, corrected_accuracy
 
 FOLDER = "judge-checks"
@@ -254,3 +262,142 @@ def checked_score(
         judged=judged,
         other_data=check.dataset.get("content_sha256") != content_sha256,
     )
+
+
+# Controls: runs that are not memory systems, because they understand nothing or are given everything to be found.
+
+R = TypeVar("R")
+_CONTROLS = "longmemeval.memory.built_in."
+"""The modules of this package that define controls."""
+
+
+def control_of(settings: RunSettings) -> Control | None:
+    """Return the kind of control of a run, by its answering model or memory; None if it is not known to be one."""
+    if settings.model_name in CONTROL_MODELS:
+        return "floor"
+    memory = _memory_of(settings)
+    return memory.control if memory else None
+
+
+def is_full_history(settings: RunSettings) -> bool:
+    """Return whether a reading model answered from every message: the run that a memory must beat."""
+    memory = None if settings.model_name in CONTROL_MODELS else _memory_of(settings)
+    return memory is not None and memory.recalls_everything
+
+
+def _memory_of(settings: RunSettings) -> MemoryDefinition[Any] | None:
+    """Return the definition of a run's memory; None if it cannot be that of a control, of which nothing is imported."""
+    # The name of an imported memory is not one of ours.
+    if settings.memory is None or isinstance(settings, ImportedSettings) or _is_under_test(settings.memory.preset):
+        return None
+    try:
+        return MEMORIES.get(settings.memory.preset)
+    except HarnessError:  # Its package is not installed.
+        return None
+
+
+def _is_under_test(preset: str) -> bool:
+    """Return whether a preset is a service, a product, or an engine of this package, whose controls are `built_in`."""
+    if is_service(preset) or preset.partition(":")[0] in MEMORIES.further:
+        return True
+    return not MEMORIES.built_in.get(preset, _CONTROLS).startswith(_CONTROLS)
+
+
+def controls_last(runs: Sequence[R], control: Callable[[R], Control | None]) -> list[R]:
+    """Return runs in the order shown: controls last, but the first stays first, since marks refer to it."""
+    return [*runs[:1], *sorted(runs[1:], key=lambda run: control(run) is not None)]
+
+
+# Stability of the recall of memories when the same question is put twice (`retrieval --twice`).
+
+ASKED_TWICE = "asked_twice"
+"""Key of the figures in the totals of a manifest."""
+_WORDS: dict[Difference, str] = {
+    "ids": "other items",
+    "order": "another order",
+    "text": "another text",
+    "error": "one of the two failed",
+}
+
+
+class Repeatability(Struct, frozen=True):
+    """Numbers of second recalls that differed from the first."""
+
+    n: int
+    """Number of questions put twice."""
+    changed: int
+    """Number of these that differed in anything."""
+    by_difference: dict[str, int]
+    """Number of questions by difference; one may differ in several ways."""
+
+    @property
+    def sentence(self) -> str:
+        """The result in a sentence."""
+        questions = count_of(self.n, "question")
+        if not self.changed:
+            return f"Asked twice, the memory recalled the same for each of {questions}."
+        kinds = "; ".join(f"{words}: {self.by_difference[kind]:,}" for kind, words in _WORDS.items()
+                          if kind in self.by_difference)  # fmt: skip
+        share = f"{self.changed / self.n * 100:.1f} %"
+        return (
+            f"Asked twice, the memory recalled something else for {self.changed:,} of {questions}, {share} ({kinds})."
+        )
+
+
+def repeatability(rankings: Iterable[Ranking]) -> Repeatability | None:
+    """Return the counts over the questions that were put twice; None if none was."""
+    found = [ranking.second for ranking in rankings if ranking.second is not None]
+    if not found:
+        return None
+    counts = {str(kind): count for kind in _WORDS if (count := sum(kind in differences for differences in found))}
+    return Repeatability(len(found), sum(map(bool, found)), counts)
+
+
+def repeatability_of(manifest: RunManifest) -> Repeatability | None:
+    """Return the figures in a manifest; None if it has none."""
+    stored = manifest.totals.get(ASKED_TWICE)
+    return msgspec.convert(stored, Repeatability) if stored else None
+
+
+class RecallStability:
+    """The runs of `retrieval --twice` among the results; read at the first query.
+
+    Args:
+        results_dir: folder of the runs.
+    """
+
+    def __init__(self, results_dir: Path) -> None:
+        self._results_dir = results_dir
+        self._found: list[tuple[RunManifest, Repeatability]] | None = None
+
+    def of(self, memory: MemorySettings | None, content_sha256: str) -> Repeatability | None:
+        """Return the figures of a memory on the same data; of several runs, those of the one with most questions.
+
+        Args:
+            memory: settings of the memory; its name does not count.
+            content_sha256: content hash of the data.
+        """
+        if self._found is None:
+            self._found = list(self._read())
+        fitting = [
+            found
+            for manifest, found in self._found
+            if memory
+            and manifest.dataset.get("content_sha256") == content_sha256
+            and (other := manifest.settings.memory)
+            and _same(memory) == _same(other)
+        ]
+        return max(fitting, key=lambda figures: figures.n, default=None)
+
+    def _read(self) -> Iterable[tuple[RunManifest, Repeatability]]:
+        for path in sorted(self._results_dir.glob(f"*/{RANKINGS}")):
+            try:
+                manifest = stored_manifest(path.parent)
+                if isinstance(manifest.settings, RetrievalSettings) and (found := repeatability_of(manifest)):
+                    yield manifest, found
+            except (HarnessError, OSError, msgspec.ValidationError):
+                continue  # `verify` reports the damage.
+
+
+def _same(memory: MemorySettings) -> tuple[str, dict[str, Any], object]:
+    return memory.preset, memory.parameters, memory.source

@@ -18,8 +18,7 @@ from longmemeval.llm.offline import CONTROL_MODELS
 from longmemeval.pipeline.status.under_way import state_of_unfinished
 from longmemeval.report.tables.status import progress
 from longmemeval.results.compared import control_in_words
-from longmemeval.results.listing import ListedRun, ListedScore, RunFilter, list_runs
-from longmemeval.results.planned import planned_runs
+from longmemeval.results.listing import ListedRun, ListedScore, RunFilter, list_runs, planned_runs
 from longmemeval.view.answers import page
 from longmemeval.view.choice import Choice, choice_of
 from longmemeval.view.site import Site, site_of

@@ -13,7 +13,7 @@ import pytest
 
 from longmemeval.core.journal import read_journal
 from longmemeval.llm.model_calls import ModelCall, read_calls
-from longmemeval.results.preparation.journal import PrepareRecord
+from longmemeval.results.preparation import PrepareRecord
 from longmemeval.storage.fixture import read_meta
 from tests.memory.external.transported import SERVE
 from tests.pipeline.helpers import start

@@ -9,8 +9,7 @@ from msgspec import structs
 from longmemeval.core.text.figures import UNKNOWN
 from longmemeval.pipeline.compare.break_even import break_even
 from longmemeval.report.tables.effort import cost_table
-from longmemeval.results.graded.costs import Cost, RunCosts
-from longmemeval.results.graded.graded_run import Evaluation, load_graded
+from longmemeval.results.graded.graded_run import Cost, Evaluation, RunCosts, load_graded
 from longmemeval.settings import Folders
 from tests.pipeline.graded_runs import graded_run, labels
 from tests.pipeline.helpers import colours

@@ -11,8 +11,7 @@ from longmemeval.measures.metrics import Latency
 from longmemeval.pipeline.compare.pareto import ParetoPoint, pareto_front, pareto_points
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.records import Usage
-from longmemeval.results.graded.costs import cost_of
-from longmemeval.results.graded.graded_run import RunLatency, summarise
+from longmemeval.results.graded.graded_run import RunLatency, cost_of, summarise
 from tests.pipeline.helpers import answer_all, prepared_colours
 
 

@@ -16,11 +16,10 @@ from longmemeval.llm.http import endpoints
 from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.verify.verify import verify
-from longmemeval.results.formats.hypotheses import adopt_hypotheses
-from longmemeval.results.formats.official_logs import export_official
+from longmemeval.results.formats.hypotheses import adopt_hypotheses, export_official
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.index import read_index
-from longmemeval.results.scores.gradings import Gradings
+from longmemeval.results.scores.warnings import Gradings
 from longmemeval.settings import Folders
 from tests.benchmarks.locomo.test_loader import make_conversation
 from tests.benchmarks.longmemeval.test_loader import write

@@ -16,9 +16,9 @@ from longmemeval.pipeline.run.plan import RunOptions
 from longmemeval.pipeline.run.run import run
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.report.write import ReportOptions, render_report
-from longmemeval.results.formats.export_questions import export_questions
+from longmemeval.results.formats.export import export_questions
 from longmemeval.results.formats.export_trec import export_trec
-from longmemeval.results.formats.official_logs import export_official
+from longmemeval.results.formats.hypotheses import export_official
 from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import answer_all, compare, manifest, prepared_colours

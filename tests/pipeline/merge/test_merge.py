@@ -24,8 +24,7 @@ from longmemeval.pipeline.run.plan import RunOptions
 from longmemeval.pipeline.run.run import run
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.results.manifest import read_manifest, write_manifest
-from longmemeval.results.selection import Selection
-from longmemeval.results.shards import shard_named
+from longmemeval.results.selection import Selection, shard_named
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import (
     answer_all,

@@ -24,7 +24,7 @@ from longmemeval.reading.configuration import reading_configuration
 from longmemeval.reading.reader import ABSTENTION
 from longmemeval.report.documents import evaluation_document
 from longmemeval.report.write import ReportOptions, render_report
-from longmemeval.results.formats.export_questions import export_questions
+from longmemeval.results.formats.export import export_questions
 from longmemeval.results.graded.graded_run import summarise
 from longmemeval.settings import Folders
 from tests.benchmarks.locomo.test_loader import make_conversation

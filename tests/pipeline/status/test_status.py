@@ -25,7 +25,7 @@ from longmemeval.records import Answer, Judgement
 from longmemeval.report.tables.status import sentences
 from longmemeval.results.lines import ANSWERS, judgements_file
 from longmemeval.results.manifest import read_manifest, write_manifest
-from longmemeval.results.preparation.journal import PREPARE_JOURNAL, PrepareRecord
+from longmemeval.results.preparation import PREPARE_JOURNAL, PrepareRecord
 from longmemeval.settings import Folders
 from tests.cli.conftest import Command, command
 from tests.pipeline.helpers import answer_all, folders_in, prepared_colours

@@ -12,8 +12,7 @@ from longmemeval.errors import FatalModelError, FixtureError, HarnessError
 from longmemeval.pipeline.estimate.stages import Calls
 from longmemeval.pipeline.sweep.sweep import SweepReport
 from longmemeval.pipeline.verify.verify import verify
-from longmemeval.results.listing import named_runs
-from longmemeval.results.planned import planned_runs
+from longmemeval.results.listing import named_runs, planned_runs
 from tests.benchmarks.locomo.test_loader import make_conversation
 from tests.benchmarks.longmemeval.test_loader import write
 from tests.pipeline.helpers import colours, folders_in, manifest

@@ -14,7 +14,7 @@ from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.errors import HarnessError
 from longmemeval.memory.products.install import pip_settings, uv_arguments, uv_variables
 from longmemeval.records import Answer
-from longmemeval.results.formats.export_inspect import export_inspect
+from longmemeval.results.formats.inspect_log import export_inspect
 from tests.pipeline.graded_runs import F1, LENIENT, STRICT, Credit, grade, graded_run
 from tests.pipeline.helpers import colour_record, colours, folders_in
 from tests.report.report_runs import full_run, memory, replace_answers, three_runs

@@ -13,8 +13,7 @@ from longmemeval.errors import HarnessError
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.verify.verify import verify
-from longmemeval.results.formats.harness_files import HarnessFormat
-from longmemeval.results.formats.import_harness import HarnessImport, import_harness
+from longmemeval.results.formats.harness_files import HarnessFormat, HarnessImport, import_harness
 from longmemeval.results.graded.graded_run import load_graded
 from tests.conftest import real_file
 from tests.pipeline.helpers import colours, compare, folders_in

@@ -16,7 +16,7 @@ from longmemeval.errors import HarnessError
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.verify.verify import verify
-from longmemeval.results.formats.official_logs import export_official, import_official
+from longmemeval.results.formats.hypotheses import export_official, import_official
 from tests.pipeline.helpers import answer_all, compare, folders_in, manifest, prepared_colours
 from tests.support import json_lines, longmemeval, record, tree, write_dataset
 

@@ -12,7 +12,7 @@ from longmemeval.memory.configuration import MEMORIES
 from longmemeval.memory.definition import Control
 from longmemeval.pipeline.compare.sentences import Sentence
 from longmemeval.report.tables.comparison import comparison_tables
-from longmemeval.results.graded.controls import control_of, controls_last, is_full_history
+from longmemeval.results.graded.judge_checks import control_of, controls_last, is_full_history
 from longmemeval.results.settings import HypothesesSettings, ImportedSettings
 from longmemeval.settings import Folders
 from tests.benchmarks.locomo.test_loader import make_conversation

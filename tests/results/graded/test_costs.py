@@ -37,11 +37,9 @@ from longmemeval.report.tables.effort import (
     work_table,
 )
 from longmemeval.results.formats.hypotheses import adopt_hypotheses
-from longmemeval.results.graded.costs import Cost, cost_of, cost_text, costs_of
-from longmemeval.results.graded.graded_run import RunSummary, load_graded, summarise
+from longmemeval.results.graded.graded_run import Cost, RunSummary, cost_of, cost_text, costs_of, load_graded, summarise
 from longmemeval.results.manifest import RunManifest
-from longmemeval.results.preparation.costs import prepare_usage
-from longmemeval.results.preparation.journal import PrepareRecord
+from longmemeval.results.preparation import PrepareRecord, prepare_usage
 from longmemeval.results.selection import Selection
 from longmemeval.results.settings import (
     AnswerSettings,

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from longmemeval.results.graded import listed
-from longmemeval.results.graded.listed import warnings_of
+from longmemeval.results.graded import graded_run as listed
+from longmemeval.results.graded.graded_run import warnings_of
 from longmemeval.results.listing import list_runs
 from tests.pipeline.graded_runs import graded_run, labels
 from tests.pipeline.helpers import colours, folders_in

@@ -51,7 +51,7 @@ class Which:
 
     def resumable_id(self, name: str, shard: str, *, by_batch: bool) -> str:
         """Return the id of the run of a shard; from here on, an interrupt shows the command that continues it."""
-        from longmemeval.results.shards import sharded_id
+        from longmemeval.results.selection import sharded_id
 
         name = sharded_id(name, shard) if self.repeat == 1 else name
         if self.extend:

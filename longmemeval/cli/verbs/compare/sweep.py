@@ -84,7 +84,7 @@ def show(report: "SweepReport") -> None:
 
 def _show_front(compared: "SweepComparison") -> None:
     from longmemeval.report.tables.effort import latency_columns
-    from longmemeval.results.graded.costs import cost_text
+    from longmemeval.results.graded.graded_run import cost_text
 
     comparison = compared.comparison
     summaries = {row.run_id: row.summary for row in comparison.rows}

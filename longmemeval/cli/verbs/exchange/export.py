@@ -10,10 +10,9 @@ from longmemeval.core.text.figures import count_of
 from longmemeval.results.options import ExportFormat, MovedDataset
 
 if TYPE_CHECKING:
-    from longmemeval.results.formats.export import Exported
-    from longmemeval.results.formats.export_questions import TableExport
+    from longmemeval.results.formats.export import Exported, TableExport
     from longmemeval.results.formats.export_trec import TrecExport
-    from longmemeval.results.formats.official_logs import OfficialExport
+    from longmemeval.results.formats.hypotheses import OfficialExport
 
 EXAMPLE = "longmemeval export my-run --format csv"
 *_FORMATS, _LAST = get_args(ExportFormat)
@@ -52,9 +51,9 @@ def export(
 
 
 def _show(written: "Exported") -> None:
-    from longmemeval.results.formats.export_inspect import InspectExport
-    from longmemeval.results.formats.export_questions import TableExport
+    from longmemeval.results.formats.export import TableExport
     from longmemeval.results.formats.export_trec import TrecExport
+    from longmemeval.results.formats.inspect_log import InspectExport
 
     if isinstance(written, TrecExport):
         _show_rankings(written)

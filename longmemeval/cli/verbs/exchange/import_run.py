@@ -41,7 +41,7 @@ def import_run(
     reported like any other; what the file does not say stays unknown.
     """
     from longmemeval.benchmarks.registry import load_dataset
-    from longmemeval.results.formats.import_harness import import_harness
+    from longmemeval.results.formats.harness_files import import_harness
 
     folders = places.folders()
     data = load_dataset(dataset, folders.data_dir)
@@ -73,7 +73,7 @@ def import_run(
 def _official(
     file: Path, data: "Dataset", dataset: str, places: shared.Places, run_id: str | None, as_json: bool
 ) -> None:
-    from longmemeval.results.formats.official_logs import import_official
+    from longmemeval.results.formats.hypotheses import import_official
 
     imported = import_official(file, data, run_id=run_id, folders=places.folders())
     if as_json:

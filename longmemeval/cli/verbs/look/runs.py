@@ -47,7 +47,7 @@ def runs(
     from longmemeval.pipeline.status.preparations import unfinished_preparations
     from longmemeval.pipeline.status.under_way import state_of_unfinished
     from longmemeval.report.tables.status import sentences
-    from longmemeval.results.graded.listed import warnings_of
+    from longmemeval.results.graded.graded_run import warnings_of
     from longmemeval.results.listing import RunFilter, list_runs, unrecorded_note
 
     folders, sweep = places.folders(), runs.sweep

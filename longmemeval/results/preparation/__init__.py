@@ -1,1 +1,0 @@
-"""The record of a preparation: its journal, and its cost to each run."""
