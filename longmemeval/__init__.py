@@ -39,11 +39,11 @@ if TYPE_CHECKING:
     from longmemeval.llm.options import ModelOptions as ModelOptions
     from longmemeval.llm.rates import RateLimits as RateLimits
     from longmemeval.memory.engram import Engram as Engram
-    from longmemeval.pipeline.batches.options import BatchOptions as BatchOptions
     from longmemeval.pipeline.compare.comparison import Comparison as Comparison
-    from longmemeval.pipeline.evaluate.options import EvaluateOptions as EvaluateOptions
-    from longmemeval.pipeline.prepare.options import PrepareOptions as PrepareOptions
-    from longmemeval.pipeline.retrieval.options import RetrievalOptions as RetrievalOptions
+    from longmemeval.pipeline.options import BatchOptions as BatchOptions
+    from longmemeval.pipeline.options import EvaluateOptions as EvaluateOptions
+    from longmemeval.pipeline.options import PrepareOptions as PrepareOptions
+    from longmemeval.pipeline.options import RetrievalOptions as RetrievalOptions
     from longmemeval.pipeline.run.plan import RunOptions as RunOptions
     from longmemeval.pipeline.sweep.sweep import sweep as sweep
     from longmemeval.reading.configuration import reading_configuration as reading_configuration
@@ -71,11 +71,8 @@ _EXPORTED = {
     "llm.options": "ModelOptions",
     "llm.rates": "RateLimits",
     "memory.engram": "Engram",
-    "pipeline.batches.options": "BatchOptions",
     "pipeline.compare.comparison": "Comparison",
-    "pipeline.evaluate.options": "EvaluateOptions",
-    "pipeline.prepare.options": "PrepareOptions",
-    "pipeline.retrieval.options": "RetrievalOptions",
+    "pipeline.options": "BatchOptions EvaluateOptions PrepareOptions RetrievalOptions",
     "pipeline.run.plan": "RunOptions",
     "pipeline.sweep.sweep": "sweep",
     "reading.configuration": "reading_configuration",

@@ -23,15 +23,12 @@ from longmemeval.judges.question_types import ABSTENTION
 from longmemeval.llm.costs import SPENDING, limit_beside
 from longmemeval.llm.options import ModelOptions, SpendingLimit
 from longmemeval.measures.notation import Mean
-from longmemeval.pipeline.claims.catalogue import Claim, claim_named
-from longmemeval.pipeline.claims.schema import ClaimSettings
+from longmemeval.pipeline.claims.catalogue import Claim, ClaimSettings, claim_named
 from longmemeval.pipeline.claims.state import missing_data, place_of, state_of
 from longmemeval.pipeline.claims.verdict import Attempt, Measured, verdict_on, verdicts_on_groups
 from longmemeval.pipeline.evaluate.evaluate import evaluate
-from longmemeval.pipeline.evaluate.options import EvaluateOptions
-from longmemeval.pipeline.prepare.options import PrepareOptions, connected_by
+from longmemeval.pipeline.options import EvaluateOptions, PrepareOptions, RetrievalOptions, connected_by
 from longmemeval.pipeline.prepare.prepare import PrepareReport, prepare
-from longmemeval.pipeline.retrieval.options import RetrievalOptions
 from longmemeval.pipeline.retrieval.retrieve import retrieve
 from longmemeval.pipeline.run.estimate import RunEstimate, estimate_run
 from longmemeval.pipeline.run.plan import RunOptions, RunPlan, plan_run

@@ -17,7 +17,7 @@ from longmemeval.errors import HarnessError, nearest, needed
 from longmemeval.pipeline.compare.columns import RUN_COLUMNS, columns_of
 from longmemeval.pipeline.compare.compare import compare_runs
 from longmemeval.pipeline.compare.comparison import Comparison
-from longmemeval.pipeline.status.runs import RunWatch
+from longmemeval.pipeline.status import RunWatch
 from longmemeval.report.documents import comparison_document, evaluation_document
 from longmemeval.report.options import ReportFormat, ReportOptions
 from longmemeval.report.paper import latex as comparison_latex

@@ -11,7 +11,7 @@ from longmemeval.core.text.figures import count_of
 from longmemeval.errors import HarnessError
 from longmemeval.llm.options import SpendingLimit
 from longmemeval.pipeline.evaluate.evaluate import evaluate as grade
-from longmemeval.pipeline.evaluate.options import EvaluateOptions
+from longmemeval.pipeline.options import EvaluateOptions
 from longmemeval.pipeline.run.answering import RunReport
 from longmemeval.records import Answer
 from longmemeval.results.graded.graded_run import Evaluation, RunCosts, RunLatency, latency_of, recalls_of, run_costs

@@ -20,7 +20,7 @@ from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.llm.costs import SPENDING, limit_beside
 from longmemeval.llm.options import SpendingLimit
-from longmemeval.pipeline.prepare.options import PrepareOptions
+from longmemeval.pipeline.options import PrepareOptions
 from longmemeval.pipeline.prepare.prepare import prepare
 from longmemeval.pipeline.run.plan import RunOptions, RunPlan
 from longmemeval.pipeline.run.run import run as answer

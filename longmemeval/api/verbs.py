@@ -13,16 +13,15 @@ from longmemeval.benchmarks.conversations import importing
 from longmemeval.core.arguments import checked
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
-from longmemeval.pipeline.board import board
+from longmemeval.pipeline import board
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.pipeline.compare.verdict import MARGIN
 from longmemeval.pipeline.inspect import inspect as inspecting
 from longmemeval.pipeline.judge_check import check as checking
+from longmemeval.pipeline.options import PrepareOptions, RetrievalOptions
 from longmemeval.pipeline.prepare import prepare as preparing
-from longmemeval.pipeline.prepare.options import PrepareOptions
 from longmemeval.pipeline.probe import probe as probing
 from longmemeval.pipeline.retrieval import retrieve as retrieving
-from longmemeval.pipeline.retrieval.options import RetrievalOptions
 from longmemeval.pipeline.retrieval.ranking_run import RetrievalReport
 from longmemeval.pipeline.verify import verify as verifying
 from longmemeval.pipeline.verify.signature import Signature
@@ -262,7 +261,7 @@ def sign(run: Run | Evaluation | str, key: Path, *, folders: Folders | None = No
     Raises:
         HarnessError: there is no such run or key, or the extra `sign` is missing.
     """
-    from longmemeval.pipeline.verify import sign as signing
+    from longmemeval.pipeline.verify import verify as signing
 
     return signing.sign(_id(run), key, folders=_folders_of(run, folders) or Folders())
 

@@ -13,12 +13,12 @@ from longmemeval.memory.configuration import MEMORIES, resolve_configuration
 from longmemeval.pipeline.compare.compare import compare_runs
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.pipeline.evaluate.evaluate import evaluate
-from longmemeval.pipeline.evaluate.options import EvaluateOptions
 from longmemeval.pipeline.judge_check.check import JudgeChecking
+from longmemeval.pipeline.options import EvaluateOptions
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, PrepareReport, prepare
 from longmemeval.pipeline.run.plan import RunOptions
 from longmemeval.pipeline.run.run import run
-from longmemeval.pipeline.sweep.controls import control_pairs
+from longmemeval.pipeline.sweep.file import control_pairs
 from longmemeval.results.compared import baseline_first
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.graded.judge_checks import controls_last

@@ -12,9 +12,7 @@ from longmemeval.core.files import write_atomic
 from longmemeval.core.tables.table import Column, Link, tabulate
 from longmemeval.core.text.figures import UNKNOWN, bounds, count, count_of, in_dollars, percent
 from longmemeval.core.text.paths import document_without_places
-from longmemeval.pipeline.board.board import Board, BoardField, BoardRow, Field, make_board
-from longmemeval.pipeline.board.signers import Signer
-from longmemeval.pipeline.board.submissions import Apart
+from longmemeval.pipeline.board import Apart, Board, BoardField, BoardRow, Field, Signer, make_board
 from longmemeval.report.charts.svg import need_report_libraries
 from longmemeval.report.page.templates import written_page
 from longmemeval.results.manifest import document_of, manifest_in

@@ -16,11 +16,13 @@ from longmemeval.cli.options.groups import add_verb
 from longmemeval.core.options import LIMITS, Flag, Group, groups_of, options_of, words_of
 from longmemeval.core.part_options import PartOptions
 from longmemeval.llm.options import ModelOptions, SpendingLimit
-from longmemeval.pipeline.evaluate.options import EvaluateOptions
-from longmemeval.pipeline.judge_check.options import CheckOptions
-from longmemeval.pipeline.prepare.options import PrepareOptions
-from longmemeval.pipeline.retrieval.options import RetrievalOptions
-from longmemeval.pipeline.run.options import AnsweringOptions
+from longmemeval.pipeline.options import (
+    AnsweringOptions,
+    CheckOptions,
+    EvaluateOptions,
+    PrepareOptions,
+    RetrievalOptions,
+)
 from longmemeval.reading.options import ReadingOptions
 from longmemeval.report.options import ReportOptions
 from longmemeval.results.selection import Selection

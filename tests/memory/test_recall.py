@@ -21,10 +21,9 @@ from longmemeval.memory.configuration import MEMORIES, build_memory, parts_of, r
 from longmemeval.memory.items import Hit, items_at
 from longmemeval.memory.protocol import MemoryTools
 from longmemeval.memory.working_memory.part import DOCUMENT
-from longmemeval.pipeline.prepare.build import FixtureTask, build_fixture
+from longmemeval.pipeline.prepare.build import FixtureTask, Tools, ToolSettings, build_fixture
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.prepare.recipes import PlannedPart
-from longmemeval.pipeline.prepare.tools import Tools, ToolSettings
 from longmemeval.ranking.message_vectors import VECTORS
 from longmemeval.reading.configuration import reading_configuration
 from longmemeval.reading.options import HISTORY_FORMATS

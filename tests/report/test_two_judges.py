@@ -12,7 +12,7 @@ from longmemeval.core.journal import Journal
 from longmemeval.judges.plants.planting import Plant
 from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.measures.plant_rates import judge_rates
-from longmemeval.pipeline.judge_check.planted import encoded_plants
+from longmemeval.pipeline.judge_check.check import encoded_plants
 from longmemeval.records import Judgement
 from longmemeval.report.charts.of_comparison import judges_chart
 from longmemeval.report.charts.palette import Shown, look_of

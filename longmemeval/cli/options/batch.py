@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 
 from longmemeval.core.options import MODEL, Flag, Group
-from longmemeval.pipeline.batches.options import BatchOptions
+from longmemeval.pipeline.options import BatchOptions
 
 
 @dataclass(frozen=True, kw_only=True)

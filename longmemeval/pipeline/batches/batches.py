@@ -19,9 +19,8 @@ from longmemeval.llm.protocol import ChatModel, ChatReply, ChatRequest
 from longmemeval.llm.registry import load_batch_endpoint
 from longmemeval.llm.tokens import TokenCounter, token_counter
 from longmemeval.pipeline.batches.gathering import Gathering, current_work
-from longmemeval.pipeline.batches.options import BatchOptions
-from longmemeval.pipeline.batches.sending import PendingRequest, Sender
-from longmemeval.pipeline.batches.state import BatchStore, batch_totals
+from longmemeval.pipeline.batches.sending import BatchStore, PendingRequest, Sender, batch_totals
+from longmemeval.pipeline.options import BatchOptions
 from longmemeval.pipeline.workers import in_order
 from longmemeval.records import Question, Usage
 

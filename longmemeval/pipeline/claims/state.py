@@ -11,8 +11,7 @@ from longmemeval.benchmarks.catalogue import BENCHMARK_SPECS, catalogue, data_fi
 from longmemeval.errors import HarnessError
 from longmemeval.judges.definition import JUDGE_DEFINITIONS
 from longmemeval.memory.configuration import MEMORIES
-from longmemeval.pipeline.claims.catalogue import Claim, all_claims
-from longmemeval.pipeline.claims.schema import ClaimSettings
+from longmemeval.pipeline.claims.catalogue import Claim, ClaimSettings, all_claims
 
 What = Literal["data", "a key", "the product"]
 _EMBEDDER = "openai:"

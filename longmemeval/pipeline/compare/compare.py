@@ -11,7 +11,7 @@ from longmemeval.core.on_demand import without_collector
 from longmemeval.errors import HarnessError
 from longmemeval.llm.offline import CONTROL_MODELS
 from longmemeval.memory.products.known import product_deviations
-from longmemeval.pipeline.compare.break_even import break_even
+from longmemeval.pipeline.compare.baseline import break_even
 from longmemeval.pipeline.compare.comparable import (
     check_comparable,
     on_common_questions,
@@ -20,20 +20,20 @@ from longmemeval.pipeline.compare.comparable import (
 )
 from longmemeval.pipeline.compare.comparison import (
     Comparison,
+    Families,
     Family,
     PairResult,
     QuestionRow,
     RepeatGroup,
     RunFigures,
+    budget_of,
+    digest_of,
+    families_of,
+    with_token_warnings,
 )
-from longmemeval.pipeline.compare.digest import digest_of
-from longmemeval.pipeline.compare.floor import floor_sentence
-from longmemeval.pipeline.compare.naming import names_of
-from longmemeval.pipeline.compare.pairs import Families, families_of
-from longmemeval.pipeline.compare.repeats import Pool, credits_of, flips_of, pool_repeats, pooled_summary
+from longmemeval.pipeline.compare.repeats import Pool, credits_of, flips_of, names_of, pool_repeats, pooled_summary
 from longmemeval.pipeline.compare.sentences import SCORE_WARNINGS, Sentence
-from longmemeval.pipeline.compare.tokens import budget_of, with_token_warnings
-from longmemeval.pipeline.compare.verdict import MARGIN, Evidence, is_control, verdict_on
+from longmemeval.pipeline.compare.verdict import MARGIN, Evidence, floor_sentence, is_control, verdict_on
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.graded.losses import Losses, StoredSessions, losses
 from longmemeval.results.index import settings_sha256

@@ -1,7 +1,8 @@
 """The results of `compare`: figures of every configuration, every pair, every question. Nothing is rounded."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
+from itertools import combinations
 from pathlib import Path
 from typing import Literal
 
@@ -9,11 +10,16 @@ from msgspec import Struct, structs
 
 from longmemeval.core.tables.showing import Showing, renderer
 from longmemeval.core.text.figures import points
+from longmemeval.measures.losses import cause_of
 from longmemeval.pipeline.compare.repeats import Flips
 from longmemeval.pipeline.compare.sentences import SCORE_WARNINGS, Kind, Sentence
 from longmemeval.records import Provenance
 from longmemeval.results.graded.graded_run import Evaluation, RunSummary
+from longmemeval.results.graded.losses import Losses
+from longmemeval.results.scores.warnings import ScoreWarning
 from longmemeval.statistics.intervals import Spread
+from longmemeval.statistics.paired import Paired, compare_credits, holm
+from longmemeval.statistics.power import ALPHA, detectable_difference
 
 INSIDE_THE_NOISE = "inside the noise"
 """The verdict, for machines, on two runs whose difference is not significant: neither is better."""
@@ -308,3 +314,255 @@ class Comparison(Struct, Showing, frozen=True, dict=True):
         """
         renderer().write_comparison(self, Path(path), force)
         return Path(path)
+
+
+# Compare how many tokens the memories show the answering model: a warning if that differs, and curves over budgets.
+
+UNEQUAL = 1.5
+"""The largest ratio of two memories' mean prompt tokens that gives no warning."""
+
+
+class BudgetCurve(Struct, frozen=True):
+    """One memory under several token budgets, with all other settings the same."""
+
+    name: str
+    runs: tuple[int, ...]
+    """Positions of the runs in the comparison, the smallest budget first."""
+    budgets: tuple[int, ...]
+
+
+def with_token_warnings(graded: Sequence[Evaluation], names: Mapping[str, str]) -> list[Evaluation]:
+    """Return the runs, adding the warning `unequal-tokens` to those whose prompts differ too much in length.
+
+    Controls are left out. If some budget is shared by several runs, runs are checked only against those with the same
+    budget: a curve over budgets is meant to differ.
+    """
+    budgets = {run.manifest.run_id: budget_of(run) for run in graded}
+    within = any(list(budgets.values()).count(budget) > 1 for budget in budgets.values() if budget)
+    groups: dict[int | None, list[Evaluation]] = {}
+    for run in graded:
+        if run.summary.control is None and run.summary.mean_prompt_tokens:
+            groups.setdefault(budgets[run.manifest.run_id] if within else None, []).append(run)
+    warning = {
+        run.manifest.run_id: text for group in groups.values() if (text := _unequal(group, names)) for run in group
+    }
+    return [_warned(run, warning[run.manifest.run_id]) if run.manifest.run_id in warning else run for run in graded]
+
+
+def _unequal(group: Sequence[Evaluation], names: Mapping[str, str]) -> str:
+    tokens = {run.manifest.run_id: run.summary.mean_prompt_tokens or 0 for run in group}
+    least, most = min(tokens, key=tokens.__getitem__), max(tokens, key=tokens.__getitem__)
+    times = tokens[most] / tokens[least]
+    if times <= UNEQUAL:
+        return ""
+    return (
+        f"Mean prompt length differs {times:.1f}-fold ({tokens[least]:,.0f} tokens in {names[least]}, "
+        f"{tokens[most]:,.0f} in {names[most]}), which alone can change scores. Use `run --budget TOKENS`."
+    )
+
+
+def _warned(run: Evaluation, text: str) -> Evaluation:
+    warnings = (*run.summary.warnings, ScoreWarning("unequal-tokens", text))
+    return structs.replace(run, summary=structs.replace(run.summary, warnings=warnings))
+
+
+def budget_of(run: Evaluation) -> int | None:
+    """Return the budget of a run's memory; None if it has none or is unknown."""
+    memory = run.manifest.settings.memory
+    budget = memory.parameters.get("budget") if memory else None
+    return budget if isinstance(budget, int) else None
+
+
+def budget_curves(runs: Sequence[RunFigures]) -> list[BudgetCurve]:
+    """Return a curve for each memory, model and reading that was run under more than one budget."""
+    alike: dict[tuple[str, ...], list[tuple[int, int]]] = {}
+    for place, run in enumerate(runs):
+        if run.budget:
+            name = run.summary.memory.replace(f" budget={run.budget}", "")
+            alike.setdefault((name, run.summary.model, run.reading), []).append((run.budget, place))
+    curves = []
+    for (name, *_), alike_at in alike.items():
+        budgets = tuple(dict.fromkeys(budget for budget, _ in sorted(alike_at)))
+        if len(budgets) > 1:
+            curves.append(BudgetCurve(name, tuple(place for _, place in sorted(alike_at)), budgets))
+    return curves
+
+
+# Group a run's lost questions by cause, each group with an example and something to try.
+
+_LIMITS = ("budget", "top_k", "limit", "last_messages")
+"""Memory parameters that let more of the history through; the first that is set is suggested."""
+SUGGESTED_FACTOR = 2
+"""The factor by which a suggested limit is larger."""
+
+
+def digest_of(run: Evaluation, lost: Losses, others: Sequence[Evaluation]) -> Digest:
+    """Return the causes for which a run lost questions, the most frequent first.
+
+    Args:
+        lost: the stage at which each question was lost.
+        others: the other runs; a question that one of them answers correctly without the gold evidence is preferred as
+            an example.
+    """
+    rivals = [other.credits for other in others if not other.summary.reads_gold]
+    groups = []
+    for stage, count in sorted(lost.counts.items(), key=lambda counted: -counted[1]):
+        ids = [question_id for question_id, lost_at in lost.stages.items() if lost_at == stage]
+        won = [question_id for question_id in ids if any((credits[question_id] or 0) == 1 for credits in rivals)]
+        groups.append(
+            LostGroup(cause_of(stage), count, len(won), (won or ids)[0], _to_try(stage, run)),
+        )
+    return Digest(run.manifest.run_id, sum(lost.counts.values()), len(lost.stages), tuple(groups))
+
+
+def _to_try(stage: str, run: Evaluation) -> str:
+    """Return the option to try next; empty if none would help."""
+    settings = run.manifest.settings
+    memory = settings.memory
+    parameters = memory.parameters if memory else {}
+    limit = next((name for name in _LIMITS if isinstance(parameters.get(name), int) and parameters[name] > 0), None)
+    larger = f"--set {limit}={parameters[limit] * SUGGESTED_FACTOR}" if limit else ""
+    if stage == "not retrieved":
+        return larger or "another --memory"
+    if stage == "retrieved but cut":
+        return (
+            f"--set budget={parameters['budget'] * SUGGESTED_FACTOR}"
+            if parameters.get("budget")
+            else "--context-window"
+        )
+    if stage == "not stored":
+        return "prepare again; `longmemeval verify` names what failed"
+    if stage == "not answered":
+        return f"--resume {run.manifest.run_id}"
+    if stage == "disputed":
+        return "evaluate with --votes 3"
+    if stage == "in the prompt":
+        method = settings.reading.method if settings.reading else ""
+        return "another --model" + ("" if method in ("con", "") else ", or --reading con")
+    return ""
+
+
+# Find the runs that no other run dominates: the Pareto front of accuracy against tokens, time and money.
+
+
+class ParetoPoint(Struct, frozen=True):
+    """One run on the four axes; None: unknown."""
+
+    name: str
+    accuracy: float
+    """The accuracy between 0 and 1, or the mean score if the judge gives scores.
+
+    Higher is better; on the other axes lower is.
+    """
+    prompt_tokens: float | None = None
+    """Mean number of prompt tokens per question."""
+    latency_ms: float | None = None
+    """Median time per question, recall and model together, in whole milliseconds: fractions are measurement noise."""
+    cost_usd: float | None = None
+    """The cost of preparing, analysing the questions, answering and judging."""
+
+
+def pareto_front(points: Sequence[ParetoPoint]) -> list[str]:
+    """Return the names of the points that no other point dominates, in the order given.
+
+    A point dominates another if it is nowhere worse and somewhere better. An axis on which either is unknown is left
+    out of their comparison. Of equal points, either all are on the front or none.
+    """
+    return [point.name for point in points if not any(_dominates(other, point) for other in points)]
+
+
+def pareto_points(summaries: Iterable[RunSummary]) -> list[ParetoPoint]:
+    """Return the runs as points, leaving out those that read the gold evidence: a ceiling is not a memory system."""
+    return [_point(summary) for summary in summaries if not summary.reads_gold]
+
+
+def _point(summary: RunSummary) -> ParetoPoint:
+    median = summary.latency.total.p50
+    return ParetoPoint(
+        name=summary.run_id,
+        accuracy=summary.metrics.overall.accuracy,
+        prompt_tokens=summary.mean_prompt_tokens,
+        latency_ms=None if median is None else round(median),
+        cost_usd=summary.costs.total.usd,
+    )
+
+
+def _dominates(a: ParetoPoint, b: ParetoPoint) -> bool:
+    costs = ((a.prompt_tokens, b.prompt_tokens), (a.latency_ms, b.latency_ms), (a.cost_usd, b.cost_usd))
+    gains = [a.accuracy - b.accuracy] + [
+        theirs - own for own, theirs in costs if own is not None and theirs is not None
+    ]
+    return min(gains) >= 0 and max(gains) > 0
+
+
+# The paired tests of a comparison: each row with the baseline, and all pairs, each adjusted within its own family.
+
+Credits = Mapping[str, float | None]
+
+
+class Families(Struct, frozen=True):
+    """Both families of tests."""
+
+    against: tuple[PairResult, ...]
+    """Every other row minus the baseline."""
+    pairs: tuple[PairResult, ...]
+    """Every row paired with every later one."""
+
+    def of_baseline(self, family: Family) -> dict[str, PairResult]:
+        """Return each other row minus the baseline, by the other's id, adjusted within the family."""
+        if family == "baseline" or not self.against:
+            return {pair.a: pair for pair in self.against}
+        baseline = self.against[0].b
+        return {pair.b: pair.turned for pair in self.pairs if pair.a == baseline}
+
+
+def families_of(
+    ids: Sequence[str], credits: Sequence[Sequence[Credits]], haystacks: Mapping[str, str], *, labels: bool
+) -> Families:
+    """Compare every row with every later one.
+
+    Args:
+        ids: the id of each row, the baseline first.
+        credits: the credits by question of each row's repeats.
+        haystacks: haystack by question id.
+        labels: True if credits are right or wrong.
+    """
+    places = list(combinations(range(len(ids)), 2))
+    paired = {place: compare_credits(credits[place[0]], credits[place[1]], haystacks) for place in places}
+    to_first = [(_pair(ids[0], ids[b], paired[a, b], labels=labels).turned, paired[a, b]) for a, b in places if not a]
+    pairs = [(_pair(ids[a], ids[b], paired[a, b], labels=labels), paired[a, b]) for a, b in places]
+    return Families(_adjusted(to_first, labels=labels), _adjusted(pairs, labels=labels))
+
+
+def _pair(a: str, b: str, paired: Paired, *, labels: bool) -> PairResult:
+    discordant = None
+    if labels and paired.mcnemar_p is not None:
+        discordant = Discordant(paired.a_only, paired.b_only, paired.mcnemar_p)
+    return PairResult(
+        a=a,
+        b=b,
+        difference=paired.difference,
+        interval=paired.interval,
+        mcnemar=discordant,
+        p=paired.p,
+        test=paired.test,
+        p_holm=paired.p,
+        significant=False,
+        verdict=INSIDE_THE_NOISE,
+        units=paired.units,
+        approximate=paired.approximate,
+    )
+
+
+def _adjusted(pairs: Sequence[tuple[PairResult, Paired]], *, labels: bool) -> tuple[PairResult, ...]:
+    """Return the pairs of one family with p adjusted for their number, and what the family can detect."""
+    found = []
+    for (pair, paired), p_holm in zip(pairs, holm([pair.p for pair, _ in pairs]), strict=True):
+        is_labels = labels and paired.mcnemar_p is not None
+        detectable = detectable_difference(
+            paired.n, paired.units, paired.squared, paired.design_effect, labels=is_labels, tests=len(pairs)
+        )
+        adjusted = structs.replace(pair, p_holm=p_holm, significant=p_holm < ALPHA, detectable=detectable)
+        verdict = adjusted.verdict_on(pair.a, pair.b) if adjusted.significant else INSIDE_THE_NOISE
+        found.append(structs.replace(adjusted, verdict=verdict))
+    return tuple(found)

@@ -7,8 +7,8 @@ from msgspec import Struct
 from longmemeval.core.text.figures import count_of
 from longmemeval.judges.definition import rules_of
 from longmemeval.llm.registry import check_batches, model_warning
-from longmemeval.pipeline.batches.state import FOLDER as BATCHES
-from longmemeval.pipeline.batches.state import batches_in
+from longmemeval.pipeline.batches.sending import FOLDER as BATCHES
+from longmemeval.pipeline.batches.sending import batches_in
 from longmemeval.pipeline.estimate.judging import AnswersToJudge
 from longmemeval.pipeline.estimate.stages import Pace, Stage
 from longmemeval.pipeline.evaluate.evaluate import (
@@ -16,9 +16,9 @@ from longmemeval.pipeline.evaluate.evaluate import (
     EvaluateOptions,
     answers_to_grade,
     chosen_judge,
+    judgements_at_hand,
     unlabelled,
 )
-from longmemeval.pipeline.evaluate.replies import judgements_at_hand
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import RunQuestions
 from longmemeval.results.scores.checks import check_labels, refuse

@@ -8,6 +8,7 @@ from itertools import count
 from pathlib import Path
 
 from msgspec import structs
+from msgspec.structs import replace
 
 from longmemeval.benchmarks.catalogue import benchmark_of
 from longmemeval.benchmarks.registry import default_judge_of, load_judge
@@ -15,18 +16,18 @@ from longmemeval.core.event_loop import complete
 from longmemeval.core.journal import Journal
 from longmemeval.dataset import Dataset
 from longmemeval.errors import BatchCancelledError, EndpointDownError, HarnessError, SpendingLimitError
-from longmemeval.judges.definition import rules_of
+from longmemeval.judges.definition import prompts_of, rules_of
 from longmemeval.judges.protocol import Judge, JudgeIdentity
 from longmemeval.judges.template_set import first_of
+from longmemeval.judges.votes import recomputed
 from longmemeval.llm.costs import JUDGES_SPENDING, Account
 from longmemeval.llm.protocol import ChatModel, LimitedChatModel
 from longmemeval.llm.registry import load_chat_model
 from longmemeval.llm.tokens import CallCounter
 from longmemeval.pipeline.batches.batches import Batches
-from longmemeval.pipeline.batches.state import FOLDER as BATCHES
-from longmemeval.pipeline.batches.state import batches_in
-from longmemeval.pipeline.evaluate.options import EvaluateOptions
-from longmemeval.pipeline.evaluate.replies import judgements_at_hand
+from longmemeval.pipeline.batches.sending import FOLDER as BATCHES
+from longmemeval.pipeline.batches.sending import batches_in
+from longmemeval.pipeline.options import EvaluateOptions
 from longmemeval.pipeline.progress import progress
 from longmemeval.pipeline.workers import Outcomes, WatchedChatModel, in_order
 from longmemeval.records import Answer, Judgement, Question
@@ -38,6 +39,53 @@ from longmemeval.results.run_questions import RunQuestions, dataset_of
 from longmemeval.results.scores.checked import metrics_of, read_run, recompute_scores, write_metrics
 from longmemeval.results.scores.checks import check_labels, refuse
 from longmemeval.settings import Folders
+
+# Reuse replies that another judge of the run got to the same requests, instead of paying for them again.
+
+
+def judgements_at_hand(
+    files: RunFiles, run_questions: RunQuestions, identity: JudgeIdentity, wanted: Set[str]
+) -> list[Judgement]:
+    """Return a judge's judgements from the replies that other judges got.
+
+    Args:
+        wanted: questions that the judge has yet to label. One whose reply it could not read is asked again.
+
+    Returns:
+        A judgement for each question that another judge got a reply about, if both send the same requests to the same
+        model at the same address, in the same repeat.
+    """
+    todo = wanted - files.current_judgements(identity.id).keys()
+    found = dict[str, Judgement]()
+    for other in (metrics.judge for metrics in files.metrics):
+        if other.id == identity.id or not _sends_the_same(identity, other):
+            continue
+        for question_id, judgement in files.current_judgements(other.id).items():
+            if question_id in todo and judgement.raw:
+                found.setdefault(question_id, _read_again(files, run_questions, identity, judgement))
+    return [found[question_id] for question_id in run_questions.questions if question_id in found]
+
+
+def _sends_the_same(judge: JudgeIdentity, other: JudgeIdentity) -> bool:
+    prompts = [prompts_of(judge), prompts_of(other)]
+    sent = [prompts and prompts.sends for prompts in prompts]
+    served = [(identity.model, identity.endpoint, identity.parameters.get("repeat")) for identity in (judge, other)]
+    voted = "votes" in judge.parameters or "votes" in other.parameters
+    return bool(sent[0]) and sent[0] == sent[1] and served[0] == served[1] and not voted
+
+
+def _read_again(
+    files: RunFiles, run_questions: RunQuestions, identity: JudgeIdentity, judgement: Judgement
+) -> Judgement:
+    question_id, usage = judgement.question_id, judgement.usage.from_cache(judgement.usage.calls)
+    free = replace(judgement, judge_id=identity.id, usage=usage, attempts=0, latency_ms=0.0)
+    hypothesis = files.answers[question_id].hypothesis
+    reread = recomputed(
+        identity, free, run_questions.questions[question_id], run_questions.gold(question_id), hypothesis
+    )
+    unread = judgement.error or "The judge's reply cannot be read"
+    return replace(reread, error="" if reread.label is not None else unread)
+
 
 __all__ = ["EvaluateOptions", "evaluate"]
 

@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from longmemeval.pipeline.evaluate.agreement import AuditedScore, JudgeAgreement, audit_scores, judge_agreements
 from longmemeval.pipeline.evaluate.evaluate import evaluate_by
-from longmemeval.pipeline.evaluate.options import EvaluateOptions
+from longmemeval.pipeline.options import EvaluateOptions
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.settings import Folders
 

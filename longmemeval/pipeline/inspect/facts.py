@@ -9,7 +9,7 @@ from longmemeval.memory.engram.drawing import mermaid, svg
 from longmemeval.memory.engram.engine import Engine, replayed
 from longmemeval.memory.engram.fact_memory import prepared_engine
 from longmemeval.memory.engram.records import Fact
-from longmemeval.pipeline.inspect.history import haystack_named
+from longmemeval.pipeline.inspect.recalling import haystack_named
 from longmemeval.settings import Folders
 from longmemeval.storage.fixture import Fixture, fixture_folder
 from longmemeval.storage.messages import haystack_messages

@@ -12,8 +12,7 @@ from longmemeval.errors import HarnessError, nearest
 from longmemeval.memory.built_in.presets import gold_for
 from longmemeval.memory.configuration import MemoryConfiguration, known_parts, parts_of
 from longmemeval.memory.protocol import MemoryTools
-from longmemeval.pipeline.inspect.history import questions_on
-from longmemeval.pipeline.inspect.recalling import Recalled, Recaller, recall_or_problem
+from longmemeval.pipeline.inspect.recalling import Recalled, Recaller, questions_on, recall_or_problem
 from longmemeval.pipeline.run.question_analysis import QueryModel
 from longmemeval.records import PartInfo, Question, Session
 from longmemeval.settings import Folders

@@ -7,7 +7,7 @@ from msgspec import Struct, structs
 
 from longmemeval.core.event_loop import complete
 from longmemeval.dataset import Dataset
-from longmemeval.errors import HarnessError
+from longmemeval.errors import HarnessError, nearest
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.tokens import TokenCounter, token_counter
 from longmemeval.memory.asking import recall_of
@@ -16,7 +16,7 @@ from longmemeval.memory.protocol import ExplainsScores, MemoryTools
 from longmemeval.pipeline.prepare.access import PreparedFixtures, open_fixtures
 from longmemeval.pipeline.prepare.query_vectors import QueryVectors, query_vectors
 from longmemeval.pipeline.run.question_analysis import QueryModel, question_analyses
-from longmemeval.records import Question, Recall
+from longmemeval.records import Haystack, Question, Recall
 from longmemeval.settings import Folders
 
 Lend = Callable[[MemoryTools], MemoryTools]
@@ -129,3 +129,31 @@ def why_not_again(configuration: MemoryConfiguration) -> str:
     if analysis_of(configuration).asks_model:
         return f"'{configuration.name}' has a chat model analyse the question, and none is called here"
     return ""
+
+
+# Find one haystack of a data set by its own id or by that of a question.
+
+
+def questions_on(dataset: Dataset, identifier: str) -> list[Question]:
+    """Return the question of that id, or all questions on the haystack of that id.
+
+    Raises:
+        HarnessError: the data set has no such question or haystack.
+    """
+    questions = list(dataset.questions())
+    matching = [question for question in questions if identifier in (question.question_id, question.haystack_id)]
+    if not matching:
+        known = {name for question in questions for name in (question.question_id, question.haystack_id)}
+        raise HarnessError(
+            f"Data set '{dataset.name}' has no question or haystack '{identifier}'", fix=nearest(identifier, known)
+        )
+    return matching
+
+
+def haystack_named(dataset: Dataset, identifier: str) -> Haystack:
+    """Return the haystack of that id, or that of the question of that id.
+
+    Raises:
+        HarnessError: as for `questions_on`.
+    """
+    return dataset.haystack(questions_on(dataset, identifier)[0].haystack_id)

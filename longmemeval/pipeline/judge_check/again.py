@@ -6,7 +6,7 @@ from longmemeval.benchmarks.catalogue import benchmark_of
 from longmemeval.dataset import Dataset
 from longmemeval.judges.votes import recomputed
 from longmemeval.measures.plant_rates import judge_rates
-from longmemeval.pipeline.judge_check.planted import ground_of, planting_of, plants_of
+from longmemeval.pipeline.judge_check.check import ground_of, planting_of, plants_of
 from longmemeval.results.graded.judge_checks import CHECK, JUDGEMENTS, PLANTS, StoredCheck
 from longmemeval.results.scores.checks import changes
 

@@ -1,6 +1,6 @@
 """Check a judge: plant answers of known truth, have the judge grade them and store its error rates."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -9,15 +9,17 @@ from msgspec import Struct
 
 from longmemeval.benchmarks.catalogue import benchmark_of
 from longmemeval.benchmarks.registry import default_judge_of, load_judge
+from longmemeval.benchmarks.spec import Benchmark
 from longmemeval.core.event_loop import complete
 from longmemeval.core.files import sha256_bytes, write_atomic
 from longmemeval.core.journal import Journal, read_journal
 from longmemeval.core.text_files import UnreadableError
 from longmemeval.dataset import Dataset
-from longmemeval.errors import IntegrityError
+from longmemeval.errors import HarnessError, IntegrityError
 from longmemeval.judges.definition import compares_words, rules_of
-from longmemeval.judges.plants.planting import Plant
-from longmemeval.judges.protocol import Judge
+from longmemeval.judges.plants.judged import judged_plants
+from longmemeval.judges.plants.planting import Ground, Plant, Planting
+from longmemeval.judges.protocol import Judge, JudgeIdentity
 from longmemeval.llm.costs import SPENDING, Account
 from longmemeval.llm.protocol import ChatModel, LimitedChatModel
 from longmemeval.llm.registry import load_chat_model
@@ -25,11 +27,10 @@ from longmemeval.llm.tokens import CallCounter
 from longmemeval.measures.plant_rates import judge_rates, measured_rates
 from longmemeval.pipeline.estimate.judging import judge_calls, judge_stage
 from longmemeval.pipeline.estimate.stages import Pace, Stage
-from longmemeval.pipeline.judge_check.options import CheckOptions
-from longmemeval.pipeline.judge_check.planted import encoded_plants, ground_of, planting_of, plants_of
+from longmemeval.pipeline.options import CheckOptions
 from longmemeval.pipeline.progress import progress
 from longmemeval.pipeline.workers import Outcomes, WatchedChatModel, in_order
-from longmemeval.records import Gold, Judgement, Usage, usage_of
+from longmemeval.records import Gold, Judgement, Question, Usage, usage_of
 from longmemeval.results.graded.judge_checks import (
     CHECK,
     FORMAT,
@@ -44,6 +45,55 @@ from longmemeval.results.lines import latest_judgements
 from longmemeval.results.selection import Selection, select
 from longmemeval.settings import Folders
 from longmemeval.statistics.misclassification import MeasuredRates
+
+# The material of a data set's plants, and the way its benchmark makes them.
+
+
+def encoded_plants(plants: Sequence[Plant]) -> bytes:
+    """Return the bytes of a file of plants."""
+    return b"".join(msgspec.json.encode(plant) + b"\n" for plant in plants)
+
+
+def planting_of(benchmark: Benchmark) -> Planting:
+    """Return the way in which a benchmark makes plants.
+
+    Raises:
+        HarnessError: the benchmark does not define it.
+    """
+    if benchmark.planting is None:
+        raise HarnessError(
+            f"No judge can be checked on {benchmark.title}: it does not define how answers are planted",
+            where=f"benchmark {benchmark.name}",
+            fix="Give its `Benchmark` a `planting` (docs/add-a-benchmark.md)",
+        )
+    return benchmark.planting
+
+
+def plants_of(dataset: Dataset, ground: Ground, questions: Sequence[Question], judge: JudgeIdentity) -> Iterator[Plant]:
+    """Yield the plants that a judge is checked on: made by rules and, if it needs them, labelled by hand."""
+    yield from planting_of(benchmark_of(dataset)).plants(ground, questions)
+    if compares_words(judge):
+        yield from judged_plants(dataset.path, ground.golds, {question.question_id for question in questions})
+
+
+def ground_of(dataset: Dataset, seed: int) -> Ground:
+    """Return the material of a data set's plants.
+
+    Args:
+        dataset: everything but its haystacks is read.
+        seed: another seed chooses other numbers, names and questions.
+
+    Raises:
+        DataError: the data do not match their format.
+    """
+    questions = tuple(dataset.questions())
+    return Ground(
+        questions=questions,
+        golds={question.question_id: dataset.gold(question.question_id) for question in questions},
+        ability=benchmark_of(dataset).types.ability_of,
+        haystack=lambda question: dataset.haystack(question.haystack_id),
+        seed=seed,
+    )
 
 
 class CheckOutcome(Struct, frozen=True):

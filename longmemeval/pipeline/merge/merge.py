@@ -1,20 +1,25 @@
 """Merge the runs of all shards into one run, which verifies as if it had never been split."""
 
+import hashlib
 import shutil
+from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
 import msgspec
 from msgspec import Struct, structs
 
-from longmemeval.core.files import write_atomic
+from longmemeval.core.files import sha256_bytes, sha256_file, write_atomic
 from longmemeval.core.journal import LockedError, locked
+from longmemeval.core.text.figures import listed
+from longmemeval.core.text.words import differences
 from longmemeval.errors import HarnessError
+from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.llm.costs import JUDGES_SPENDING, SPENDING
 from longmemeval.llm.model_calls import CALLS
-from longmemeval.pipeline.merge.journals import merge_accounts, merge_lines
-from longmemeval.pipeline.merge.shard_runs import ShardRun, judges_of, shard_runs, whole_of
 from longmemeval.pipeline.verify.retrieval import scored_again
 from longmemeval.results.index import record_score
 from longmemeval.results.lines import (
@@ -26,13 +31,256 @@ from longmemeval.results.lines import (
     memory_call_totals,
     merged_footprint,
 )
-from longmemeval.results.manifest import RunManifest, check_run_id, read_manifest, write_manifest
+from longmemeval.results.manifest import (
+    MergedShard,
+    RunManifest,
+    check_run_id,
+    read_manifest,
+    run_folder,
+    write_manifest,
+)
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import RunQuestions, dataset_of
-from longmemeval.results.scores.checked import write_scores
-from longmemeval.results.selection import base_of
+from longmemeval.results.scores.checked import read_run, write_scores
+from longmemeval.results.selection import Selection, Shard, base_of, shard_named, shards_with_questions
 from longmemeval.results.settings import ImportedSettings, RetrievalSettings, RunSettings
 from longmemeval.settings import Folders
+
+# Merge the journals of several runs in the order of the questions; lines stay as they were, byte for byte.
+
+
+class _Line(Struct):
+    """The id that a line is about."""
+
+    question_id: str = ""
+    haystack_id: str = ""
+
+
+def merge_lines(files: Sequence[Path], merged: Path, order: Mapping[str, int], *, others: bool = True) -> str:
+    """Write the lines of several journals; those of one question stay in the order in which they were written.
+
+    Only offsets are in memory, not lines: prompts may be larger than all else together.
+
+    Args:
+        files: journals; missing ones have no lines.
+        merged: the file to write.
+        order: the position of each question id, or of each haystack id if lines have no question.
+        others: True to keep lines about ids without a position, at the end.
+
+    Returns:
+        The sha256 of the merged file; empty if none of `files` exists.
+    """
+    existing = [path for path in files if path.exists()]
+    if not existing:
+        return ""
+    digest = hashlib.sha256()
+    decoder = msgspec.json.Decoder(_Line)
+    with ExitStack() as stack:
+        handles = [stack.enter_context(path.open("rb")) for path in existing]
+        places = []
+        for number, handle in enumerate(handles):
+            start = 0
+            for line in handle:
+                if line.endswith(b"\n"):
+                    about = decoder.decode(line)
+                    key = about.question_id or about.haystack_id
+                    if others or key in order:
+                        places.append((order.get(key, len(order)), number, start, len(line)))
+                start += len(line)
+        merged.parent.mkdir(parents=True, exist_ok=True)
+        written = stack.enter_context(merged.open("wb"))
+        for _, number, start, length in sorted(places):
+            handles[number].seek(start)
+            line = handles[number].read(length)
+            digest.update(line)
+            written.write(line)
+    return digest.hexdigest()
+
+
+def merge_accounts(files: Sequence[Path], merged: Path) -> str:
+    """Concatenate accounts: the sum of all is what they say was spent in total.
+
+    Each account begins with a session, so whatever the one before left unfinished counts as spent.
+
+    Returns:
+        As for `merge_lines`.
+    """
+    contents = [path.read_bytes() for path in files if path.exists()]
+    if not contents:
+        return ""
+    data = b"".join(content if content.endswith(b"\n") else content + b"\n" for content in contents)
+    write_atomic(merged, data)
+    return sha256_bytes(data)
+
+
+# Check the runs given to `merge`: they must be all the shards of one run, alike in settings.
+
+_PER_SHARD = "parts"
+"""The one setting that is counted over a run's own haystacks."""
+
+
+class ShardRun(Struct, frozen=True):
+    """The run of one shard."""
+
+    shard: Shard
+    selection: Selection
+    """The selection of the whole run."""
+    files: RunFiles
+
+    @property
+    def manifest(self) -> RunManifest:
+        """The manifest of the shard's run."""
+        return self.files.manifest
+
+    @property
+    def name(self) -> str:
+        """The name that messages use."""
+        return f"shard {self.shard} (run '{self.manifest.run_id}')"
+
+    def record(self) -> MergedShard:
+        """Return the record of this shard for the merged run's manifest."""
+        files = self.files
+        judged = {f"judgements/{name}.jsonl": files.judged(name).sha256 for name in files.judge_ids}
+        return MergedShard(
+            run_id=self.manifest.run_id,
+            shard=str(self.shard),
+            questions=len(self.manifest.question_ids),
+            started_at=self.manifest.started_at,
+            ended_at=self.manifest.ended_at,
+            manifest_sha256=sha256_file(files.folder / "run.json"),
+            files={**self.manifest.files, **judged},
+            environment=self.manifest.environment,
+        )
+
+
+def shard_runs(run_ids: Sequence[str], folders: Folders) -> list[ShardRun]:
+    """Return the runs in the order of their shards, none twice and all made in the same way.
+
+    Raises:
+        HarnessError: a run is not a shard, has not ended, is given twice or differs from the others; the message names
+            its shard and the difference.
+        IntegrityError: its files are not as it left them.
+    """
+    found = sorted(
+        (_shard_run(run_id, folders) for run_id in dict.fromkeys(run_ids)), key=lambda shard_run: shard_run.shard
+    )
+    divisions = {shard_run.shard.of: shard_run for shard_run in reversed(found)}
+    if len(divisions) > 1:
+        named = "; ".join(shard_run.name for shard_run in divisions.values())
+        raise HarnessError(f"The runs are shards of different divisions: {named}", fix="Merge those of one division")
+    for first, second in pairwise(found):
+        if first.shard == second.shard:
+            ids = f"'{first.manifest.run_id}' and '{second.manifest.run_id}'"
+            raise HarnessError(f"Shard {first.shard} is given twice, by runs {ids}", fix="Name one of them")
+    _check_alike(found)
+    return found
+
+
+def _shard_run(run_id: str, folders: Folders) -> ShardRun:
+    files = RunFiles(run_folder(folders.results_dir, run_id))
+    manifest = files.manifest
+    if not manifest.selection.shard:
+        raise HarnessError(
+            f"Run '{run_id}' is not a shard: it was made without --shard",
+            where=str(files.folder),
+            fix="Name the runs of all shards and no others",
+        )
+    shard = shard_named(manifest.selection.shard)
+    if manifest.status == "running":
+        raise HarnessError(
+            f"Shard {shard} has not ended: run '{run_id}' is running, or its process died",
+            where=str(files.folder),
+            fix="Wait for it, or rerun its command; then merge",
+        )
+    read_run(files)
+    return ShardRun(shard, structs.replace(manifest.selection, shard=""), files)
+
+
+def _check_alike(found: Sequence[ShardRun]) -> None:
+    """Raise if a run was made differently from most of them."""
+    views = [_decisive(shard_run) for shard_run in found]
+    encoded = [msgspec.json.encode(view, order="sorted") for view in views]
+    majority = encoded.index(Counter(encoded).most_common(1)[0][0]) if found else 0
+    for shard_run, view in zip(found, views, strict=True):
+        template = f"{{new!r}}, in shard {found[majority].shard} {{old!r}}"
+        if changed := differences(views[majority], view, template=template):
+            raise HarnessError(
+                f"{shard_run.name.capitalize()} differs from the others: {listed(changed, 5, '; ')}",
+                fix=f"Run shard {shard_run.shard} again with the settings of the others, under another --run-id",
+            )
+
+
+def _decisive(shard_run: ShardRun) -> dict[str, Any]:
+    """Return the values that all shards of a run must have in common."""
+    settings = {name: value for name, value in shard_run.manifest.settings.comparable.items() if name != _PER_SHARD}
+    view = {
+        "kind": shard_run.manifest.kind,
+        "data set content": shard_run.manifest.dataset.get("content_sha256"),
+        "settings": settings,
+        "selection": shard_run.selection,
+    }
+    plain: dict[str, Any] = msgspec.to_builtins(view)
+    return plain
+
+
+def whole_of(shards: Sequence[ShardRun], run_id: str, dataset: str | None, folders: Folders) -> RunManifest:
+    """Return the manifest of the whole run, with its data, settings and questions.
+
+    Args:
+        shards: the shards, from `shard_runs`.
+        run_id: id of the whole run.
+        dataset: the location of the data, if it has moved.
+
+    Raises:
+        HarnessError: a shard is missing.
+        IntegrityError: a run does not have the questions of its shard.
+    """
+    first = shards[0].manifest
+    data = dataset_of(first, dataset, folders)
+    questions = list(data.questions())
+    wanted = shards_with_questions(questions, shards[0].selection, shards[0].shard.of, data.question_type)
+    merged = {str(shard_run.shard) for shard_run in shards}
+    if missing := [shard for shard in wanted if shard not in merged]:
+        several = len(missing) > 1
+        raise HarnessError(
+            f"{'Shards' if several else 'Shard'} {', '.join(missing)} {'are' if several else 'is'} missing",
+            fix="Run it and name its run too" if not several else "Run them and name their runs too",
+        )
+    run_questions = [RunQuestions(shard_run.manifest, data) for shard_run in shards]
+    chosen = {question_id for questions_of_shard in run_questions for question_id in questions_of_shard.questions}
+    return structs.replace(
+        first,
+        run_id=run_id,
+        selection=shards[0].selection,
+        question_ids=tuple(question.question_id for question in questions if question.question_id in chosen),
+    )
+
+
+def judges_of(found: Sequence[ShardRun]) -> list[JudgeIdentity]:
+    """Return the judges that have graded all shards.
+
+    Raises:
+        HarnessError: a judge has graded some shards and not others; the message names these.
+    """
+    if found[0].manifest.kind == "retrieval":
+        return []
+    scored = [{metrics.judge.id: metrics.judge for metrics in shard.files.metrics} for shard in found]
+    known = sorted(
+        {name for shard in found for name in shard.files.judge_ids} | {name for metrics in scored for name in metrics}
+    )
+    for judge in known:
+        if lacking := [shard for shard, judges in zip(found, scored, strict=True) if judge not in judges]:
+            named = ", ".join(str(shard.shard) for shard in lacking)
+            raise HarnessError(
+                f"{'Shards' if len(lacking) > 1 else 'Shard'} {named} {'are' if len(lacking) > 1 else 'is'} not graded "
+                f"by {judge}, others are",
+                fix=f"Run `longmemeval evaluate {lacking[0].manifest.run_id}` with this judge, then merge",
+            )
+    return [
+        # By a server's own report one of them may not have been the official judge's model.
+        structs.replace(scored[0][judge], official=all(identities[judge].official for identities in scored))
+        for judge in known
+    ]
 
 
 class MergeReport(Struct, frozen=True):

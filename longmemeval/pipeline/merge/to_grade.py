@@ -11,7 +11,7 @@ from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.errors import HarnessError
 from longmemeval.llm.costs import SPENDING
 from longmemeval.llm.model_calls import CALLS
-from longmemeval.pipeline.merge.journals import merge_accounts, merge_lines
+from longmemeval.pipeline.merge.merge import merge_accounts, merge_lines
 from longmemeval.records import Question
 from longmemeval.results.formats.hypotheses import adopt_hypotheses
 from longmemeval.results.lines import ANSWERS, FOOTPRINT, PROMPTS, answer_totals, footprint_part, memory_call_totals

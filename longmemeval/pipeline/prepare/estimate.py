@@ -8,17 +8,17 @@ from longmemeval.core.text.figures import count_of
 from longmemeval.embedding.registry import priced_as
 from longmemeval.llm.costs import price
 from longmemeval.llm.tokens import CharacterCounter
-from longmemeval.pipeline.estimate.assumed import CALLS_ASSUMED, call_seconds
-from longmemeval.pipeline.estimate.stages import Calls, Pace, Replies, Stage, stage
+from longmemeval.pipeline.estimate.stages import CALLS_ASSUMED, Calls, Pace, Replies, Stage, call_seconds, stage
 from longmemeval.pipeline.prepare.disk import DiskEstimate, free_bytes, no_room
 from longmemeval.pipeline.prepare.plan import Pending, PreparePlan
-from longmemeval.pipeline.prepare.recorded import Messages, external_calls
 from longmemeval.pipeline.prepare.timing import (
     Duration,
+    Messages,
     Work,
     clocks,
     embedding_calls,
     embedding_rate,
+    external_calls,
     preparing_takes,
     workers_of,
 )

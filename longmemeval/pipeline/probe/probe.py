@@ -4,29 +4,96 @@ Lives, truth and measure are those of the benchmark `lives`; they are prepared a
 tries memories with `add`: deletion, and reading after writing.
 """
 
-from collections.abc import Sequence
+import json
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
+from datetime import datetime
 from pathlib import Path
 from secrets import randbelow
-from typing import Literal
+from typing import Any, ClassVar, Literal
 
-from msgspec import Struct
+from msgspec import Struct, structs
 
 from longmemeval.benchmarks.catalogue import benchmark_of
-from longmemeval.benchmarks.lives.making import LivesDataset, write_lives
+from longmemeval.benchmarks.lives.making import Life, LivesDataset, write_lives
 from longmemeval.core.files import sha256_text, write_atomic
 from longmemeval.core.text.figures import listed
+from longmemeval.core.text.words import content_words
 from longmemeval.errors import HarnessError
 from longmemeval.llm.options import SpendingLimit
 from longmemeval.measures.notation import Mean
 from longmemeval.memory.configuration import MEMORIES, MemoryConfiguration, as_configuration, definition_of
+from longmemeval.memory.external.serve import MemoryServer, Session
+from longmemeval.memory.external.transports.service import MemoryService
+from longmemeval.memory.external.transports.transport import InProcess
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.probe.controls import lifecycle_of_control
-from longmemeval.pipeline.probe.lifecycle import Lifecycle
-from longmemeval.pipeline.probe.through_the_door import lifecycle_of
+from longmemeval.pipeline.probe.connect import lifecycle_of
+from longmemeval.pipeline.probe.lifecycle import Lifecycle, WritableMemory, lifecycle
 from longmemeval.pipeline.retrieval.ranking_run import RetrievalRun
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
+from longmemeval.records import Haystack
 from longmemeval.settings import Folders
+
+# Memories whose results of deleting and of reading after writing are known beforehand.
+
+
+class Forgets:
+    """A memory that finds messages at once, by words, and deletes those that mention a subject: it must pass."""
+
+    capabilities: ClassVar[Mapping[str, Any]] = {"models": "none"}
+
+    def __init__(self) -> None:
+        self.kept: list[dict[str, Any]] = []
+
+    def add(self, session: Session) -> None:
+        """Keep every message."""
+        self.kept += [{"text": message.content, "message_ids": [message.id]} for message in session.messages]
+
+    def search(self, query: str, *, date: datetime, limit: int) -> list[dict[str, Any]]:
+        """Return the messages that share most words with a question."""
+        wanted = {*content_words(query)}
+        return sorted(self.kept, key=lambda hit: -len(wanted & {*content_words(hit["text"])}))[:limit]
+
+    def delete(self, subject: str) -> None:
+        """Remove the messages that mention a subject."""
+        self.kept = [hit for hit in self.kept if subject not in hit["text"]]
+
+    def save(self, folder: Path) -> None:
+        """Write all messages."""
+        (folder / "kept.json").write_text(json.dumps(self.kept))
+
+    def load(self, folder: Path) -> None:
+        """Read all messages."""
+        self.kept = json.loads((folder / "kept.json").read_text())
+
+
+class Keeps(Forgets):
+    """A memory that deletes nothing: it cannot pass."""
+
+    def delete(self, subject: str) -> None:
+        """Do nothing."""
+
+
+class NeverReady(Forgets):
+    """A memory that finds nothing: it cannot pass."""
+
+    def search(self, query: str, *, date: datetime, limit: int) -> list[dict[str, Any]]:
+        """Return nothing."""
+        return []
+
+
+def lifecycle_of_control(control: Literal["floor", "ceiling"], lives: Mapping[str, tuple[Haystack, Life]]) -> Lifecycle:
+    """Return the result on these lives of memories that cannot pass, or of one that must."""
+    if control == "ceiling":
+        return lifecycle(_in_process(Forgets), lives)
+    return structs.replace(
+        lifecycle(_in_process(NeverReady), lives), deletion=lifecycle(_in_process(Keeps), lives).deletion
+    )
+
+
+def _in_process(memory: type) -> WritableMemory:
+    return WritableMemory(MemoryService(lambda on_progress: InProcess(MemoryServer(memory, memory.__name__))))
+
 
 CUTOFF = 10
 MEASURE = f"current_first@{CUTOFF}"

@@ -19,7 +19,7 @@ from longmemeval.memory.asking import errors_of
 from longmemeval.memory.configuration import MemoryConfiguration, build_memory
 from longmemeval.memory.protocol import MemorySystem, MemoryTools, RankingMemory
 from longmemeval.pipeline.prepare.query_vectors import QueryVectors, VectorSource
-from longmemeval.pipeline.retrieval.second_recall import ranked_otherwise, recalled, second_recall
+from longmemeval.pipeline.retrieval.ranking_run import ranked_otherwise, recalled, second_recall
 from longmemeval.ranking.questions import QuestionAnalysis
 from longmemeval.records import Gold, Question, Recall, RecalledItem
 from longmemeval.storage.fixture import Fixture

@@ -12,9 +12,9 @@ from longmemeval.embedding.registry import DEFAULT_EMBEDDER, load_embedder
 from longmemeval.llm.costs import EMBEDDINGS
 from longmemeval.measures.notation import Granularity, Ranking
 from longmemeval.memory.configuration import MemoryConfiguration
+from longmemeval.pipeline.options import RetrievalOptions
 from longmemeval.pipeline.prepare.access import PreparedFixtures
 from longmemeval.pipeline.progress import progress
-from longmemeval.pipeline.retrieval.options import RetrievalOptions
 from longmemeval.pipeline.retrieval.ranking_run import RetrievalJob, RetrievalRun, ranking_run
 from longmemeval.results.settings import retrieval_settings
 

@@ -1,7 +1,8 @@
 """Begin, continue and report one run of `retrieval`."""
 
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,15 +13,25 @@ import msgspec
 from msgspec import Struct, structs
 
 from longmemeval.benchmarks.catalogue import units_of
+from longmemeval.core.event_loop import complete
 from longmemeval.core.files import write_atomic
 from longmemeval.core.journal import StoredJournal, now
 from longmemeval.dataset import Dataset
-from longmemeval.errors import FatalModelError
+from longmemeval.errors import FatalModelError, RecallError
 from longmemeval.llm.costs import Account, limit_beside
 from longmemeval.llm.options import SpendingLimit
-from longmemeval.measures.notation import Granularity, QuestionValues, Ranking, RetrievalProtocol, RetrievalResult
+from longmemeval.measures.notation import (
+    Difference,
+    Granularity,
+    QuestionValues,
+    Ranking,
+    RetrievalProtocol,
+    RetrievalResult,
+)
+from longmemeval.memory.asking import errors_of, recall_of
+from longmemeval.memory.protocol import MemorySystem, RankingMemory
 from longmemeval.pipeline.progress import Progress
-from longmemeval.records import Question
+from longmemeval.records import Question, Recall, RecalledItem
 from longmemeval.results.graded.judge_checks import ASKED_TWICE, Repeatability, repeatability
 from longmemeval.results.lifecycle import OpenRun, open_run
 from longmemeval.results.lines import QUERY_MODEL, RANKINGS
@@ -29,6 +40,7 @@ from longmemeval.results.scores.warnings import ScoreWarning, cutoff_warnings, n
 from longmemeval.results.selection import Selection
 from longmemeval.results.settings import RetrievalSettings
 from longmemeval.settings import Folders
+from longmemeval.storage.fixture import Fixture
 
 
 class RetrievalRun(Struct, frozen=True):
@@ -220,3 +232,64 @@ def ranking_run(
                 (folder / "run.json").unlink()
                 run.journal.path.unlink()
             raise
+
+
+# Ask a memory the same question a second time, and compare the recalls.
+
+
+def second_recall(
+    system: MemorySystem, question: Question, fixture: Fixture, first: Recall | RecallError
+) -> tuple[Difference, ...]:
+    """Recall again, right after the first time, and return the differences.
+
+    Args:
+        first: the first recall, or its error.
+    """
+    again = recalled(system, question, fixture)
+    if isinstance(first, RecallError) or isinstance(again, RecallError):
+        return () if isinstance(first, RecallError) and isinstance(again, RecallError) else ("error",)
+    return differences_of(first, again)
+
+
+def recalled(system: MemorySystem, question: Question, fixture: Fixture) -> Recall | RecallError:
+    """Return the recall of a memory, or its error."""
+    try:
+        return complete(recall_of(system, question, fixture))
+    except RecallError as error:
+        return error
+
+
+def ranked_otherwise(system: RankingMemory, question: Question, fixture: Fixture, first: list[str]) -> bool:
+    """Return whether a ranking of the whole history has another order than `first`, message ids."""
+    with errors_of(system):
+        return [message_id for unit in system.rank(question, fixture) for message_id in unit.message_ids] != first
+
+
+def differences_of(first: Recall, again: Recall) -> tuple[Difference, ...]:
+    """Return whether ids, order or texts of the items differ; empty if the recalls are alike.
+
+    Scores are ignored: what a reader sees does not depend on them.
+    """
+    ids, ids_again = ([_identity(item) for item in recall.items] for recall in (first, again))
+    found: list[Difference] = []
+    if Counter(ids) != Counter(ids_again):
+        found.append("ids")
+    elif ids != ids_again:
+        found.append("order")
+    texts, texts_again = (_texts(recall) for recall in (first, again))
+    if any(texts[identity] != texts_again[identity] for identity in texts.keys() & texts_again.keys()):
+        found.append("text")
+    return tuple(found)
+
+
+def _identity(item: RecalledItem) -> Hashable:
+    """Return an item's key: its kind and messages, or without messages its text."""
+    return item.kind, item.message_ids, item.thread_ids, item.text if not (item.message_ids or item.thread_ids) else ""
+
+
+def _texts(recall: Recall) -> dict[Hashable, list[str]]:
+    """Return the sorted texts of the items of each identity."""
+    found: dict[Hashable, list[str]] = {}
+    for item in recall.items:
+        found.setdefault(_identity(item), []).append(item.text)
+    return {identity: sorted(texts) for identity, texts in found.items()}

@@ -14,8 +14,8 @@ from longmemeval.errors import HarnessError, nearest
 from longmemeval.llm.costs import SPENDING, Account
 from longmemeval.measures.notation import Granularity, Ranking, RetrievalProtocol
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration
+from longmemeval.pipeline.options import RetrievalOptions
 from longmemeval.pipeline.retrieval.official import plan_official
-from longmemeval.pipeline.retrieval.options import RetrievalOptions
 from longmemeval.pipeline.retrieval.ranking_run import RetrievalJob, RetrievalReport, RetrievalRun
 from longmemeval.pipeline.retrieval.scoring import Scoring, chosen_measures, official_scoring, standard_scoring
 from longmemeval.pipeline.retrieval.standard import Planning, Workers, rank_all

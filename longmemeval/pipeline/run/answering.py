@@ -1,11 +1,14 @@
 """Answer question by question, storing every answer as soon as it exists."""
 
+import asyncio
+import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import partial
-from typing import Any
+from types import TracebackType
+from typing import Any, Self
 
 import msgspec
 from msgspec import Struct, structs
@@ -21,8 +24,6 @@ from longmemeval.pipeline.batches.batches import Batches
 from longmemeval.pipeline.prepare.access import PreparedFixtures
 from longmemeval.pipeline.prepare.query_vectors import NamesIn, QueryVectors
 from longmemeval.pipeline.progress import progress
-from longmemeval.pipeline.run.limits import non_binding_limits
-from longmemeval.pipeline.run.loop_lag import LoopLagMonitor
 from longmemeval.pipeline.run.question_analysis import QuestionAnalyses
 from longmemeval.pipeline.workers import Outcomes, in_order
 from longmemeval.reading.prompts import EncodedPrompt, SentPrompt
@@ -40,6 +41,139 @@ from longmemeval.results.lines import (
     is_shortened,
     question_totals,
 )
+from longmemeval.statistics.intervals import percentile
+from longmemeval.storage.fixture import Fixture
+from longmemeval.storage.memory_store import MemoryStore
+
+# Find a memory's limits that are at least as large as a history, so that they leave nothing out.
+
+_MESSAGE_LIMITS = ("top_k", "last_messages")
+_TOKEN_LIMIT = "budget"
+_LONGEST_TOKEN = 8
+"""More characters per token than any history has on average: texts longer than this times the budget exceed it."""
+_WHOLE = "recall"
+"""Recorded if all of the history was recalled, whatever the limits."""
+
+
+def non_binding_limits(
+    parameters: Mapping[str, Any], recall: Recall, fixture: Fixture, counter: TokenCounter
+) -> tuple[str, ...]:
+    """Return the parameters that are at least as large as a history; `recall` too if all of it was recalled.
+
+    Args:
+        parameters: of the memory; `top_k` and `last_messages` are compared with the number of messages, `budget` with
+            their tokens.
+        fixture: the history; nothing is returned if its messages were not prepared.
+        counter: the run's.
+    """
+    limits = {name: limit for name in (*_MESSAGE_LIMITS, _TOKEN_LIMIT) if (limit := _number(parameters, name))}
+    recalled = {message_id for item in recall.items for message_id in item.message_ids}
+    if not (limits or recalled) or not fixture.has_messages:
+        return ()
+    store = fixture.memory
+    found = fixture.cached(("loose limits", *limits.items(), counter.name), lambda: _at_size(limits, store, counter))
+    return (*found, _WHOLE) if recalled >= store.positions.keys() > set() else found
+
+
+def _at_size(limits: Mapping[str, int], store: MemoryStore, counter: TokenCounter) -> tuple[str, ...]:
+    if _TOKEN_LIMIT in limits and not _within(store, limits[_TOKEN_LIMIT], counter):
+        return ()  # The budget binds, however many messages are let through.
+    found = [name for name in _MESSAGE_LIMITS if limits.get(name, 0) >= len(store.messages) > 0]
+    return (*found, _TOKEN_LIMIT) if _TOKEN_LIMIT in limits else tuple(found)
+
+
+def _within(store: MemoryStore, budget: int, counter: TokenCounter) -> bool:
+    texts = [message.content for message in store.messages]
+    if not texts or sum(map(len, texts)) > _LONGEST_TOKEN * budget:
+        return False
+    left = budget
+    for text in texts:
+        left -= counter.count(text)
+        if left < 0:
+            return False
+    return True
+
+
+def _number(parameters: Mapping[str, Any], name: str) -> int | None:
+    value = parameters.get(name)
+    return value if isinstance(value, int) and not isinstance(value, bool) else None
+
+
+# Measure how much the harness's own load adds to measured latencies.
+
+_BEAT_S = 0.02
+_TOLERATED = 0.05
+"""Share of the median latency above which a run's latencies are reported as too high."""
+
+_ROUNDS = 4
+"""Rounds of the event loop that a call waits for: two to send its request, two to read its reply."""
+
+
+class LoopLagMonitor:
+    """A monitor of the running event loop: a task that should wake every 20 ms measures how late it wakes.
+
+    A reply that arrives while the loop is busy waits to be read, and that wait is measured as the model's time.
+    """
+
+    def __init__(self) -> None:
+        self.longest_block_s = 0.0
+        self._due = 0.0
+        self._started = (0.0, 0.0)
+        self._used = (0.0, 0.0)
+        self._waits_ms: list[float] = []
+        self._latencies_ms: list[float] = []
+
+    async def __aenter__(self) -> Self:
+        self._started = (time.perf_counter(), time.process_time())
+        self._due = time.perf_counter()
+        self._task = asyncio.create_task(self._beat())
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._task.cancel()
+        with suppress(asyncio.CancelledError):
+            await self._task
+        self._used = (time.perf_counter() - self._started[0], time.process_time() - self._started[1])
+
+    async def _beat(self) -> None:
+        while True:
+            self._due = time.perf_counter() + _BEAT_S
+            await asyncio.sleep(_BEAT_S)
+            self.longest_block_s = max(self.longest_block_s, time.perf_counter() - self._due)
+
+    def answered(self, latency_ms: float) -> None:
+        """Record an answer just received after calls of `latency_ms`, with the loop's present lag."""
+        if latency_ms > 0:
+            self._latencies_ms.append(latency_ms)
+            self._waits_ms.append(max(0.0, time.perf_counter() - self._due) * 1000)
+
+    def totals(self) -> dict[str, Any]:
+        """Return the manifest's `load`; empty if no call was made."""
+        seconds, processor = self._used
+        if not self._latencies_ms or not seconds:
+            return {}
+        found = {
+            "longest_block_ms": round(self.longest_block_s * 1000, 1),
+            "added_p50_ms": round(self._added_ms(), 1),
+            "processor_share": round(processor / seconds, 3),
+        }
+        return {"load": found | ({"note": self.note()} if self.note() else {})}
+
+    def note(self) -> str:
+        """Return a sentence if the latencies of a run are too high beyond tolerance; else empty."""
+        latency, added = percentile(self._latencies_ms, 50), self._added_ms()
+        if latency is None or added <= _TOLERATED * latency:
+            return ""
+        return (
+            f"The latencies are too high: this process was so busy that calls had to wait, about {added:,.0f} of "
+            f"{latency:,.0f} ms at the median; lower --concurrency or use a less busy machine"
+        )
+
+    def _added_ms(self) -> float:
+        # No more than the latency itself: a call that waited longer was not in flight all the while.
+        return min(_ROUNDS * (percentile(self._waits_ms, 50) or 0.0), percentile(self._latencies_ms, 50) or 0.0)
 
 
 class RunReport(Struct, frozen=True):

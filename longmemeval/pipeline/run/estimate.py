@@ -12,11 +12,18 @@ from longmemeval.judges.protocol import Judge, JudgeIdentity
 from longmemeval.llm.protocol import ChatModel
 from longmemeval.llm.registry import check_batches
 from longmemeval.llm.tokens import CallCounter
-from longmemeval.pipeline.estimate.assumed import ANSWER_BYTES, TOKEN_BYTES
 from longmemeval.pipeline.estimate.judging import AnswersToJudge, LoadJudge
-from longmemeval.pipeline.estimate.stages import Pace, Stage, assumed_replies, expected_replies, stage
+from longmemeval.pipeline.estimate.stages import (
+    ANSWER_BYTES,
+    TOKEN_BYTES,
+    Pace,
+    Stage,
+    assumed_replies,
+    expected_replies,
+    stage,
+)
 from longmemeval.pipeline.evaluate.evaluate import unlabelled
-from longmemeval.pipeline.prepare.options import PrepareOptions, connected_by
+from longmemeval.pipeline.options import PrepareOptions, connected_by
 from longmemeval.pipeline.prepare.prepare import PrepareReport, prepare
 from longmemeval.pipeline.run.counted_prompts import analysing_work, answering_work
 from longmemeval.pipeline.run.plan import RunOptions, RunPlan

@@ -18,7 +18,7 @@ from longmemeval.dataset import Dataset
 from longmemeval.errors import DataError, FixtureError, HarnessError, nearest
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import configuration_of
-from longmemeval.pipeline.batches.options import BatchOptions
+from longmemeval.pipeline.options import BatchOptions
 from longmemeval.pipeline.run.plan import RunOptions, RunPlan
 from longmemeval.reading.configuration import ReadingConfiguration, configured
 from longmemeval.reading.options import READING_METHODS, ReadingOptions

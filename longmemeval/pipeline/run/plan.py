@@ -18,9 +18,8 @@ from longmemeval.errors import HarnessError
 from longmemeval.llm.http.endpoints import endpoint
 from longmemeval.llm.tokens import context_window
 from longmemeval.memory.configuration import MemoryConfiguration, definition_of, resolve_configuration
-from longmemeval.pipeline.batches.options import BatchOptions
+from longmemeval.pipeline.options import AnsweringOptions, BatchOptions
 from longmemeval.pipeline.prepare.access import PreparedFixtures
-from longmemeval.pipeline.run.options import AnsweringOptions
 from longmemeval.reading.configuration import ReadingConfiguration, check_fitting, configured, reading_configuration
 from longmemeval.reading.options import ReadingOptions
 from longmemeval.reading.templates import template_of

@@ -17,13 +17,13 @@ from longmemeval.memory.built_in.presets import gold_for
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, build_memory
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
 from longmemeval.pipeline.batches.batches import Batches
-from longmemeval.pipeline.batches.options import BatchOptions
-from longmemeval.pipeline.batches.state import FOLDER as BATCHES
+from longmemeval.pipeline.batches.sending import FOLDER as BATCHES
+from longmemeval.pipeline.options import BatchOptions
 from longmemeval.pipeline.prepare.query_vectors import names_in, query_vectors
 from longmemeval.pipeline.run.answering import Answering, RunReport
 from longmemeval.pipeline.run.plan import RunOptions, RunPlan
-from longmemeval.pipeline.run.planning import planning_note
 from longmemeval.pipeline.run.question_analysis import QueryModel, question_analyses
+from longmemeval.pipeline.run.sample_size import planning_note
 from longmemeval.reading.reader import Reader
 from longmemeval.reading.templates import is_shipped
 from longmemeval.records import Answer

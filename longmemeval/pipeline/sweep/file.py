@@ -2,7 +2,7 @@
 
 import re
 import typing
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
@@ -25,9 +25,17 @@ from longmemeval.core.options import Option, options_of
 from longmemeval.core.part_options import PartOptions
 from longmemeval.core.text_files import load_yaml, read_text, reading
 from longmemeval.errors import HarnessError, nearest
+from longmemeval.llm.offline import LAST_SESSION, PARROT, REFUSE
 from longmemeval.llm.options import ModelOptions
-from longmemeval.pipeline.evaluate.options import EvaluateOptions
-from longmemeval.pipeline.prepare.options import PrepareOptions
+from longmemeval.memory.configuration import (
+    MEMORIES,
+    MemoryConfiguration,
+    chosen_parameters,
+    configuration_of,
+    definition_of,
+    resolve_configuration,
+)
+from longmemeval.pipeline.options import EvaluateOptions, PrepareOptions
 from longmemeval.reading.options import ReadingMethod, ReadingOptions
 from longmemeval.results.selection import Selection
 
@@ -270,3 +278,70 @@ def _refuse_doubled_keys(text: SweepText, root: yaml.Node) -> None:
                     where=f"{text.path}, line {again.start_mark.line + 1}",
                     fix="Keep one of them",
                 )
+
+
+# Give the memories of a sweep equal budgets of tokens, so that none wins by showing the model more.
+
+_BOUNDS = ("budget", "limit", "top_k")
+
+
+def budgeted(
+    configurations: Sequence[tuple[MemoryConfiguration, Collection[str]]], budget: object
+) -> list[MemoryConfiguration]:
+    """Return the configurations under each budget; those with a bound of their own, or without a budget, unchanged.
+
+    Args:
+        configurations: the file's configurations, in its order, each with the parameters that its entry names.
+        budget: the file's budget: one or several limits in tokens; None: `EQUAL_TOKENS` if several memories have one;
+            False: no budget.
+    """
+    taking = [_takes_budget(configuration, named) for configuration, named in configurations]
+    tokens = (budget if isinstance(budget, list) else [budget]) if budget else []
+    if budget is None and sum(taking) > 1:
+        tokens = [EQUAL_TOKENS]
+    return [
+        under
+        for (configuration, _), takes in zip(configurations, taking, strict=True)
+        for under in (_with_budgets(configuration, tokens, named=bool(budget)) if takes and tokens else [configuration])
+    ]
+
+
+def _with_budgets(
+    configuration: MemoryConfiguration, tokens: Sequence[Any], *, named: bool
+) -> Iterator[MemoryConfiguration]:
+    """Yield a configuration under each budget; its name includes the budget if the file gives one."""
+    for most in tokens:
+        name = f"{configuration.name} budget={most}" if named else configuration.name
+        yield configuration_of(configuration.preset, {**chosen_parameters(configuration), "budget": most}, name=name)
+
+
+def _takes_budget(configuration: MemoryConfiguration, named: Collection[str]) -> bool:
+    """Return whether a memory has a budget and sets neither it nor another bound itself."""
+    takes = "budget" in definition_of(configuration).parameters.model_fields
+    return takes and not set(_BOUNDS) & {*named, *chosen_parameters(configuration)}
+
+
+# Add the controls of `controls: true` to a sweep: baselines that are not memory systems, shown next to every one.
+
+
+def control_pairs(
+    memories: Sequence[MemoryConfiguration], models: Sequence[str]
+) -> Iterator[tuple[MemoryConfiguration, str]]:
+    """Yield memories and answering models of the controls that a sweep does not have yet.
+
+    Args:
+        memories: the sweep's memories; `offline/parrot` repeats the recall of the first that is not a control.
+        models: specs of the sweep's answering models, each of which answers with every memory that is a control.
+    """
+    controls = [name for name in MEMORIES.built_in if MEMORIES.get(name).control]
+    present = {configuration.name for configuration in memories}
+    for spec in models:
+        yield from ((resolve_configuration(name), spec) for name in controls if name not in present)
+    floor = next(name for name in controls if MEMORIES.get(name).control == "floor")
+    whole = next(name for name in controls if MEMORIES.get(name).recalls_everything)
+    yield resolve_configuration(floor), REFUSE
+    yield (
+        next((configuration for configuration in memories if configuration.preset not in controls), memories[0]),
+        PARROT,
+    )
+    yield resolve_configuration(whole), LAST_SESSION

@@ -25,17 +25,16 @@ from longmemeval.memory.configuration import (
     parts_of,
     resolve_configuration,
 )
-from longmemeval.pipeline.evaluate.options import EvaluateOptions
-from longmemeval.pipeline.prepare.options import PrepareOptions
+from longmemeval.pipeline.options import EvaluateOptions, PrepareOptions
 from longmemeval.pipeline.run.plan import RunOptions, RunPlan
-from longmemeval.pipeline.sweep.budgets import budgeted
-from longmemeval.pipeline.sweep.controls import control_pairs
 from longmemeval.pipeline.sweep.file import (
     MemoryEntry,
     ModelEntry,
     ReadingEntry,
     SweepFile,
     SweepText,
+    budgeted,
+    control_pairs,
     given_options,
     read_sweep_file,
 )

@@ -14,8 +14,7 @@ from longmemeval.llm.costs import JUDGES_SPENDING, SPENDING
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.rates import RateLimits
 from longmemeval.pipeline.compare.compare import compare_runs
-from longmemeval.pipeline.compare.comparison import Comparison
-from longmemeval.pipeline.compare.pareto import ParetoPoint, pareto_front, pareto_points
+from longmemeval.pipeline.compare.comparison import Comparison, ParetoPoint, pareto_front, pareto_points
 from longmemeval.pipeline.evaluate.evaluate import evaluate
 from longmemeval.pipeline.prepare.prepare import PrepareReport, prepare
 from longmemeval.pipeline.run.plan import RunPlan

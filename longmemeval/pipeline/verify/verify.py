@@ -1,30 +1,49 @@
 """Verify that hashes hold, and every number recomputes from the files."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import base64
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from itertools import chain
 from pathlib import Path
 from random import randrange
 from typing import Any
 
+import msgspec
 from msgspec import Struct, structs
 
-from longmemeval.core.files import safe_name
+from longmemeval.core.files import safe_name, write_atomic
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, IntegrityError, nearest
 from longmemeval.judges.definition import rules_of
 from longmemeval.measures.metrics import METRICS_FORMAT, Metrics
 from longmemeval.memory.configuration import MemoryConfiguration, as_configuration, definition_of, known_parts, parts_of
-from longmemeval.pipeline.verify.fixtures import KnownParts, ReadFixtures, cannot_prove
+from longmemeval.pipeline.verify.fixtures import KnownParts, ReadFixtures, Remaker, cannot_prove
 from longmemeval.pipeline.verify.judge_checks import ScoreChecks
-from longmemeval.pipeline.verify.preparation import REPORTED, DataOf, PreparationCheck
-from longmemeval.pipeline.verify.remake import Remaker
+from longmemeval.pipeline.verify.preparation import REPORTED, DataOf, PreparationCheck, code_since, read_other_code
 from longmemeval.pipeline.verify.retrieval import check_retrieval
-from longmemeval.pipeline.verify.signature import SIGNATURE, check_signature, covers_no_checks
-from longmemeval.pipeline.verify.sources import code_since, read_other_code
+from longmemeval.pipeline.verify.signature import (
+    FORMAT,
+    SIGNATURE,
+    Signature,
+    check_hashes,
+    check_signature,
+    covers_no_checks,
+    file_hashes,
+    fingerprint,
+    private_key,
+    signed_bytes,
+)
 from longmemeval.results.index import INDEX, IndexEntry, earlier_settings_sha256, index_entry, read_index
 from longmemeval.results.lines import ANSWERS, PROMPTS, RANKINGS
-from longmemeval.results.manifest import check_run_id, run_ids, settings_as_stored, stored_manifest
+from longmemeval.results.listing import named_runs
+from longmemeval.results.manifest import (
+    check_run_id,
+    read_manifest,
+    run_folder,
+    run_ids,
+    settings_as_stored,
+    stored_manifest,
+)
 from longmemeval.results.preparation import PREPARE_JOURNAL
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import RunQuestions, check_selection, dataset_of
@@ -361,3 +380,81 @@ def _check_index(indexed: IndexEntry | None, again: IndexEntry, files: RunFiles)
     changed = changes(indexed, again)
     other = f"{INDEX}: the files of run '{again.run}' and judge {again.judge} give another line"
     return f"{other} ({'; '.join(changed[:3])})" if changed else None
+
+
+# Verify several subjects: runs by name, pattern or sweep, preparations, and folders wherever they are.
+
+
+def verify_all(
+    subjects: Sequence[str],
+    *,
+    sweep: str | None = None,
+    dataset: str | None = None,
+    memories: Sequence[MemoryConfiguration | str] = (),
+    public_key: Path | None = None,
+    seed: int | None = None,
+    folders: Folders,
+    tell: Callable[[str], None] = lambda line: None,
+) -> list[Verification]:
+    """Check runs and preparations; those given as folders come last.
+
+    Args:
+        subjects: run ids, patterns such as `demo-*`, preparations or folders.
+        sweep: name of a sweep whose runs are checked too.
+        dataset: as for `verify`, like `memories` and `public_key`.
+        seed: draws what is made again of large runs; None: drawn anew.
+        folders: the folders of subjects that are not folders themselves.
+        tell: called with each note on runs of a sweep that are left out.
+
+    Raises:
+        HarnessError: nothing has a given name.
+        IntegrityError: a subject cannot be read at all.
+    """
+    places = {name: place for name in subjects if (place := place_of(Path(name), folders))}
+    names = [name for name in subjects if name not in places]
+    if names or sweep is not None:
+        names = named_runs(names, folders.results_dir, sweep=sweep, tell=tell)
+    remaker = Remaker(randrange(1_000_000) if seed is None else seed)
+    return [
+        verify(name, dataset=dataset, memories=memories, public_key=public_key, folders=place, remaker=remaker)
+        for name, place in [*((name, folders) for name in names), *places.values()]
+    ]
+
+
+# Sign a run: every file of it, and the judge checks that its corrected scores are based on.
+
+
+def sign(run: str, key_file: Path, *, folders: Folders | None = None) -> Signature:
+    """Sign a run that has ended and passes every check.
+
+    A later change, such as another judge's judgements, is not covered; the run then has to be signed again.
+
+    Args:
+        run: its id.
+        key_file: an Ed25519 private key, as PEM or OpenSSH.
+        folders: the folders; None: from the environment.
+
+    Returns:
+        The content of `signature.json`.
+
+    Raises:
+        HarnessError: there is no such run, it has not ended, or the key cannot be used.
+        IntegrityError: a check of `verify` fails.
+    """
+    folders = folders or Folders()
+    folder = run_folder(folders.results_dir, run)
+    key = private_key(key_file)
+    if read_manifest(folder).status == "running":
+        raise HarnessError(f"Run '{run}' has not ended", fix=f"Finish it first: longmemeval run --resume {run}")
+    verification = verify(run, folders=folders)
+    if problems := verification.problems:
+        raise IntegrityError(
+            f"Run '{run}' is not signed: {len(problems)} of its checks do not hold",
+            where=problems[0],
+            fix=f"longmemeval verify {run} lists them",
+        )
+    files, checks = file_hashes(folder), check_hashes(folders.results_dir, verification.judge_checks)
+    signed = base64.b64encode(key.sign(signed_bytes(run, files, checks))).decode()
+    signature = Signature(FORMAT, run, files, fingerprint(key.public_key()), signed, checks)
+    write_atomic(folder / SIGNATURE, msgspec.json.format(msgspec.json.encode(signature), indent=2) + b"\n")
+    return signature

@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 
 from longmemeval.core.tables.table import Column, tabulate
 from longmemeval.core.text.figures import count, percent
-from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
-from longmemeval.pipeline.compare.tokens import BudgetCurve, budget_curves
+from longmemeval.pipeline.compare.comparison import BudgetCurve, Comparison, RunFigures, budget_curves
 from longmemeval.report.charts.charts import Chart, named_lines
 from longmemeval.report.charts.palette import Shown
 from longmemeval.report.charts.svg import drawn

@@ -9,7 +9,7 @@ from msgspec import Struct
 from longmemeval.core.tables.picture import Picture
 from longmemeval.core.tables.table import Column, Table, tabulate
 from longmemeval.core.text.figures import bounds, percent
-from longmemeval.pipeline.compare.pareto import ParetoPoint, pareto_front
+from longmemeval.pipeline.compare.comparison import ParetoPoint, pareto_front
 from longmemeval.report.charts.palette import Look, Shown
 from longmemeval.report.charts.svg import GRID, MUTED, SURFACE, alone, drawn, run_colour, run_face
 from longmemeval.report.page.templates import page_file

@@ -5,8 +5,7 @@ from statistics import fmean
 from longmemeval.core.tables.table import Column, Table, tabulate
 from longmemeval.core.text.figures import UNKNOWN, count, percent
 from longmemeval.pipeline.compare.columns import RUN_COLUMNS
-from longmemeval.pipeline.compare.comparison import Comparison
-from longmemeval.pipeline.compare.tokens import BudgetCurve, budget_curves
+from longmemeval.pipeline.compare.comparison import BudgetCurve, Comparison, budget_curves
 
 
 def budget_table(comparison: Comparison) -> Table:

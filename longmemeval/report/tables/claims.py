@@ -8,9 +8,7 @@ import msgspec
 
 from longmemeval.core.tables.table import Column, Table, tabulate
 from longmemeval.core.text.figures import UNKNOWN, bounds, count, count_of, in_dollars, in_percent, percent, span
-from longmemeval.pipeline.claims.catalogue import Claim
-from longmemeval.pipeline.claims.cost import answering_cost
-from longmemeval.pipeline.claims.schema import ClaimSettings
+from longmemeval.pipeline.claims.catalogue import Claim, ClaimSettings, answering_cost
 from longmemeval.pipeline.claims.state import State
 from longmemeval.pipeline.claims.verdict import Attempt, ClaimFinding, ClaimVerdict, figures
 

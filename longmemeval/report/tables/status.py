@@ -6,9 +6,7 @@ from msgspec import Struct
 
 from longmemeval.core.tables.table import Column, Kind, Table, tabulate
 from longmemeval.core.text.figures import UNKNOWN, bounds, duration, in_dollars, percent
-from longmemeval.pipeline.status.preparations import PreparationState
-from longmemeval.pipeline.status.runs import RunState, ScoreSoFar
-from longmemeval.pipeline.status.tail import Work
+from longmemeval.pipeline.status import PreparationState, RunState, ScoreSoFar, Work
 
 
 def status_table(runs: Sequence[RunState], preparations: Sequence[PreparationState]) -> Table:

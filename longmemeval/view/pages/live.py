@@ -14,7 +14,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import BaseRoute, Route
 
 from longmemeval.core.tables.table import Table
-from longmemeval.pipeline.status.under_way import UnderWay, Watching
+from longmemeval.pipeline.status import UnderWay, Watching
 from longmemeval.report.tables.status import status_table
 from longmemeval.view.answers import page
 from longmemeval.view.site import site_of

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from longmemeval.dataset import Dataset
 from longmemeval.llm.options import ModelOptions
-from longmemeval.pipeline.batches.options import BatchOptions
+from longmemeval.pipeline.options import BatchOptions
 from longmemeval.pipeline.run.answering import RunReport
 from longmemeval.pipeline.run.plan import RunOptions
 from longmemeval.pipeline.run.run import run

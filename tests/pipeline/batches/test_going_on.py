@@ -11,7 +11,7 @@ from longmemeval.core.journal import Journal
 from longmemeval.dataset import Dataset
 from longmemeval.llm.costs import SPENDING, Account, spent_in
 from longmemeval.llm.http.batch_endpoint import BatchEndpoint
-from longmemeval.pipeline.batches.state import BatchStore
+from longmemeval.pipeline.batches.sending import BatchStore
 from longmemeval.settings import Folders
 from tests.batch_server import BatchServer
 from tests.pipeline.batches.batched import ask, by_question

@@ -11,8 +11,8 @@ from msgspec import structs
 
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
-from longmemeval.pipeline.board.board import make_board, ranks
-from longmemeval.pipeline.verify.sign import sign
+from longmemeval.pipeline.board import make_board, ranks
+from longmemeval.pipeline.verify.verify import sign
 from longmemeval.report.board import board_page, write_board
 from longmemeval.results.manifest import read_manifest, write_manifest
 from longmemeval.results.selection import Selection

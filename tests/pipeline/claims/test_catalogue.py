@@ -11,7 +11,7 @@ from longmemeval.errors import DataError, HarnessError
 from longmemeval.memory.configuration import MEMORIES, configuration_of
 from longmemeval.pipeline.claims.catalogue import CLAIM_FOLDERS, Claim, all_claims, claim_named, claims_in, claims_of
 from longmemeval.pipeline.claims.state import state_of
-from longmemeval.pipeline.prepare.options import PrepareOptions
+from longmemeval.pipeline.options import PrepareOptions
 from longmemeval.reading.options import ReadingOptions
 
 CLAIMS = all_claims()

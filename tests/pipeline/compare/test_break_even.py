@@ -7,7 +7,7 @@ import pytest
 from msgspec import structs
 
 from longmemeval.core.text.figures import UNKNOWN
-from longmemeval.pipeline.compare.break_even import break_even
+from longmemeval.pipeline.compare.baseline import break_even
 from longmemeval.report.tables.effort import cost_table
 from longmemeval.results.graded.graded_run import Cost, Evaluation, RunCosts, load_graded
 from longmemeval.settings import Folders

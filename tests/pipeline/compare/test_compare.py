@@ -24,7 +24,7 @@ from longmemeval.llm.tokens import CallCounter
 from longmemeval.pipeline.compare.comparison import INSIDE_THE_NOISE, Comparison
 from longmemeval.pipeline.compare.repeats import Flips
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
-from longmemeval.pipeline.run.planning import power_note
+from longmemeval.pipeline.run.sample_size import power_note
 from longmemeval.report.tables.comparison import comparison_tables
 from longmemeval.results.formats.hypotheses import adopt_hypotheses
 from longmemeval.results.selection import Selection

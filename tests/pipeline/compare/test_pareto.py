@@ -8,7 +8,7 @@ from msgspec import structs
 
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.measures.metrics import Latency
-from longmemeval.pipeline.compare.pareto import ParetoPoint, pareto_front, pareto_points
+from longmemeval.pipeline.compare.comparison import ParetoPoint, pareto_front, pareto_points
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.records import Usage
 from longmemeval.results.graded.graded_run import RunLatency, cost_of, summarise

@@ -6,7 +6,7 @@ import pytest
 
 from longmemeval.dataset import Dataset
 from longmemeval.memory.configuration import resolve_configuration
-from longmemeval.pipeline.compare.tokens import budget_curves
+from longmemeval.pipeline.compare.comparison import budget_curves
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.report.charts.budgets import budget_charts
 from longmemeval.report.charts.palette import shown_rows

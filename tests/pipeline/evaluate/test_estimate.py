@@ -9,9 +9,9 @@ from longmemeval.dataset import Dataset
 from longmemeval.llm.costs import price
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.rates import Rate, RateLimits
-from longmemeval.pipeline.batches.options import BatchOptions
 from longmemeval.pipeline.evaluate.estimate import estimate_grading
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.options import BatchOptions
 from longmemeval.pipeline.run.plan import RunOptions
 from longmemeval.pipeline.run.run import run
 from longmemeval.settings import Folders

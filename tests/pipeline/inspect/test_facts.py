@@ -9,7 +9,7 @@ from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.dataset import Dataset
 from longmemeval.errors import FixtureError, HarnessError
 from longmemeval.pipeline.inspect.facts import HistoryFacts
-from longmemeval.pipeline.prepare.options import PrepareOptions
+from longmemeval.pipeline.options import PrepareOptions
 from longmemeval.pipeline.prepare.prepare import prepare
 from tests.pipeline.helpers import folders_in
 from tests.support import record, write_dataset

@@ -15,7 +15,7 @@ from longmemeval.llm.options import ModelOptions
 from longmemeval.measures.plant_rates import judge_rates
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.judge_check.check import CheckOutcome, JudgeChecking
-from longmemeval.pipeline.judge_check.options import CheckOptions
+from longmemeval.pipeline.options import CheckOptions
 from longmemeval.records import Judgement
 from longmemeval.results.graded.judge_checks import CHECK, JUDGEMENTS, PLANTS
 from longmemeval.results.selection import Selection

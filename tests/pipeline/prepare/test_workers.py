@@ -12,11 +12,10 @@ from longmemeval.core.executors.local import Processes, SerialExecutor
 from longmemeval.core.executors.protocol import Task
 from longmemeval.errors import HarnessError
 from longmemeval.memory.configuration import as_configuration, parts_of
+from longmemeval.pipeline.options import PrepareOptions, RetrievalOptions
 from longmemeval.pipeline.prepare import schedule, timing
-from longmemeval.pipeline.prepare.options import PrepareOptions
 from longmemeval.pipeline.prepare.prepare import prepare
 from longmemeval.pipeline.retrieval import standard
-from longmemeval.pipeline.retrieval.options import RetrievalOptions
 from longmemeval.pipeline.retrieval.retrieve import retrieve
 from longmemeval.results.selection import Selection
 from longmemeval.storage.parts import Part, PartOutput

@@ -17,8 +17,8 @@ from longmemeval.memory.external.connect import connect
 from longmemeval.memory.external.serve import MemoryServer
 from longmemeval.memory.external.transports.service import MemoryService
 from longmemeval.memory.external.transports.transport import InProcess
-from longmemeval.pipeline.probe.controls import Forgets
 from longmemeval.pipeline.probe.lifecycle import WritableMemory, lifecycle
+from longmemeval.pipeline.probe.probe import Forgets
 from tests.memory.external.transported import SERVE, http_served
 from tests.pipeline.helpers import start, stop_when
 from tests.server import Fault, ModelServer
@@ -26,7 +26,7 @@ from tests.support import longmemeval
 
 TOGETHER = """
 import asyncio
-from longmemeval.pipeline.probe.controls import Forgets
+from longmemeval.pipeline.probe.probe import Forgets
 
 class Together(Forgets):
     '''No life goes on before as many have begun as may be under way at a time.'''
@@ -70,7 +70,7 @@ def test_sixty_four_lives_at_a_time_give_the_figures_of_one(tmp_path: Path) -> N
 KEY = "sk-test-0123456789"
 ASKS = '''
 import json, urllib.request
-from longmemeval.pipeline.probe.controls import Forgets
+from longmemeval.pipeline.probe.probe import Forgets
 
 class Asks(Forgets):
     """Has a model read what it is given, and what it is asked."""

@@ -13,8 +13,8 @@ from longmemeval.measures.notation import Mean
 from longmemeval.memory.external.serve import MemoryServer, Session
 from longmemeval.memory.external.transports.service import MemoryService
 from longmemeval.memory.external.transports.transport import InProcess
-from longmemeval.pipeline.probe.controls import Forgets, Keeps, lifecycle_of_control
 from longmemeval.pipeline.probe.lifecycle import Lifecycle, WritableMemory, lifecycle
+from longmemeval.pipeline.probe.probe import Forgets, Keeps, lifecycle_of_control
 from longmemeval.report.tables.probe import until_found
 
 

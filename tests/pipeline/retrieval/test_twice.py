@@ -12,9 +12,8 @@ from longmemeval.measures.notation import Difference
 from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.retrieval.ranking_run import RetrievalReport
+from longmemeval.pipeline.retrieval.ranking_run import RetrievalReport, differences_of
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
-from longmemeval.pipeline.retrieval.second_recall import differences_of
 from longmemeval.records import Recall, RecalledItem
 from longmemeval.report.tables.retrieval import retrieval_document, retrieval_footnotes
 from longmemeval.results.graded.graded_run import load_graded

@@ -3,7 +3,7 @@
 import pytest
 from msgspec import structs
 
-from longmemeval.pipeline.retrieval.options import RetrievalOptions
+from longmemeval.pipeline.options import RetrievalOptions
 from longmemeval.pipeline.retrieval.ranking_run import RetrievalRun
 from longmemeval.pipeline.retrieval.retrieve import retrieve
 from longmemeval.pipeline.retrieval.verdict import retrieval_sentence

@@ -13,9 +13,9 @@ from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.rates import Rate, RateLimits
 from longmemeval.llm.tokens import Call, encoding_of
 from longmemeval.memory.configuration import as_configuration, resolve_configuration
-from longmemeval.pipeline.batches.options import BatchOptions
 from longmemeval.pipeline.estimate.stages import estimate_calls
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
+from longmemeval.pipeline.options import BatchOptions
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.run.estimate import RunEstimate, estimate_run
 from longmemeval.pipeline.run.plan import RunOptions, RunPlan

@@ -10,9 +10,8 @@ import pytest
 from longmemeval.errors import HarnessError
 from longmemeval.llm.options import ModelOptions
 from longmemeval.memory.configuration import as_configuration
-from longmemeval.pipeline.batches.options import BatchOptions
 from longmemeval.pipeline.evaluate.evaluate import evaluate
-from longmemeval.pipeline.evaluate.options import EvaluateOptions
+from longmemeval.pipeline.options import BatchOptions, EvaluateOptions
 from longmemeval.pipeline.run.estimate import estimate_run
 from longmemeval.pipeline.run.plan import RunOptions, RunPlan
 from longmemeval.pipeline.run.run import run

@@ -19,8 +19,7 @@ from longmemeval.llm.costs import Account
 from longmemeval.llm.options import SpendingLimit
 from longmemeval.pipeline import progress as shown
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
-from longmemeval.pipeline.status.preparations import unfinished_preparations
-from longmemeval.pipeline.status.runs import RunState, RunWatch
+from longmemeval.pipeline.status import RunState, RunWatch, unfinished_preparations
 from longmemeval.records import Answer, Judgement
 from longmemeval.report.tables.status import sentences
 from longmemeval.results.lines import ANSWERS, judgements_file

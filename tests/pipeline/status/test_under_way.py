@@ -8,7 +8,7 @@ from msgspec import structs
 
 from longmemeval.core.journal import Journal
 from longmemeval.errors import HarnessError
-from longmemeval.pipeline.status.under_way import state_of_unfinished, watch_named, watch_recent
+from longmemeval.pipeline.status import state_of_unfinished, watch_named, watch_recent
 from longmemeval.records import Answer
 from longmemeval.results.lines import ANSWERS
 from longmemeval.results.listing import list_runs

@@ -9,7 +9,7 @@ import yaml
 
 from longmemeval.errors import HarnessError
 from longmemeval.llm.options import ModelOptions
-from longmemeval.pipeline.evaluate.options import EvaluateOptions
+from longmemeval.pipeline.options import EvaluateOptions
 from longmemeval.pipeline.prepare.prepare import PrepareOptions
 from longmemeval.pipeline.sweep.plan import SweepPlan, plan
 from longmemeval.results.selection import Selection

@@ -15,15 +15,13 @@ from longmemeval.dataset import Dataset
 from longmemeval.errors import IntegrityError
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.memory.token_counts import encode_tokens
-from longmemeval.pipeline.board.board import Board, make_board
+from longmemeval.pipeline.board import Board, make_board
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.run.plan import RunOptions
 from longmemeval.pipeline.run.run import run
-from longmemeval.pipeline.verify.remake import Remaker
-from longmemeval.pipeline.verify.sign import sign
-from longmemeval.pipeline.verify.subjects import verify_all
-from longmemeval.pipeline.verify.verify import Verification, verify
+from longmemeval.pipeline.verify.fixtures import Remaker
+from longmemeval.pipeline.verify.verify import Verification, sign, verify, verify_all
 from longmemeval.ranking.dense import GRAPH, encode_graph
 from longmemeval.ranking.word_counts import encode_words
 from longmemeval.records import Message

@@ -17,11 +17,16 @@ from longmemeval.llm.options import ModelOptions
 from longmemeval.pipeline.compare.columns import corrected_text
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.judge_check.check import JudgeChecking
-from longmemeval.pipeline.judge_check.options import CheckOptions
-from longmemeval.pipeline.verify.keys import private_key
-from longmemeval.pipeline.verify.sign import sign
-from longmemeval.pipeline.verify.signature import SIGNATURE, Signature, file_hashes, fingerprint, signed_bytes
-from longmemeval.pipeline.verify.verify import verify
+from longmemeval.pipeline.options import CheckOptions
+from longmemeval.pipeline.verify.signature import (
+    SIGNATURE,
+    Signature,
+    file_hashes,
+    fingerprint,
+    private_key,
+    signed_bytes,
+)
+from longmemeval.pipeline.verify.verify import sign, verify
 from longmemeval.report.tables.footnotes import footnotes
 from longmemeval.results.graded.graded_run import RunSummary, load_graded
 from longmemeval.results.graded.judge_checks import CHECK, JUDGEMENTS, PLANTS

@@ -14,10 +14,8 @@ from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.run.plan import RunOptions
 from longmemeval.pipeline.run.run import run
-from longmemeval.pipeline.verify.keys import PASSWORD
-from longmemeval.pipeline.verify.sign import sign
-from longmemeval.pipeline.verify.signature import SIGNATURE, file_hashes, signed_bytes
-from longmemeval.pipeline.verify.verify import verify
+from longmemeval.pipeline.verify.signature import PASSWORD, SIGNATURE, file_hashes, signed_bytes
+from longmemeval.pipeline.verify.verify import sign, verify
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import prepared_colours
 from tests.support import longmemeval

@@ -16,7 +16,7 @@ from longmemeval.cli.verbs.exchange.import_run import warn_questions
 from longmemeval.core.options import MODEL, OUTPUT, WHAT, Flag
 from longmemeval.core.tables.table import Column, tabulate
 from longmemeval.core.text.figures import count_of, listed, percent
-from longmemeval.pipeline.evaluate.options import EvaluateOptions
+from longmemeval.pipeline.options import EvaluateOptions
 from longmemeval.results.selection import Selection
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from longmemeval.cli.options.progress import Shown
 from longmemeval.cli.output import err, out, print_json, printable
 from longmemeval.core.options import WHAT, Flag, words_of
 from longmemeval.core.text.figures import count_of
-from longmemeval.pipeline.prepare.options import PrepareOptions
+from longmemeval.pipeline.options import PrepareOptions
 from longmemeval.results.selection import Selection
 
 if TYPE_CHECKING:

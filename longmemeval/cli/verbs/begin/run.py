@@ -15,7 +15,7 @@ from longmemeval.cli.options.progress import Shown
 from longmemeval.cli.output import err, out, print_documents, print_json, printable, warn
 from longmemeval.core.options import MODEL, OUTPUT, Flag
 from longmemeval.core.text.figures import count_of, listed
-from longmemeval.pipeline.run.options import AnsweringOptions
+from longmemeval.pipeline.options import AnsweringOptions
 from longmemeval.reading.options import ReadingOptions
 from longmemeval.results.selection import Selection
 

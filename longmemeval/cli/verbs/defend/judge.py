@@ -11,7 +11,7 @@ from longmemeval.cli.options.panels import Verbs
 from longmemeval.cli.output import err, out, print_json, print_lines, print_table, printable
 from longmemeval.core.options import LIMITS, Flag
 from longmemeval.core.text.figures import count_of
-from longmemeval.pipeline.judge_check.options import CheckOptions
+from longmemeval.pipeline.options import CheckOptions
 from longmemeval.results.selection import Selection
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ def sign(
     Readers check it with your public key: longmemeval verify RUN --public-key FILE. Make a key with
     openssl genpkey -algorithm ed25519 -out key.pem, its public half with openssl pkey -in key.pem -pubout -out key.pub.
     """
-    from longmemeval.pipeline.verify.sign import sign as sign_run
     from longmemeval.pipeline.verify.signature import SIGNATURE
+    from longmemeval.pipeline.verify.verify import sign as sign_run
 
     folders = places.folders()
     signature = sign_run(run, key, folders=folders)

@@ -39,7 +39,7 @@ def verify(
     sample of the other parts. No model and no server is called. What was not checked, and what no file can prove, is
     listed last. The exit code is 3 if a check fails.
     """
-    from longmemeval.pipeline.verify.subjects import verify_all
+    from longmemeval.pipeline.verify.verify import verify_all
 
     if not subjects and sweep is None:
         raise typer.BadParameter("name a RUN, a pattern such as 'demo-*', a preparation, or --sweep NAME")

@@ -9,7 +9,7 @@ from longmemeval.core.options import OUTPUT, WHAT, Flag
 from longmemeval.core.tables.table import Column, tabulate
 from longmemeval.core.text.figures import count_of
 from longmemeval.llm.options import ApiBase, ModelOptions, QueryModel
-from longmemeval.pipeline.run.options import Prepared
+from longmemeval.pipeline.options import Prepared
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.inspect.inspect import Inspection

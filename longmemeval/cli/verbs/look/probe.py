@@ -47,7 +47,7 @@ def probe(
     memory is shown next to a control that recalls nothing and one that reads the evidence.
     """
     from longmemeval.memory.configuration import resolve_configuration
-    from longmemeval.pipeline.prepare.options import PrepareOptions
+    from longmemeval.pipeline.options import PrepareOptions
     from longmemeval.pipeline.probe import probe as pipeline
     from longmemeval.report.charts.probes import check_drawable, probe_chart
 

@@ -7,7 +7,7 @@ from longmemeval.cli.options import shared
 from longmemeval.cli.options.cluster import ClusterAddress, executor_spec
 from longmemeval.cli.options.progress import Shown
 from longmemeval.cli.output import err, out, print_answer, print_json, print_lines, print_table, printable, warn
-from longmemeval.pipeline.retrieval.options import RetrievalOptions
+from longmemeval.pipeline.options import RetrievalOptions
 from longmemeval.results.selection import Selection
 
 if TYPE_CHECKING:

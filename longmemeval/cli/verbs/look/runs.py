@@ -16,7 +16,7 @@ from longmemeval.report.tables.footnotes import warning_codes
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from longmemeval.pipeline.status.runs import RunState
+    from longmemeval.pipeline.status import RunState
     from longmemeval.results.listing import ListedRun
     from longmemeval.results.scores.warnings import ScoreWarning
 
@@ -44,8 +44,7 @@ def runs(
 
     Newest first; the score is that of the official judge, else of the newest. With RUN: the progress of these.
     """
-    from longmemeval.pipeline.status.preparations import unfinished_preparations
-    from longmemeval.pipeline.status.under_way import state_of_unfinished
+    from longmemeval.pipeline.status import state_of_unfinished, unfinished_preparations
     from longmemeval.report.tables.status import sentences
     from longmemeval.results.graded.graded_run import warnings_of
     from longmemeval.results.listing import RunFilter, list_runs, unrecorded_note

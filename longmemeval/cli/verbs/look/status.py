@@ -9,7 +9,7 @@ from longmemeval.cli.output import out, print_json, print_json_line, print_lines
 from longmemeval.core.options import OUTPUT, Flag
 
 if TYPE_CHECKING:
-    from longmemeval.pipeline.status.under_way import UnderWay, Watching
+    from longmemeval.pipeline.status import UnderWay, Watching
     from longmemeval.settings import Folders
 
 EXAMPLE = "longmemeval status demo-hybrid --watch"
@@ -39,7 +39,7 @@ def show(runs: shared.Runs, folders: "Folders", *, watch: bool, as_json: bool) -
         watch: look again until no process works on them.
         as_json: print one document, or with `watch` one per look.
     """
-    from longmemeval.pipeline.status.under_way import watch_named, watch_recent
+    from longmemeval.pipeline.status import watch_named, watch_recent
 
     named = bool(runs.run_ids) or runs.sweep is not None
     watching = watch_named(runs.named(folders, rankings=True), folders) if named else watch_recent(folders)

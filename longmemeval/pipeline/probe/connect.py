@@ -11,7 +11,7 @@ from longmemeval.llm.registry import ModelAccess
 from longmemeval.memory.configuration import MemoryConfiguration
 from longmemeval.memory.external.connect import connect
 from longmemeval.memory.external.contract_check import part_behind_a_door
-from longmemeval.pipeline.prepare.options import PrepareOptions
+from longmemeval.pipeline.options import PrepareOptions
 from longmemeval.pipeline.probe.lifecycle import Lifecycle, WritableMemory, lifecycle
 from longmemeval.records import Haystack
 from longmemeval.settings import Folders

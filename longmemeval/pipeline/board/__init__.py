@@ -1,1 +1,0 @@
-"""`board`: verified runs of many people, ranked no finer than the noise allows."""

@@ -1,0 +1,218 @@
+"""The options of the verbs, which the command line, YAML, Python and manifests share."""
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
+
+from longmemeval.core.arguments import Options
+from longmemeval.core.defaults import CONCURRENCY, GIVE_UP_AFTER_S
+from longmemeval.core.executors.local import ExecutorName, Jobs
+from longmemeval.core.options import OUTPUT, WHAT, Flag, Group
+from longmemeval.core.part_options import PartOptions, refusal
+from longmemeval.llm.options import ApiBase, Concurrency, GiveUpAfter, MaxCost, ModelOptions, QueryModel, Votes
+from longmemeval.llm.rates import RateLimits
+from longmemeval.measures.notation import Granularity, RetrievalProtocol
+
+# Options of `prepare`.
+
+
+class PrepareOptions(PartOptions):
+    """Options of `prepare`, apart from what to prepare."""
+
+    model_config = ConfigDict(arbitrary_types_allowed=True)
+
+    name: Annotated[str, Flag(WHAT, "NAME")] = "default"
+    """Name of the preparation."""
+    api_base: ApiBase = None
+    give_up_after_s: GiveUpAfter = GIVE_UP_AFTER_S
+    """Seconds of failures without a success after which a chat model's or embedder's endpoint counts as dead."""
+    rates: RateLimits = RateLimits()
+    """Requests and tokens per minute that models accept."""
+    spending: MaxCost = None
+    """The most that embeddings and chat models may cost over all starts of this preparation; None: no limit."""
+    account_file: Path | None = None
+    """The file that records the costs; None: next to the fixtures."""
+    jobs: Jobs = None
+    """Workers; None: one per core if there is enough work, as many as a memory service accepts, else none."""
+    executor: ExecutorName = None
+    """The executor of the workers; None: `processes`, if there are to be workers."""
+    force: Annotated[bool, Flag()] = False
+    """Remake parts that exist."""
+    compress: Annotated[Literal["zstd"] | None, Flag()] = None
+    """Store parts as .json.zst, half the size or less (extra `zstd`). Hashes do not change."""
+    dry_run: Annotated[bool, Flag(OUTPUT)] = False
+    """Show the work and its cost; do nothing."""
+    measure: Annotated[int, Flag(metavar="N", minimum=0, shown=False)] = Field(default=0, ge=0)
+    """With --dry-run: prepare the first N histories for good, and scale what they took to the rest."""
+
+    @model_validator(mode="wrap")
+    @classmethod
+    def _checked(cls, value: object, handler: ModelWrapValidatorHandler["PrepareOptions"]) -> "PrepareOptions":
+        """Turn pydantic errors into `HarnessError`.
+
+        Raises:
+            HarnessError: there is no such option, or it does not accept this value.
+        """
+        try:
+            return handler(value)
+        except ValidationError as error:
+            raise refusal(error, cls.model_fields, "An option of `prepare`") from error
+
+    @property
+    def model_options(self) -> ModelOptions:
+        """The connection to chat models and embedders."""
+        return ModelOptions(**{name: getattr(self, name) for name in _CONNECTION})
+
+    def replaced(self, **changes: object) -> "PrepareOptions":
+        """Return the options with some values replaced."""
+        return PrepareOptions.model_validate(dict(self) | changes)
+
+    @property
+    def of_parts(self) -> PartOptions:
+        """The options that decide the bytes of parts; paths are absolute, for workers in other folders."""
+        values = {name: getattr(self, name) for name in PartOptions.model_fields}
+        absolute = {name: value.absolute() if isinstance(value, Path) else value for name, value in values.items()}
+        return PartOptions.model_validate(absolute)
+
+
+_CONNECTION = tuple(name for name in ModelOptions.__struct_fields__ if name in PrepareOptions.model_fields)
+
+
+def connected_by(options: ModelOptions) -> dict[str, Any]:
+    """Return the options of `prepare` that say how a model is reached."""
+    return {name: getattr(options, name) for name in _CONNECTION}
+
+
+# Options of answering that a command line can give.
+
+Protocol = Literal["standard", "official"]
+Prepared = Annotated[str, Flag(WHAT, "NAME", "The preparation to read.")]
+RunId = Annotated[str | None, Flag(OUTPUT, "RUN", "Name the run, or continue it if unfinished.")]
+
+
+class AnsweringOptions(Options, frozen=True):
+    """Options of answering that a command line can give."""
+
+    prepared: Prepared = "default"
+    """The name of the preparation to read."""
+    model_options: Annotated[ModelOptions, Group()] = ModelOptions()
+    concurrency: Concurrency = CONCURRENCY
+    """Calls in flight at one time: for answers, and by default for analysing questions and for memories."""
+    spending: MaxCost = None
+    """The most that all calls of models and remote embedders may cost over all starts of the run; None: no limit."""
+    query_model: QueryModel = None
+    """The model that analyses questions for memories that use a chat model for it; None: the answering model."""
+    embedder: Annotated[str | None, Flag(metavar="SPEC")] = None
+    """The fixtures' embedder under another name, for instance a model folder that has moved.
+
+    It must have the same fingerprint.
+    """
+    protocol: Annotated[Protocol, Flag(metavar="NAME")] = "standard"
+    """official: the protocol of the benchmark's authors, if they have one; its random choices follow --seed."""
+    save_prompts: Annotated[bool, Flag(name="--no-save-prompts", help="Do not store the prompts.")] = True
+    """Store the prompts."""
+    run_id: RunId = None
+
+
+# Options of a stage whose calls go by batch.
+
+
+class BatchOptions(Options, frozen=True):
+    """Options of a stage whose calls go by batch."""
+
+    poll_s: Annotated[float | None, Flag(metavar="SECONDS", name="--batch-poll", minimum=1.0)] = None
+    """Seconds between looks at a batch [default: 5 s at first, growing to a minute]."""
+
+
+# Options of grading.
+
+
+class EvaluateOptions(Options, frozen=True):
+    """Options of grading."""
+
+    judge: str | None = None
+    """A judge's spec (`benchmarks/registry.py`), or the id of one that has graded this run, whose labels are then
+    scored without asking it; None: the benchmark's own."""
+    votes: Votes = 1
+    """The number of times a chat model is asked about each answer; the majority is the label."""
+    rejudge: Annotated[bool, Flag(OUTPUT)] = False
+    """Judge everything again, into a new file."""
+    model_options: Annotated[ModelOptions, Group()] = ModelOptions()
+    concurrency: Concurrency = CONCURRENCY
+    batch: BatchOptions | None = None
+    """Ask through the provider's batch endpoints; None: directly."""
+    spending: MaxCost = None
+    """The most that judging this run may cost, all judges and all starts together; None: no limit."""
+    dataset: Annotated[
+        str | None, Flag(WHAT, "DATA", "Data set of --hypotheses, or a run's if it moved.", name="--dataset -d")
+    ] = None
+    """The location of the gold if the run's data set has moved: a catalogue name or a file."""
+    tell: Callable[[str], None] | None = None
+    """Receives notes before the first call, such as labels that exist and cannot be used."""
+
+
+# Options of checking a judge.
+
+
+class CheckOptions(Options, frozen=True):
+    """Options of checking a judge."""
+
+    votes: Votes = 1
+    seed: int = 0
+    """The seed of the plants."""
+    model_options: Annotated[ModelOptions, Group()] = ModelOptions()
+    concurrency: Concurrency = CONCURRENCY
+    spending: MaxCost = None
+
+
+# Options of `retrieval`.
+
+
+class RetrievalOptions(Options, frozen=True):
+    """Options of `retrieval`, apart from the data and the memories."""
+
+    protocol: Annotated[RetrievalProtocol, Flag(WHAT, "NAME")] = "standard"
+    """standard, or official (the benchmark authors' own).
+
+    `standard` ranks from prepared fixtures.
+    """
+    granularity: Annotated[Granularity | None, Flag(WHAT, "UNIT")] = None
+    """session or turn [default: what the protocol ranks]."""
+    measures: Annotated[tuple[str, ...], Flag(OUTPUT, "NAME", name="--measure")] = ()
+    """Such as recall_any@5; repeatable [default: the usual ones].
+
+    See `chosen_measures`; official protocols have their own.
+    """
+    cutoffs: Annotated[tuple[int, ...], Flag(OUTPUT, "N", name="--k")] = ()
+    """Cutoff for measures named without one; repeatable."""
+    prepared: Prepared = "default"
+    """The name of the preparation to read."""
+    embedder: Annotated[str | None, Flag(metavar="SPEC")] = None
+    """The fixtures' embedder under another name. Under --protocol official, the embedder of semantic-recall [default:
+    hashing]."""
+    run_id: RunId = None
+    """The id of the run, followed by `-<memory>` if there are several memories. A run that exists is continued."""
+    log: Annotated[Path | None, Flag(metavar="FILE")] = None
+    """Under --protocol official: write the log in the official format."""
+    expansion_cache: Annotated[Path | None, Flag(metavar="FILE")] = None
+    """Under --protocol official: expansions as the official scripts write them [default: the preparation's]."""
+    query_model: QueryModel = None
+    """Chat model that analyses the questions, for memories that use one (`decompose=model`)."""
+    model_options: Annotated[ModelOptions, Group(("api_base", "give_up_after_s"))] = ModelOptions()
+    """Connection options; a remote embedder is looked for at the same endpoint."""
+    spending: MaxCost = None
+    """The most that calls about questions and of a remote embedder may cost, all starts and memories together;
+    None: no limit.
+    """
+    jobs: Jobs = None
+    """Workers; None: one per core if there are enough haystacks, else none. An official protocol with a corpus of
+    its own uses one.
+    """
+    executor: ExecutorName = None
+    """The executor of the workers; None: `processes`, if there are to be workers."""
+    twice: Annotated[bool, Flag(WHAT)] = False
+    """Ask each question twice; report how often the recall changes."""
+    tell: Callable[[str], None] | None = None
+    """Receives notes before the first question is ranked."""

@@ -1,1 +1,0 @@
-"""`status`: progress of runs and preparations, from their files alone."""
