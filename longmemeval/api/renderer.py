@@ -20,9 +20,9 @@ from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.pipeline.status import RunWatch
 from longmemeval.report.documents import comparison_document, evaluation_document
 from longmemeval.report.options import ReportFormat, ReportOptions
-from longmemeval.report.paper import latex as comparison_latex
-from longmemeval.report.tables.answer import Answer, comparison_answer, evaluation_answer
-from longmemeval.report.tables.effort import latency_line, work_table
+from longmemeval.report.tables.comparison import Answer, comparison_answer, evaluation_answer
+from longmemeval.report.tables.runs import latency_line, work_table
+from longmemeval.report.text import comparison_latex as comparison_latex
 from longmemeval.report.write import write_comparison as write_report_on
 from longmemeval.results.formats.question_frame import Form, question_columns, question_rows
 from longmemeval.results.graded.graded_run import Evaluation
@@ -127,7 +127,7 @@ def picture(held: Held, chart: str) -> Picture:
 
 def _charts(held: Held) -> "list[Chart]":
     from longmemeval.report.charts.of_comparison import latency_ridges
-    from longmemeval.report.charts.palette import Shown, look_of
+    from longmemeval.report.charts.svg import Shown, look_of
     from longmemeval.report.page.html import page_charts
 
     if isinstance(held, Run):

@@ -10,7 +10,7 @@ from longmemeval.pipeline.claims.catalogue import Claim
 from longmemeval.pipeline.compare.baseline import AgainstBaseline
 from longmemeval.pipeline.compare.columns import RUN_COLUMNS, columns_of
 from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
-from longmemeval.report.tables.footnotes import footnotes
+from longmemeval.report.tables.comparison import footnotes
 from longmemeval.results.graded.graded_run import RunSummary
 
 if TYPE_CHECKING:

@@ -11,9 +11,15 @@ from longmemeval.errors import HarnessError
 from longmemeval.pipeline.compare.compare import compare_runs
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.report.options import ReportOptions
-from longmemeval.report.paper import bibtex, figures, latex
-from longmemeval.report.plain import latex_across, markdown, markdown_across
-from longmemeval.report.published import published_for
+from longmemeval.report.text import (
+    bibtex,
+    comparison_latex,
+    figures,
+    latex_across,
+    markdown,
+    markdown_across,
+    published_for,
+)
 from longmemeval.results.compared import in_order_named
 from longmemeval.results.graded.graded_run import Evaluation, load_graded
 from longmemeval.settings import Folders
@@ -132,7 +138,7 @@ def render_comparison(comparison: Comparison, options: ReportOptions) -> str:
         return html_page(comparison, graded, full=options.full, published=figures)
     if options.format == "md":
         return markdown(comparison, figures)
-    return latex(comparison, figures, columns=options.columns, style=options.latex_style)
+    return comparison_latex(comparison, figures, columns=options.columns, style=options.latex_style)
 
 
 def write_comparison(comparison: Comparison, output: Path, options: ReportOptions, *, force: bool = False) -> None:

@@ -6,7 +6,7 @@ from msgspec import Struct
 
 from longmemeval.measures.losses import cause_of
 from longmemeval.pipeline.compare.comparison import Comparison
-from longmemeval.report.charts.palette import shown_runs
+from longmemeval.report.charts.svg import shown_runs
 from longmemeval.report.page.summary import among
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.graded.losses import disputed

@@ -13,7 +13,7 @@ from playwright.sync_api import Browser, Locator, Page
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.core.text.figures import visible
 from longmemeval.report.board import write_board
-from longmemeval.report.charts.palette import looks_of
+from longmemeval.report.charts.svg import looks_of
 from longmemeval.report.write import ReportOptions, write_report
 from tests.browser import chromium as system_chromium
 from tests.pipeline.graded_runs import LENIENT, record_messages

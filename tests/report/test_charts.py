@@ -10,17 +10,18 @@ from longmemeval.report.charts.charts import (
     Chart,
     Curve,
     Group,
+    Latencies,
     Point,
     Value,
     bar_chart,
     dot_chart,
     front_of,
+    latency_chart,
     recall_chart,
     spread_apart,
     tradeoff_chart,
 )
-from longmemeval.report.charts.distributions import Latencies, latency_chart
-from longmemeval.report.charts.palette import COLOURS, Look, Shown, look_of
+from longmemeval.report.charts.svg import COLOURS, Look, Shown, look_of
 from longmemeval.report.page.templates import page_file
 
 

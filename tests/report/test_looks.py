@@ -7,7 +7,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 from longmemeval.memory.configuration import MEMORIES
-from longmemeval.report.charts.palette import COLOURS, SHAPES, Look, looks_of, shown_runs
+from longmemeval.report.charts.svg import COLOURS, SHAPES, Look, looks_of, shown_runs
 from longmemeval.settings import Folders
 from tests.pipeline.graded_runs import graded_run
 from tests.pipeline.helpers import colours, compare, folders_in

@@ -23,7 +23,7 @@ from longmemeval.pipeline.compare.compare import compare_runs
 from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
 from longmemeval.pipeline.compare.sentences import TEMPLATES, Sentence
 from longmemeval.report.charts import of_comparison as charts
-from longmemeval.report.charts.palette import shown_rows
+from longmemeval.report.charts.svg import shown_rows
 from longmemeval.report.options import ReportFormat
 from longmemeval.report.write import ReportOptions, render_report
 from longmemeval.settings import Folders

@@ -12,7 +12,7 @@ from msgspec import structs
 from longmemeval.core.tables.latex import LatexStyle, escape_latex, latex
 from longmemeval.core.tables.table import Column, escape_markdown, tabulate
 from longmemeval.errors import HarnessError
-from longmemeval.report.charts.palette import looks_of
+from longmemeval.report.charts.svg import looks_of
 from longmemeval.report.page.templates import page_file
 from longmemeval.report.write import ReportOptions, render_report, write_report
 from longmemeval.settings import Folders

@@ -8,8 +8,8 @@ from msgspec import structs
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.pipeline.claims.catalogue import Claim, all_claims
-from longmemeval.report.published import published_for
 from longmemeval.report.tables.comparison import published_table
+from longmemeval.report.text import published_for
 from tests.support import record, write_dataset
 
 LOCOMO_COUNTS = {"single-hop": 841, "multi-hop": 282, "temporal": 321, "open-domain": 96, "adversarial": 446}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from longmemeval.report.page.shorten import Excerpt, excerpt, fair_limit, size_of
+from longmemeval.report.page.question_records import Excerpt, excerpt, fair_limit, size_of
 
 
 @pytest.mark.parametrize(

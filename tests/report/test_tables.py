@@ -17,14 +17,15 @@ from longmemeval.pipeline.claims.catalogue import all_claims
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.records import Gold, Judgement
 from longmemeval.report.documents import comparison_document
-from longmemeval.report.tables.answer import comparison_answer
-from longmemeval.report.tables.cells import abstention_lines, task_average_note
 from longmemeval.report.tables.comparison import (
+    caution_lines,
+    comparison_answer,
+    comparison_notes,
     comparison_tables,
     published_table,
     question_lists,
 )
-from longmemeval.report.tables.footnotes import caution_lines, comparison_notes
+from longmemeval.report.tables.runs import abstention_lines, task_average_note
 from longmemeval.settings import Folders
 from tests.pipeline.graded_runs import F1, STRICT, graded_run, labels
 from tests.pipeline.helpers import colours, compare

@@ -15,7 +15,7 @@ from longmemeval.measures.plant_rates import judge_rates
 from longmemeval.pipeline.judge_check.check import encoded_plants
 from longmemeval.records import Judgement
 from longmemeval.report.charts.of_comparison import judges_chart
-from longmemeval.report.charts.palette import Shown, look_of
+from longmemeval.report.charts.svg import Shown, look_of
 from longmemeval.report.charts.two_judges import JudgedBy, TwoJudges, two_judges_chart
 from longmemeval.report.write import ReportOptions, render_report
 from longmemeval.results.graded.graded_run import load_graded

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from longmemeval.core.text.figures import percent, signed_bounds
-from longmemeval.report.tables.footnotes import part_notes
+from longmemeval.report.tables.comparison import part_notes
 
 
 def test_nothing_is_shown_as_minus_zero() -> None:

@@ -1,22 +1,49 @@
 """Draw the charts of the report. Each takes plain figures and returns a drawing with a table of the same figures."""
 
-from collections.abc import Sequence
-from math import ceil, floor
+from collections.abc import Callable, Sequence
+from math import ceil, floor, log10
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from msgspec import Struct
 
 from longmemeval.core.tables.picture import Picture
 from longmemeval.core.tables.table import Column, Table, tabulate
-from longmemeval.core.text.figures import bounds, percent
-from longmemeval.pipeline.compare.comparison import ParetoPoint, pareto_front
-from longmemeval.report.charts.palette import Look, Shown
-from longmemeval.report.charts.svg import GRID, MUTED, SURFACE, alone, drawn, run_colour, run_face
+from longmemeval.core.text.figures import UNKNOWN, bounds, count, count_of, milliseconds, percent
+from longmemeval.errors import HarnessError
+from longmemeval.measures.abstention import Calibration, ScoreBin
+from longmemeval.measures.notation import Mean
+from longmemeval.pipeline.compare.comparison import (
+    BudgetCurve,
+    Comparison,
+    ParetoPoint,
+    RunFigures,
+    budget_curves,
+    pareto_front,
+)
+from longmemeval.pipeline.probe.probe import Probed, ProbeReport
+from longmemeval.report.charts.svg import (
+    GRID,
+    INK,
+    MUTED,
+    SURFACE,
+    Look,
+    Shown,
+    alone,
+    drawn,
+    look_of,
+    need_report_libraries,
+    run_colour,
+    run_face,
+)
 from longmemeval.report.page.templates import page_file
+from longmemeval.report.tables.verbs import passed, probe_table, row_name
+from longmemeval.statistics.intervals import percentile
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
 
 _WIDE, _HALF = 7.6, 4.6
 _LABEL = 36
@@ -311,3 +338,262 @@ def spread_apart(values: Sequence[float], gap: float, most: float = 1.05) -> lis
         moved[index] = min(moved[index], most)
         most = moved[index] - gap
     return moved
+
+
+# Chart memories under several token budgets: their score and evidence recall against the tokens they show.
+
+_DESCRIPTION = (
+    "Up is better, left is less text for the model. A line joins the budgets of one memory; where lines are compared, "
+    "they are compared at equal tokens. Other runs stand as single marks."
+)
+
+
+def budget_charts(comparison: Comparison, shown: Sequence[Shown]) -> list[Chart]:
+    """Return charts of the score and the evidence recall against tokens; empty if no memory has several budgets."""
+    if not (curves := budget_curves(comparison.rows)):
+        return []
+    metric = comparison.metric
+    recalls = {run.provenance for run in comparison.rows if run.evidence_recall is not None}
+    by = f", by {' or '.join(sorted(recalls))}" if recalls - {"message"} else ""
+    scores, recall = (lambda run: run.summary.metrics.overall.accuracy), (lambda run: run.evidence_recall)
+    drawn_charts = [
+        _chart("budgets", f"{metric.capitalize()} over budgets", metric, comparison, curves, shown, scores),
+        _chart("budget-recall", "Recall over budgets", f"evidence recall{by}", comparison, curves, shown, recall),
+    ]
+    return [chart for chart in drawn_charts if chart]
+
+
+def _chart(
+    name: str,
+    title: str,
+    axis: str,
+    comparison: Comparison,
+    curves: Sequence[BudgetCurve],
+    shown: Sequence[Shown],
+    value_of: Callable[[RunFigures], float | None],
+) -> Chart | None:
+    runs, joined = comparison.rows, {place for curve in curves for place in curve.runs}
+    single = [
+        BudgetCurve(runs[place].summary.memory, (place,), ()) for place in range(len(runs)) if place not in joined
+    ]
+    lines = []
+    for curve in (*curves, *single):
+        points = [(runs[place].summary.mean_prompt_tokens, value_of(runs[place]), place) for place in curve.runs]
+        known = [(tokens, value, place) for tokens, value, place in points if tokens and value is not None]
+        if known:
+            lines.append((shown[curve.runs[0]].look, curve.name, sorted(known)))
+    if not any(len(known) > 1 for _, _, known in lines):
+        return None
+
+    def draw(figure: "Figure") -> None:
+        axes = figure.add_subplot()
+        axes.set_xscale("log")
+        named_lines(axes, [(look, label, [(x, y) for x, y, _ in known]) for look, label, known in lines])
+        axes.set_xticks(sorted({budget for curve in curves for budget in curve.budgets}))
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.xaxis.set_minor_formatter("")
+        axes.set_xlabel("prompt tokens per question")
+        axes.set_ylabel(axis)
+        axes.grid()
+
+    columns: list[Column[tuple[str, float, float, int]]] = [
+        Column("memory", lambda row: row[0], "text"),
+        Column("run", lambda row: shown[row[3]].name, "text"),
+        Column("budget", lambda row: runs[row[3]].budget or None),
+        Column("prompt tokens", lambda row: count(row[1])),
+        Column(axis, lambda row: percent(row[2])),
+    ]
+    figures = tabulate("", columns, [(label, *point) for _, label, known in lines for point in known])
+    return Chart(name, title, _DESCRIPTION, drawn(name, 7.6, 3.4, draw), figures)
+
+
+# Draw the result of `probe`: a row for each memory, a bar for each probe.
+
+_BAR, _ROW_INCHES = 0.84, 0.34
+"""Width of a full bar, if the next begins at 1; height of a row in inches."""
+
+
+def check_drawable(output: Path) -> None:
+    """Refuse a picture that could not be drawn, before anything is paid for.
+
+    Raises:
+        HarnessError: the file is not an SVG, or the extra `report` is not installed.
+    """
+    if output.suffix != ".svg":
+        raise HarnessError("The picture is an SVG", where=str(output), fix="Name a file that ends in .svg")
+    need_report_libraries("A picture")
+
+
+def probe_chart(report: ProbeReport) -> Chart:
+    """Return the table as bars: a full bar if every question was passed, a dash instead if unknown."""
+    rows = [(probed, shares(probed)) for probed in report.memories]
+    names = list(dict.fromkeys(name for _, by_probe in rows for name in by_probe))
+
+    def draw(figure: "Figure") -> None:
+        axes = figure.add_subplot()
+        for place, (probed, by_probe) in enumerate(rows):
+            colour = run_colour(look_of(place, control=probed.control is not None))
+            for column, share in enumerate(map(by_probe.get, names)):
+                if share is not None and share.mean is not None:
+                    axes.barh(place, _BAR, left=column, height=0.62, color=GRID, linewidth=0)
+                    axes.barh(place, _BAR * share.mean, left=column, height=0.62, color=colour, linewidth=0)
+                axes.text(column + _BAR / 2, place, passed(share), ha="center", va="center", fontsize=7.5, color=INK)
+        axes.set_yticks(range(len(rows)), [row_name(probed) for probed, _ in rows])
+        axes.set_xticks([column + _BAR / 2 for column in range(len(names))], [_two_lines(name) for name in names])
+        axes.xaxis.tick_top()
+        axes.tick_params(length=0)
+        axes.set_xlim(-0.08, len(names))
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        for spine in axes.spines.values():
+            spine.set_visible(False)
+
+    description = (
+        "Questions about made-up lives that each memory passes, by probe: a full bar is all of them, a dash is not "
+        "known. The floor cannot pass, the ceiling must."
+    )
+    svg = drawn("probes", 7.6, 0.6 + _ROW_INCHES * len(rows), draw)
+    return Chart("probes", f"Probes, seed {report.seed}", description, svg, probe_table(report))
+
+
+def shares(probed: Probed) -> dict[str, Mean | None]:
+    """Return the share of each probe that a memory passes."""
+    lifecycle = probed.lifecycle
+    return {**probed.probes, "deletion": lifecycle.deletion, "read after write": lifecycle.read_after_write}
+
+
+def _two_lines(name: str) -> str:
+    return "\n".join(name.rsplit(" ", 1)) if name.count(" ") > 1 else name.replace(" ", "\n")
+
+
+# Chart distributions: the latencies of answers, and correctness by the best recall score.
+
+_LEAST_MS = 0.1
+"""The shortest latency drawn, in milliseconds; shorter ones are raised to it as a logarithmic scale has no zero."""
+_BINS = 48
+
+
+class Latencies(Struct, frozen=True):
+    """The latencies of one run's answers."""
+
+    run: Shown
+    milliseconds: tuple[float, ...]
+    """The latencies of the answers, at least one."""
+
+
+def latency_chart(runs: Sequence[Latencies]) -> Chart:
+    """Return one ridge per run on a logarithmic scale, with marks at the median and the 95th percentile."""
+    logs = [[log10(max(latency, _LEAST_MS)) for latency in run.milliseconds] for run in runs]
+    low = min(map(min, logs)) - 0.15
+    high = max(map(max, logs)) + 0.15
+    width = (high - low) / _BINS
+
+    def draw(figure: "Figure") -> None:
+        axes = figure.add_subplot()
+        for row, (run, values) in enumerate(zip(runs, logs, strict=True)):
+            counts = [0] * _BINS
+            for value in values:
+                counts[min(int((value - low) / width), _BINS - 1)] += 1
+            heights = [row - 0.82 * count / max(counts) for count in counts]
+            edges = [10 ** (low + width * number) for number in range(_BINS)]
+            colour = run_colour(run.run.look)
+            axes.fill_between(edges, heights, row, step="post", color=colour, alpha=0.45, linewidth=0)
+            for rank, line in ((50, "-"), (95, ":")):
+                at = max(percentile(run.milliseconds, rank) or 0.0, _LEAST_MS)
+                axes.plot((at, at), (row, row - 0.86), color=INK, linewidth=1.2, linestyle=line)
+        axes.set_xscale("log")
+        axes.set_xlim(10**low, 10**high)
+        axes.set_ylim(len(runs) - 0.9, -1)
+        axes.set_yticks(range(len(runs)), [run.run.name for run in runs], va="bottom")
+        axes.tick_params(axis="y", length=0)
+        axes.spines["left"].set_visible(False)
+        axes.xaxis.set_major_formatter(lambda value, _: milliseconds(value))
+        axes.xaxis.set_minor_formatter("")
+        axes.set_xlabel("time per question, recall and model")
+        axes.grid(axis="x")
+
+    description = (
+        "Time per answered question: recall, and model calls with retries and waiting. A row per run, each drawn to "
+        "its own height. Solid line: median; dotted line: 95th percentile."
+    )
+    svg = drawn("latency", 7.6, 0.75 + 0.42 * len(runs), draw)
+    columns: list[Column[Latencies]] = [
+        Column("run", lambda run: run.run.name, "text"),
+        Column("answers", lambda run: len(run.milliseconds)),
+        *(_percentile(rank) for rank in (5, 25, 50, 75, 95)),
+    ]
+    return Chart("latency", "Latency", description, svg, tabulate("", columns, runs))
+
+
+def _percentile(rank: int) -> Column[Latencies]:
+    title = "median" if rank == 50 else f"{rank} %"
+    return Column(title, lambda run: milliseconds(percentile(run.milliseconds, rank) or 0.0))
+
+
+def calibration_chart(place: int, run: Shown, metric: str, calibration: Calibration) -> Chart:
+    """Return a chart of the shares of answerable and of correctly answered questions, by the best recall score.
+
+    Args:
+        place: index of the run, from 0.
+        run: name and look of the run.
+        metric: name of the judge's mean: `accuracy`, or e.g. `F1` for scores.
+        calibration: a calibration with at least one bin.
+    """
+    bins = calibration.curve
+    at = range(1, len(bins) + 1)
+
+    def draw(figure: "Figure") -> None:
+        axes = figure.add_subplot()
+        axes.plot(
+            at,
+            [group.accuracy for group in bins],
+            color=run_colour(run.look),
+            marker=run.look.marker,
+            markersize=4,
+            linewidth=1.5,
+        )
+        axes.plot(at, [group.answerable for group in bins], color=MUTED, marker="s", markersize=3.5, linewidth=1.2,
+                  linestyle="--")  # fmt: skip
+        if calibration.threshold is not None:
+            below = sum(group.lowest < calibration.threshold for group in bins)
+            axes.axvline(below + 0.5, color=INK, linewidth=1, linestyle=":")
+        percent_axis(axes, "y", [share for group in bins for share in (group.accuracy, group.answerable)])
+        axes.set_xlim(0.4, len(bins) + 0.6)
+        axes.set_xticks(list(at), [f"{group.lowest:.2g}" for group in bins])
+        axes.set_xlabel("best recall score, from")
+        axes.grid(axis="y")
+
+    right = "share judged right" if metric == "accuracy" else f"mean {metric}"
+    columns: list[Column[ScoreBin]] = [
+        Column("best recall score", lambda group: f"{group.lowest:.3g} to {group.highest:.3g}", "text"),
+        Column("questions", lambda group: group.n),
+        Column("answerable", lambda group: percent(group.answerable)),
+        Column(metric, lambda group: percent(group.accuracy)),
+    ]
+    return Chart(
+        name=f"calibration-{place + 1}",
+        title=run.name,
+        description=f"Solid: {right}. Dashed: share that has an answer. {_threshold_words(calibration, metric)}",
+        svg=drawn(f"calibration-{place + 1}", 4.6, 2.7, draw),
+        figures=tabulate("", columns, bins),
+    )
+
+
+def _threshold_words(calibration: Calibration, metric: str) -> str:
+    unscored = (
+        f" {count_of(calibration.unscored, 'question has', 'questions have')} no score." if calibration.unscored else ""
+    )
+    if calibration.threshold is None or calibration.held_out is None:
+        return f"No threshold could be chosen and tried.{unscored}"
+    held_out = calibration.held_out
+    f1 = held_out.abstaining.f1
+    gain = ""
+    if not held_out.pays:
+        gain = ", but this judge gives declining nothing"
+    elif held_out.accuracy is not None:
+        without = f"(without it {percent(held_out.judged_accuracy)})"
+        gain = f" and gives {metric} {percent(held_out.accuracy)} {without}"
+    return (
+        f"Dotted: abstaining below {calibration.threshold:.3g} was best on {calibration.chosen_on} questions; on the "
+        f"other {held_out.n} it finds the unanswerable ones with an F1 of "
+        f"{UNKNOWN if f1 is None else f'{f1:.2f}'}{gain}.{unscored}"
+    )

@@ -18,15 +18,17 @@ from longmemeval.report.charts.charts import (
     Chart,
     Curve,
     Group,
+    Latencies,
     Point,
     Value,
     bar_chart,
+    calibration_chart,
     dot_chart,
+    latency_chart,
     recall_chart,
     tradeoff_chart,
 )
-from longmemeval.report.charts.distributions import Latencies, calibration_chart, latency_chart
-from longmemeval.report.charts.palette import Shown
+from longmemeval.report.charts.svg import Shown
 from longmemeval.report.charts.two_judges import JudgedBy, TwoJudges, two_judges_chart
 from longmemeval.results.graded.graded_run import Evaluation, RunSummary
 from longmemeval.results.scores.warnings import check_command

@@ -8,8 +8,7 @@ from msgspec import Struct
 from longmemeval.core.tables.table import Column, tabulate
 from longmemeval.core.text.figures import bounds, percent
 from longmemeval.report.charts.charts import Chart, percent_axis
-from longmemeval.report.charts.palette import Shown
-from longmemeval.report.charts.svg import GRID, INK, MUTED, SURFACE, drawn, run_colour
+from longmemeval.report.charts.svg import GRID, INK, MUTED, SURFACE, Shown, drawn, run_colour
 from longmemeval.statistics.misclassification import Corrected
 
 if TYPE_CHECKING:

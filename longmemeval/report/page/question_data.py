@@ -11,14 +11,17 @@ from longmemeval.reading.prompts import SentPrompt
 from longmemeval.records import Gold, Judgement, Message
 from longmemeval.report.page.question_records import (
     Details,
+    Excerpt,
     Listed,
     MessageEntry,
     QuestionDetail,
     Row,
     RunDetail,
     Verdict,
+    excerpt,
+    fair_limit,
+    size_of,
 )
-from longmemeval.report.page.shorten import Excerpt, excerpt, fair_limit, size_of
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.lines import PROMPTS
 from longmemeval.results.run_files import PromptEntry

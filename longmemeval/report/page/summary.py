@@ -10,7 +10,7 @@ from longmemeval.core.tables.table import Column, Table, tabulate
 from longmemeval.core.text.figures import p_value, signed, signed_bounds
 from longmemeval.pipeline.compare.columns import RUN_COLUMNS, ShownColumn, remarks
 from longmemeval.pipeline.compare.comparison import Comparison, PairResult, QuestionRow, RunFigures
-from longmemeval.report.charts.palette import Shown, shown_rows, shown_runs
+from longmemeval.report.charts.svg import Shown, shown_rows, shown_runs
 
 _STEP = 0.1
 """The step of which a scale of scores begins and ends at a multiple."""

@@ -10,7 +10,7 @@ from longmemeval.judges.question_types import ABILITIES, OTHER
 from longmemeval.judges.template_set import judge_name
 from longmemeval.measures.metrics import Metrics, Score
 from longmemeval.pipeline.compare.columns import kind_words
-from longmemeval.report.tables.footnotes import footnotes
+from longmemeval.report.tables.comparison import footnotes
 from longmemeval.results.graded.graded_run import Evaluation
 
 TITLE = "By ability, across data sets"

@@ -1,18 +1,84 @@
 """Render a comparison's tables: of runs, types, pairs, losses, costs, repeats. What they hold is decided elsewhere."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from statistics import fmean
+from typing import Any
 
 from longmemeval.core.tables.table import Column, Kind, Table, tabulate
-from longmemeval.core.text.figures import UNKNOWN, bounds, count_of, in_percent, percent, points, signed, signed_bounds
-from longmemeval.judges.template_set import judge_name
+from longmemeval.core.text.figures import (
+    UNKNOWN,
+    bounds,
+    count,
+    count_of,
+    in_percent,
+    listed,
+    percent,
+    points,
+    signed,
+    signed_bounds,
+)
+from longmemeval.embedding.registry import is_offline_fallback
+from longmemeval.judges.protocol import JudgeIdentity
+from longmemeval.judges.template_set import grading, judge_name
+from longmemeval.llm.offline import CONTROL_MODELS
 from longmemeval.measures.losses import cause_of
+from longmemeval.measures.metrics import Metrics
+from longmemeval.memory.products.profiles import is_amount
 from longmemeval.pipeline.claims.catalogue import Claim
 from longmemeval.pipeline.compare.baseline import AgainstBaseline
-from longmemeval.pipeline.compare.columns import PAIR_COLUMNS, RUN_COLUMNS, Medium, columns_of
-from longmemeval.pipeline.compare.comparison import Comparison, LostGroup, QuestionRow, RepeatGroup, RunFigures
-from longmemeval.report.tables.budgets import budget_table
-from longmemeval.report.tables.effort import cost_table, footprint_table, latency_table
-from longmemeval.report.tables.memory_models import memory_model_table
+from longmemeval.pipeline.compare.columns import PAIR_COLUMNS, RUN_COLUMNS, WARNED, Medium, columns_of, corrected_text
+from longmemeval.pipeline.compare.comparison import (
+    BudgetCurve,
+    Comparison,
+    LostGroup,
+    QuestionRow,
+    RepeatGroup,
+    RunFigures,
+    budget_curves,
+)
+from longmemeval.pipeline.compare.verdict import score_sentence
+from longmemeval.report.tables.runs import (
+    abstention_lines,
+    both,
+    cost_table,
+    effort_notes,
+    footprint_line,
+    footprint_table,
+    latency_line,
+    latency_table,
+    memory_model_notes,
+    memory_model_table,
+    score_table,
+    task_average_note,
+    work_table,
+)
+from longmemeval.results.graded.graded_run import Evaluation, RunSummary
+from longmemeval.results.graded.judge_checks import CheckedScore
+from longmemeval.results.scores.warnings import Gradings, ScoreWarning
+
+# Compare memories under several token budgets: the score, evidence recall and prompt tokens under each.
+
+
+def budget_table(comparison: Comparison) -> Table:
+    """Return a row per memory and a column per budget; no rows if no memory has several budgets."""
+    curves = budget_curves(comparison.rows)
+    recall = next(column for column in RUN_COLUMNS if column.id == "evidence")
+    budgets = sorted({budget for curve in curves for budget in curve.budgets})
+
+    def cell(curve: BudgetCurve, budget: int) -> str:
+        runs = [run for place in curve.runs if (run := comparison.rows[place]).budget == budget]
+        if not runs:
+            return UNKNOWN
+        tokens, score = runs[0].summary.mean_prompt_tokens, fmean(run.summary.metrics.overall.accuracy for run in runs)
+        return f"{percent(score)}\n{recall.text(comparison, runs[0])} found\n{count(tokens)} tokens"
+
+    def column(budget: int) -> Column[BudgetCurve]:
+        return Column(f"{budget:,}", lambda curve: cell(curve, budget))
+
+    metric = comparison.metric
+    columns: list[Column[BudgetCurve]] = [Column("memory", lambda curve: curve.name, "text"), *map(column, budgets)]
+    return tabulate(f"Over budgets of tokens: {metric}, evidence recall, prompt tokens", columns, curves)
+
 
 _NARROW = 16
 """The longest name of a question type, in characters, that stays on one line."""
@@ -233,3 +299,290 @@ def _published_value(figure: Claim) -> str:
     if not parts:
         return whole
     return f"{whole}\n{parts}" if whole else f"{figure.metric}: {parts}"
+
+
+# Build the notes below tables of runs.
+
+_SHOWN = 4
+"""The number of run ids named in one line before the rest is counted."""
+ORACLE_NOTE = "oracle reads the gold evidence: it is a ceiling, not a memory system."
+CONTROL_NOTE = (
+    "Control models understand no question: offline/refuse always declines, offline/parrot repeats all that was "
+    "recalled, offline/last-session its last session. Where one scores, the judge takes such text for an answer."
+)
+FALLBACK_NOTE = (
+    "Embedder: hashing, the offline fallback. For real figures prepare with --embedder "
+    "fastembed:BAAI/bge-small-en-v1.5, fastembed:FOLDER or openai:text-embedding-3-small."
+)
+
+
+def official_status(judge: JudgeIdentity) -> str:
+    """Say whether the figures of a judge can be compared with published ones."""
+    if judge.official:
+        return "Official."
+    return "NOT the official judge: figures do not compare with published ones."
+
+
+def footnotes(summaries: list[RunSummary], *, warnings: bool = True) -> list[str]:
+    """Return the notes that belong below any table of these runs.
+
+    Args:
+        warnings: include the warnings about scores; a comparison has them as sentences.
+    """
+    notes: list[str] = []
+    if warnings:
+        notes += warning_lines([(summary.run_id, summary.warnings) for summary in summaries])
+    judges = [summary.metrics.judge for summary in summaries]
+    notes += dict.fromkeys(f"Judge: {judge_name(judge)}. {official_status(judge)}" for judge in judges)
+    checked = [(check, summary) for summary in summaries if (check := summary.judge_check)]
+    notes += dict.fromkeys(_check_note(check, summary.metrics) for check, summary in checked)
+    notes += [f"{run.run_id}: the score cannot be corrected: {check.reason}." for check, run in checked if check.reason]
+    notes.extend(
+        f"The questions share {haystacks} haystacks: intervals are bootstrapped over whole haystacks."
+        for haystacks in dict.fromkeys(summary.metrics.haystacks for summary in summaries)
+        if haystacks
+    )
+    notes += dict.fromkeys(f"Not the whole data set: {summary.part}." for summary in summaries if summary.part)
+    notes += dict.fromkeys(summary.protocol_note for summary in summaries if summary.protocol_note)
+    notes += dict.fromkeys(note for summary in summaries for note in summary.type_notes)
+    if any(summary.model in CONTROL_MODELS for summary in summaries):
+        notes.append(CONTROL_NOTE)
+    if any(summary.reads_gold for summary in summaries):
+        notes.append(ORACLE_NOTE)
+    notes += dict.fromkeys(
+        f"{summary.memory} reads parts that would not come out the same if they were prepared again: "
+        f"{', '.join(summary.not_reproducible)}."
+        for summary in summaries
+        if summary.not_reproducible
+    )
+    notes += dict.fromkeys(note for summary in summaries for note in part_notes(summary.memory, summary.parts_told))
+    if any(summary.embedder and is_offline_fallback(summary.embedder) for summary in summaries):
+        notes.append(FALLBACK_NOTE)
+    for summary in summaries:
+        if summary.gradings:
+            notes.append(_gradings_note(summary, summary.gradings))
+        if summary.failed:
+            failed = count_of(summary.failed, "question failed and counts", "questions failed and count")
+            notes.append(f"{summary.run_id}: {failed} as wrong (not evaluated).")
+        if cached := summary.memory_calls.cached_calls:
+            calls = f"{cached:,} of {summary.memory_calls.calls:,} model calls of searches"
+            notes.append(f"{summary.run_id}: {calls} were answered by the cache; recall took less time for it.")
+        if summary.memory_calls.failed_calls:
+            failed = count_of(summary.memory_calls.failed_calls, "model call")
+            notes.append(f"{summary.run_id}: {failed} of searches failed; see the notes of the answers.")
+        if summary.shortened:
+            shortened = count_of(summary.shortened, "context was", "contexts were")
+            notes.append(f"{summary.run_id}: {shortened} shortened to fit the model's window.")
+        if summary.undated:
+            undated = count_of(summary.undated, "answer rests", "answers rest")
+            notes.append(f"{summary.run_id}: {undated} on items without a date.")
+    return notes
+
+
+def warning_lines(runs: Sequence[tuple[str, Sequence[ScoreWarning]]]) -> Iterator[str]:
+    """Yield the warnings about scores, each once, naming the runs it is about unless it is about all.
+
+    Args:
+        runs: the name of each run, with its warnings.
+    """
+    about: dict[str, list[str]] = {}
+    for name, warnings in runs:
+        for warning in warnings:
+            about.setdefault(warning.text, []).append(name)
+    for text, names in about.items():
+        yield text if len(names) == len(runs) else f"{listed(names, _SHOWN)}: {text}"
+
+
+def warning_codes(runs: Sequence[tuple[str, Sequence[ScoreWarning]]]) -> list[str]:
+    """Return a line with the code of each warning and the runs it is about; none without warnings."""
+    about: dict[str, list[str]] = {}
+    for name, warnings in runs:
+        for code in dict.fromkeys(warning.code for warning in warnings):
+            about.setdefault(code, []).append(name)
+    parts = [f"{code} ({'all' if len(names) == len(runs) else listed(names, _SHOWN)})" for code, names in about.items()]
+    return [f"{WARNED} {'; '.join(parts)}."] if parts else []
+
+
+def comparison_notes(comparison: Comparison) -> list[str]:
+    """Return everything the figures of a comparison rest on: cautions first, each note once."""
+    summaries = [row.summary for row in comparison.rows]
+    notes = [*deviation_lines(comparison), *comparison.texts("caution", "note")]
+    if any(row.provenance == "session" for row in comparison.rows):
+        notes.append(BY_SESSION_NOTE)
+    if comparison.repeats:
+        notes.append(FLIPS_NOTE)
+    return list(dict.fromkeys([*notes, *footnotes(summaries, warnings=False), *effort_notes(summaries)]))
+
+
+def caution_lines(comparison: Comparison) -> list[str]:
+    """Return the lines below the table: what marks mean, cautions, deviations of products, and what else differs."""
+    lines = [marks_line(comparison), *comparison.texts("caution"), *deviation_lines(comparison)]
+    if comparison.differing:
+        lines.append(f"Settings that differ besides the memories: {', '.join(comparison.differing)}.")
+    return [line for line in lines if line]
+
+
+def marks_line(comparison: Comparison) -> str:
+    """Return the meaning of the marks; empty if no run has one."""
+    marked = any(row.marks for row in comparison.rows)
+    return "▲ ▼ significantly better/worse (p < 0.05, Holm). CIs are per pair, uncorrected." if marked else ""
+
+
+BY_SESSION_NOTE = (
+    "(s): evidence recall by session, where the memory does not say which messages it found; it does not compare with "
+    "recall by message."
+)
+
+
+def deviation_lines(comparison: Comparison) -> Iterator[str]:
+    """Yield a line per product: the profile by which it was measured, and what that leaves out.
+
+    Runs that differ only in their budgets share a line.
+    """
+    about: dict[tuple[str, ...], list[RunFigures]] = {}
+    for run in comparison.rows:
+        if run.deviations:
+            about.setdefault(tuple("" if is_amount(text) else text for text in run.deviations), []).append(run)
+    for shared, runs in about.items():
+        amounts = " or ".join(dict.fromkeys(text for run in runs for text in run.deviations if is_amount(text)))
+        names = [comparison.names[run.run_id] for run in runs]
+        yield f"{listed(names, _SHOWN)}: {', '.join(deviation or amounts for deviation in shared)}."
+
+
+def _check_note(check: CheckedScore, metrics: Metrics) -> str:
+    """Return a note on what the check of a judge found and how scores are corrected by it."""
+    rates = f"{percent(check.right_passed)} of right and {percent(check.wrong_passed)} of wrong"
+    verb = "passes" if metrics.judge.metric == "accuracy" else "gives on average"
+    how, what = ("answers labelled by hand", "answers") if check.judged else ("planted answers", "plants")
+    elsewhere = f" * These {what} are of ANOTHER data set: on that of the runs the judge may err otherwise."
+    return (
+        f"Corrected for the judge: {judge_name(metrics.judge)} {verb} {rates} {how} "
+        f"({check.plants:,} {what} on {check.of}; Rogan and Gladen). It stands beside the score, never instead of it."
+        + (elsewhere if check.other_data else "")
+    )
+
+
+def _gradings_note(summary: RunSummary, gradings: Gradings) -> str:
+    """Return a note on the spread of a run's gradings by one judge, and on which of them is the score."""
+    judge = summary.metrics.judge
+    first = f"the first is the score, {percent(gradings.accuracies[0])}"
+    shown = "" if grading(judge) == 1 else f", and this is number {grading(judge)}"
+    return (
+        f"{summary.run_id}: {gradings.n} gradings by this judge, {judge.metric} {percent(gradings.lowest)} to "
+        f"{percent(gradings.highest)}; {first}{shown}."
+    )
+
+
+def part_notes(memory: str, parts: Mapping[str, Mapping[str, Any]]) -> Iterator[str]:
+    """Yield sentences on each part that a run reads.
+
+    Args:
+        memory: name of the memory in tables.
+        parts: the recorded facts on each part, by its name: `parts` in the settings of a manifest.
+    """
+    for stats in parts.values():
+        if "service" in stats:
+            yield _service_note(memory, stats)
+            yield from memory_model_notes(memory, stats)
+        if failed := stats["failed_haystacks"]:
+            yield (
+                f"{memory}: {failed:,} of {stats['haystacks']:,} haystacks could not be ingested; their questions "
+                "count, and have no answer."
+            )
+
+
+def _service_note(memory: str, stats: Mapping[str, Any]) -> str:
+    """Return the versions, what is not as the tables assume, and the losses of a service; run.json has all of it."""
+    packages = ", ".join(" ".join(pair) for pair in stats["packages"][0].items()) or "versions not given"
+    differ = "" if len(stats["packages"]) == 1 else " (VERSIONS DIFFER between haystacks)"
+    failed = stats["failed_batches"]
+    lost = f"; {failed:,} of {stats['batches']:,} batches failed" if failed else ""
+    capabilities = stats["capabilities"][0].items()
+    amiss = "".join(f"; {text}" for key, value in capabilities if (text := _AMISS.get(f"{key}: {value}")))
+    remarks = "".join(f" {text[:1].upper()}{text[1:]}." for text in stats.get("remark", ()))
+    return f"{memory}: {packages}{differ}{amiss}{lost}.{remarks}"
+
+
+_AMISS = {
+    "dates: text": "dates of sessions reach it inside of texts only",
+    "dates: none": "it loses the dates of sessions",
+    "usual provenance: session": "recall is scored by session",
+    "usual provenance: none": "it does not say where its hits are from",
+    "persistence: none": "nothing of it is kept: each run adds all sessions again",
+    "telemetry: on": "it sends telemetry",
+}
+"""Capabilities of a service that a reader of the tables has to know about."""
+
+
+# Show an evaluation or a comparison in a terminal, in a notebook and in `str()`: the answer first.
+
+Answer = Iterator[str | Table]
+"""Lines and tables from top to bottom; the first line is the answer, an empty line separates."""
+
+
+def comparison_answer(
+    comparison: Comparison,
+    *,
+    tables: bool = False,
+    pairs: bool = False,
+    notes: bool = False,
+    questions: bool = False,
+) -> Answer:
+    """Yield the verdict, the table of runs with its main notes, the lost questions, and whatever else is requested.
+
+    Args:
+        tables: show all tables.
+        pairs: show every pair of runs.
+        notes: show all notes.
+        questions: list the questions on which runs differ.
+    """
+    yield comparison.verdict.whole
+    yield ""
+    first, *others = comparison_tables(comparison, details=tables, pairs=pairs)
+    yield first
+    yield from caution_lines(comparison)
+    yield from others
+    if questions:
+        for heading, ids in question_lists(comparison):
+            yield f"{heading} ({len(ids)}): {', '.join(ids) or 'none'}"
+    lost = digest_table(comparison)
+    if lost.rows:
+        yield ""
+        yield lost
+    if tables or notes:
+        yield from run_id_lines(comparison)
+    if notes:
+        yield from comparison_notes(comparison)
+
+
+def run_id_lines(comparison: Comparison) -> Iterator[str]:
+    """Yield the ids behind the names, where they differ from them."""
+    for row in comparison.rows:
+        if (name := comparison.names[row.run_id]) != row.run_id:
+            yield f"{name}: {', '.join(row.run_ids)}"
+
+
+def evaluation_answer(evaluation: Evaluation) -> Answer:
+    """Yield the score in a sentence, scores by type, costs, latencies, and the notes below them."""
+    metrics, manifest, summary = evaluation.metrics, evaluation.manifest, evaluation.summary
+    yield score_sentence(metrics).text({})
+    data = ", ".join(filter(None, [manifest.dataset["name"], summary.part]))
+    title = f"{metrics.run}: {summary.memory}, {summary.model}, {data}, judged by {judge_name(metrics.judge)}"
+    yield score_table(title, summary)
+    yield from filter(None, [task_average_note(metrics, evaluation.asked.benchmark)])
+    if summary.judge_check and not summary.judge_check.reason:
+        yield f"Corrected for the judge's errors: {metrics.judge.metric} {corrected_text(summary.judge_check)}"
+    yield from abstention_lines(metrics)
+    yield work_table(summary.costs)
+    model_use = memory_model_table([summary], [metrics.run])
+    if model_use.rows:
+        yield model_use
+    yield latency_line(summary.latency)
+    yield footprint_line(summary.footprint)
+    if metrics.latency_ms.p50 is not None:
+        yield f"Latency of the judge's calls, p50 / p95: {both(metrics.latency_ms)} ms"
+    now = evaluation.grading
+    also = "" if now.judge == metrics.judge else f", by which {now.judge.metric} is {percent(now.overall.accuracy)}"
+    yield f"Judged now: {evaluation.newly_judged}; judge id: {now.judge.id}{also}"
+    yield from footnotes([summary])
+    yield from effort_notes([summary], shows_costs=True)

@@ -14,12 +14,10 @@ from longmemeval.pipeline.compare.comparable import in_words, setting_difference
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.report.charts import of_comparison as charts
 from longmemeval.report.charts.charts import Chart
-from longmemeval.report.charts.palette import shown_rows, shown_runs
-from longmemeval.report.charts.svg import need_report_libraries
+from longmemeval.report.charts.svg import need_report_libraries, shown_rows, shown_runs
 from longmemeval.report.page.summary import pair_rows, scores_of
 from longmemeval.report.tables.abilities import ability_legend, ability_notes, ability_table
-from longmemeval.report.tables.comparison import comparison_tables, digest_table
-from longmemeval.report.tables.footnotes import caution_lines, comparison_notes
+from longmemeval.report.tables.comparison import caution_lines, comparison_notes, comparison_tables, digest_table
 from longmemeval.view.answers import page
 from longmemeval.view.choice import Choice
 from longmemeval.view.question.gather import WHY_LOST

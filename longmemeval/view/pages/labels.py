@@ -13,7 +13,7 @@ from starlette.routing import BaseRoute, Route
 
 from longmemeval.errors import HarnessError
 from longmemeval.pipeline.evaluate.labelling import PersonLabel, label_answer
-from longmemeval.report.charts.palette import shown_runs
+from longmemeval.report.charts.svg import shown_runs
 from longmemeval.view.answers import page
 from longmemeval.view.choice import Choice
 from longmemeval.view.labels.blind import choice_in, code_of, next_item, order_of

@@ -8,7 +8,7 @@ from msgspec import structs
 
 from longmemeval.core.text.figures import UNKNOWN
 from longmemeval.pipeline.compare.baseline import break_even
-from longmemeval.report.tables.effort import cost_table
+from longmemeval.report.tables.runs import cost_table
 from longmemeval.results.graded.graded_run import Cost, Evaluation, RunCosts, load_graded
 from longmemeval.settings import Folders
 from tests.pipeline.graded_runs import graded_run, labels

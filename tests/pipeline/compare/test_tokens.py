@@ -8,8 +8,8 @@ from longmemeval.dataset import Dataset
 from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.pipeline.compare.comparison import budget_curves
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
-from longmemeval.report.charts.budgets import budget_charts
-from longmemeval.report.charts.palette import shown_rows
+from longmemeval.report.charts.charts import budget_charts
+from longmemeval.report.charts.svg import shown_rows
 from longmemeval.report.tables.comparison import comparison_tables
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import answer_all, compare, prepared_colours

@@ -9,8 +9,7 @@ from longmemeval.benchmarks.locomo.loader import LocomoDataset
 from longmemeval.dataset import Dataset
 from longmemeval.pipeline.compare.comparison import Comparison, Verdict
 from longmemeval.pipeline.compare.sentences import TEMPLATES, Sentence
-from longmemeval.report.tables.comparison import digest_table
-from longmemeval.report.tables.footnotes import deviation_lines
+from longmemeval.report.tables.comparison import deviation_lines, digest_table
 from longmemeval.settings import Folders
 from tests.benchmarks.locomo.test_loader import make_conversation
 from tests.pipeline.graded_runs import F1, graded_run, labels

@@ -16,7 +16,7 @@ from longmemeval.api.data import Data
 from longmemeval.core.text.figures import UNKNOWN
 from longmemeval.memory.external.serve import Session
 from longmemeval.memory.external.transports.service import close_services
-from longmemeval.report.tables.effort import footprint_line, footprint_table
+from longmemeval.report.tables.runs import footprint_line, footprint_table
 from longmemeval.results.lines import Footprint, footprint_of, footprint_part, footprint_totals, merged_footprint
 from longmemeval.results.manifest import read_manifest
 from longmemeval.settings import Folders

@@ -27,7 +27,7 @@ from longmemeval.pipeline.verify.signature import (
     signed_bytes,
 )
 from longmemeval.pipeline.verify.verify import sign, verify
-from longmemeval.report.tables.footnotes import footnotes
+from longmemeval.report.tables.comparison import footnotes
 from longmemeval.results.graded.graded_run import RunSummary, load_graded
 from longmemeval.results.graded.judge_checks import CHECK, JUDGEMENTS, PLANTS
 from longmemeval.results.selection import Selection

@@ -26,14 +26,15 @@ from longmemeval.pipeline.run.run import run
 from longmemeval.reading.configuration import reading_configuration
 from longmemeval.records import Usage
 from longmemeval.report.documents import run_document
-from longmemeval.report.tables.cells import usage_line, usage_share
-from longmemeval.report.tables.effort import (
+from longmemeval.report.tables.runs import (
     COST_UNKNOWN,
     FREE,
     PAID_ONCE,
     cost_table,
     effort_notes,
     latency_table,
+    usage_line,
+    usage_share,
     work_table,
 )
 from longmemeval.results.formats.hypotheses import adopt_hypotheses

@@ -131,7 +131,7 @@ def _show_judged(judged: "JudgedRun", *, as_json: bool) -> None:
 
 def show(evaluation: "Evaluation") -> None:
     """Print the scores of one run, what it cost and how long it took."""
-    from longmemeval.report.tables.answer import evaluation_answer
+    from longmemeval.report.tables.comparison import evaluation_answer
 
     print_answer(evaluation_answer(evaluation))
 

@@ -87,7 +87,7 @@ def _checks(specs: list[str], configurations: "list[MemoryConfiguration]", optio
 
 def _show_estimate(report: "PrepareReport") -> None:
     """Print the estimate of a dry run."""
-    from longmemeval.report.tables.cells import usage_line
+    from longmemeval.report.tables.runs import usage_line
 
     haystacks = count_of(report.haystacks, "haystack")
     out.print(f"Would prepare {report.prepared:,} of {haystacks} in {printable(report.folder)}")
@@ -109,7 +109,7 @@ def show(report: "PrepareReport", *, fresh: bool = False) -> None:
         fresh: True if there was no cache before; a text that was not computed then occurred twice.
     """
     from longmemeval.embedding.registry import is_offline_fallback
-    from longmemeval.report.tables.cells import usage_line, usage_share
+    from longmemeval.report.tables.runs import usage_line, usage_share
 
     parts, haystacks = ", ".join(report.parts) or "none", count_of(report.haystacks, "haystack")
     if report.dry_run:

@@ -183,7 +183,7 @@ def _next(reports: "list[RunReport]", model: str, data: "Dataset", places: share
 
 def show(report: "RunReport") -> None:
     """Print what the run did."""
-    from longmemeval.report.tables.cells import usage_line
+    from longmemeval.report.tables.runs import usage_line
 
     done = f"{report.answered:,} of {count_of(report.questions, 'question')} answered"
     missing = report.questions - report.answered

@@ -79,9 +79,8 @@ def compare(
     from longmemeval.pipeline.compare.compare import compare_runs
     from longmemeval.pipeline.compare.verdict import MARGIN
     from longmemeval.report.documents import comparison_document
-    from longmemeval.report.github import write_summary
-    from longmemeval.report.published import published_for
     from longmemeval.report.tables.comparison import against_line
+    from longmemeval.report.text import published_for, write_summary
     from longmemeval.results.graded.graded_run import load_graded
 
     folders = places.folders()
@@ -148,7 +147,7 @@ def show(comparison: "Comparison", shown: Details = _NO_DETAILS, *, command: str
         shown: the details that were requested.
         command: the command line that takes the options for more details; empty: the present one.
     """
-    from longmemeval.report.tables.answer import comparison_answer
+    from longmemeval.report.tables.comparison import comparison_answer
 
     print_answer(comparison_answer(comparison, **vars(shown)))
     left = [f"--{option}" for option, on in vars(shown).items() if not on and (option != "pairs" or comparison.pairs)]

@@ -83,7 +83,7 @@ def show(report: "SweepReport") -> None:
 
 
 def _show_front(compared: "SweepComparison") -> None:
-    from longmemeval.report.tables.effort import latency_columns
+    from longmemeval.report.tables.runs import latency_columns
     from longmemeval.results.graded.graded_run import cost_text
 
     comparison = compared.comparison

@@ -98,8 +98,8 @@ def _official(
 
 
 def _show(run_id: str, metrics: "Metrics", title: str, dataset: str, folders: "Folders") -> None:
-    from longmemeval.report.tables.cells import score_table
-    from longmemeval.report.tables.footnotes import warning_lines
+    from longmemeval.report.tables.comparison import warning_lines
+    from longmemeval.report.tables.runs import score_table
     from longmemeval.results.graded.graded_run import load_graded
 
     summary = load_graded([run_id], folders, judge=metrics.judge.id, dataset=dataset)[0].summary

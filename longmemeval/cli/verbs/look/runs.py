@@ -11,7 +11,7 @@ from longmemeval.core.options import OUTPUT, WHAT, Flag
 from longmemeval.core.tables.table import Column, tabulate
 from longmemeval.core.text.figures import count, count_of, percent
 from longmemeval.pipeline.compare.columns import WARNED
-from longmemeval.report.tables.footnotes import warning_codes
+from longmemeval.report.tables.comparison import warning_codes
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -45,7 +45,7 @@ def runs(
     Newest first; the score is that of the official judge, else of the newest. With RUN: the progress of these.
     """
     from longmemeval.pipeline.status import state_of_unfinished, unfinished_preparations
-    from longmemeval.report.tables.status import sentences
+    from longmemeval.report.tables.verbs import sentences
     from longmemeval.results.graded.graded_run import warnings_of
     from longmemeval.results.listing import RunFilter, list_runs, unrecorded_note
 
@@ -96,7 +96,7 @@ def _memory(run: "ListedRun") -> str:
 
 
 def _questions(run: "ListedRun", state: "RunState | None") -> str:
-    from longmemeval.report.tables.status import progress
+    from longmemeval.report.tables.verbs import progress
 
     if state:
         return progress(state)
