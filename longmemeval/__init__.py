@@ -12,13 +12,13 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from longmemeval.api.claims import try_claim as try_claim
     from longmemeval.api.data import Data as Data
+    from longmemeval.api.data import Memory as Memory
     from longmemeval.api.data import load_dataset as load_dataset
-    from longmemeval.api.memory import Memory as Memory
     from longmemeval.api.run import Run as Run
+    from longmemeval.api.run import arun as arun
     from longmemeval.api.run import evaluate as evaluate
+    from longmemeval.api.run import run as run
     from longmemeval.api.run import runs as runs
-    from longmemeval.api.running import arun as arun
-    from longmemeval.api.running import run as run
     from longmemeval.api.verbs import check_judge as check_judge
     from longmemeval.api.verbs import compare as compare
     from longmemeval.api.verbs import demo as demo
@@ -58,10 +58,8 @@ __version__ = "0.2.0"
 
 _EXPORTED = {
     "api.claims": "try_claim",
-    "api.data": "Data load_dataset",
-    "api.memory": "Memory",
-    "api.run": "evaluate Run runs",
-    "api.running": "arun run",
+    "api.data": "Data load_dataset Memory",
+    "api.run": "arun evaluate Run run runs",
     "api.verbs": (
         "check_judge compare demo download_dataset export import_answers import_chats inspect make_board "
         "merge prepare probe retrieve sign verify"

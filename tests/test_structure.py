@@ -222,7 +222,6 @@ def test_no_circle_among_the_rooms_of_the_pipeline() -> None:
 VERBS = {"run.run", "prepare.prepare", "evaluate.evaluate", "retrieval.retrieve"}
 RUN_VERBS = {
     "longmemeval.api.run",
-    "longmemeval.api.running",
     "longmemeval.api.verbs",
     "longmemeval.pipeline.run.repeats",
     "longmemeval.api.claims",

@@ -8,9 +8,8 @@ from typing import Any
 import msgspec
 from msgspec import Struct, structs
 
-from longmemeval.api.data import Data
-from longmemeval.api.memory import Memory
-from longmemeval.api.running import PREPARED_FOR, run
+from longmemeval.api.data import Data, Memory
+from longmemeval.api.run import PREPARED_FOR, run
 from longmemeval.benchmarks.catalogue import benchmark_of
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.benchmarks.retrieval_protocols import OfficialRanking

@@ -1,22 +1,35 @@
 """A run for Python users: its answers, and the verbs that grade them."""
 
-from functools import cached_property
+import warnings
+from collections.abc import Callable, Coroutine
+from functools import cached_property, wraps
+from pathlib import Path
+from typing import Any
 
+import msgspec
 from msgspec import structs
 
-from longmemeval.core.arguments import checked
+from longmemeval.api.data import Data, Memory, as_data, as_memory
+from longmemeval.core.arguments import P, checked
 from longmemeval.core.defaults import CONCURRENCY
+from longmemeval.core.event_loop import from_loop
+from longmemeval.core.files import safe_name, sha256_bytes
 from longmemeval.core.tables.showing import Showing
 from longmemeval.core.text.figures import count_of
+from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
+from longmemeval.llm.costs import SPENDING, limit_beside
 from longmemeval.llm.options import SpendingLimit
 from longmemeval.pipeline.evaluate.evaluate import evaluate as grade
-from longmemeval.pipeline.options import EvaluateOptions
+from longmemeval.pipeline.options import EvaluateOptions, PrepareOptions
+from longmemeval.pipeline.prepare.prepare import prepare
 from longmemeval.pipeline.run.answering import RunReport
+from longmemeval.pipeline.run.plan import RunOptions, RunPlan
+from longmemeval.pipeline.run.run import run as answer
 from longmemeval.records import Answer
 from longmemeval.results.graded.graded_run import Evaluation, RunCosts, RunLatency, latency_of, recalls_of, run_costs
 from longmemeval.results.listing import RunFilter, list_runs
-from longmemeval.results.manifest import RunManifest, run_folder
+from longmemeval.results.manifest import RunManifest, check_run_id, run_folder
 from longmemeval.results.run_files import RunFiles
 from longmemeval.settings import Folders
 
@@ -168,3 +181,149 @@ def runs(
     place = folders or Folders()
     found = list_runs(place.results_dir, RunFilter(dataset, memory, model, status, since))
     return [Run(listed.run, place) for listed in found]
+
+
+# Answer questions with a memory and a model in one call: prepare what is missing, and reuse what exists.
+
+PREPARED_FOR = "spending-prepare.jsonl"
+"""The account of preparing for a run, next to the run's own account: `max_cost` limits both together."""
+
+
+@checked(
+    selection="run(data.sample(50), 'bm25', model='offline/extractive')",
+    dataset="run(data, 'bm25', model='offline/extractive')",
+    model_spec="run(data, 'bm25', model='offline/extractive')",
+    memory="run(data, Memory('hybrid', top_k=20), model='offline/extractive'), or give a name or a class of yours",
+)
+def run(
+    data: Data | Dataset | str | Path,
+    memory: Memory | type | str,
+    model: str,
+    *,
+    max_cost: float | None = None,
+    concurrency: int = CONCURRENCY,
+    name: str | None = None,
+    fresh: bool = False,
+    options: RunOptions = RunOptions(),
+    prepare_options: PrepareOptions | None = None,
+    folders: Folders | None = None,
+) -> Run:
+    """Answer the questions with the recalls of a memory; parts that it lacks are prepared first.
+
+    A run with the same data, memory, model and options is returned if it exists, or resumed where it stopped.
+
+    Args:
+        data: a data set, or an argument of `load_dataset`.
+        memory: a `Memory`, a class, or a value of `--memory`.
+        model: the answering model, such as `openai/gpt-4o` or `offline/extractive`.
+        max_cost: the most that preparing and answering may cost, US dollars, all starts together; None: no limit.
+        concurrency: calls in flight at one time.
+        name: the id of the run; None: made of data, memory, model and a hash of all settings.
+        fresh: make another run of the same settings.
+        options: reading, protocol, endpoint and more.
+        prepare_options: embedder, models of the memory and more; its `name` is the preparation.
+        folders: the folders; None: from the environment.
+
+    Raises:
+        HarnessError: bad input, or a run of that name has other settings.
+        FatalModelError: no call can succeed. Earlier answers are kept.
+        SpendingLimitError, EndpointDownError: the rest has to wait; the same call continues it.
+    """
+    if options.run_id is not None or options.spending is not None:
+        raise HarnessError(
+            "run(options=) sets values that have their own arguments",
+            fix="Write run(data, memory, model='offline/extractive', name='my-run', max_cost=2)",
+        )
+    chosen, used, place = as_data(data), as_memory(memory), folders or Folders()
+    if used.unhashed:
+        what = (
+            f"{used.name} uses something that cannot be hashed and is prepared again in every process: {used.unhashed}"
+        )
+        warnings.warn(what, stacklevel=2)
+    making = prepare_options or PrepareOptions(name=options.prepared)
+    options = structs.replace(options, prepared=making.name)
+    run_id = check_run_id(name or _usual_id(chosen, used, model, options, making, place))
+    run_id = _another(run_id, place) if fresh else run_id
+    folder = place.results_dir / run_id
+    paid_for = (folder / PREPARED_FOR).absolute()
+    if max_cost is not None:
+        left = limit_beside(SpendingLimit(max_cost), [folder / SPENDING])
+        making = making.replaced(spending=left, account_file=paid_for)
+    prepare(
+        chosen.dataset,
+        [used.configuration],
+        selection=chosen.selection,
+        options=in_process(making, [used]),
+        folders=place,
+    )
+    limit = None if max_cost is None else limit_beside(SpendingLimit(max_cost), [paid_for])
+    chosen_options = structs.replace(options, run_id=run_id, concurrency=concurrency, spending=limit)
+    report = answer(
+        chosen.dataset, used.configuration, model, selection=chosen.selection, options=chosen_options, folders=place
+    )
+    return Run(run_id, place, report)
+
+
+def _awaited(work: Callable[P, Run]) -> Callable[P, Coroutine[Any, Any, Run]]:
+    """Return a function of the same arguments that does the work without blocking the event loop."""
+
+    @wraps(work)
+    async def call(*args: P.args, **kwargs: P.kwargs) -> Run:
+        return await from_loop(lambda: work(*args, **kwargs))
+
+    call.__name__ = call.__qualname__ = f"a{work.__name__}"
+    call.__doc__ = (
+        "Do what `run` does without blocking the event loop; cancelling it stops the work and keeps what is done."
+    )
+    return call
+
+
+arun = checked()(_awaited(run))
+
+
+def in_process(options: PrepareOptions, memories: list[Memory]) -> PrepareOptions:
+    """Return options for preparing with classes of this process, which other processes do not have.
+
+    Raises:
+        HarnessError: the options request workers.
+    """
+    if not any(memory.in_process for memory in memories):
+        return options
+    if options.executor or (options.jobs or 1) > 1:
+        raise HarnessError(
+            "A class that was passed as an object runs in this process, without workers",
+            fix="Leave out executor and jobs, or put the class into a module and name it: Memory('module:Class')",
+        )
+    return options.replaced(jobs=1)
+
+
+def _usual_id(
+    data: Data, memory: Memory, model: str, options: RunOptions, making: PrepareOptions, folders: Folders
+) -> str:
+    """Return the id of the run that these settings give: readable, with a hash of all that decides its answers."""
+    plan = RunPlan(
+        data=data.dataset,
+        configuration=memory.configuration,
+        model=model,
+        selection=data.selection,
+        options=options,
+        folders=folders,
+    )
+    decisive = [
+        data.dataset.content_sha256,
+        [question.question_id for question in plan.questions],
+        plan.settings.plain,
+        making.of_parts.model_dump(mode="json"),
+        options.query_model,
+    ]
+    digest = sha256_bytes(msgspec.json.encode(decisive, order="sorted"))[:8]
+    parts = (data.name, memory.name, model)
+    readable = "_".join(safe_name(part.replace("/", "-").replace(":", "-")) for part in parts)
+    return f"{readable.replace('%', '-').replace('~', '-')[:100]}_{digest}"
+
+
+def _another(run_id: str, folders: Folders) -> str:
+    number = 1
+    while (folders.results_dir / (run_id if number == 1 else f"{run_id}-{number}")).exists():
+        number += 1
+    return run_id if number == 1 else f"{run_id}-{number}"

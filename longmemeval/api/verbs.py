@@ -5,10 +5,8 @@ from pathlib import Path
 
 from msgspec import structs
 
-from longmemeval.api.data import Data, as_data
-from longmemeval.api.memory import Memory, as_memory
-from longmemeval.api.run import Run
-from longmemeval.api.running import in_process
+from longmemeval.api.data import Data, Memory, as_data, as_memory
+from longmemeval.api.run import Run, in_process
 from longmemeval.benchmarks.conversations import importing
 from longmemeval.core.arguments import checked
 from longmemeval.dataset import Dataset

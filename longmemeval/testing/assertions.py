@@ -3,8 +3,7 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from longmemeval.api.data import Data, as_data
-from longmemeval.api.memory import Memory, as_memory
+from longmemeval.api.data import Data, Memory, as_data, as_memory
 from longmemeval.api.run import Run
 from longmemeval.api.verbs import prepare, retrieve
 from longmemeval.core.arguments import checked
