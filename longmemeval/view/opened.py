@@ -1,19 +1,91 @@
 """Open runs: read and check them once, and again when one of their files has changed."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from threading import RLock
-from typing import TypeVar, cast
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+from urllib.parse import urlencode
+
+import msgspec
+from msgspec import Struct
+from starlette.datastructures import QueryParams
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
 
 from longmemeval.core.caches import SingleFlightCache
+from longmemeval.core.text.paths import without_places
+from longmemeval.errors import HarnessError
 from longmemeval.judges.people import PREFIX
 from longmemeval.pipeline.compare.compare import compare_runs
 from longmemeval.pipeline.compare.comparison import Comparison
+from longmemeval.report.page.templates import environment
+from longmemeval.results.compared import baseline_first, in_order_named, with_first
 from longmemeval.results.graded.graded_run import Evaluation, load_graded
 from longmemeval.results.graded.judge_checks import controls_last
 from longmemeval.results.scores.stored import Remembered
 from longmemeval.settings import Folders
-from longmemeval.view.choice import Choice
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
+
+
+# Read the choice of a page from its address: `?run=A&run=B&baseline=A&judge=J`, the same for every page.
+
+
+class Choice(Struct, frozen=True):
+    """The runs, baseline and judge of a page."""
+
+    runs: tuple[str, ...] = ()
+    """Ids of the runs in the order of display, the baseline first."""
+    judge: str = ""
+    """Id of the judge, a prefix of it or its model; empty: the official judge if it graded, else the newest."""
+
+    @property
+    def baseline(self) -> str:
+        """The run that the others are compared with; empty without runs."""
+        return self.runs[0] if self.runs else ""
+
+    def address(self, path: str, given: Mapping[str, str] | Iterable[tuple[str, str]] = ()) -> str:
+        """Return the address of a page on these runs.
+
+        Args:
+            path: path of the page, such as `/compare`.
+            given: other parameters of the page; empty values are left out.
+        """
+        more = given.items() if isinstance(given, Mapping) else given
+        pairs = [*(("run", run) for run in self.runs), ("judge", self.judge), *more]
+        query = urlencode([pair for pair in pairs if pair[1]])
+        return f"{path}?{query}" if query else path
+
+    def with_baseline(self, run: str) -> "Choice":
+        """Return the same runs against another baseline."""
+        return Choice(tuple(with_first(self.runs, run)), self.judge)
+
+    def judged_by(self, judge: str) -> "Choice":
+        """Return the same runs as another judge graded them."""
+        return Choice(self.runs, judge)
+
+
+NOTHING_NAMED = Choice()
+
+
+def choice_of(query: QueryParams, results_dir: Path, otherwise: Choice) -> Choice:
+    """Return the choice that an address makes.
+
+    Args:
+        query: query of the address; a run named twice counts once. If `baseline` is not one of the runs, as when the
+            list of runs is sent without a choice of baseline, the rule of `results/compared.py` decides.
+        results_dir: the folder of runs.
+        otherwise: source of the runs, and of the judge with them, if the address names none.
+    """
+    runs = tuple(dict.fromkeys(query.getlist("run"))) or otherwise.runs
+    judge = query.get("judge", "" if query.getlist("run") else otherwise.judge)
+    baseline = query.get("baseline")
+    if baseline is None:
+        return Choice(tuple(in_order_named(runs, results_dir)), judge)
+    return Choice(tuple(baseline_first(runs, results_dir, baseline if baseline in runs else None)), judge)
+
 
 Stat = tuple[tuple[str, int, int], ...]
 """Name, modification time and size of each file that a run's figures depend on."""
@@ -121,3 +193,72 @@ def _keep(cache: Kept[V], key: object, stat: object, value: V) -> V:
 
 def _in_order(runs: Sequence[Evaluation]) -> list[Evaluation]:
     return controls_last(runs, lambda run: run.summary.control)
+
+
+# The pages that every page links to, in the order of the links.
+
+NAVIGATION: tuple[tuple[str, str], ...] = (
+    ("Runs", "/runs"),
+    ("Compare", "/compare"),
+    ("Questions", "/questions"),
+    ("Recall explorer", "/explore"),
+    ("Labels", "/labels"),
+    ("Live", "/live"),
+)
+"""Title and path of each page."""
+
+
+def is_below(path: str, page: str) -> bool:
+    """Return True if `path` is the page of a link or belongs to it, as a single question belongs to all questions."""
+    return path == page or path.startswith(f"{page}/") or (path, page) == ("/question", "/questions")
+
+
+# Answer requests: pages from templates, data as JSON, and errors in words.
+
+DATA = "/data/"
+"""The path below which all answers are JSON, including errors."""
+
+
+def page(request: Request, template: str, choice: Choice | None = None, status: int = 200, **values: Any) -> Response:
+    """Return a page.
+
+    Args:
+        request: the request to answer.
+        template: name of the template, which extends `base.html.j2`.
+        choice: the runs to carry over into the links of the page.
+        status: the HTTP status.
+        values: variables of the template.
+    """
+    frame = _frame(request, choice or Choice())
+    text = _templates().get_template(template).render(**frame, **values)
+    return HTMLResponse(text, status)
+
+
+def data(document: object, status: int = 200) -> Response:
+    """Return a document as JSON."""
+    return Response(msgspec.json.encode(document), status, media_type="application/json")
+
+
+def problem(request: Request, status: int, what: str, fix: str = "", where: str = "") -> Response:
+    """Return an error in the form the request expects: a page, or JSON with `what`, `where` and `fix`."""
+    what, fix, where = map(without_places, (what, fix, where))
+    if request.url.path.startswith(DATA):
+        return data({"error": {"what": what, "where": where, "fix": fix}}, status)
+    return page(request, "problem.html.j2", status=status, what=what, where=where, fix=fix)
+
+
+def refusal(request: Request, error: HarnessError, status: int = 409) -> Response:
+    """Return a user's error in its own words."""
+    return problem(request, status, error.what, error.fix, error.where)
+
+
+def _frame(request: Request, choice: Choice) -> dict[str, Any]:
+    """Return the variables of `base.html.j2`."""
+    path = request.url.path
+    links = [(title, choice.address(at), is_below(path, at)) for title, at in NAVIGATION]
+    return {"links": links, "choice": choice}
+
+
+@cache
+def _templates() -> "Environment":
+    return environment("longmemeval.view", "templates")

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from longmemeval.view.answers import problem
+from longmemeval.view.opened import problem
 
 STATIC = "/static/"
 """The path of the style sheet and scripts. Nothing below it is private, and the page of a refusal needs it too."""

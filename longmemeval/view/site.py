@@ -7,10 +7,9 @@ from starlette.requests import Request
 from longmemeval.errors import HarnessError
 from longmemeval.results.compared import newest_alike
 from longmemeval.settings import Folders
-from longmemeval.view.choice import NOTHING_NAMED, Choice, choice_of
-from longmemeval.view.explorer.recall import Recallers
-from longmemeval.view.opened import OpenRuns
-from longmemeval.view.search.literal import RecalledTexts
+from longmemeval.view.explorer import Recallers
+from longmemeval.view.opened import NOTHING_NAMED, Choice, OpenRuns, choice_of
+from longmemeval.view.search.patterns import RecalledTexts
 
 
 class Site:

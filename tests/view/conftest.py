@@ -10,8 +10,7 @@ import uvicorn
 from playwright.sync_api import Browser, Page
 
 from longmemeval.settings import Folders
-from longmemeval.view.app import make_app
-from longmemeval.view.launch import listening
+from longmemeval.view.app import listening, make_app
 from tests.browser import chromium as system_chromium
 from tests.view.client import TOKEN
 

@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 from longmemeval import settings
 from longmemeval.errors import HarnessError
 from longmemeval.memory.configuration import resolve_configuration
-from longmemeval.view.explorer.settings import configuration_from, fields_of, memories_to_try
+from longmemeval.view.explorer import configuration_from, fields_of, memories_to_try
 from tests.made_once import sample_demo
 from tests.support import ROOT
 from tests.view.client import visitor

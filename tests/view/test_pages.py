@@ -20,10 +20,8 @@ from longmemeval.settings import Folders
 from longmemeval.statistics import paired
 from longmemeval.storage.messages import haystack_messages
 from longmemeval.view import opened
-from longmemeval.view.choice import Choice
-from longmemeval.view.opened import OpenRuns, Stat, stat_of
-from longmemeval.view.search.literal import RecalledTexts
-from longmemeval.view.search.patterns import matching
+from longmemeval.view.opened import Choice, OpenRuns, Stat, stat_of
+from longmemeval.view.search.patterns import RecalledTexts, matching
 from tests.pipeline.graded_runs import LENIENT, graded_run
 from tests.pipeline.helpers import colour_record, colours, compare, folders_in
 from tests.report.report_runs import HOSTILE, hostile_run, three_runs

@@ -9,11 +9,17 @@ from longmemeval.errors import HarnessError
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.pipeline.inspect.recalling import Recaller
 from longmemeval.settings import Folders
-from longmemeval.view.question.differences import differing_words
-from longmemeval.view.question.gather import question_page
+from longmemeval.view.question.gather import (
+    Asked,
+    Track,
+    dates_below,
+    differing_words,
+    history_strip,
+    in_words,
+    question_page,
+    track_strip,
+)
 from longmemeval.view.question.prompt import prompt_view
-from longmemeval.view.question.records import Asked, Track
-from longmemeval.view.question.timeline import dates_below, history_strip, in_words, track_strip
 from tests.made_once import sample_demo
 from tests.pipeline.helpers import compare
 from tests.report.report_runs import HOSTILE, hostile_run, three_runs

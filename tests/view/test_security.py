@@ -12,8 +12,7 @@ from starlette.testclient import TestClient
 
 from longmemeval.errors import HarnessError
 from longmemeval.view import app as pages
-from longmemeval.view.app import make_app
-from longmemeval.view.launch import listening
+from longmemeval.view.app import listening, make_app
 from tests.report.report_runs import three_runs
 from tests.view.client import TOKEN, visitor
 

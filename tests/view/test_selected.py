@@ -7,7 +7,7 @@ from urllib.parse import parse_qs, parse_qsl, urljoin, urlsplit
 import pytest
 
 from longmemeval.settings import Folders
-from longmemeval.view.choice import Choice
+from longmemeval.view.opened import Choice
 from longmemeval.view.pages.questions import rows_in
 from longmemeval.view.selected import selection_of
 from longmemeval.view.site import Site

@@ -18,8 +18,7 @@ from longmemeval.report.charts.svg import need_report_libraries, shown_rows, sho
 from longmemeval.report.page.summary import pair_rows, scores_of
 from longmemeval.report.tables.abilities import ability_legend, ability_notes, ability_table
 from longmemeval.report.tables.comparison import caution_lines, comparison_notes, comparison_tables, digest_table
-from longmemeval.view.answers import page
-from longmemeval.view.choice import Choice
+from longmemeval.view.opened import Choice, page
 from longmemeval.view.question.gather import WHY_LOST
 from longmemeval.view.site import Site, site_of
 

@@ -15,10 +15,16 @@ from longmemeval.core.text.paths import without_places
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.memory.configuration import MemoryConfiguration, definition_of
 from longmemeval.results.graded.graded_run import Evaluation
-from longmemeval.view.answers import page
-from longmemeval.view.choice import Choice
-from longmemeval.view.explorer.recall import Exploration, explore
-from longmemeval.view.explorer.settings import PREFIX, Field, configuration_from, fields_of, memories_to_try
+from longmemeval.view.explorer import (
+    PREFIX,
+    Exploration,
+    Field,
+    configuration_from,
+    explore,
+    fields_of,
+    memories_to_try,
+)
+from longmemeval.view.opened import Choice, page
 from longmemeval.view.question.evidence import evidence_of
 from longmemeval.view.question.prompt import memory_of
 from longmemeval.view.site import Site, site_of

@@ -14,10 +14,8 @@ from starlette.routing import BaseRoute, Route
 from longmemeval.errors import HarnessError
 from longmemeval.pipeline.evaluate.labelling import PersonLabel, label_answer
 from longmemeval.report.charts.svg import shown_runs
-from longmemeval.view.answers import page
-from longmemeval.view.choice import Choice
-from longmemeval.view.labels.blind import choice_in, code_of, next_item, order_of
-from longmemeval.view.labels.people import agreements
+from longmemeval.view.labels import agreements, choice_in, code_of, next_item, order_of
+from longmemeval.view.opened import Choice, page
 from longmemeval.view.selected import selection_of
 from longmemeval.view.site import Site, site_of
 

@@ -14,16 +14,12 @@ from starlette.routing import BaseRoute, Route
 from longmemeval.errors import HarnessError
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.report.charts.svg import shown_runs
-from longmemeval.view.answers import page
-from longmemeval.view.choice import Choice
-from longmemeval.view.labels.people import labels_of_people
-from longmemeval.view.packed import matrix_of
+from longmemeval.view.labels import labels_of_people
+from longmemeval.view.opened import Choice, page
 from longmemeval.view.pages.questions import rows_in
-from longmemeval.view.question.gather import question_page
+from longmemeval.view.question.gather import QuestionPage, dates_below, history_strip, question_page, track_strip
 from longmemeval.view.question.prompt import prompt_view
-from longmemeval.view.question.records import QuestionPage
-from longmemeval.view.question.timeline import dates_below, history_strip, track_strip
-from longmemeval.view.selected import Selection, selection_of
+from longmemeval.view.selected import Selection, matrix_of, selection_of
 from longmemeval.view.site import site_of
 
 

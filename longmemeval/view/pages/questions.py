@@ -18,11 +18,9 @@ from starlette.routing import BaseRoute, Route
 
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.report.page.summary import patterns_of
-from longmemeval.view.answers import data, page
-from longmemeval.view.packed import matrix_of
-from longmemeval.view.search.literal import Stopped, in_answers
-from longmemeval.view.search.patterns import matching
-from longmemeval.view.selected import FILTERS, Selection, selected, selection_of
+from longmemeval.view.opened import data, page
+from longmemeval.view.search.patterns import Stopped, in_answers, matching
+from longmemeval.view.selected import FILTERS, Selection, matrix_of, selected, selection_of
 from longmemeval.view.site import Site, site_of
 
 _FIRST = 100

@@ -19,8 +19,7 @@ from longmemeval.pipeline.status import state_of_unfinished
 from longmemeval.report.tables.verbs import progress
 from longmemeval.results.compared import control_in_words
 from longmemeval.results.listing import ListedRun, ListedScore, RunFilter, list_runs, planned_runs
-from longmemeval.view.answers import page
-from longmemeval.view.choice import Choice, choice_of
+from longmemeval.view.opened import Choice, choice_of, page
 from longmemeval.view.site import Site, site_of
 
 _FILTERS = ("dataset", "memory", "status", "sweep")

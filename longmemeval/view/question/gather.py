@@ -1,20 +1,156 @@
 """Gather the page of one question from the files of its runs."""
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from difflib import SequenceMatcher
+from itertools import groupby
+from typing import Literal
 
-from longmemeval.core.text.figures import UNKNOWN, count, in_dollars, milliseconds
+from msgspec import Struct
+
+from longmemeval.core.tables.table import escape_html
+from longmemeval.core.text.figures import UNKNOWN, count, count_of, in_dollars, milliseconds
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.judges.people import is_person
 from longmemeval.judges.template_set import judge_name
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.records import Answer, Message
 from longmemeval.report.page.question_data import details
-from longmemeval.report.page.question_records import RunDetail
+from longmemeval.report.page.question_records import QuestionDetail, RunDetail
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.storage.messages import haystack_messages
-from longmemeval.view.question.differences import Stretch, differing_words
 from longmemeval.view.question.evidence import Evidence, evidence_of
-from longmemeval.view.question.records import Asked, Found, QuestionPage, Track
+
+# Find the words in which an answer differs from another.
+
+_WORD = re.compile(r"\S+\s*|^\s+")
+_MOST = 4_000_000
+"""The largest product of two texts' numbers of words for which they are compared: beyond it a visitor would wait."""
+
+_ALIKE = 0.4
+"""The share of common words below which two texts count as entirely different."""
+
+
+class Stretch(Struct, frozen=True):
+    """Some consecutive words."""
+
+    text: str
+    differs: bool = False
+
+
+def differing_words(text: str, other: str) -> tuple[Stretch, ...]:
+    """Return `text` in stretches, marking those that `other` does not have in the same place.
+
+    Case and punctuation at the ends of words make no difference. If hardly any words are shared, the whole text is
+    marked, as a few words in common say nothing. Texts too long to compare are returned unmarked.
+    """
+    words, others = _WORD.findall(text), _WORD.findall(other)
+    if not words or len(words) * len(others) > _MOST:
+        return (Stretch(text),)
+    matcher = SequenceMatcher(None, [_bare(word) for word in others], [_bare(word) for word in words], autojunk=False)
+    if matcher.ratio() < _ALIKE:
+        return (Stretch(text, True),)
+    pieces = [("".join(words[begin:end]), kind != "equal") for kind, _, _, begin, end in matcher.get_opcodes()]
+    return tuple(Stretch(piece, differs) for piece, differs in pieces if piece)
+
+
+def _bare(word: str) -> str:
+    return re.sub(r"^\W+|\W+$", "", word).casefold() or word.strip()
+
+
+# The records behind the page of one question; every text is as in the data.
+
+Found = Literal["evidence", "beside", "cut"]
+"""The recall from a session: some of the evidence, only other messages, or only messages that were then cut."""
+
+
+class Asked(Struct, frozen=True):
+    """A session of the history."""
+
+    date: str
+    messages: int
+    evidence: bool
+
+
+class Track(Struct, frozen=True):
+    """The sessions that one run recalled from."""
+
+    place: int
+    """Index of the run among those of the page."""
+    sessions: dict[int, Found]
+    """The recall by index of the session; sessions from which nothing was recalled are absent."""
+    known: bool
+    """False if the run does not say what it recalled."""
+
+
+class QuestionPage(Struct, frozen=True):
+    """One question over the runs of a comparison, in their order."""
+
+    question_id: str
+    question_type: str
+    text: str
+    detail: QuestionDetail
+    """The question and the work of each run, as in the report but with nothing left out."""
+    judges: tuple[str, ...]
+    """Names of the judges, by their indexes in `detail`; empty for people, whose labels are read anew."""
+    credits: tuple[float | None, ...]
+    answers: tuple[tuple[Stretch, ...], ...]
+    """The answer of each run, marked where it differs from the first run's; empty if there is none."""
+    whys: tuple[str, ...]
+    """The reason why each run lost the question, to follow its name; empty if it did not."""
+    spent: tuple[str, ...]
+    """Tokens, dollars and time of each run for the question."""
+    sessions: tuple[Asked, ...]
+    tracks: tuple[Track, ...]
+    number: int
+    """Position among the questions, from 1."""
+    total: int
+    previous: str
+    """Id of the previous question; empty at the beginning."""
+    next: str
+    next_that_differs: str
+    """Id of the next question on which the runs differ; empty if none follows."""
+
+    @property
+    def lost(self) -> dict[str, list[int]]:
+        """Each reason why the question was lost, with the indexes of the runs it applies to."""
+        return {why: [place for place, other in enumerate(self.whys) if other == why] for why in self.whys if why}
+
+
+class PromptLine(Struct, frozen=True):
+    """One piece of a memory's recall."""
+
+    kind: str
+    rank: int | None
+    score: float | None
+    date: str
+    speaker: str
+    text: str
+    left_out: int
+    """Number of characters of the text that are not shown."""
+    evidence: bool
+    cut: bool
+    missed: bool = False
+    """True for evidence that was not recalled."""
+
+
+class PromptView(Struct, frozen=True):
+    """The prompt that one run sent to its model."""
+
+    total: str
+    parts: tuple[tuple[str, str], ...]
+    """Name and tokens of each part; empty if the parts cannot be told apart."""
+    lines: tuple[PromptLine, ...]
+    """The listed pieces: evidence that was not recalled, those in the prompt, and those that were cut."""
+    more: int
+    """Number of pieces that are not listed."""
+    remark: str
+    """The reason why ranks are unknown, or why there is no prompt; empty if there is nothing to say."""
+    texts: tuple[tuple[str, str], ...]
+    """Role and text of each message as sent; empty if the prompt was not stored or is too long for the page."""
+    length: int
+    """Number of characters in the prompt, whether `texts` contains it or not."""
+
 
 WHY_LOST: dict[str, str] = {
     "not stored": "never had the evidence: it is not in the fixture",
@@ -137,3 +273,83 @@ def _spent(run: Evaluation, detail: RunDetail) -> str:
     own = run.manifest.kind == "run"
     tokens, time = (count(detail.prompt_tokens), milliseconds(detail.latency_ms)) if own else (UNKNOWN, UNKNOWN)
     return " · ".join([f"{tokens} tokens", *([in_dollars(detail.cost_usd)] if detail.cost_usd else []), time])
+
+
+# Draw strips of cells: the sessions that hold the evidence, and those that each run recalled from.
+
+_CELL, _GAP = 10, 1.2
+_MOST_TITLES = 150
+"""The most sessions for which each cell has a tooltip; in longer histories, equal cells in a row are merged."""
+_MOST_DATES = 5
+
+
+def history_strip(sessions: Sequence[Asked]) -> str:
+    """Return the strip of the history as an `svg` element that fills its container."""
+    labelled = sum(session.evidence for session in sessions)
+    label = f"The history: {count_of(len(sessions), 'session')}, {labelled} with evidence"
+    cells = {place: "evidence" if session.evidence else "session" for place, session in enumerate(sessions)}
+    return _strip(cells, sessions, label, "history")
+
+
+def track_strip(track: Track, sessions: Sequence[Asked], name: str, colour: int) -> str:
+    """Return the strip of one run.
+
+    Args:
+        track: the sessions that the run recalled from.
+        sessions: the sessions of the history.
+        name: display name of the run.
+        colour: number in the CSS class of the run's colour.
+    """
+    return _strip(track.sessions, sessions, f"{name} {in_words(track, sessions)}", f"run-{colour}")
+
+
+def in_words(track: Track, sessions: Sequence[Asked]) -> str:
+    """Describe a strip for readers who cannot see it; the text follows the name of the run."""
+    if not track.known:
+        return "does not say what it recalled"
+    labelled = [place for place, session in enumerate(sessions) if session.evidence]
+    seen = sum(track.sessions.get(place) == "evidence" for place in labelled)
+    recalled = sum(state != "cut" for state in track.sessions.values())
+    words = f"recalled from {recalled} of {count_of(len(sessions), 'session')}"
+    return f"{words}, {seen} of {len(labelled)} with evidence" if labelled else words
+
+
+def dates_below(sessions: Sequence[Asked]) -> list[str]:
+    """Return a few dates at equal distances, including the first and the last."""
+    last = len(sessions) - 1
+    if last < 0:
+        return []
+    steps = min(_MOST_DATES, len(sessions))
+    places = [round(last * step / max(1, steps - 1)) for step in range(steps)]
+    return [sessions[place].date for place in places]
+
+
+def _strip(cells: Mapping[int, str] | Mapping[int, Found], sessions: Sequence[Asked], label: str, kind: str) -> str:
+    marks = _titled(cells, sessions) if len(sessions) <= _MOST_TITLES else _merged(cells)
+    width = max(1, len(sessions)) * _CELL
+    return (
+        f'<svg class="strip {kind}" viewBox="0 0 {width} 10" preserveAspectRatio="none" role="img" '
+        f'aria-label="{escape_html(label)}">{"".join(marks)}</svg>'
+    )
+
+
+def _titled(cells: Mapping[int, str], sessions: Sequence[Asked]) -> Iterator[str]:
+    states = {"evidence": "evidence", "beside": "recalled", "cut": "found, then cut", "session": "no evidence"}
+    for place, found in sorted(cells.items()):
+        session = sessions[place]
+        words = f"{session.date}, {count_of(session.messages, 'message')}: {states[found]}"
+        yield _cell(place, place + 1, found, f"<title>{escape_html(words)}</title>")
+
+
+def _merged(cells: Mapping[int, str]) -> Iterator[str]:
+    """Yield one mark for each row of equal cells."""
+    ordered = enumerate(sorted(cells.items()))
+    for (_, found), group in groupby(ordered, key=lambda item: (item[1][0] - item[0], item[1][1])):
+        places = [place for _, (place, _) in group]
+        yield _cell(places[0], places[-1] + 1, found, "")
+
+
+def _cell(begin: int, end: int, found: str, title: str) -> str:
+    width = (end - begin) * _CELL - _GAP
+    mark = f'class="{found}" x="{begin * _CELL}" y="0" width="{width:g}" height="10"'
+    return f"<rect {mark}>{title}</rect>" if title else f"<rect {mark}/>"

@@ -16,7 +16,7 @@ from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.settings import AnswerSettings
 from longmemeval.storage.messages import haystack_messages
 from longmemeval.view.question.evidence import Evidence, evidence_of
-from longmemeval.view.question.records import PromptLine, PromptView
+from longmemeval.view.question.gather import PromptLine, PromptView
 
 _LISTED, _CUT_LISTED = 60, 15
 """The numbers of pieces listed from the prompt and from the cut; evidence is listed beyond them."""

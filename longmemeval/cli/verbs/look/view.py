@@ -42,7 +42,7 @@ def view(
         written = write_report(named, export / "index.html", options=ReportOptions(judge=judge), folders=folders)
         out.print(printable(written.file))
         return
-    from longmemeval.view.launch import serve
+    from longmemeval.view.app import serve
 
     serve(
         folders,

@@ -1,1 +1,0 @@
-"""Labels that people give on the pages: what is asked next, who said what, how far they agree with the judges."""
