@@ -19,7 +19,7 @@ def main() -> None:
         if signal.getsignal(number) in (signal.default_int_handler, signal.SIG_DFL):
             # Not an exception: a library being loaded could swallow or report it.
             signal.signal(number, _too_early)
-    from longmemeval.cli.interrupts import handle_interrupts
+    from longmemeval.cli.main import handle_interrupts
     from longmemeval.cli.main import main as command
 
     handle_interrupts(instead_of=_too_early)

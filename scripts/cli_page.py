@@ -7,8 +7,8 @@ import typer.main
 from typer.core import TyperArgument, TyperCommand, TyperGroup
 
 from longmemeval.cli.main import app
-from longmemeval.cli.options.panels import Parameter, explanation_of, usage_of, visible_parameters
-from longmemeval.cli.verb_table import FOLDERS, HEADINGS
+from longmemeval.cli.panels import Parameter, explanation_of, usage_of, visible_parameters
+from longmemeval.cli.verb_table import GROUPS, HEADINGS
 
 ALWAYS = "--help", "--help-all"
 HEAD = """# Command line
@@ -36,8 +36,8 @@ def cli_page() -> str:
     """Return the text of docs/cli.md."""
     root = typer.main.get_command(app)
     assert isinstance(root, TyperGroup)
-    assert set(HEADINGS) == set(FOLDERS)
-    by_folder = {folder: list(verbs_of(root, FOLDERS[folder])) for folder in FOLDERS}
+    assert set(HEADINGS) == set(GROUPS)
+    by_folder = {folder: list(verbs_of(root, GROUPS[folder])) for folder in GROUPS}
     lines = Counter(
         (long_name(one), line(one)) for verbs in by_folder.values() for _, verb in verbs for one in options_of(verb)
     )

@@ -274,7 +274,7 @@ def _become(request: Request) -> NoReturn:
     asked_for = environment.get("PYTHONPATH", "").split(os.pathsep)
     sys.path[:1] = [folder, *(path for path in asked_for if path and path not in sys.path)]
     if SILENT_AT_MOST_S in environment:
-        sys.modules["longmemeval.cli.never_silent"].__dict__[SILENT_AT_MOST_S] = float(environment[SILENT_AT_MOST_S])
+        sys.modules["longmemeval.cli.main"].__dict__[SILENT_AT_MOST_S] = float(environment[SILENT_AT_MOST_S])
     if "COLUMNS" in environment:  # Of the process that this one was forked from, they were read on import.
         output = sys.modules["longmemeval.cli.output"]
         output.out.__init__()
@@ -342,7 +342,7 @@ def _load() -> None:
     for encoding in ("o200k_base", "cl100k_base"):
         import_module("longmemeval.llm.tokens").encoding_of(encoding)
     # How long a command takes depends on the machine, and what it prints must not.
-    sys.modules["longmemeval.cli.never_silent"].__dict__[SILENT_AT_MOST_S] = 3600.0
+    sys.modules["longmemeval.cli.main"].__dict__[SILENT_AT_MOST_S] = 3600.0
     # A collection in a forked process would copy all that is shared.
     gc.collect()
     gc.freeze()

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from longmemeval.cli.next_step import command_line
-from longmemeval.cli.options.shared import Json
+from longmemeval.cli.options import Json
 from longmemeval.cli.output import err, out, print_json, printable
 from longmemeval.core.options import OUTPUT, WHAT, Flag
 

@@ -10,7 +10,7 @@ from longmemeval.core.secrets.parameters import public_words
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from longmemeval.cli.options.shared import PreparedPlaces
+    from longmemeval.cli.options import PreparedPlaces
     from longmemeval.dataset import Dataset
 
 

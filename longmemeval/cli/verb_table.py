@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 import typer
 import typer.main
 
-from longmemeval.cli.options.panels import Verbs
+from longmemeval.cli.panels import Verbs
 
 if TYPE_CHECKING:
     from typer._click import Command
 
-FOLDERS = {
+GROUPS = {
     "begin": ("demo", "datasets", "prepare", "run", "evaluate"),
     "look": ("runs", "status", "inspect", "facts", "retrieval", "probe", "view"),
     "compare": ("compare", "report", "sweep", "claims"),
     "defend": ("verify", "sign", "judge"),
     "exchange": ("import", "export", "merge", "board", "memory", "plugins"),
 }
-"""The verbs of each folder under `cli/verbs/`, which is a group of the help, in its order."""
+"""The verbs of each group of the help, in its order."""
 ALIASES = frozenset({"status"})
 """Verbs that the help leaves out because another one does the same."""
 HEADINGS = {
@@ -60,8 +60,7 @@ SUMMARIES = {
     "plugins": "List plug-ins, their packages and their problems.",
 }
 """The first line of each verb's own help; a test compares them."""
-_MODULES = {verb: f"{folder}.{verb}" for folder, verbs in FOLDERS.items() for verb in verbs}
-_MODULES["import"] = "exchange.import_run"
+_MODULES = {verb: verb for verbs in GROUPS.values() for verb in verbs} | {"import": "import_run"}
 
 
 class AllVerbs(Verbs):
@@ -75,7 +74,7 @@ class AllVerbs(Verbs):
         """Return the line of each verb in the help by the heading of its group, without importing any verb."""
         return {
             HEADINGS[group]: {verb: SUMMARIES[verb] for verb in verbs if verb not in ALIASES}
-            for group, verbs in FOLDERS.items()
+            for group, verbs in GROUPS.items()
         }
 
 
@@ -112,7 +111,7 @@ def _load(name: str) -> "Command":
         group = typer.main.get_group(module.app)
         group.name = name
         return group
-    from longmemeval.cli.options.groups import add_verb
+    from longmemeval.cli.options import add_verb
 
     alone = typer.Typer(add_completion=False)
     add_verb(alone, name, getattr(module, module.__name__.rpartition(".")[2]), example=module.EXAMPLE)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 import longmemeval as lme
-from longmemeval.cli.verb_table import FOLDERS
+from longmemeval.cli.verb_table import GROUPS
 from longmemeval.errors import HarnessError
 from longmemeval.memory.external.serving.records import Session
 from longmemeval.results.manifest import read_manifest
@@ -69,7 +69,7 @@ NOT_IN_PYTHON = {"plugins", "view"}
 
 
 def test_every_verb_of_the_command_line_is_there() -> None:
-    assert {verb for verbs in FOLDERS.values() for verb in verbs} == FUNCTIONS.keys() | NOT_IN_PYTHON
+    assert {verb for verbs in GROUPS.values() for verb in verbs} == FUNCTIONS.keys() | NOT_IN_PYTHON
     assert set(FUNCTIONS.values()) <= set(lme.__all__)
 
 

@@ -8,7 +8,7 @@ from typer.testing import CliRunner, Result
 from longmemeval.benchmarks import catalogue as catalogue_module
 from longmemeval.benchmarks import registry
 from longmemeval.benchmarks.catalogue import CatalogueEntry, Source
-from longmemeval.cli.verbs.begin.datasets import app
+from longmemeval.cli.verbs.datasets import app
 from longmemeval.core.files import sha256_bytes
 from longmemeval.errors import DataError
 from tests.benchmarks.convomem.files import write_folder

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from longmemeval.cli import never_silent
+from longmemeval.cli import main as never_silent
 from longmemeval.cli.main import main
 
 

@@ -10,7 +10,7 @@ from typer.core import TyperCommand, TyperGroup
 
 from longmemeval.cli import verbs
 from longmemeval.cli.main import app
-from longmemeval.cli.verb_table import FOLDERS, SUMMARIES
+from longmemeval.cli.verb_table import GROUPS, SUMMARIES
 from tests.cli.conftest import Command
 from tests.cli.terminal import WIDTHS, check_snapshot, shown
 
@@ -109,7 +109,7 @@ def test_the_list_of_verbs_says_what_each_says_of_itself(verb: str) -> None:
 
 
 def test_the_help_shows_each_verb_in_one_group(command: Command) -> None:
-    grouped = [verb for verbs in FOLDERS.values() for verb in verbs]
+    grouped = [verb for verbs in GROUPS.values() for verb in verbs]
     assert sorted(grouped) == sorted(SUMMARIES)
     lines = [line.strip("│ ") for line in command("--help").stdout.splitlines()]
     headings = ["Begin", "Look", "Compare", "Defend", "Exchange and extend"]
@@ -118,7 +118,7 @@ def test_the_help_shows_each_verb_in_one_group(command: Command) -> None:
 
 def test_the_list_of_verbs_is_whole() -> None:
     others = {"__init__", "import_run"}
-    modules = {path.stem for path in Path(verbs.__file__).parent.glob("*/*.py")} - others
+    modules = {path.stem for path in Path(verbs.__file__).parent.glob("*.py")} - others
     assert modules | {"import"} == set(SUMMARIES)
 
 

@@ -13,7 +13,7 @@ from threading import Event
 
 import pytest
 
-from longmemeval.cli import never_silent
+from longmemeval.cli import main as never_silent
 from longmemeval.pipeline import progress as shown
 from tests.forking import SILENT_AT_MOST_S, Forked, start_forked
 from tests.support import clean_environment, longmemeval

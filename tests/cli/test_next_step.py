@@ -8,7 +8,7 @@ import pytest
 
 from longmemeval.benchmarks.locomo.loader import LocomoDataset
 from longmemeval.cli import next_step
-from longmemeval.cli.options.shared import Places
+from longmemeval.cli.options import Places
 from longmemeval.core.text.figures import count_of
 from tests.benchmarks.locomo.test_loader import make_conversation
 from tests.benchmarks.longmemeval.test_loader import write

@@ -12,7 +12,7 @@ import typer
 import typer.main
 from msgspec import Struct
 
-from longmemeval.cli.options.groups import add_verb
+from longmemeval.cli.options import add_verb
 from longmemeval.core.options import LIMITS, Flag, Group, groups_of, options_of, words_of
 from longmemeval.core.part_options import PartOptions
 from longmemeval.llm.options import ModelOptions, SpendingLimit

@@ -16,7 +16,7 @@ from longmemeval.benchmarks.beam.protocol import ANSWERING_FILE, answering_text,
 from longmemeval.benchmarks.catalogue import CatalogueEntry, catalogue
 from longmemeval.benchmarks.download import download
 from longmemeval.benchmarks.registry import load_dataset
-from longmemeval.cli.verbs.begin.datasets import app
+from longmemeval.cli.verbs.datasets import app
 from longmemeval.errors import DataError, IntegrityError
 from tests.benchmarks.beam.official import clone, official_texts
 from tests.benchmarks.git_server import GitServer, published

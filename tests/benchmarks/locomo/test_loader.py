@@ -19,7 +19,7 @@ from longmemeval.benchmarks.locomo.format import CATEGORIES, dia_id_of, parse_da
 from longmemeval.benchmarks.locomo.loader import LocomoDataset, LocomoQuirks
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.benchmarks.stats import TypeCount, dataset_stats
-from longmemeval.cli.verbs.begin.datasets import app
+from longmemeval.cli.verbs.datasets import app
 from longmemeval.dataset import Dataset
 from longmemeval.errors import DataError
 from longmemeval.records import Gold, Question, Session, Turn

@@ -21,7 +21,7 @@ from longmemeval.benchmarks.locomo_plus.loader import (
 )
 from longmemeval.benchmarks.locomo_plus.protocol import PROMPT_FILE, TASK_FILE
 from longmemeval.benchmarks.registry import load_dataset
-from longmemeval.cli.verbs.begin.datasets import app
+from longmemeval.cli.verbs.datasets import app
 from longmemeval.errors import DataError
 from tests.benchmarks.locomo.test_loader import make_conversation
 from tests.benchmarks.longmemeval.test_loader import write

@@ -1,1 +1,0 @@
-"""Options that verbs share: groups, panels of `--help`, completion."""

@@ -1,0 +1,61 @@
+"""`longmemeval board`: one verb so far, `build`."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from longmemeval.cli import options as shared
+from longmemeval.cli.options import add_verb
+from longmemeval.cli.output import err, out, print_json, printable, warn
+from longmemeval.cli.panels import Verbs
+from longmemeval.core.options import OUTPUT, WHAT, Flag
+from longmemeval.core.text.figures import count_of
+
+app = typer.Typer(
+    cls=Verbs,
+    help="A leaderboard of verified runs, of one person or many.",
+    epilog="longmemeval board build results -o board",
+)
+
+
+@app.callback()
+def _group() -> None:
+    """Make `build` a verb of its own, although it is the only one."""
+
+
+def build(
+    folders: Annotated[list[Path], Flag(metavar="FOLDER", help="Folders with runs anywhere below.", argument=True)],
+    places: shared.Places,
+    output: Annotated[Path, Flag(OUTPUT, "DIR", "The folder to write.", name="--output -o")],
+    dataset: Annotated[
+        list[str] | None,
+        Flag(WHAT, "DATA", "Data outside the catalogue; repeatable.", name="--dataset -d"),
+    ] = None,
+    keys: Annotated[Path | None, Flag(WHAT, "DIR", "Public keys of people (*.pub, *.pem); checks signatures.")] = None,
+    as_json: shared.Json = False,
+) -> None:
+    """Verify all runs below the folders, and write a static page and JSON of those that hold.
+
+    Runs that do not verify, unfinished and ungraded ones are listed apart with the reason. See docs/board.md.
+    """
+    from longmemeval.report.board import write_board
+
+    written = write_board(folders, output, datasets=dataset or (), keys=keys, folders=places.folders())
+    if as_json:
+        print_json(written.board)
+    else:
+        out.print(
+            printable(
+                f"{written.folder}: {count_of(written.ranked, 'ranked run')}, {written.shown} without a rank, "
+                f"{written.apart} listed apart"
+            )
+        )
+    for entry in written.board.apart:
+        warn(f"{entry.submission}: {entry.reason}")
+    if not written.ranked and not written.shown:
+        err.print("No run is on the board: each is listed above with the reason.")
+        raise typer.Exit(1)
+
+
+add_verb(app, "build", build, example="longmemeval board build results -o board")

@@ -1,0 +1,143 @@
+"""`longmemeval claims`: list, show and try published figures."""
+
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longmemeval.cli import options as shared
+from longmemeval.cli.next_step import command_line
+from longmemeval.cli.options import Shown, add_verb
+from longmemeval.cli.output import out, print_answer, print_json, print_table, warn
+from longmemeval.cli.panels import Verbs
+from longmemeval.core.defaults import CONCURRENCY
+from longmemeval.core.options import MODEL, OUTPUT, WHAT, Flag, Group
+from longmemeval.core.text.figures import count_of
+from longmemeval.llm.options import Concurrency, MaxCost, ModelOptions
+
+if TYPE_CHECKING:
+    from longmemeval.pipeline.claims.catalogue import Claim
+    from longmemeval.pipeline.claims.state import State
+
+
+app = typer.Typer(
+    cls=Verbs,
+    help="Try published figures: are they real?",
+    epilog="longmemeval claims list --benchmark personamem",
+)
+
+Name = Annotated[
+    str, Flag(metavar="ID", help="An id from `claims list`, a part that only one has, or FILE.yaml/ROW.", argument=True)
+]
+
+
+def list_claims(
+    benchmark: Annotated[str | None, Flag(WHAT, "NAME", "Only on this benchmark.")] = None,
+    system: Annotated[str | None, Flag(WHAT, "TEXT", "Only systems and readers with this in their names.")] = None,
+    every: Annotated[bool, Flag(OUTPUT, help="Show those that cannot be tried too.", name="--all")] = False,
+    data_dir: shared.DataDir = None,
+    as_json: shared.Json = False,
+) -> None:
+    """List published figures that can be tried.
+
+    Each with what it still needs here: data, a key, the product.
+    """
+    from longmemeval.pipeline.claims.state import claims_on
+    from longmemeval.report.tables.verbs import claims_document, claims_table
+    from longmemeval.settings import folders
+
+    found = claims_on(benchmark, system or "", folders(data_dir).data_dir)
+    if as_json:
+        print_json([claims_document(claim, state) for claim, state in found])
+        return
+    shown = [row for row in found if every or not row[1].cannot]
+    shown.sort(key=lambda row: (bool(row[1].cannot), len(row[1].needs)))
+    out.print(_counts(found))
+    if shown:
+        print_table(claims_table(shown))
+    if len(shown) < len(found):
+        out.print(f"{len(found) - len(shown)} that cannot be tried are left out; --all shows them.")
+    if shown:
+        out.next(f"longmemeval claims show {shown[0][0].id}")
+
+
+def show_claim(name: Name, data_dir: shared.DataDir = None, as_json: shared.Json = False) -> None:
+    """Show a claim as settings of this harness.
+
+    Shows what the source says and leaves open, what is assumed, and what trying it costs.
+    """
+    from longmemeval.pipeline.claims.catalogue import claim_named
+    from longmemeval.pipeline.claims.state import state_of
+    from longmemeval.report.tables.verbs import claim_lines, claims_document
+    from longmemeval.settings import folders
+
+    claim = claim_named(name)
+    state = state_of(claim, folders(data_dir).data_dir)
+    if as_json:
+        print_json(claims_document(claim, state))
+        return
+    print_answer(claim_lines(claim, state))
+    if not state.cannot:
+        out.next(f"longmemeval claims try {claim.id}")
+
+
+def try_claim(
+    name: Name,
+    places: shared.Places,
+    rates: shared.Rates,
+    shown: Shown,
+    model_options: Annotated[ModelOptions, Group()],
+    sample: Annotated[int | None, Flag(WHAT, "N", "Only N of its questions, stratified by type.", minimum=1)] = None,
+    seed: Annotated[int, Flag(metavar="N", help="Seed of --sample.")] = 0,
+    model: Annotated[str | None, Flag(MODEL, "MODEL", "Another answering model: a deviation.")] = None,
+    judge: Annotated[str | None, Flag(MODEL, "JUDGE", "Another judge: a deviation.")] = None,
+    dataset: Annotated[str | None, shared.dataset_option("Where the data is, if not in the data folder.")] = None,
+    concurrency: Concurrency = CONCURRENCY,
+    max_cost: MaxCost = None,
+    dry_run: shared.DryRun = False,
+    as_json: shared.Json = False,
+) -> None:
+    """Make the run that a claim describes, grade it, and report the result.
+
+    Shows the claimed figure next to the measured one, the interval of the difference, and every deviation.
+    """
+    from longmemeval.api.claims import Changes, ClaimTrial
+    from longmemeval.cli.estimates import show_run
+    from longmemeval.report.tables.verbs import attempt_lines
+
+    shown.apply()
+    folders = places.folders()
+    changes = Changes(sample, seed, model, judge, dataset)
+    trial = ClaimTrial(name, changes, model_options=rates.on(model_options, folders), folders=folders)
+    if dry_run:
+        estimate = trial.estimate()
+        if as_json:
+            print_json(estimate)
+        else:
+            show_run(estimate)
+        return
+    attempt = trial.attempt(
+        max_cost=max_cost.dollars if max_cost else None,
+        concurrency=concurrency,
+        tell=warn,
+    )
+    if as_json:
+        print_json(attempt)
+    else:
+        print_answer(attempt_lines(attempt))
+        out.next(command_line("verify", attempt.run, places=places))
+
+
+def _counts(found: "list[tuple[Claim, State]]") -> str:
+    """Return a sentence with the number of claims, of sources, and of claims that can be tried."""
+    sources = {(claim.source.title, claim.source.table) for claim, _ in found}
+    able = sum(not state.cannot for _, state in found)
+    ready = sum(state.label == "ready" for _, state in found)
+    return (
+        f"{count_of(len(found), 'published figure')} from {count_of(len(sources), 'table')}; {able:,} can be tried, "
+        f"{ready:,} here and now."
+    )
+
+
+add_verb(app, "list", list_claims, example="longmemeval claims list --benchmark personamem", all_options=False)
+add_verb(app, "show", show_claim, example="longmemeval claims show longest-option", all_options=False)
+add_verb(app, "try", try_claim, example="longmemeval claims try longest-option --sample 100")

@@ -1,1 +1,0 @@
-"""Verbs to compare: compare, sweep, report."""

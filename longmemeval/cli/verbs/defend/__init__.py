@@ -1,1 +1,0 @@
-"""Verbs to defend a number: verify, sign, judge, recipe."""

@@ -1,1 +1,0 @@
-"""Verbs to exchange and extend: export, import, merge, board, memory, plugins."""

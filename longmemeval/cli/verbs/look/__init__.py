@@ -1,1 +1,0 @@
-"""Verbs to look closer: runs, status, inspect, facts, retrieval."""

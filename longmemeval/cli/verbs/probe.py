@@ -1,0 +1,99 @@
+"""`longmemeval probe`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+from longmemeval.cli import options as shared
+from longmemeval.cli.next_step import command_line, option_words
+from longmemeval.cli.options import Shown
+from longmemeval.cli.output import err, out, print_json, print_table, printable, warn
+from longmemeval.core.options import OUTPUT, WHAT, Flag
+from longmemeval.core.part_options import PartOptions
+from longmemeval.llm.options import ApiBase, MaxCost
+
+if TYPE_CHECKING:
+    from longmemeval.pipeline.probe.probe import ProbeReport
+
+
+EXAMPLE = "longmemeval probe -m hybrid -m bm25"
+
+
+def probe(
+    memory: shared.Memories,
+    parts: PartOptions,
+    places: shared.Places,
+    rates: shared.Rates,
+    shown: Shown,
+    settings: Annotated[
+        list[str] | None,
+        Flag(WHAT, "KEY=VALUE", "A parameter of the memories.", name="--set"),
+    ] = None,
+    seed: Annotated[
+        int | None,
+        Flag(WHAT, "N", "Make these lives again [default: new lives, or those of an interrupted probe]."),
+    ] = None,
+    lives: Annotated[int, Flag(WHAT, "N", "Lives of each length.", minimum=1)] = 5,
+    sessions: Annotated[
+        list[int] | None,
+        Flag(WHAT, "N", "A length in sessions, 10 to 1000; repeatable [default: 10, 100]."),
+    ] = None,
+    api_base: ApiBase = None,
+    spending: MaxCost = None,
+    output: Annotated[Path | None, Flag(OUTPUT, "FILE.svg", "Draw the table here too.", name="--output -o")] = None,
+    as_json: shared.Json = False,
+) -> None:
+    """Try memories on made-up lives: what changed, when, whose.
+
+    No question is answered and nothing is graded: the truth is known by construction. Every
+    memory is shown next to a control that recalls nothing and one that reads the evidence.
+    """
+    from longmemeval.memory.configuration import resolve_configuration
+    from longmemeval.pipeline.options import PrepareOptions
+    from longmemeval.pipeline.probe import probe as pipeline
+    from longmemeval.report.charts.charts import check_drawable, probe_chart
+
+    shown.apply()
+    if output:
+        check_drawable(output)
+    folders = places.folders()
+    report = pipeline.probe(
+        [resolve_configuration(spec, settings or []) for spec in memory],
+        seed=seed,
+        lives=lives,
+        sessions=tuple(sessions or (10, 100)),
+        options=PrepareOptions(**dict(parts), api_base=api_base, spending=spending, rates=rates.rates(folders)),
+        spending=spending,
+        folders=folders,
+    )
+    if output:
+        probe_chart(report).alone().save(output)
+        err.print(f"{printable(str(output))} is written.")
+    if as_json:
+        print_json(report)
+    else:
+        show(report, memory, places)
+
+
+def show(report: "ProbeReport", memories: list[str], places: shared.Places) -> None:
+    """Print the verdict, the table, and the commands to look closer."""
+    from longmemeval.report.tables.verbs import probe_table
+
+    out.print(printable(report.verdict))
+    print_table(probe_table(report))
+    for note in dict.fromkeys(note for memory in report.memories for note in memory.notes):
+        out.print(printable(note))
+    out.print(
+        "Passed: the statement that answers is among the first 10 items, and none that is out of date, about somebody "
+        "else or planted is above it. The floor cannot pass, the ceiling must."
+    )
+    out.print(
+        "Deletion, for memories with delete(subject): a statement is found, deleted, and neither it nor what was made "
+        "of it is found again, after a restart or a further message; nothing else is lost. Read after write, for those "
+        "with add and search: found before another message is added."
+    )
+    words = option_words("--memory", memories)
+    same = ["--seed", str(report.seed), "--lives", str(report.lives)]
+    same += option_words("--sessions", report.sessions)
+    again = command_line("probe", *words, *same, places=places)
+    warn(f"The same lives again: {again}")
+    err.next(command_line("retrieval", "--dataset", str(report.dataset), *words, places=places))

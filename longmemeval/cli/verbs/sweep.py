@@ -1,0 +1,102 @@
+"""`longmemeval sweep`."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from longmemeval.cli import options as shared
+from longmemeval.cli.estimates import show_sweep
+from longmemeval.cli.next_step import command_line
+from longmemeval.cli.options import Shown
+from longmemeval.cli.output import err, out, print_json, print_table, printable, warn
+from longmemeval.cli.verbs.compare import show as show_comparison
+from longmemeval.core.options import LIMITS, OUTPUT, Flag
+from longmemeval.core.tables.table import Column, tabulate
+from longmemeval.core.text.figures import count, count_of, percent
+
+if TYPE_CHECKING:
+    from longmemeval.pipeline.sweep.sweep import SweepComparison, SweepReport
+    from longmemeval.results.graded.graded_run import RunSummary
+
+
+EXAMPLE = "longmemeval sweep grid.yaml --dry-run"
+
+
+def sweep(
+    file: Annotated[Path, Flag(metavar="FILE.yaml", help="The sweep; see docs/sweep.md.", argument=True)],
+    places: shared.Places,
+    rates: shared.Rates,
+    shown: Shown,
+    dry_run: Annotated[bool, Flag(OUTPUT, help="Show what is left and its cost; do nothing.")] = False,
+    max_cost: Annotated[
+        float | None,
+        Flag(
+            LIMITS, "USD", "Spend at most this, including earlier attempts [default: the file's max_cost].", minimum=0.0
+        ),
+    ] = None,
+    as_json: shared.Json = False,
+) -> None:
+    """Run, grade and compare every combination in a file.
+
+    Finished work is not repeated.
+    """
+    from longmemeval.pipeline.sweep.sweep import sweep as do_sweep
+    from longmemeval.report.documents import sweep_document
+
+    shown.apply()
+    folders = places.folders()
+    report = do_sweep(
+        file,
+        max_cost=max_cost,
+        rates=rates.rates(folders),
+        dry_run=dry_run,
+        folders=folders,
+        tell=warn,
+    )
+    if as_json:
+        print_json(sweep_document(report))
+    elif dry_run:
+        show_sweep(report.estimate, len(report.runs))
+    else:
+        show(report)
+    for failure in report.failures:
+        warn(f"Failed: {failure.run_id}: {failure.what}")
+    if report.failures:
+        err.print("Rerun the command to retry what failed.")
+        raise typer.Exit(1)
+
+
+def show(report: "SweepReport") -> None:
+    """Print the results of the runs, and where they are."""
+    from longmemeval.pipeline.sweep.holdout import holdout_line
+
+    for compared in report.comparisons:
+        again = command_line("compare", "--sweep", report.name, "--judge", compared.judge)
+        show_comparison(compared.comparison, command=again)
+        _show_front(compared)
+        if compared.holdout:
+            out.print(printable(holdout_line(compared.holdout)))
+    worked = report.newly_answered or report.newly_judged or report.failures
+    new = f"{count_of(report.newly_answered, 'question')} answered and {count_of(report.newly_judged, 'answer')} graded"
+    err.print(f"{report.seconds:.1f} s: {new if worked else 'nothing was left to do'}.")
+    out.print(printable(f"Runs: {report.results}/{report.name}_*"))
+
+
+def _show_front(compared: "SweepComparison") -> None:
+    from longmemeval.report.tables.runs import latency_columns
+    from longmemeval.results.graded.graded_run import cost_text
+
+    comparison = compared.comparison
+    summaries = {row.run_id: row.summary for row in comparison.rows}
+    columns: list[Column[RunSummary]] = [
+        Column("memory", lambda run: comparison.names[run.run_id], "text"),
+        Column("on the\nfront", lambda run: "●" if run.run_id in compared.front else "", "text"),
+        Column(comparison.metric, lambda run: percent(run.metrics.overall.accuracy)),
+        Column("prompt\ntokens", lambda run: count(run.mean_prompt_tokens)),
+        *latency_columns(lambda run: run),
+        Column("cost", lambda run: cost_text(run.costs.total)),
+    ]
+    metric = comparison.metric
+    title = f"Pareto front: {metric} vs. tokens, latency (both p50, in ms) and cost, judge {compared.judge}"
+    print_table(tabulate(title, columns, [summaries[point.name] for point in compared.points]))
