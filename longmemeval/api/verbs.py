@@ -12,6 +12,7 @@ from longmemeval.core.arguments import checked
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.pipeline import board
+from longmemeval.pipeline import demo as demonstration
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.pipeline.compare.verdict import MARGIN
 from longmemeval.pipeline.inspect import inspect as inspecting
@@ -21,10 +22,11 @@ from longmemeval.pipeline.prepare import prepare as preparing
 from longmemeval.pipeline.probe import probe as probing
 from longmemeval.pipeline.retrieval import retrieve as retrieving
 from longmemeval.pipeline.retrieval.ranking_run import RetrievalReport
+from longmemeval.pipeline.verify import verify as signing
 from longmemeval.pipeline.verify import verify as verifying
 from longmemeval.pipeline.verify.signature import Signature
-from longmemeval.results.formats.harness_files import ImportFormat
-from longmemeval.results.graded.graded_run import Evaluation
+from longmemeval.results.formats.harness_files import ImportFormat, import_harness
+from longmemeval.results.graded.graded_run import Evaluation, load_graded
 from longmemeval.results.options import ExportFormat
 from longmemeval.settings import Folders
 
@@ -152,7 +154,6 @@ def compare(
     if not runs:
         raise HarnessError("compare() has nothing to compare", fix="Write compare(evaluation, another)")
     from longmemeval.pipeline.compare.compare import compare_runs
-    from longmemeval.results.graded.graded_run import load_graded
     from longmemeval.results.graded.judge_checks import controls_last
 
     known = [candidate.folders for candidate in runs if not isinstance(candidate, str)]
@@ -177,8 +178,6 @@ def demo(*, everything: bool = False, folders: Folders | None = None) -> list[Ev
         everything: every memory configuration and control.
         folders: the folders; None: from the environment.
     """
-    from longmemeval.pipeline import demo as demonstration
-
     return demonstration.run_demo("hnsw", folders or Folders(), everything=everything).evaluations
 
 
@@ -259,8 +258,6 @@ def sign(run: Run | Evaluation | str, key: Path, *, folders: Folders | None = No
     Raises:
         HarnessError: there is no such run or key, or the extra `sign` is missing.
     """
-    from longmemeval.pipeline.verify import verify as signing
-
     return signing.sign(_id(run), key, folders=_folders_of(run, folders) or Folders())
 
 
@@ -327,7 +324,6 @@ def import_answers(
     Raises:
         HarnessError: the file cannot be read, is of another shape, or answers other questions.
     """
-    from longmemeval.results.formats.harness_files import import_harness
     from longmemeval.results.formats.hypotheses import import_official
 
     place, chosen = folders or Folders(), as_data(data).dataset

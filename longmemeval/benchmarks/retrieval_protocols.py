@@ -14,8 +14,18 @@ from msgspec import Struct
 
 from longmemeval.measures.changes import ChangingGold, compute_change
 from longmemeval.measures.compute import compute
-from longmemeval.measures.notation import Measure, MeasureKind, mrr, ndcg, recall_all, recall_any
-from longmemeval.records import Gold
+from longmemeval.measures.notation import (
+    Granularity,
+    Measure,
+    MeasureKind,
+    Ranked,
+    RetrievalResult,
+    mrr,
+    ndcg,
+    recall_all,
+    recall_any,
+)
+from longmemeval.records import Gold, Question
 
 if TYPE_CHECKING:
     # A specification must not load numpy and pydantic just to list a catalogue.
@@ -23,9 +33,7 @@ if TYPE_CHECKING:
 
     from longmemeval.dataset import Dataset
     from longmemeval.embedding.protocol import Embedder
-    from longmemeval.measures.notation import Granularity, Ranked, RetrievalResult
     from longmemeval.memory.configuration import MemoryConfiguration
-    from longmemeval.records import Question
     from longmemeval.storage.fixture import Fixture
 
 ScoreOf = Callable[[Measure, Sequence[str], Gold, Sequence[str]], float | None]

@@ -13,7 +13,7 @@ import typer
 from msgspec import NODEFAULT
 from typer.models import ParameterInfo
 
-from longmemeval.cli.output import reserve_output
+from longmemeval.cli.output import err, reserve_output, warn_omitted
 from longmemeval.cli.panels import Verb, show_all
 from longmemeval.core.options import (
     ADVANCED,
@@ -79,7 +79,6 @@ class Runs:
 
     def named(self, folders: "Folders", *, rankings: bool = False) -> list[str]:
         """Return the ids; patterns and sweeps leave out runs of `retrieval` unless `rankings`."""
-        from longmemeval.cli.output import warn_omitted
         from longmemeval.results.listing import named_runs
 
         if not self.run_ids and self.sweep is None:
@@ -94,7 +93,6 @@ class Runs:
             baseline: id of the requested baseline, which need not be among the named runs.
             or_newest: if no run is named, take the newest graded run and those like it.
         """
-        from longmemeval.cli.output import err
         from longmemeval.results.compared import baseline_first, in_order_named, newest_alike
         from longmemeval.results.listing import is_pattern
 

@@ -1,17 +1,13 @@
 """The specification of FactConsolidation (Hu et al. 2025)."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from longmemeval.benchmarks.retrieval_protocols import GoldRule, RetrievalRules, change_rule, evidence_rule
 from longmemeval.benchmarks.spec import Benchmark, OfficialAnswering
 from longmemeval.core.on_demand import on_demand
 from longmemeval.judges.plants.answers import answer_planting
 from longmemeval.judges.question_types import QuestionTypes
-from longmemeval.measures.notation import current_recall, stale_first, stale_shown
-
-if TYPE_CHECKING:
-    from longmemeval.measures.notation import Granularity
+from longmemeval.measures.notation import Granularity, current_recall, stale_first, stale_shown
 
 CITATION = """@misc{hu2025memoryagentbench,
   title = {Evaluating Memory in LLM Agents via Incremental Multi-Turn Interactions},

@@ -1,17 +1,13 @@
 """The specification of our made-up lives, which probe the behaviour of a memory over time."""
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 from longmemeval.benchmarks.retrieval_protocols import GoldRule, RetrievalRules, change_rule, evidence_rule
 from longmemeval.benchmarks.spec import Benchmark
 from longmemeval.core.on_demand import on_demand
 from longmemeval.judges.plants.answers import answer_planting
 from longmemeval.judges.question_types import QuestionTypes
-from longmemeval.measures.notation import current_first, current_recall, stale_shown
-
-if TYPE_CHECKING:
-    from longmemeval.measures.notation import Granularity
+from longmemeval.measures.notation import Granularity, current_first, current_recall, stale_shown
 
 ABILITIES = {
     "update": "knowledge-update",

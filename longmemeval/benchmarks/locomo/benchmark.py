@@ -18,13 +18,12 @@ from longmemeval.dataset import Dataset
 from longmemeval.judges.plants.answers import answer_planting
 from longmemeval.judges.question_types import QuestionTypes
 from longmemeval.measures.compute import compute, recall
-from longmemeval.measures.notation import Measure
+from longmemeval.measures.notation import Granularity, Measure
 from longmemeval.measures.notation import recall as recall_at
 from longmemeval.records import Gold, Question
 
 if TYPE_CHECKING:
     from longmemeval.benchmarks.locomo.protocol import ProtocolTexts
-    from longmemeval.measures.notation import Granularity
 
 
 TURN_CUTOFFS = (5, 10, 25, 50)

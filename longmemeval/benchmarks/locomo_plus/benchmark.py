@@ -2,18 +2,13 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from longmemeval.benchmarks.retrieval_protocols import GoldRule, RetrievalRules, evidence_rule
 from longmemeval.benchmarks.spec import Benchmark, OfficialAnswering
 from longmemeval.core.on_demand import on_demand
 from longmemeval.judges.plants.planting import SAID_OF_NOTHING, Kind, Planting
 from longmemeval.judges.question_types import QuestionTypes
-from longmemeval.measures.notation import mrr, recall_all, recall_any
-
-if TYPE_CHECKING:
-    from longmemeval.measures.notation import Granularity
-
+from longmemeval.measures.notation import Granularity, mrr, recall_all, recall_any
 
 KINDS = {
     "linked": Kind(True, "a reply that quotes the cue"),

@@ -9,7 +9,7 @@ from longmemeval.cli.output import err, out, print_json, print_lines, print_tabl
 from longmemeval.core.options import OUTPUT, Flag
 from longmemeval.core.text.figures import count_of, listed, percent
 from longmemeval.errors import HarnessError
-from longmemeval.results.formats.harness_files import ImportFormat
+from longmemeval.results.formats.harness_files import ImportFormat, import_harness
 
 if TYPE_CHECKING:
     from longmemeval.dataset import Dataset
@@ -42,7 +42,6 @@ def import_run(
     reported like any other; what the file does not say stays unknown.
     """
     from longmemeval.benchmarks.registry import load_dataset
-    from longmemeval.results.formats.harness_files import import_harness
 
     folders = places.folders()
     data = load_dataset(dataset, folders.data_dir)

@@ -15,7 +15,7 @@ from longmemeval.core.options import MODEL, OUTPUT, Flag
 from longmemeval.core.text.figures import count_of, listed
 from longmemeval.pipeline.options import AnsweringOptions
 from longmemeval.reading.options import ReadingOptions
-from longmemeval.results.selection import Selection
+from longmemeval.results.selection import Selection, sharded_id
 
 if TYPE_CHECKING:
     from longmemeval.dataset import Dataset
@@ -50,8 +50,6 @@ class Which:
 
     def resumable_id(self, name: str, shard: str, *, by_batch: bool) -> str:
         """Return the id of the run of a shard; from here on, an interrupt shows the command that continues it."""
-        from longmemeval.results.selection import sharded_id
-
         name = sharded_id(name, shard) if self.repeat == 1 else name
         if self.extend:
             again = next_step.same_again()
