@@ -12,7 +12,7 @@ from msgspec import structs
 from longmemeval.api.data import Data, Memory, as_data, as_memory
 from longmemeval.core.arguments import P, checked
 from longmemeval.core.defaults import CONCURRENCY
-from longmemeval.core.event_loop import from_loop
+from longmemeval.core.event_loop import run_blocking
 from longmemeval.core.files import safe_name, sha256_bytes
 from longmemeval.core.tables.showing import Showing
 from longmemeval.core.text.figures import count_of
@@ -269,7 +269,7 @@ def _awaited(work: Callable[P, Run]) -> Callable[P, Coroutine[Any, Any, Run]]:
 
     @wraps(work)
     async def call(*args: P.args, **kwargs: P.kwargs) -> Run:
-        return await from_loop(lambda: work(*args, **kwargs))
+        return await run_blocking(lambda: work(*args, **kwargs))
 
     call.__name__ = call.__qualname__ = f"a{work.__name__}"
     call.__doc__ = (

@@ -18,7 +18,7 @@ from longmemeval import __version__
 from longmemeval.cli.output import OutputError, discard_output, err, has_printed, hiding_secrets, out, printable
 from longmemeval.cli.panels import with_default
 from longmemeval.cli.verb_table import AllVerbs
-from longmemeval.core.files import leads_nowhere, remove_unfinished
+from longmemeval.core.files import is_broken_link, remove_unfinished
 from longmemeval.core.interruption import request_end
 from longmemeval.core.secrets.redaction import register_address
 from longmemeval.errors import HarnessError
@@ -127,7 +127,7 @@ SILENT_AT_MOST_S = 1.3
 
 
 @contextmanager
-def never_silent(command: str, has_printed: Callable[[], bool]) -> Iterator[None]:
+def heartbeat(command: str, has_printed: Callable[[], bool]) -> Iterator[None]:
     """Report on standard error that `command` is working if nothing is printed for `SILENT_AT_MOST_S`.
 
     This covers the time before the first progress bar: imports, reading data, recomputing figures. With
@@ -192,7 +192,7 @@ def main() -> None:
     for argument in sys.argv[1:]:
         register_address(argument)
     try:
-        with hiding_secrets(), never_silent(_typed(), has_printed):
+        with hiding_secrets(), heartbeat(_typed(), has_printed):
             _main()
     except BrokenPipeError:
         # The reader of the output is gone (`| head`): discard the rest silently.
@@ -242,7 +242,7 @@ def _describe_refusal(error: OSError) -> str:
     place = f" ({name})" if name else ""
     if isinstance(error, IsADirectoryError):
         return f"A folder is where a file should be written{place}. Name a file."
-    if name and leads_nowhere(Path(str(name))):
+    if name and is_broken_link(Path(str(name))):
         return f"A broken link is where a file or folder should be{place}. Restore its target."
     if isinstance(error, NotADirectoryError | FileExistsError):
         remedy = "Remove it, or name other folders with --data-dir, --prepared-dir and --results-dir."

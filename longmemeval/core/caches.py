@@ -201,7 +201,7 @@ _LOOK_S = 0.02
 
 
 @asynccontextmanager
-async def only_maker(cache: SqliteCache | None, key: bytes) -> AsyncIterator[None]:
+async def key_lock(cache: SqliteCache | None, key: bytes) -> AsyncIterator[None]:
     """Hold `key` against all others that share `cache`; after a wait, look into the cache again.
 
     The lock is the operating system's: it is released when a process is killed.
@@ -218,7 +218,7 @@ async def only_maker(cache: SqliteCache | None, key: bytes) -> AsyncIterator[Non
 
 @contextmanager
 def only_maker_blocking(cache: SqliteCache, key: bytes) -> Iterator[None]:
-    """Hold `key` like `only_maker`, for synchronous code."""
+    """Hold `key` like `key_lock`, for synchronous code."""
     with locked(_place(cache, key), wait=True):
         yield
 

@@ -92,7 +92,7 @@ def cancel_work() -> bool:
     return task is not None
 
 
-async def from_loop(work: Callable[[], T]) -> T:
+async def run_blocking(work: Callable[[], T]) -> T:
     """Do synchronous work, which may call `complete`, in a separate thread, without blocking this event loop.
 
     When cancelled, it cancels the work that `complete` runs there and waits until that has cleaned up.
@@ -183,7 +183,7 @@ _work_thread: ContextVar[_WorkThread | None] = ContextVar("work_thread", default
 _turn: ContextVar[float] = ContextVar("turn", default=0.0)
 
 
-def take_turn(number: float) -> None:
+def set_priority(number: float) -> None:
     """Give this task's jobs in the work thread priority over those of tasks with a higher number."""
     _turn.set(number)
 
@@ -246,7 +246,7 @@ _stopwatch: ContextVar[Stopwatch | None] = ContextVar("stopwatch", default=None)
 
 
 @contextmanager
-def not_its_own_time() -> Iterator[None]:
+def paused() -> Iterator[None]:
     """Exclude the time awaited inside from the `own_time` around it.
 
     Examples are the wait for a free slot, and the opening of a cached memory.

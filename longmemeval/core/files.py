@@ -88,7 +88,7 @@ def safe_name(identifier: str) -> str:
     return name
 
 
-def leads_nowhere(path: Path) -> bool:
+def is_broken_link(path: Path) -> bool:
     """Return whether `path` is a symbolic link to a missing target, or to itself."""
     return path.is_symlink() and not path.exists()
 

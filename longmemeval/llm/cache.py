@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 import msgspec
 from msgspec import Struct
 
-from longmemeval.core.caches import cache_key, only_maker, open_cache
+from longmemeval.core.caches import cache_key, key_lock, open_cache
 from longmemeval.core.files import sha256_bytes
 from longmemeval.llm.costs import Receipts
 from longmemeval.llm.http.endpoints import cache_addresses
@@ -102,7 +102,7 @@ class ReplyCache(Generic[R]):
         async with lock:
             if found := await self._run(self._look_up, keys):
                 return found, True
-            async with only_maker(self._cache, keys[0]):
+            async with key_lock(self._cache, keys[0]):
                 # Another process may have stored it in the meantime.
                 if found := await self._run(self._look_up, keys[:1]):
                     return found, True

@@ -10,11 +10,11 @@ from longmemeval.llm.tokens import Counted, TokenCounter
 from longmemeval.memory.protocol import (
     EmbedsQuestions,
     ExplainsScores,
+    HasProcesses,
     KnowsTokens,
     MemorySystem,
     MemoryTools,
     RankingMemory,
-    RunsElsewhere,
 )
 from longmemeval.ranking.history import RankedUnit
 from longmemeval.records import Question, Recall
@@ -59,7 +59,7 @@ class OpaqueMemory:
             ExplainsScores: {"ingredients": self._ingredients},
             EmbedsQuestions: {"texts_to_embed": self._texts_to_embed},
             KnowsTokens: {"known_tokens": self._known_tokens},
-            RunsElsewhere: {"peak_resident_bytes": getattr(memory, "peak_resident_bytes", None)},
+            HasProcesses: {"peak_resident_bytes": getattr(memory, "peak_resident_bytes", None)},
         }
         for ability, methods in abilities.items():
             if isinstance(memory, ability):

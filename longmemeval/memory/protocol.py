@@ -71,7 +71,7 @@ class KnowsTokens(Protocol):
 
 
 @runtime_checkable
-class RunsElsewhere(Protocol):
+class HasProcesses(Protocol):
     """A memory system that works in processes of its own."""
 
     def peak_resident_bytes(self) -> int | None:

@@ -87,7 +87,7 @@ class Signers:
 # Verify the runs in people's folders; those that cannot be ranked are listed apart, with the reason.
 
 
-class Apart(Struct, frozen=True):
+class Rejected(Struct, frozen=True):
     """A run that is not ranked."""
 
     submission: str
@@ -152,29 +152,29 @@ class Verifying:
         self._seen: dict[tuple[str, str], str] = {}
         self._remaker = Remaker(randrange(1_000_000), sample=None)
 
-    def submissions(self, name: str, folder: Path) -> Iterator[Submission | Apart]:
+    def submissions(self, name: str, folder: Path) -> Iterator[Submission | Rejected]:
         """Yield a run as each of its judges graded it, or the reason why it is not ranked."""
         try:
             yield from self._submissions(name, folder)
         except (HarnessError, OSError) as error:
-            yield Apart(name, without_places(_reason(error)))
+            yield Rejected(name, without_places(_reason(error)))
 
-    def _submissions(self, name: str, folder: Path) -> Iterator[Submission | Apart]:
+    def _submissions(self, name: str, folder: Path) -> Iterator[Submission | Rejected]:
         manifest = stored_manifest(folder)
         if reason := self._not_listed(manifest, folder, name):
-            yield Apart(name, reason)
+            yield Rejected(name, reason)
             return
         data = self._data_of(manifest)
         folders = beside(folder, self._folders)
         checked = verify(folder.name, dataset=data, folders=folders, remaker=self._remaker)
         if checked.problems:
-            yield Apart(name, f"does not verify: {without_places(listed(checked.problems, 1))}")
+            yield Rejected(name, f"does not verify: {without_places(listed(checked.problems, 1))}")
             return
         signer = self._signers.of(folder)
         judges = [metrics.judge for metrics in stored_metrics(folder)]
         scored = [judge for judge in judges if grading(judge) == 1 and not is_person(judge)]
         if not scored:
-            yield Apart(name, "is not graded")
+            yield Rejected(name, "is not graded")
         for judge in scored:
             (graded,) = load_graded([folder.name], folders, judge=judge.id, dataset=data)
             yield Submission(name, folder, checked.checked, graded, signer, checked.not_checked)
@@ -327,7 +327,7 @@ class Board(Struct, frozen=True):
     version: str
     """The version of the harness that verified the runs."""
     fields: tuple[BoardField, ...]
-    apart: tuple[Apart, ...]
+    apart: tuple[Rejected, ...]
 
 
 class MadeBoard(Struct, frozen=True):
@@ -362,7 +362,7 @@ def make_board(
     manifests = {
         _copy_of(submission): submission.folder / "run.json" for group in by_field.values() for submission in group
     }
-    apart = tuple(entry for entry in found if isinstance(entry, Apart))
+    apart = tuple(entry for entry in found if isinstance(entry, Rejected))
     return MadeBoard(Board(BOARD_FORMAT, __version__, fields, apart), manifests)
 
 

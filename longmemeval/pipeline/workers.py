@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import TypeVar
 
-from longmemeval.core.event_loop import take_turn
+from longmemeval.core.event_loop import set_priority
 from longmemeval.errors import (
     BatchCancelledError,
     EmptyReplyError,
@@ -41,7 +41,7 @@ async def in_order(items: Sequence[T], work: Callable[[T], Awaitable[None]], con
     async def worker(waiting: Iterator[tuple[int, T]]) -> None:
         nonlocal stopped
         for number, item in waiting:
-            take_turn(number)
+            set_priority(number)
             # Work that never waits (offline models) would leave no moment to notice an interrupt.
             await asyncio.sleep(0)
             if stopped:

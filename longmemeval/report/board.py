@@ -12,7 +12,7 @@ from longmemeval.core.files import write_atomic
 from longmemeval.core.tables.table import Column, Link, tabulate
 from longmemeval.core.text.figures import UNKNOWN, bounds, count, count_of, in_dollars, percent
 from longmemeval.core.text.paths import document_without_places
-from longmemeval.pipeline.board import Apart, Board, BoardField, BoardRow, Field, Signer, make_board
+from longmemeval.pipeline.board import Board, BoardField, BoardRow, Field, Rejected, Signer, make_board
 from longmemeval.report.charts.svg import need_report_libraries
 from longmemeval.report.page.templates import written_page
 from longmemeval.results.manifest import document_of, manifest_in
@@ -147,7 +147,7 @@ _COLUMNS: list[Column[_Placed]] = [
     Column("not checked", lambda row: "; ".join(row[1].not_checked), "text"),
     Column("manifest", lambda row: Link(row[1].submission, row[1].manifest.replace("%", "%25")), "text"),
 ]
-_APART: list[Column[Apart]] = [
+_APART: list[Column[Rejected]] = [
     Column("run", lambda run: run.submission, "text"),
     Column("why", lambda run: run.reason, "text"),
 ]

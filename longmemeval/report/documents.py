@@ -9,9 +9,9 @@ from longmemeval.core.tables.table import frame
 from longmemeval.pipeline.claims.catalogue import Claim
 from longmemeval.pipeline.compare.baseline import AgainstBaseline
 from longmemeval.pipeline.compare.columns import RUN_COLUMNS, columns_of
-from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
+from longmemeval.pipeline.compare.comparison import ComparedRun, Comparison
 from longmemeval.report.tables.comparison import footnotes
-from longmemeval.results.graded.graded_run import RunSummary
+from longmemeval.results.graded.graded_run import GradedRun
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.evaluate.several import JudgedRun
@@ -54,7 +54,7 @@ def comparison_document(
     return document | {name: list(rows) for name, rows in extra.items() if rows}
 
 
-def evaluation_document(summary: RunSummary) -> dict[str, Any]:
+def evaluation_document(summary: GradedRun) -> dict[str, Any]:
     """Return one run as graded by one judge, with the notes below its table."""
     return run_document(summary) | {"notes": footnotes([summary])}
 
@@ -67,7 +67,7 @@ def judged_document(judged: "JudgedRun") -> dict[str, Any]:
     return {"judges": figures, "agreement": judged.agreements, "audit": judged.audited}
 
 
-def run_document(summary: RunSummary) -> dict[str, Any]:
+def run_document(summary: GradedRun) -> dict[str, Any]:
     """Return one run as `evaluate --json` prints it: its scores, setup, costs and latencies.
 
     `usage` and `latency_ms` are those of the judge, as in the stored scores; `answers_latency_ms` is that of the run.
@@ -106,7 +106,7 @@ def sweep_document(report: "SweepReport") -> dict[str, object]:
     }
 
 
-def _run(run: RunFigures) -> dict[str, Any]:
+def _run(run: ComparedRun) -> dict[str, Any]:
     """Return the document of `evaluate --json` on a run, with the fields that the comparison adds."""
     added = {
         "reading": run.reading,

@@ -28,7 +28,7 @@ _TO_BE_CONTINUED = (SpendingLimitError, EndpointDownError, BatchCancelledError)
 
 
 @contextmanager
-def open_run(stored: StoredJournal[R], new: RunManifest, *, extend: bool = False) -> Iterator["OpenRun[R]"]:
+def open_run(stored: StoredJournal[R], new: RunManifest, *, extend: bool = False) -> Iterator["RunWriter[R]"]:
     """Begin a run, or resume one that was started with the same settings. The journal lock is the run lock.
 
     Args:
@@ -43,10 +43,10 @@ def open_run(stored: StoredJournal[R], new: RunManifest, *, extend: bool = False
     folder = stored.path.parent
     with Journal(stored.path, stored.kind, read=stored) as journal:
         remove_leftovers(folder / "run.json")
-        yield OpenRun(folder, journal, resume_or_create(folder, journal, new, extend=extend))
+        yield RunWriter(folder, journal, resume_or_create(folder, journal, new, extend=extend))
 
 
-class OpenRun(Generic[R]):
+class RunWriter(Generic[R]):
     """A run that this process may write to.
 
     Args:

@@ -16,7 +16,7 @@ import msgspec
 from msgspec import structs
 
 from longmemeval.core.caches import SingleFlightCache
-from longmemeval.core.files import leads_nowhere, list_folders, safe_name, sha256_bytes, write_atomic
+from longmemeval.core.files import is_broken_link, list_folders, safe_name, sha256_bytes, write_atomic
 from longmemeval.core.remote.places import remote_of
 from longmemeval.core.remote.store import store_of
 from longmemeval.errors import FixtureError, RecallError, nearest
@@ -79,7 +79,7 @@ def read_meta(path: Path) -> FixtureMeta | None:
     file = path / META
     remote = remote_of(path)
     data = fixtures_of(remote).meta(remote) if remote else read_file(file)
-    if data is None and leads_nowhere(path):
+    if data is None and is_broken_link(path):
         raise _lost(path)
     return None if data is None else decode_meta(data, str(file))
 
@@ -420,7 +420,7 @@ def check_link(path: Path, haystack_id: str, meta: FixtureMeta | None = None) ->
     Raises:
         FixtureError: `path` is such a link.
     """
-    if leads_nowhere(path):
+    if is_broken_link(path):
         raise _lost(path)
     if path.is_symlink():
         try:

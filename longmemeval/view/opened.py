@@ -23,7 +23,7 @@ from longmemeval.report.page.templates import environment
 from longmemeval.results.compared import baseline_first, in_order_named, with_first
 from longmemeval.results.graded.graded_run import Evaluation, load_graded
 from longmemeval.results.graded.judge_checks import controls_last
-from longmemeval.results.scores.stored import Remembered
+from longmemeval.results.scores.stored import ScoreCache
 from longmemeval.settings import Folders
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ Stat = tuple[tuple[str, int, int], ...]
 """Name, modification time and size of each file that a run's figures depend on."""
 V = TypeVar("V")
 M = TypeVar("M")
-Kept = SingleFlightCache[object, tuple[object, V]]
+StatCache = SingleFlightCache[object, tuple[object, V]]
 """Values by key, each with the state of the files it was made from."""
 _RUNS, _COMPARISONS = 48, 12
 """The numbers of runs and comparisons kept open; the least recently used are dropped first."""
@@ -111,16 +111,16 @@ def stat_of(folder: Path) -> Stat:
     return tuple(sorted(stats))
 
 
-class OpenRuns:
+class RunCache:
     """The graded runs and comparisons behind the pages; safe for several requests at once."""
 
     def __init__(self, folders: Folders) -> None:
         self.folders = folders
         self._lock = RLock()
-        self._runs: Kept[Evaluation] = SingleFlightCache(_RUNS)
-        self._comparisons: Kept[Comparison] = SingleFlightCache(_COMPARISONS)
-        self._made: Kept[object] = SingleFlightCache(2 * _COMPARISONS)
-        self._remembered = Remembered.among(folders)
+        self._runs: StatCache[Evaluation] = SingleFlightCache(_RUNS)
+        self._comparisons: StatCache[Comparison] = SingleFlightCache(_COMPARISONS)
+        self._made: StatCache[object] = SingleFlightCache(2 * _COMPARISONS)
+        self._remembered = ScoreCache.among(folders)
 
     def stats(self, choice: Choice) -> tuple[Stat, ...]:
         """Return the state of all files that the figures of these runs depend on, including checks of judges."""
@@ -179,13 +179,13 @@ class OpenRuns:
         return cast("M", self._made.get((id(comparison), make), lambda: (comparison, make(comparison)))[1])
 
 
-def _kept(cache: Kept[V], key: object, stat: object) -> V | None:
+def _kept(cache: StatCache[V], key: object, stat: object) -> V | None:
     """Return a value if the files it was made from still have the state `stat`, else None."""
     entry = cache.peek(key)
     return entry[1] if entry and entry[0] == stat else None
 
 
-def _keep(cache: Kept[V], key: object, stat: object, value: V) -> V:
+def _keep(cache: StatCache[V], key: object, stat: object, value: V) -> V:
     """Keep a value made from files of the state `stat`, in place of an earlier one."""
     cache.drop(key)
     return cache.get(key, lambda: (stat, value))[1]

@@ -8,7 +8,7 @@ from longmemeval.errors import HarnessError
 from longmemeval.results.compared import newest_alike
 from longmemeval.settings import Folders
 from longmemeval.view.explorer import Recallers
-from longmemeval.view.opened import NOTHING_NAMED, Choice, OpenRuns, choice_of
+from longmemeval.view.opened import NOTHING_NAMED, Choice, RunCache, choice_of
 from longmemeval.view.search.patterns import RecalledTexts
 
 
@@ -22,7 +22,7 @@ class Site:
     def __init__(self, folders: Folders, named: Choice = NOTHING_NAMED) -> None:
         self.folders = folders
         self.named = named
-        self.opened = OpenRuns(folders)
+        self.opened = RunCache(folders)
         self.recallers = Recallers(folders)
         self.recalled = RecalledTexts()
 

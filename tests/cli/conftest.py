@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 import pytest
 
-from longmemeval.cli import main as never_silent
+from longmemeval.cli import main as heartbeat
 from longmemeval.cli.main import main
 
 
@@ -23,7 +23,7 @@ Command = Callable[[str], Outcome]
 @pytest.fixture
 def command(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> Command:
     """The command line in this process, as `main` runs it."""
-    monkeypatch.setattr(never_silent, "SILENT_AT_MOST_S", 3600.0)  # What it prints depends on no machine.
+    monkeypatch.setattr(heartbeat, "SILENT_AT_MOST_S", 3600.0)  # What it prints depends on no machine.
 
     def call(line: str) -> Outcome:
         monkeypatch.setattr(sys, "argv", ["longmemeval", *shlex.split(line)])

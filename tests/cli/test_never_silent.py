@@ -13,7 +13,7 @@ from threading import Event
 
 import pytest
 
-from longmemeval.cli import main as never_silent
+from longmemeval.cli import main as heartbeat
 from longmemeval.pipeline import progress as shown
 from tests.forking import SILENT_AT_MOST_S, Forked, start_forked
 from tests.support import clean_environment, longmemeval
@@ -89,12 +89,12 @@ def test_a_command_says_that_it_works_before_it_has_read_its_input(line: str, fo
         assert printed, "it ended without a word"
         assert "Error" not in printed
         assert process.poll() is None, f"it was not held: {printed}"
-    assert never_silent.SILENT_AT_MOST_S < 2
+    assert heartbeat.SILENT_AT_MOST_S < 2
 
 
 @pytest.fixture
 def at_once(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    monkeypatch.setattr(never_silent, "SILENT_AT_MOST_S", 0.01)
+    monkeypatch.setattr(heartbeat, "SILENT_AT_MOST_S", 0.01)
     yield
     shown.show_progress("auto")
 
@@ -116,7 +116,7 @@ def test_it_says_how_far_the_work_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", errors)
     with shown.progress("prepare", 3) as bar:
         bar.advance()
-        with never_silent.never_silent("longmemeval prepare", lambda: False):
+        with heartbeat.heartbeat("longmemeval prepare", lambda: False):
             assert errors.written.wait(60)
     assert errors.getvalue().startswith("longmemeval prepare is working: prepare: 1 of 3, ")
     assert errors.getvalue().endswith(" left.\n")
@@ -135,6 +135,6 @@ def test_it_says_nothing_after_other_words_or_where_machines_read(
         looked.set()
         return printed
 
-    with never_silent.never_silent("longmemeval run", has_printed):
+    with heartbeat.heartbeat("longmemeval run", has_printed):
         assert looked.wait(60)
         assert not errors.written.wait(0.1)

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from longmemeval.core.event_loop import complete, in_thread, not_its_own_time, own_time
+from longmemeval.core.event_loop import complete, in_thread, own_time, paused
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.run.plan import RunOptions
@@ -91,7 +91,7 @@ def test_time_that_is_not_its_own_is_left_out_once() -> None:
         blocker = asyncio.create_task(in_thread(time.sleep, 0.3))
         await asyncio.sleep(0)
         with own_time() as stopwatch:
-            with not_its_own_time():
+            with paused():
                 await in_thread(int)
             await asyncio.sleep(0.3)
         await blocker

@@ -10,10 +10,10 @@ from types import FunctionType, ModuleType
 from typing import Any
 
 import pytest
-from longmemeval.memory.live.code_hash import code_hash
 
 import longmemeval
 from longmemeval.core.moved import modules_of_0_2, moved_to, name_in_0_2
+from longmemeval.memory.live import code_hash
 from tests.support import clean_environment
 
 FLIPS = "longmemeval.pipeline.compare.flips"

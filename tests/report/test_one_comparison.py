@@ -20,7 +20,7 @@ from longmemeval.pipeline.compare import compare as comparing
 from longmemeval.pipeline.compare import sentences, verdict
 from longmemeval.pipeline.compare.columns import RUN_COLUMNS, ShownColumn
 from longmemeval.pipeline.compare.compare import compare_runs
-from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
+from longmemeval.pipeline.compare.comparison import ComparedRun, Comparison
 from longmemeval.pipeline.compare.sentences import TEMPLATES, Sentence
 from longmemeval.report.charts import of_comparison as charts
 from longmemeval.report.charts.svg import shown_rows
@@ -258,9 +258,9 @@ def test_a_report_on_common_questions_is_written_from_a_comparison(folders: Fold
 
 
 @pytest.fixture
-def with_column(monkeypatch: pytest.MonkeyPatch) -> ShownColumn[RunFigures]:
+def with_column(monkeypatch: pytest.MonkeyPatch) -> ShownColumn[ComparedRun]:
     """One more entry of RUN_COLUMNS, wherever it is held."""
-    added: ShownColumn[RunFigures] = ShownColumn(
+    added: ShownColumn[ComparedRun] = ShownColumn(
         "length_of_id",
         dict.fromkeys(("terminal", "page", "paper", "frame"), "letters of id"),
         lambda comparison, row: len(row.run_id),

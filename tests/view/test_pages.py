@@ -20,7 +20,7 @@ from longmemeval.settings import Folders
 from longmemeval.statistics import paired
 from longmemeval.storage.messages import haystack_messages
 from longmemeval.view import opened
-from longmemeval.view.opened import Choice, OpenRuns, Stat, stat_of
+from longmemeval.view.opened import Choice, RunCache, Stat, stat_of
 from longmemeval.view.search.patterns import RecalledTexts, matching
 from tests.pipeline.graded_runs import LENIENT, graded_run
 from tests.pipeline.helpers import colour_record, colours, compare, folders_in
@@ -188,7 +188,7 @@ def test_the_matrix_is_packed_and_counted_by_hand(folders: Folders) -> None:
 
 def test_literal_search_in_answers(folders: Folders) -> None:
     client = visitor(folders)
-    opened = OpenRuns(folders).evaluations(Choice(("bad",), "strict"))
+    opened = RunCache(folders).evaluations(Choice(("bad",), "strict"))
     (question_id, answer), *_ = opened[0].answers.items()
     found = client.get("/data/search", params={"run": "bad", "judge": "strict", "q": answer.hypothesis.upper()}).json()
     assert found["found"][list(opened[0].asked.questions).index(question_id)] == "1"
@@ -204,7 +204,7 @@ def test_literal_search_in_what_was_recalled(folders: Folders) -> None:
         asked = {"run": run, "judge": "strict", "q": text, "in": "recalled"}
         return str(client.get("/data/search", params=asked).json()["found"])
 
-    asked = OpenRuns(folders).evaluations(Choice(("good", "bad"), "strict"))[0].asked
+    asked = RunCache(folders).evaluations(Choice(("good", "bad"), "strict"))[0].asked
     places = list(asked.questions)
     history = {one.message_id: one.content for one in haystack_messages(asked.dataset.haystack(places[3]))}
     # `good` recalled the evidence and `bad` did not; each history has its own colour.
@@ -215,7 +215,7 @@ def test_literal_search_in_what_was_recalled(folders: Folders) -> None:
 
 
 def test_a_search_that_nobody_waits_for_reads_no_further(folders: Folders) -> None:
-    comparison = OpenRuns(folders).comparison(Choice(("good",), "strict"))
+    comparison = RunCache(folders).comparison(Choice(("good",), "strict"))
     assert RecalledTexts().found(comparison, "e", lambda: True) == set()
     looks = iter([False, False, True])
     assert len(RecalledTexts().found(comparison, "e", lambda: next(looks))) == 2
@@ -245,7 +245,7 @@ def test_a_hostile_pattern_is_ended_and_the_server_goes_on() -> None:
 
 
 def test_opened_runs_are_read_again_when_a_file_has_changed(folders: Folders) -> None:
-    opened, choice = OpenRuns(folders), Choice(("good", "bad"), "strict")
+    opened, choice = RunCache(folders), Choice(("good", "bad"), "strict")
     first, runs = opened.comparison(choice), opened.evaluations(choice)
     assert opened.comparison(choice) is first
     path = folders.results_dir / "bad" / "run.json"
@@ -261,14 +261,14 @@ def test_what_was_checked_before_is_not_computed_again_and_says_the_same(
 ) -> None:
     folders.prepared_dir.mkdir(exist_ok=True)
     choice = Choice(("good", "good-again", "bad"), "strict")
-    first = OpenRuns(folders).comparison(choice)
+    first = RunCache(folders).comparison(choice)
     with monkeypatch.context() as patched:
         patched.setattr(opening, "recompute_scores", _never)
         patched.setattr(paired, "mcnemar", _never)
-        again = OpenRuns(folders).comparison(choice)
+        again = RunCache(folders).comparison(choice)
     assert again == first == compare_runs(load_graded(choice.runs, folders, judge="strict"), folders)
     (folders.cache_dir / "view.sqlite").write_bytes(b"no database")
-    assert OpenRuns(folders).comparison(choice) == first
+    assert RunCache(folders).comparison(choice) == first
 
 
 def _never(*given: object, **named: object) -> None:
@@ -281,7 +281,7 @@ def test_a_file_changed_behind_the_clock_is_refused_though_its_figures_are_remem
 ) -> None:
     folders.prepared_dir.mkdir(exist_ok=True)
     choice = Choice(("bad",), "strict")
-    judge = OpenRuns(folders).comparison(choice).runs[0].summary.metrics.judge.id
+    judge = RunCache(folders).comparison(choice).runs[0].summary.metrics.judge.id
     path = folders.results_dir / "bad" / name.format(judge=judge)
     stat, before = path.stat(), path.read_bytes()
     # A digit of a figure, a hash or an answer, so that size and time stay as they were.
@@ -291,9 +291,9 @@ def test_a_file_changed_behind_the_clock_is_refused_though_its_figures_are_remem
     path.write_bytes(before[:place] + (b"7" if digit[1] != b"7" else b"3") + before[place + 1 :])
     os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
     with pytest.raises(HarnessError, match="bad"):
-        OpenRuns(folders).comparison(choice)
+        RunCache(folders).comparison(choice)
     path.write_bytes(before)
-    assert OpenRuns(folders).comparison(choice).runs
+    assert RunCache(folders).comparison(choice).runs
 
 
 @pytest.mark.slow

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from longmemeval.judges.audit import AuditedMean
     from longmemeval.pipeline.evaluate.agreement import AuditedScore, JudgeAgreement
     from longmemeval.pipeline.evaluate.several import JudgedRun
-    from longmemeval.pipeline.merge.to_grade import ToGrade
+    from longmemeval.pipeline.merge.to_grade import GradingInput
     from longmemeval.results.graded.graded_run import Evaluation
     from longmemeval.settings import Folders
     from longmemeval.statistics.paired import Concordance
@@ -91,7 +91,7 @@ def evaluate(
         raise typer.Exit(1)
 
 
-def _warn_mismatches(to_grade: "ToGrade") -> Sequence[str]:
+def _warn_mismatches(to_grade: "GradingInput") -> Sequence[str]:
     """Return the ids of the runs to grade; warn about hypotheses without a question, and the other way round."""
     warn_questions(
         to_grade.unknown, "hypothesis is", "hypotheses are", "ignored: the data set does not have the question"

@@ -75,13 +75,13 @@ def prepare(
 
 def _checks(specs: list[str], configurations: "list[MemoryConfiguration]", options: list[str]) -> list[str]:
     """Return the commands that check memories that are services or classes: they show why nothing works."""
-    from longmemeval.memory.external.contract_check import part_behind_a_door
+    from longmemeval.memory.external.contract_check import service_part_of
 
     pairs = zip(specs, configurations, strict=True)
     return [
         command_line("memory", "check", spec, *options)
         for spec, configuration in pairs
-        if part_behind_a_door(configuration)
+        if service_part_of(configuration)
     ]
 
 

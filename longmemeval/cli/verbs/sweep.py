@@ -17,7 +17,7 @@ from longmemeval.core.text.figures import count, count_of, percent
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.sweep.sweep import SweepComparison, SweepReport
-    from longmemeval.results.graded.graded_run import RunSummary
+    from longmemeval.results.graded.graded_run import GradedRun
 
 
 EXAMPLE = "longmemeval sweep grid.yaml --dry-run"
@@ -89,7 +89,7 @@ def _show_front(compared: "SweepComparison") -> None:
 
     comparison = compared.comparison
     summaries = {row.run_id: row.summary for row in comparison.rows}
-    columns: list[Column[RunSummary]] = [
+    columns: list[Column[GradedRun]] = [
         Column("memory", lambda run: comparison.names[run.run_id], "text"),
         Column("on the\nfront", lambda run: "●" if run.run_id in compared.front else "", "text"),
         Column(comparison.metric, lambda run: percent(run.metrics.overall.accuracy)),

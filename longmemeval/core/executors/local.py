@@ -175,7 +175,9 @@ _PARALLEL_FROM = 64
 """Below this number of haystacks, starting worker processes takes longer than the work."""
 
 
-def is_alone(name: str | None, jobs: int | None, haystacks: int, sizes: Iterable[int] = (), enough: int = 0) -> bool:
+def runs_serially(
+    name: str | None, jobs: int | None, haystacks: int, sizes: Iterable[int] = (), enough: int = 0
+) -> bool:
     """Return whether to work in this process: the user did not ask for workers and they would not pay off.
 
     Args:
@@ -190,10 +192,10 @@ def is_alone(name: str | None, jobs: int | None, haystacks: int, sizes: Iterable
     return haystacks < _PARALLEL_FROM or all(size < enough for size in accumulate(sizes, initial=0))
 
 
-def take_until_clear(
+def peek_sizes(
     tasks: Iterator[Task[T, R]], name: str | None, jobs: int | None, haystacks: int, enough: int
 ) -> tuple[Iterator[Task[T, R]], bool]:
-    """Take tasks until the answer of `is_alone` is clear; each task is made when it is taken.
+    """Take tasks until the answer of `runs_serially` is clear; each task is made when it is taken.
 
     Returns:
         All tasks, with an error that ended them early in its place, and whether to work in this process.
@@ -206,7 +208,7 @@ def take_until_clear(
             yield task.size
 
     try:
-        alone = is_alone(name, jobs, haystacks, sizes(), enough)
+        alone = runs_serially(name, jobs, haystacks, sizes(), enough)
     except HarnessError as error:
         return _then(taken, _raising(error)), True
     return _then(taken, tasks), alone

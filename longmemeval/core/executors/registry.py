@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any, TypeVar
 
 from longmemeval import plugins
-from longmemeval.core.executors.local import SerialExecutor, take_until_clear
+from longmemeval.core.executors.local import SerialExecutor, peek_sizes
 from longmemeval.core.executors.protocol import Done, Executor, Failure, Task
 from longmemeval.errors import HarnessError
 from longmemeval.plugins import Registry
@@ -72,7 +72,7 @@ def run_tasks(
         HarnessError: a task failed (no new task starts then, and the results of started ones come first), or the
             executor itself failed.
     """
-    ready, alone = take_until_clear(iter(tasks), name, jobs, haystacks, enough)
+    ready, alone = peek_sizes(iter(tasks), name, jobs, haystacks, enough)
     executor = SerialExecutor() if alone else executor_named(name or "processes")
     with closing(_as_generator(executor.map(ready, jobs))) as done:
         take, failure = partial(next, done), None

@@ -470,7 +470,7 @@ class MemoryCheck:
         return tuple(findings)
 
 
-def part_behind_a_door(configuration: MemoryConfiguration) -> ServicePart | None:
+def service_part_of(configuration: MemoryConfiguration) -> ServicePart | None:
     """Return the service of a configuration; None if it makes its own parts in `prepare`."""
     return next((part for part in parts_of(configuration) if isinstance(part, ServicePart)), None)
 
@@ -484,7 +484,7 @@ def service_part(configuration: MemoryConfiguration, name: str) -> ServicePart:
     Raises:
         HarnessError: it makes its own parts in `prepare`.
     """
-    if part := part_behind_a_door(configuration):
+    if part := service_part_of(configuration):
         return part
     raise HarnessError(
         "This memory cannot be checked: it has no add and search, and makes its own fixture parts",

@@ -11,13 +11,13 @@ import msgspec
 from msgspec import structs
 from pydantic import ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
-from longmemeval.core.event_loop import in_thread, not_its_own_time
+from longmemeval.core.event_loop import in_thread, paused
 from longmemeval.embedding.registry import DEFAULT_EMBEDDER
 from longmemeval.llm.registry import ModelAccess
 from longmemeval.memory.definition import MemoryDefinition, label_of, source_of
 from longmemeval.memory.external.connect import LOADED_CODE
 from longmemeval.memory.external.ingestion import Ingested, OfferedModels
-from longmemeval.memory.external.part import MODEL_KINDS, OpenedHistory, ServicePart, shared_service
+from longmemeval.memory.external.part import MODEL_KINDS, ServicePart, ServiceSession, shared_service
 from longmemeval.memory.external.recalled import provenance_of
 from longmemeval.memory.external.transports.service import MemoryService
 from longmemeval.memory.parameters import Parameters
@@ -166,7 +166,7 @@ class ServiceMemory:
         self._services = set[MemoryService]()
 
     def peak_resident_bytes(self) -> int | None:
-        """Return the peak memory of the processes of its services; see `RunsElsewhere`."""
+        """Return the peak memory of the processes of its services; see `HasProcesses`."""
         known = [peak for service in self._services if (peak := service.peak_resident_bytes()) is not None]
         return sum(known) if known else None
 
@@ -176,7 +176,7 @@ class ServiceMemory:
         Raises:
             RecallError: the history could not be ingested, or the service failed.
         """
-        with not_its_own_time():  # Starting processes and models is not part of a search.
+        with paused():  # Starting processes and models is not part of a search.
             history = await in_thread(self._history, fixture)
         limit, budget = self._parameters.limit, self._parameters.budget
         failed_before = len(history.failed_calls)
@@ -195,11 +195,11 @@ class ServiceMemory:
             provenance=provenance_of(found),
         )
 
-    def _history(self, fixture: Fixture) -> OpenedHistory:
+    def _history(self, fixture: Fixture) -> ServiceSession:
         searched = msgspec.json.encode(self._part.searched, order="deterministic")
         return fixture.cached(("service", self._part.name, searched), partial(self._opened, fixture))
 
-    def _opened(self, fixture: Fixture) -> OpenedHistory:
+    def _opened(self, fixture: Fixture) -> ServiceSession:
         ingested = fixture.part(self._part)
         folder = fixture.part_folder(self._part.stored_name(fixture.meta))
         messages = list(fixture.part(MESSAGES).messages)
@@ -213,7 +213,7 @@ class ServiceMemory:
             self._services.add(service)
             # A memory with its own models would cost money for a search that nobody needs.
             warms_up = adapter_of(self._part.spec) is not None and ingested.hello.capabilities.models != "own"
-            return OpenedHistory(service, scope, ingested, stack.pop_all(), warms_up=warms_up)
+            return ServiceSession(service, scope, ingested, stack.pop_all(), warms_up=warms_up)
 
     def _access(self, ingested: Ingested) -> ModelAccess:
         """Return the models that a search may call: those the history was ingested with, at their current address."""

@@ -14,7 +14,7 @@ from weakref import finalize
 
 import msgspec
 
-from longmemeval.core.event_loop import not_its_own_time
+from longmemeval.core.event_loop import paused
 from longmemeval.core.files import safe_name, sha256_text
 from longmemeval.core.part_options import PartOptions
 from longmemeval.core.secrets.parameters import comparable, comparable_command, public, public_command, resolved
@@ -313,7 +313,7 @@ async def _keeps_histories(service: MemoryService) -> bool:
 # An ingested history, open at its service as a scratch copy, so that reading it changes nothing.
 
 
-class OpenedHistory:
+class ServiceSession:
     """One history; opened at the first search, and again after the service was restarted.
 
     Args:
@@ -344,7 +344,7 @@ class OpenedHistory:
         """
         models = self._scope.models
         try:
-            with not_its_own_time():
+            with paused():
                 await in_background(self._open())
                 if self._warms_up:
                     await in_background(self._service.warm_up(self._scope.scope, question.date))

@@ -90,7 +90,7 @@ class Batches:
         with BatchStore(self.folder) as store:
             gathering = Gathering(_AT_ONE_TIME, _MOST_HELD, lambda: sender.send())
             poll_s, tell = self._options.poll_s, self._tell
-            sender = Sender(store, self._endpoint, self._account, poll_s=poll_s, tell=tell, stir=gathering.stir)
+            sender = Sender(store, self._endpoint, self._account, poll_s=poll_s, tell=tell, notify=gathering.notify)
             self._under_way = _UnderWay(gathering, sender)
             sender.resume()
             watching = asyncio.create_task(gathering.watch())

@@ -43,12 +43,12 @@ class Gathering:
         all_wait: called whenever all work that has begun waits for replies.
     """
 
-    def __init__(self, places: int, most_held: int, all_wait: Callable[[], None]) -> None:
+    def __init__(self, places: int, most_held: int, on_idle: Callable[[], None]) -> None:
         self._places = asyncio.Semaphore(places)
-        self._owed = 0
+        self._free_slots_due = 0
         self._most_held = most_held
         self._held = 0
-        self._all_wait = all_wait
+        self._all_wait = on_idle
         self._queued = self._under_way = self._waiting = 0
         self._stirred = asyncio.Event()
         self._changes = 0
@@ -64,16 +64,16 @@ class Gathering:
         work = Work(name)
         token = _current.set(work)
         self._under_way += 1
-        self.stir()
+        self.notify()
         try:
             yield
         finally:
             _current.reset(token)
             self._under_way -= 1
             self._held -= work.held
-            self._owed += not work.has_waited
+            self._free_slots_due += not work.has_waited
             self._give_places()
-            self.stir()
+            self.notify()
 
     @contextmanager
     def waiting(self, size: int = 0) -> Iterator[None]:
@@ -85,23 +85,23 @@ class Gathering:
         self._waiting += work.calls == 1
         if not work.has_waited:
             work.has_waited = True
-            self._owed += 1
+            self._free_slots_due += 1
             self._give_places()
-        self.stir()
+        self.notify()
         try:
             yield
         finally:
             work.calls -= 1
             self._waiting -= work.calls == 0
-            self.stir()
+            self.notify()
 
-    def stir(self) -> None:
+    def notify(self) -> None:
         """Note a change, so that `watch` checks again soon whether all work waits."""
         self._changes += 1
         self._stirred.set()
 
     async def watch(self) -> None:
-        """Call `all_wait` whenever all work waits, until cancelled."""
+        """Call `on_idle` whenever all work waits, until cancelled."""
         while True:
             await self._stirred.wait()
             seen = -1
@@ -119,6 +119,6 @@ class Gathering:
         return self._held >= self._most_held
 
     def _give_places(self) -> None:
-        while self._owed and not self._is_full:
-            self._owed -= 1
+        while self._free_slots_due and not self._is_full:
+            self._free_slots_due -= 1
             self._places.release()

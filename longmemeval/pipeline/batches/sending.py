@@ -190,10 +190,10 @@ class Sender:
         *,
         poll_s: float | None,
         tell: Callable[[str], None],
-        stir: Callable[[], None],
+        notify: Callable[[], None],
     ) -> None:
         self._store, self._endpoint, self._account = store, endpoint, account
-        self._poll_s, self._tell, self._stir = poll_s, tell, stir
+        self._poll_s, self._tell, self._stir = poll_s, tell, notify
         self._known: dict[str, Result] = {}
         self._pending: dict[str, PendingRequest] = {}
         self._sent: set[str] = set()

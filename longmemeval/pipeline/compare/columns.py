@@ -23,8 +23,8 @@ from longmemeval.core.text.figures import (
     signed_bounds,
 )
 from longmemeval.measures.metrics import Score
-from longmemeval.pipeline.compare.comparison import Comparison, PairResult, RunFigures
-from longmemeval.results.graded.graded_run import RunSummary, cost_text
+from longmemeval.pipeline.compare.comparison import ComparedRun, Comparison, PairResult
+from longmemeval.results.graded.graded_run import GradedRun, cost_text
 from longmemeval.results.graded.judge_checks import CheckedScore
 
 Medium = Literal["terminal", "page", "paper", "frame"]
@@ -74,17 +74,17 @@ def columns_of(
     ]
 
 
-def _with_pair(value: Callable[[PairResult], Value]) -> Callable[[Comparison, RunFigures], Value]:
+def _with_pair(value: Callable[[PairResult], Value]) -> Callable[[Comparison, ComparedRun], Value]:
     """Return a column's value that is read from the row's test against the baseline; None for the baseline."""
 
-    def of_row(comparison: Comparison, row: RunFigures) -> Value:
+    def of_row(comparison: Comparison, row: ComparedRun) -> Value:
         pair = comparison.from_baseline.get(row.run_id)
         return None if pair is None else value(pair)
 
     return of_row
 
 
-def _of(value: Callable[[Any], Any]) -> Callable[[Comparison, RunFigures], Any]:
+def _of(value: Callable[[Any], Any]) -> Callable[[Comparison, ComparedRun], Any]:
     return lambda comparison, row: value(row.summary)
 
 
@@ -96,11 +96,11 @@ def _checked(comparison: Comparison) -> bool:
     return any(row.summary.judge_check for row in comparison.rows)
 
 
-def _named(comparison: Comparison, row: RunFigures) -> tuple[str, str]:
+def _named(comparison: Comparison, row: ComparedRun) -> tuple[str, str]:
     return comparison.names[row.run_id], ", ".join(remarks(comparison, row))
 
 
-def kind_words(summary: RunSummary) -> list[str]:
+def kind_words(summary: GradedRun) -> list[str]:
     """Return what sets a run apart from memories that are completed, in a word or two each."""
     return [
         *(["control"] if summary.control else []),
@@ -109,7 +109,7 @@ def kind_words(summary: RunSummary) -> list[str]:
     ]
 
 
-def remarks(comparison: Comparison, row: RunFigures) -> list[str]:
+def remarks(comparison: Comparison, row: ComparedRun) -> list[str]:
     """Return what sets a row apart from the others, in a word or two each."""
     overall = row.summary.metrics.overall
     is_baseline = _several(comparison) and row.run_id == comparison.rows[0].run_id
@@ -121,7 +121,7 @@ def remarks(comparison: Comparison, row: RunFigures) -> list[str]:
     ]
 
 
-def _difference(comparison: Comparison, row: RunFigures) -> tuple[str, float, tuple[float, float]] | str | None:
+def _difference(comparison: Comparison, row: ComparedRun) -> tuple[str, float, tuple[float, float]] | str | None:
     pair = comparison.from_baseline.get(row.run_id)
     if pair is None:
         return None
@@ -137,7 +137,7 @@ def _written_difference(value: tuple[str, float, tuple[float, float]] | str) -> 
     return f"{mark} {signed(difference)} {signed_bounds(interval)}".lstrip()
 
 
-def _recall(comparison: Comparison, row: RunFigures) -> tuple[float, bool] | None:
+def _recall(comparison: Comparison, row: ComparedRun) -> tuple[float, bool] | None:
     return None if row.evidence_recall is None else (row.evidence_recall, row.provenance == "session")
 
 
@@ -145,7 +145,7 @@ def _written_recall(value: tuple[float, bool]) -> str:
     return percent(value[0]) + (" (s)" if value[1] else "")
 
 
-def _score(comparison: Comparison, row: RunFigures) -> tuple[Score, bool]:
+def _score(comparison: Comparison, row: ComparedRun) -> tuple[Score, bool]:
     return row.summary.metrics.overall, row.warned
 
 
@@ -154,7 +154,7 @@ def _written_score(value: tuple[Score, bool]) -> str:
     return f"{in_percent(score.accuracy)} {bounds(score.interval)}" + (f" {WARNED}" if warned else "")
 
 
-def _marked_score(comparison: Comparison, row: RunFigures) -> tuple[float, str]:
+def _marked_score(comparison: Comparison, row: ComparedRun) -> tuple[float, str]:
     return row.summary.metrics.overall.accuracy, row.marks
 
 
@@ -176,7 +176,7 @@ def _accuracy(score: Score | None) -> float | None:
     return score.accuracy if score else None
 
 
-RUN_COLUMNS: tuple[ShownColumn[RunFigures], ...] = (
+RUN_COLUMNS: tuple[ShownColumn[ComparedRun], ...] = (
     ShownColumn(
         "name",
         {"terminal": "memory", "page": "memory", "paper": "memory"},

@@ -18,7 +18,7 @@ from longmemeval.results.selection import Selection
 
 _SHOWN = 4
 """Run ids named in one message before the rest is counted."""
-_OF_MEMORY = ("memory", "not_reproducible", "parts")
+_MEMORY_SETTINGS = ("memory", "not_reproducible", "parts")
 """Settings that differ because the memories do."""
 _NOT_DECISIVE = ("repeat", "save_prompts", "preparation", "reads_gold")
 """Settings that may differ without a note: they do not change what an answer is worth."""
@@ -237,7 +237,7 @@ def _decisive(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     if "budget" in parameters:
         yield "budget", parameters["budget"]
     yield from _leaves(
-        {name: value for name, value in settings.items() if name not in _OF_MEMORY and name not in _NOT_DECISIVE}
+        {name: value for name, value in settings.items() if name not in _MEMORY_SETTINGS and name not in _NOT_DECISIVE}
     )
 
 

@@ -19,13 +19,13 @@ from longmemeval.pipeline.compare.comparable import (
     what_differs,
 )
 from longmemeval.pipeline.compare.comparison import (
+    ComparedRun,
     Comparison,
     Families,
     Family,
     PairResult,
     QuestionRow,
     RepeatGroup,
-    RunFigures,
     budget_of,
     digest_of,
     families_of,
@@ -37,7 +37,7 @@ from longmemeval.pipeline.compare.verdict import MARGIN, Evidence, floor_sentenc
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.graded.losses import Losses, StoredSessions, losses
 from longmemeval.results.index import settings_sha256
-from longmemeval.results.scores.stored import Remembered
+from longmemeval.results.scores.stored import ScoreCache
 from longmemeval.results.settings import AnswerSettings
 from longmemeval.settings import Folders
 from longmemeval.statistics.intervals import repeat_spread
@@ -53,7 +53,7 @@ def compare_runs(
     common: bool = False,
     margin: float = MARGIN,
     family: Family = "baseline",
-    remembered: Remembered | None = None,
+    remembered: ScoreCache | None = None,
 ) -> Comparison:
     """Compare runs that have been loaded; repeats of one configuration are pooled into one row first.
 
@@ -80,7 +80,7 @@ def compare_runs(
     stored = StoredSessions(folders)
     lost = {run.id: losses(run, stored) for run in graded}
     credits = {pool[0].id: credits_of(pool) for pool in pools}
-    families = _families(pools, credits, remembered or Remembered())
+    families = _families(pools, credits, remembered or ScoreCache())
     results = families.of_baseline(family)
     rows = _rows(pools, lost, credits, results, graded)
     corrected = list(_corrected(pools, families, family))
@@ -155,7 +155,7 @@ def _rows(
     credits: Mapping[str, Mapping[str, float | None]],
     results: Mapping[str, PairResult],
     graded: Sequence[Evaluation],
-) -> tuple[RunFigures, ...]:
+) -> tuple[ComparedRun, ...]:
     """Return the figures of every configuration, with its marks against the baseline."""
     rows = [_figures(pool, lost[pool[0].id], graded) for pool in pools]
     marked = marked_rows(rows)
@@ -171,7 +171,7 @@ def _detectable(baseline: Pool, results: Sequence[PairResult]) -> float | None:
 
 
 def _families(
-    pools: Sequence[Pool], credits: Mapping[str, Mapping[str, float | None]], remembered: Remembered
+    pools: Sequence[Pool], credits: Mapping[str, Mapping[str, float | None]], remembered: ScoreCache
 ) -> Families:
     """Return both families of tests, from the cache if they were computed from the same credits before."""
     per_run = [[run.credits for run in pool] for pool in pools]
@@ -222,11 +222,11 @@ def _corrected(pools: Sequence[Pool], families: Families, family: Family) -> Ite
             yield _Corrected((pair.a, pair.b), sentence, survives)
 
 
-def _figures(pool: Pool, lost: Losses, runs: Sequence[Evaluation]) -> RunFigures:
+def _figures(pool: Pool, lost: Losses, runs: Sequence[Evaluation]) -> ComparedRun:
     run = pool[0]
     settings = run.manifest.settings
     memory = settings.memory
-    return RunFigures(
+    return ComparedRun(
         summary=pooled_summary(pool),
         reading=settings.reading.shown if isinstance(settings, AnswerSettings) else "",
         settings_sha256=settings_sha256(run.manifest),
@@ -241,8 +241,8 @@ def _figures(pool: Pool, lost: Losses, runs: Sequence[Evaluation]) -> RunFigures
 
 
 def _against(
-    row: RunFigures, pair: PairResult | None, credits: Mapping[str, Mapping[str, float | None]], baseline: str
-) -> RunFigures:
+    row: ComparedRun, pair: PairResult | None, credits: Mapping[str, Mapping[str, float | None]], baseline: str
+) -> ComparedRun:
     """Return the row with its mark and the numbers of questions that changed against the baseline."""
     if pair is None:
         return row
@@ -279,7 +279,7 @@ _DOUBTFUL = SCORE_WARNINGS - {"few-questions"}
 """Warnings that cast doubt on the table; that some types have few questions is a note."""
 
 
-def _warnings(rows: Sequence[RunFigures]) -> Iterator[Sentence]:
+def _warnings(rows: Sequence[ComparedRun]) -> Iterator[Sentence]:
     """Yield each warning about scores once, with the rows it is about unless it is about all."""
     about: dict[tuple[str, str], list[str]] = {}
     for row in rows:
@@ -291,7 +291,7 @@ def _warnings(rows: Sequence[RunFigures]) -> Iterator[Sentence]:
         yield Sentence(code, {"text": text}, {"names": names}, "caution" if code in _DOUBTFUL else "note")
 
 
-def marked_rows(rows: Sequence[RunFigures]) -> set[str]:
+def marked_rows(rows: Sequence[ComparedRun]) -> set[str]:
     """Return the ids of the rows that have a warning which not all compared memories share."""
     memories = {row.run_id for row in rows[1:] if not is_control(row.summary)}
     by_code: dict[str, set[str]] = {}

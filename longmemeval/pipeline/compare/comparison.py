@@ -14,7 +14,7 @@ from longmemeval.measures.losses import cause_of
 from longmemeval.pipeline.compare.repeats import Flips
 from longmemeval.pipeline.compare.sentences import SCORE_WARNINGS, Kind, Sentence
 from longmemeval.records import Provenance
-from longmemeval.results.graded.graded_run import Evaluation, RunSummary
+from longmemeval.results.graded.graded_run import Evaluation, GradedRun
 from longmemeval.results.graded.losses import Losses
 from longmemeval.results.scores.warnings import ScoreWarning
 from longmemeval.statistics.intervals import Spread
@@ -30,10 +30,10 @@ Family = Literal["baseline", "pairs"]
 """The tests that one table shows, and that Holm's adjustment is over: each run with the baseline, or all pairs."""
 
 
-class RunFigures(Struct, frozen=True):
+class ComparedRun(Struct, frozen=True):
     """The figures of one run, or of all repeats of one configuration."""
 
-    summary: RunSummary
+    summary: GradedRun
     """The summary of the run; of repeats the pooled one, under the id of the first."""
     reading: str
     """Reading method and history format; empty for answers of another system."""
@@ -209,9 +209,9 @@ class Comparison(Struct, Showing, frozen=True, dict=True):
     """Runs over the same questions of the same data, graded by the same judge."""
 
     dataset: str
-    runs: tuple[RunFigures, ...]
+    runs: tuple[ComparedRun, ...]
     """Every run, in the order of display."""
-    rows: tuple[RunFigures, ...]
+    rows: tuple[ComparedRun, ...]
     """Every configuration, repeats pooled, the baseline first: what tables and tests are about."""
     against: tuple[PairResult, ...]
     """Every other row minus the baseline: a family of tests of its own."""
@@ -269,11 +269,11 @@ class Comparison(Struct, Showing, frozen=True, dict=True):
         return self.rows[0].summary.metrics.judge.metric
 
     @property
-    def ranked(self) -> list[RunFigures]:
+    def ranked(self) -> list[ComparedRun]:
         """The rows in the order shown: the highest score first, controls other than the baseline last."""
         baseline = self.rows[0]
 
-        def order(row: RunFigures) -> tuple[bool, float]:
+        def order(row: ComparedRun) -> tuple[bool, float]:
             return row.summary.control is not None and row is not baseline, -row.summary.metrics.overall.accuracy
 
         return sorted(self.rows, key=order)
@@ -373,7 +373,7 @@ def budget_of(run: Evaluation) -> int | None:
     return budget if isinstance(budget, int) else None
 
 
-def budget_curves(runs: Sequence[RunFigures]) -> list[BudgetCurve]:
+def budget_curves(runs: Sequence[ComparedRun]) -> list[BudgetCurve]:
     """Return a curve for each memory, model and reading that was run under more than one budget."""
     alike: dict[tuple[str, ...], list[tuple[int, int]]] = {}
     for place, run in enumerate(runs):
@@ -471,12 +471,12 @@ def pareto_front(points: Sequence[ParetoPoint]) -> list[str]:
     return [point.name for point in points if not any(_dominates(other, point) for other in points)]
 
 
-def pareto_points(summaries: Iterable[RunSummary]) -> list[ParetoPoint]:
+def pareto_points(summaries: Iterable[GradedRun]) -> list[ParetoPoint]:
     """Return the runs as points, leaving out those that read the gold evidence: a ceiling is not a memory system."""
     return [_point(summary) for summary in summaries if not summary.reads_gold]
 
 
-def _point(summary: RunSummary) -> ParetoPoint:
+def _point(summary: GradedRun) -> ParetoPoint:
     median = summary.latency.total.p50
     return ParetoPoint(
         name=summary.run_id,

@@ -10,7 +10,7 @@ from msgspec import Struct, structs
 from longmemeval.llm.offline import CONTROL_MODELS
 from longmemeval.measures.metrics import Metrics, compute_metrics, credit
 from longmemeval.records import Judgement
-from longmemeval.results.graded.graded_run import Cost, Evaluation, RunCosts, RunSummary, latency_of
+from longmemeval.results.graded.graded_run import Cost, Evaluation, GradedRun, RunCosts, latency_of
 from longmemeval.results.index import settings_sha256
 from longmemeval.results.scores.warnings import gradings_of
 from longmemeval.results.settings import AnswerSettings
@@ -49,7 +49,7 @@ def credits_of(pool: Pool) -> dict[str, float | None]:
     }
 
 
-def pooled_summary(pool: Pool) -> RunSummary:
+def pooled_summary(pool: Pool) -> GradedRun:
     """Return the summary of all repeats, under the id of the first: mean score, mean tokens, mean costs.
 
     A question that any repeat left without a label counts as not evaluated.
@@ -196,14 +196,14 @@ def _reading(settings: object) -> str:
     return settings.reading.shown if isinstance(settings, AnswerSettings) else ""
 
 
-def row_names(summaries: Sequence[RunSummary], readings: Sequence[str] = ()) -> list[str]:
+def row_names(summaries: Sequence[GradedRun], readings: Sequence[str] = ()) -> list[str]:
     """Return the name of each row (`names_of`).
 
     Args:
         readings: the reading method of each; empty: not told apart by it.
     """
     readings = readings or [""] * len(summaries)
-    alike: dict[str, list[RunSummary]] = {}
+    alike: dict[str, list[GradedRun]] = {}
     for summary in summaries:
         alike.setdefault(_base(summary), []).append(summary)
     settings = [
@@ -232,7 +232,7 @@ def row_names(summaries: Sequence[RunSummary], readings: Sequence[str] = ()) -> 
     return names
 
 
-def _base(summary: RunSummary) -> str:
+def _base(summary: GradedRun) -> str:
     if summary.model in CONTROL_MODELS:
         return f"{_short_model(summary.model)} on {summary.memory}"
     return summary.memory
@@ -242,7 +242,7 @@ def _short_model(model: str) -> str:
     return model.rpartition("/")[2]
 
 
-def _with_parameters(name: str, run: RunSummary, alike: Sequence[RunSummary]) -> str:
+def _with_parameters(name: str, run: GradedRun, alike: Sequence[GradedRun]) -> str:
     differing = [
         key for key, value in run.parameters.items() if any(peer.parameters.get(key) != value for peer in alike)
     ]

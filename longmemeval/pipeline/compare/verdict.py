@@ -14,10 +14,10 @@ from msgspec import Struct
 
 from longmemeval.judges.template_set import judge_name
 from longmemeval.measures.metrics import Metrics
-from longmemeval.pipeline.compare.comparison import Family, Finding, PairResult, RepeatGroup, RunFigures, Verdict
+from longmemeval.pipeline.compare.comparison import ComparedRun, Family, Finding, PairResult, RepeatGroup, Verdict
 from longmemeval.pipeline.compare.repeats import Pool
 from longmemeval.pipeline.compare.sentences import Sentence
-from longmemeval.results.graded.graded_run import RunSummary
+from longmemeval.results.graded.graded_run import GradedRun
 from longmemeval.statistics.paired import compare_credits, holm
 from longmemeval.statistics.power import ALPHA
 from longmemeval.statistics.resampling import share_haystacks, smallest_p
@@ -41,7 +41,7 @@ _FINDINGS: dict[str, Finding] = {
 class Evidence(Struct, frozen=True, kw_only=True):
     """What a verdict is drawn from."""
 
-    rows: Sequence[RunFigures]
+    rows: Sequence[ComparedRun]
     """Every configuration, the baseline first."""
     results: Mapping[str, PairResult]
     """Each other row minus the baseline, by the other's id, adjusted within the family."""
@@ -60,7 +60,7 @@ class Evidence(Struct, frozen=True, kw_only=True):
         return len(self.pairs) if self.family == "pairs" else len(self.results)
 
 
-def is_control(summary: RunSummary) -> bool:
+def is_control(summary: GradedRun) -> bool:
     """Return True if a run is not a memory system, or reads the gold evidence."""
     return summary.control is not None or summary.reads_gold
 
@@ -110,7 +110,7 @@ def _verdict(
     evidence: Evidence,
     names: Mapping[str, str],
     code: str,
-    run: RunFigures,
+    run: ComparedRun,
     winner: str | None,
     first: Sequence[Sentence],
     more: Sequence[Sentence],
@@ -128,11 +128,11 @@ def _verdict(
     )
 
 
-def _score(row: RunFigures) -> float:
+def _score(row: ComparedRun) -> float:
     return row.summary.metrics.overall.accuracy
 
 
-def _conclusion(evidence: Evidence, run: RunFigures, pair: PairResult, memories: int) -> Sentence:
+def _conclusion(evidence: Evidence, run: ComparedRun, pair: PairResult, memories: int) -> Sentence:
     """Return the sentence on the highest-scoring memory and the baseline."""
     baseline = evidence.rows[0]
     values: dict[str, Any] = {
@@ -165,7 +165,7 @@ def _conclusion(evidence: Evidence, run: RunFigures, pair: PairResult, memories:
     return Sentence(code, values, {"A": (run.run_id,), "B": (baseline.run_id,)}, "verdict")
 
 
-def _of_all_pairs(evidence: Evidence, memories: Sequence[RunFigures]) -> tuple[Sentence, str | None]:
+def _of_all_pairs(evidence: Evidence, memories: Sequence[ComparedRun]) -> tuple[Sentence, str | None]:
     """Return the sentence on all pairs, and the memory that is significantly better than every other, if one is."""
     scores = {row.run_id: _score(row) for row in memories}
     best = max(scores, key=scores.__getitem__)
@@ -180,7 +180,7 @@ def _of_all_pairs(evidence: Evidence, memories: Sequence[RunFigures]) -> tuple[S
     return Sentence("pairs-no-winner", values, {"A": (best,)}, "verdict"), None
 
 
-def _missing(row: RunFigures) -> Iterator[Sentence]:
+def _missing(row: ComparedRun) -> Iterator[Sentence]:
     """Yield how many questions were not graded, and the score if all of them were right."""
     overall = row.summary.metrics.overall
     if overall.not_evaluated:
@@ -189,7 +189,7 @@ def _missing(row: RunFigures) -> Iterator[Sentence]:
         yield Sentence("missing-labels", values, {"A": (row.run_id,)}, "verdict")
 
 
-def _missing_difference(evidence: Evidence, run: RunFigures) -> Iterator[Sentence]:
+def _missing_difference(evidence: Evidence, run: ComparedRun) -> Iterator[Sentence]:
     """Yield the difference on the questions graded for both, where some are not."""
     own, base = evidence.credits[run.run_id], evidence.credits[evidence.rows[0].run_id]
     both = [(value, base[name]) for name, value in own.items() if value is not None and base[name] is not None]
@@ -201,10 +201,10 @@ def _missing_difference(evidence: Evidence, run: RunFigures) -> Iterator[Sentenc
 
 def _limits(
     evidence: Evidence,
-    run: RunFigures,
+    run: ComparedRun,
     pair: PairResult,
-    best: Sequence[RunFigures],
-    memories: Sequence[RunFigures],
+    best: Sequence[ComparedRun],
+    memories: Sequence[ComparedRun],
     code: str,
 ) -> Iterator[Sentence]:
     """Yield what follows the conclusion: its reservations, its power, ties, tokens."""
@@ -231,7 +231,7 @@ def _limits(
     yield from _tokens(run, baseline)
 
 
-def _repeats(evidence: Evidence, run: RunFigures) -> Iterator[Sentence]:
+def _repeats(evidence: Evidence, run: ComparedRun) -> Iterator[Sentence]:
     for group in evidence.repeats:
         if run.run_id == group.run_ids[0]:
             spread = group.spread
@@ -247,11 +247,11 @@ def _repeats(evidence: Evidence, run: RunFigures) -> Iterator[Sentence]:
             yield Sentence("repeats", values, {"A": (run.run_id,)}, "verdict")
 
 
-def _whole_history(run: RunFigures) -> float | None:
+def _whole_history(run: ComparedRun) -> float | None:
     return next((w.share for w in run.summary.warnings if w.code == "history-fits" and w.share), None)
 
 
-def _tokens(run: RunFigures, baseline: RunFigures) -> Iterator[Sentence]:
+def _tokens(run: ComparedRun, baseline: ComparedRun) -> Iterator[Sentence]:
     """Yield the prompt tokens relative to the baseline's, and what preparing took where it was paid for."""
     own, base = run.summary.mean_prompt_tokens, baseline.summary.mean_prompt_tokens
     runs = {"A": (run.run_id,), "B": (baseline.run_id,)}

@@ -24,7 +24,7 @@ from longmemeval.results.settings import AnswerSettings
 from longmemeval.settings import Folders
 
 
-class ToGrade(Struct, frozen=True):
+class GradingInput(Struct, frozen=True):
     """Runs to grade."""
 
     run_ids: tuple[str, ...]
@@ -36,7 +36,7 @@ class ToGrade(Struct, frozen=True):
 
 def runs_to_grade(
     run_ids: Sequence[str], hypotheses: Path | None, dataset: str | None, selection: Selection, folders: Folders
-) -> ToGrade:
+) -> GradingInput:
     """Return the runs to grade; a file of hypotheses becomes one, and so does a shard of a whole run.
 
     Args:
@@ -53,7 +53,7 @@ def runs_to_grade(
             raise HarnessError("--hypotheses needs the questions that the file answers", fix="Give --dataset")
         data = load_dataset(dataset, folders.data_dir)
         adopted = adopt_hypotheses(hypotheses, data, folders.results_dir, selection=selection)
-        return ToGrade((adopted.run_id,), adopted.unknown, adopted.missing)
+        return GradingInput((adopted.run_id,), adopted.unknown, adopted.missing)
     if selection != Selection(seed=selection.seed, shard=selection.shard):
         raise HarnessError(
             "A run is graded as a whole; its questions were selected when it was run",
@@ -61,7 +61,7 @@ def runs_to_grade(
         )
     if selection.shard:
         run_ids = [shard_to_grade(run_id, selection.shard, dataset, folders) for run_id in run_ids]
-    return ToGrade(tuple(run_ids))
+    return GradingInput(tuple(run_ids))
 
 
 @contextmanager

@@ -13,7 +13,7 @@ import numpy as np
 from msgspec import Struct
 from numpy.typing import NDArray
 
-from longmemeval.core.executors.local import MADE_BYTES, is_alone
+from longmemeval.core.executors.local import MADE_BYTES, runs_serially
 from longmemeval.core.files import safe_name
 from longmemeval.core.journal import read_journal
 from longmemeval.core.part_options import PartOptions
@@ -330,7 +330,7 @@ def workers_of(options: PrepareOptions, parts: Sequence[Part[Any]], haystacks: i
         size: bytes of their texts and vectors.
     """
     name, jobs = executor_of(options, parts, haystacks)
-    if is_alone(name, jobs, haystacks, [size], MADE_BYTES if computes_alone(parts, options) else 0):
+    if runs_serially(name, jobs, haystacks, [size], MADE_BYTES if computes_alone(parts, options) else 0):
         return 1
     from loky import cpu_count
 

@@ -10,7 +10,7 @@ from longmemeval.llm.options import SpendingLimit
 from longmemeval.llm.registry import ModelAccess
 from longmemeval.memory.configuration import MemoryConfiguration
 from longmemeval.memory.external.connect import connect
-from longmemeval.memory.external.contract_check import part_behind_a_door
+from longmemeval.memory.external.contract_check import service_part_of
 from longmemeval.pipeline.options import PrepareOptions
 from longmemeval.pipeline.probe.lifecycle import Lifecycle, WritableMemory, lifecycle
 from longmemeval.records import Haystack
@@ -35,7 +35,7 @@ def lifecycle_of(
     Raises:
         HarnessError: no model can be called any more.
     """
-    part = part_behind_a_door(configuration)
+    part = service_part_of(configuration)
     if part is None:
         return Lifecycle()
     folder = (folders.data_dir / "probes" / part.name).absolute()

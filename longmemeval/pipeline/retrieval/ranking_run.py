@@ -33,7 +33,7 @@ from longmemeval.memory.protocol import MemorySystem, RankingMemory
 from longmemeval.pipeline.progress import Progress
 from longmemeval.records import Question, Recall, RecalledItem
 from longmemeval.results.graded.judge_checks import ASKED_TWICE, Repeatability, repeatability
-from longmemeval.results.lifecycle import OpenRun, open_run
+from longmemeval.results.lifecycle import RunWriter, open_run
 from longmemeval.results.lines import QUERY_MODEL, RANKINGS
 from longmemeval.results.manifest import RunManifest, environment, planned_manifest
 from longmemeval.results.scores.warnings import ScoreWarning, cutoff_warnings, number_warnings, recall_warnings
@@ -88,7 +88,7 @@ class Rankings:
         worked: returns the totals of analysing the questions and embedding them.
     """
 
-    def __init__(self, run: OpenRun[Ranking], level: Granularity, worked: "Worked") -> None:
+    def __init__(self, run: RunWriter[Ranking], level: Granularity, worked: "Worked") -> None:
         self.new = 0
         self.seconds = 0.0
         """Seconds that the new rankings took."""

@@ -16,7 +16,7 @@ from typing import Any
 from msgspec import Struct, structs
 
 from longmemeval.core.event_loop import complete
-from longmemeval.core.executors.local import RANKED_BYTES, is_alone
+from longmemeval.core.executors.local import RANKED_BYTES, runs_serially
 from longmemeval.core.executors.protocol import Task
 from longmemeval.core.executors.registry import in_order, run_tasks
 from longmemeval.llm.costs import EMBEDDINGS
@@ -271,7 +271,7 @@ def _by_haystack(
         for plan, own_questions in zip(plans, by_memory_unranked, strict=True)
     )
     enough = RANKED_BYTES if all(plan.ranks_fast for plan in plans) else 0
-    if is_alone(workers.executor, workers.jobs, len(unranked), sizes, enough):
+    if runs_serially(workers.executor, workers.jobs, len(unranked), sizes, enough):
         for questions in haystacks:
             yield questions, [plan.rank for plan in plans]
         return

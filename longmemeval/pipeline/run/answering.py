@@ -19,7 +19,7 @@ from longmemeval.errors import HarnessError, RecallError
 from longmemeval.llm.model_calls import CALLS, all_written
 from longmemeval.llm.tokens import Counted, TokenCounter
 from longmemeval.memory.asking import recall_of
-from longmemeval.memory.protocol import KnowsTokens, MemorySystem, RunsElsewhere
+from longmemeval.memory.protocol import HasProcesses, KnowsTokens, MemorySystem
 from longmemeval.pipeline.batches.batches import Batches
 from longmemeval.pipeline.prepare.access import PreparedFixtures
 from longmemeval.pipeline.prepare.query_vectors import NamesIn, QueryVectors
@@ -30,7 +30,7 @@ from longmemeval.reading.prompts import EncodedPrompt, SentPrompt
 from longmemeval.reading.reader import Reader
 from longmemeval.reading.tool_loop import Reading
 from longmemeval.records import Answer, Question, Recall, Usage, usage_of
-from longmemeval.results.lifecycle import OpenRun
+from longmemeval.results.lifecycle import RunWriter
 from longmemeval.results.lines import (
     PROMPTS,
     answer_totals,
@@ -204,7 +204,7 @@ class RunReport(Struct, frozen=True):
 class Answering:
     """A run while its questions are being answered."""
 
-    run: OpenRun[Answer]
+    run: RunWriter[Answer]
     fixtures: PreparedFixtures
     memory: MemorySystem
     analyses: QuestionAnalyses | None
@@ -329,7 +329,7 @@ class Answering:
         }
 
     def _resident_bytes(self) -> int | None:
-        return self.memory.peak_resident_bytes() if isinstance(self.memory, RunsElsewhere) else None
+        return self.memory.peak_resident_bytes() if isinstance(self.memory, HasProcesses) else None
 
     def _report(self, before: int, seconds: float) -> RunReport:
         records = self.run.journal.records()

@@ -52,7 +52,7 @@ class RunEstimate(Struct, frozen=True):
     notes: tuple[str, ...] = ()
 
 
-class JudgeToAsk(Struct, frozen=True):
+class JudgeChoice(Struct, frozen=True):
     """A judge that will grade a run."""
 
     spec: str
@@ -66,7 +66,7 @@ def run_stages(
     plan: RunPlan,
     run_questions: RunQuestions,
     answers: dict[str, Answer],
-    judges: Sequence[JudgeToAsk],
+    judges: Sequence[JudgeChoice],
     *,
     analyse: bool = True,
 ) -> list[Stage]:
@@ -133,7 +133,7 @@ def estimate_run(
     )
 
 
-def _judge(plan: RunPlan, files: RunFiles | None, named: str | None) -> JudgeToAsk:
+def _judge(plan: RunPlan, files: RunFiles | None, named: str | None) -> JudgeChoice:
     """Return the named judge, or the benchmark's own."""
     benchmark, model_options, data_dir = (
         benchmark_of(plan.dataset),
@@ -146,7 +146,7 @@ def _judge(plan: RunPlan, files: RunFiles | None, named: str | None) -> JudgeToA
         return load_judge(spec, factory, benchmark=benchmark, options=model_options, data_dir=data_dir)
 
     identity = load(CallCounter).identity
-    return JudgeToAsk(spec, identity, load, unlabelled(files, identity) if files else ())
+    return JudgeChoice(spec, identity, load, unlabelled(files, identity) if files else ())
 
 
 def _disk(answering: Stage, left: int, options: RunOptions) -> float | None:

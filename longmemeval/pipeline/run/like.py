@@ -32,7 +32,7 @@ _TEMPLATES = {"template": READER_FIELDS, "options_template": READER_FIELDS, "not
 _HASH = re.compile("[0-9a-f]{64}")
 _SHOWN = 12
 """Number of characters of a hash that a difference shows."""
-_OF_PLACES = ("--dataset", "--memory", "--name", "--data-dir", "--prepared-dir")
+_LOCATION_OPTIONS = ("--dataset", "--memory", "--name", "--data-dir", "--prepared-dir")
 """Options of the recorded `prepare` that this command replaces with its own."""
 
 
@@ -174,7 +174,7 @@ def _check_prepared(planned: RunPlan, manifest: RunManifest) -> None:
     if missing:
         words = iter(shlex.split(manifest.prepare)[2:])
         pairs = [(option, next(words, "")) for option in words]
-        options = [word for pair in pairs if pair[0] not in _OF_PLACES for word in pair]
+        options = [word for pair in pairs if pair[0] not in _LOCATION_OPTIONS for word in pair]
         raise FixtureError(
             f"{len(missing):,} of the {len(haystacks):,} haystacks that the run reads are not prepared",
             where=str(fixtures.folder(missing[0])),

@@ -132,7 +132,7 @@ class _Ready:
         account = Account(folder / SPENDING, options.spending)
         self.batches = self._batches("answers", plan.model, account) if options.batch else None
         self._model = self.batches or load_chat_model(plan.model, options.model_options, account=account)
-        self._lent = ModelAccess(
+        self._model_access = ModelAccess(
             embedder=options.embedder or "",
             options=options.model_options,
             cache_dir=folders.cache_dir,
@@ -197,7 +197,7 @@ class _Ready:
             gold=gold_for(self._plan.configuration, self._plan.dataset),
             count_tokens=self.counter.count,
             analyse=self.analyses,
-            models=self._lent,
+            models=self._model_access,
         )
         return build_memory(self._plan.configuration, tools)
 

@@ -11,7 +11,7 @@ from longmemeval.llm.registry import load_chat_model, model_warning
 from longmemeval.memory.configuration import analysis_of
 from longmemeval.pipeline.estimate.stages import Stage, Total, total_of
 from longmemeval.pipeline.prepare.prepare import PrepareReport, prepare
-from longmemeval.pipeline.run.estimate import ANALYSIS, ANSWERS, JudgeToAsk, run_stages
+from longmemeval.pipeline.run.estimate import ANALYSIS, ANSWERS, JudgeChoice, run_stages
 from longmemeval.pipeline.run.plan import RunPlan
 from longmemeval.pipeline.sweep.state import SweepState
 from longmemeval.ranking.questions import AnalysisMethod
@@ -85,7 +85,7 @@ def totals_line(estimate: SweepEstimate) -> str:
 def _stages(state: SweepState, run: RunPlan, analysed: set[tuple[AnalysisMethod, str]]) -> list[Stage]:
     """Estimate a run; analyses of questions are cached, so that runs with the same questions pay once."""
     judges = [
-        JudgeToAsk(spec, identity, partial(state.judge, spec), state.unlabelled(run, identity))
+        JudgeChoice(spec, identity, partial(state.judge, spec), state.unlabelled(run, identity))
         for spec, identity in state.judges.items()
     ]
     same = (analysis_of(run.configuration), run.model)

@@ -9,7 +9,7 @@ from typing import Any
 
 from longmemeval.benchmarks.catalogue import catalogue
 from longmemeval.benchmarks.registry import load_dataset
-from longmemeval.core.files import leads_nowhere, safe_name
+from longmemeval.core.files import is_broken_link, safe_name
 from longmemeval.core.journal import read_journal
 from longmemeval.dataset import Dataset
 from longmemeval.errors import FixtureError, HarnessError
@@ -158,7 +158,7 @@ class PreparationCheck:
     def outcomes(self) -> Iterator[str | None]:
         """Yield one outcome per check of every fixture: None, or the problem."""
         here = self._folder.iterdir() if self._folder.is_dir() else ()
-        for path in sorted(filter(leads_nowhere, here)):
+        for path in sorted(filter(is_broken_link, here)):
             yield f"{self._place}/{path.name}: is a broken link"
         for path in fixture_folders(self._folder):
             try:

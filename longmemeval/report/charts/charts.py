@@ -15,9 +15,9 @@ from longmemeval.measures.abstention import Calibration, ScoreBin
 from longmemeval.measures.notation import Mean
 from longmemeval.pipeline.compare.comparison import (
     BudgetCurve,
+    ComparedRun,
     Comparison,
     ParetoPoint,
-    RunFigures,
     budget_curves,
     pareto_front,
 )
@@ -370,7 +370,7 @@ def _chart(
     comparison: Comparison,
     curves: Sequence[BudgetCurve],
     shown: Sequence[Shown],
-    value_of: Callable[[RunFigures], float | None],
+    value_of: Callable[[ComparedRun], float | None],
 ) -> Chart | None:
     runs, joined = comparison.rows, {place for curve in curves for place in curve.runs}
     single = [

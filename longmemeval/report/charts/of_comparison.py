@@ -30,7 +30,7 @@ from longmemeval.report.charts.charts import (
 )
 from longmemeval.report.charts.svg import Shown
 from longmemeval.report.charts.two_judges import JudgedBy, TwoJudges, two_judges_chart
-from longmemeval.results.graded.graded_run import Evaluation, RunSummary
+from longmemeval.results.graded.graded_run import Evaluation, GradedRun
 from longmemeval.results.scores.warnings import check_command
 from longmemeval.statistics.intervals import wilson_interval
 from longmemeval.statistics.misclassification import expected_agreement
@@ -103,7 +103,7 @@ def tradeoff_charts(comparison: Comparison, shown: Sequence[Shown]) -> list[Char
     """Return scores against tokens, cost and latency, as far as these are known and differ between the runs."""
 
     def chart(
-        name: str, title: str, axis: str, x_of: Callable[[RunSummary], float | None], form: Callable[[float], str]
+        name: str, title: str, axis: str, x_of: Callable[[GradedRun], float | None], form: Callable[[float], str]
     ) -> list[Chart]:
         points = []
         for run, figures in zip(shown, comparison.rows, strict=True):

@@ -14,7 +14,7 @@ from longmemeval.judges.template_set import judge_name
 from longmemeval.measures.abstention import Abstaining
 from longmemeval.measures.metrics import Score
 from longmemeval.pipeline.claims.catalogue import Claim
-from longmemeval.pipeline.compare.comparison import Comparison, RunFigures
+from longmemeval.pipeline.compare.comparison import ComparedRun, Comparison
 from longmemeval.pipeline.evaluate.agreement import judge_agreements
 from longmemeval.report.charts import of_comparison as charts
 from longmemeval.report.charts.charts import Chart, budget_charts
@@ -44,7 +44,7 @@ from longmemeval.statistics.paired import Concordance
 # Prepare the figures of runs for the page, each as it is printed.
 
 
-class RunView(Struct, frozen=True):
+class RunHeader(Struct, frozen=True):
     """One run in the tables of the page."""
 
     run_id: str
@@ -56,10 +56,10 @@ class RunView(Struct, frozen=True):
     """The manifest without its list of questions, as JSON."""
 
 
-def run_views(comparison: Comparison, graded: list[Evaluation]) -> list[RunView]:
+def run_views(comparison: Comparison, graded: list[Evaluation]) -> list[RunHeader]:
     """Return the runs in the order they are shown."""
     return [
-        RunView(
+        RunHeader(
             run_id=figures.summary.run_id,
             name=shown.name,
             look=shown.look,
@@ -70,7 +70,7 @@ def run_views(comparison: Comparison, graded: list[Evaluation]) -> list[RunView]
     ]
 
 
-def _facts(figures: RunFigures, run: Evaluation) -> tuple[tuple[str, str], ...]:
+def _facts(figures: ComparedRun, run: Evaluation) -> tuple[tuple[str, str], ...]:
     summary, judge = figures.summary, figures.summary.metrics.judge
     votes = summary.metrics.votes
     facts = {
@@ -100,7 +100,7 @@ def _settings(run: Evaluation) -> str:
     return msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
 
 
-NamedRun = tuple[str, RunFigures]
+NamedRun = tuple[str, ComparedRun]
 
 
 def abstention_table(comparison: Comparison) -> Table | None:
@@ -287,7 +287,7 @@ def _lead(comparison: Comparison) -> str:
     return " · ".join([comparison.dataset, question_count(comparison), model, judged_by])
 
 
-def _named(runs: list[RunView]) -> str:
+def _named(runs: list[RunHeader]) -> str:
     return listed([run.name for run in runs], 4)
 
 

@@ -9,7 +9,7 @@ from msgspec import Struct
 from longmemeval.core.tables.table import Column, Table, tabulate
 from longmemeval.core.text.figures import p_value, signed, signed_bounds
 from longmemeval.pipeline.compare.columns import RUN_COLUMNS, ShownColumn, remarks
-from longmemeval.pipeline.compare.comparison import Comparison, PairResult, QuestionRow, RunFigures
+from longmemeval.pipeline.compare.comparison import ComparedRun, Comparison, PairResult, QuestionRow
 from longmemeval.report.charts.svg import Shown, shown_rows, shown_runs
 
 _STEP = 0.1
@@ -65,7 +65,7 @@ class Scores(Struct, frozen=True):
     """Positions on the scale in percent, with their labels."""
 
 
-def best_first(comparison: Comparison) -> list[tuple[RunFigures, Shown]]:
+def best_first(comparison: Comparison) -> list[tuple[ComparedRun, Shown]]:
     """Return the rows in the order shown, with their looks."""
     shown = {row.run_id: look for row, look in zip(comparison.rows, shown_rows(comparison), strict=True)}
     return [(row, shown[row.run_id]) for row in comparison.ranked]
@@ -118,12 +118,12 @@ def scores_of(comparison: Comparison, *, more: bool = False) -> Scores:
     return Scores(tuple(rows), shown_rows(comparison)[0], place(scores[0].accuracy), labels)
 
 
-def _score_cell(column: ShownColumn[RunFigures], comparison: Comparison, row: RunFigures) -> ScoreCell:
+def _score_cell(column: ShownColumn[ComparedRun], comparison: Comparison, row: ComparedRun) -> ScoreCell:
     heading = column.of(comparison, "page").title
     return ScoreCell(column.id, heading, column.text(comparison, row))
 
 
-def _cell(column_id: str, comparison: Comparison, row: RunFigures) -> str:
+def _cell(column_id: str, comparison: Comparison, row: ComparedRun) -> str:
     return next(column for column in RUN_COLUMNS if column.id == column_id).text(comparison, row)
 
 

@@ -29,11 +29,11 @@ from longmemeval.pipeline.compare.baseline import AgainstBaseline
 from longmemeval.pipeline.compare.columns import PAIR_COLUMNS, RUN_COLUMNS, WARNED, Medium, columns_of, corrected_text
 from longmemeval.pipeline.compare.comparison import (
     BudgetCurve,
+    ComparedRun,
     Comparison,
     LostGroup,
     QuestionRow,
     RepeatGroup,
-    RunFigures,
     budget_curves,
 )
 from longmemeval.pipeline.compare.verdict import score_sentence
@@ -52,7 +52,7 @@ from longmemeval.report.tables.runs import (
     task_average_note,
     work_table,
 )
-from longmemeval.results.graded.graded_run import Evaluation, RunSummary
+from longmemeval.results.graded.graded_run import Evaluation, GradedRun
 from longmemeval.results.graded.judge_checks import CheckedScore
 from longmemeval.results.scores.warnings import Gradings, ScoreWarning
 
@@ -144,14 +144,14 @@ def types_table(comparison: Comparison) -> Table:
     rows = list(zip(row_names(comparison), comparison.ranked, strict=True))
     sizes = {name: score.n for row in comparison.rows for name, score in row.summary.metrics.by_type.items()}
 
-    def score_of(row: RunFigures, name: str) -> str | None:
+    def score_of(row: ComparedRun, name: str) -> str | None:
         score = row.summary.metrics.by_type.get(name)
         return f"{in_percent(score.accuracy)}\n{bounds(score.interval)}" if score else None
 
-    def type_column(name: str) -> Column[tuple[str, RunFigures]]:
+    def type_column(name: str) -> Column[tuple[str, ComparedRun]]:
         return Column(f"{_broken(name)}\nn {sizes[name]:,}", lambda row: score_of(row[1], name))
 
-    columns: list[Column[tuple[str, RunFigures]]] = [Column("memory", lambda row: row[0], "text")]
+    columns: list[Column[tuple[str, ComparedRun]]] = [Column("memory", lambda row: row[0], "text")]
     columns += map(type_column, sizes)
     title = f"By question type, {comparison.metric} in percent with 95% CI"
     return tabulate(title, columns, rows, breaks=comparison.controls_begin)
@@ -185,10 +185,13 @@ def pairs_line(comparison: Comparison) -> str:
 def _lost(comparison: Comparison) -> Table:
     stages = dict.fromkeys(stage for row in comparison.rows for stage in row.lost)
 
-    def column(stage: str) -> Column[tuple[str, RunFigures]]:
+    def column(stage: str) -> Column[tuple[str, ComparedRun]]:
         return Column(cause_of(stage), lambda row: row[1].lost.get(stage, 0))
 
-    columns: list[Column[tuple[str, RunFigures]]] = [Column("memory", lambda row: row[0], "text"), *map(column, stages)]
+    columns: list[Column[tuple[str, ComparedRun]]] = [
+        Column("memory", lambda row: row[0], "text"),
+        *map(column, stages),
+    ]
     rows = zip(row_names(comparison), comparison.ranked, strict=True) if stages else ()
     return tabulate("Where questions without full credit were lost", columns, rows)
 
@@ -323,7 +326,7 @@ def official_status(judge: JudgeIdentity) -> str:
     return "NOT the official judge: figures do not compare with published ones."
 
 
-def footnotes(summaries: list[RunSummary], *, warnings: bool = True) -> list[str]:
+def footnotes(summaries: list[GradedRun], *, warnings: bool = True) -> list[str]:
     """Return the notes that belong below any table of these runs.
 
     Args:
@@ -439,7 +442,7 @@ def deviation_lines(comparison: Comparison) -> Iterator[str]:
 
     Runs that differ only in their budgets share a line.
     """
-    about: dict[tuple[str, ...], list[RunFigures]] = {}
+    about: dict[tuple[str, ...], list[ComparedRun]] = {}
     for run in comparison.rows:
         if run.deviations:
             about.setdefault(tuple("" if is_amount(text) else text for text in run.deviations), []).append(run)
@@ -462,7 +465,7 @@ def _check_note(check: CheckedScore, metrics: Metrics) -> str:
     )
 
 
-def _gradings_note(summary: RunSummary, gradings: Gradings) -> str:
+def _gradings_note(summary: GradedRun, gradings: Gradings) -> str:
     """Return a note on the spread of a run's gradings by one judge, and on which of them is the score."""
     judge = summary.metrics.judge
     first = f"the first is the score, {percent(gradings.accuracies[0])}"

@@ -15,7 +15,7 @@ from longmemeval.measures.abstention import Abstaining, HeldOut
 from longmemeval.measures.metrics import Latency, Metrics, Score
 from longmemeval.pipeline.compare.columns import WARNED
 from longmemeval.records import Usage
-from longmemeval.results.graded.graded_run import Cost, RunCosts, RunLatency, RunSummary, cost_of, cost_text, sum_costs
+from longmemeval.results.graded.graded_run import Cost, GradedRun, RunCosts, RunLatency, cost_of, cost_text, sum_costs
 from longmemeval.results.lines import Footprint
 
 # The table of one run's scores, and the cells and lines that tables of runs share.
@@ -29,7 +29,7 @@ class _ScoreRow(Struct, frozen=True):
     """The text shown for the score; empty: its percentage."""
 
 
-def score_table(title: str, summary: RunSummary) -> Table:
+def score_table(title: str, summary: GradedRun) -> Table:
     """Return a row each for overall, task average, types, facets and abstention.
 
     If the judge gives scores, the columns show means and full credit instead of accuracy and correct answers.
@@ -109,7 +109,7 @@ def abstaining_shares(abstaining: Abstaining) -> dict[str, str]:
     }
 
 
-def controls_apart(summaries: Sequence[RunSummary]) -> list[int]:
+def controls_apart(summaries: Sequence[GradedRun]) -> list[int]:
     """Return the index at which the controls at the end begin; empty if there are none, or no other runs."""
     last = len(list(takewhile(lambda summary: summary.control, reversed(summaries))))
     return [len(summaries) - last] if 0 < last < len(summaries) else []
@@ -184,12 +184,12 @@ def work_line(cost: Cost) -> str:
     return usage_line(usage) if usage else "not known"
 
 
-Named = tuple[str, RunSummary]
+Named = tuple[str, GradedRun]
 """A run with its name in a table."""
 
 
 def cost_table(
-    summaries: Sequence[RunSummary], names: Sequence[str], cheaper_from: Sequence[int | str | None] = ()
+    summaries: Sequence[GradedRun], names: Sequence[str], cheaper_from: Sequence[int | str | None] = ()
 ) -> Table:
     """Return a row per run; no rows if nothing was paid for.
 
@@ -215,14 +215,14 @@ def cost_table(
     return tabulate(COST, columns, zip(names, summaries, strict=True) if paid else ())
 
 
-def _cost_of_1000(summary: RunSummary) -> str:
+def _cost_of_1000(summary: GradedRun) -> str:
     """Return the cost of asking 1,000 more questions."""
     costs, questions = summary.costs, summary.metrics.overall.n
     answering = sum_costs([costs.question_analysis, costs.answers])
     return cost_text(answering, 1000 / questions) if questions else UNKNOWN
 
 
-def latency_table(summaries: Sequence[RunSummary], names: Sequence[str]) -> Table:
+def latency_table(summaries: Sequence[GradedRun], names: Sequence[str]) -> Table:
     """Return a row per run; no rows if nothing was timed."""
     columns: list[Column[Named]] = [Column("memory", lambda row: row[0], "text"), *latency_columns(lambda row: row[1])]
     timed = any(summary.latency.total.p50 is not None for summary in summaries)
@@ -230,7 +230,7 @@ def latency_table(summaries: Sequence[RunSummary], names: Sequence[str]) -> Tabl
     return tabulate(LATENCY, columns, rows)
 
 
-def latency_columns(summary_of: Callable[[Record], RunSummary]) -> list[Column[Record]]:
+def latency_columns(summary_of: Callable[[Record], GradedRun]) -> list[Column[Record]]:
     """Return median and 95th percentile of recall, model calls and both; `drop` removes the least telling first."""
     return [
         Column("recall\np50", lambda row: ms(summary_of(row).latency.recall.p50), drop=2),
@@ -256,7 +256,7 @@ def latency_line(latency: RunLatency) -> str:
     return f"{LATENCY}: {'; '.join(parts)}."
 
 
-def footprint_table(summaries: Sequence[RunSummary], names: Sequence[str]) -> Table:
+def footprint_table(summaries: Sequence[GradedRun], names: Sequence[str]) -> Table:
     """Return a row per run with the space its memory takes up; no rows if nothing is known."""
     columns: list[Column[Named]] = [
         Column("memory", lambda row: row[0], "text"),
@@ -294,7 +294,7 @@ def _stored_of_one(footprint: Footprint) -> float | None:
     return None if stored is None or not footprint.histories else stored / footprint.histories
 
 
-def effort_notes(summaries: Sequence[RunSummary], *, shows_costs: bool = False) -> Iterator[str]:
+def effort_notes(summaries: Sequence[GradedRun], *, shows_costs: bool = False) -> Iterator[str]:
     """Yield the notes on costs and tokens.
 
     Args:
@@ -322,7 +322,7 @@ def effort_notes(summaries: Sequence[RunSummary], *, shows_costs: bool = False) 
             yield f"{summary.run_id}: {calls}; its prompt tokens are those of all of them."
 
 
-def _all_free(summaries: Sequence[RunSummary]) -> bool:
+def _all_free(summaries: Sequence[GradedRun]) -> bool:
     totals = [summary.costs.total for summary in summaries]
     return all(total.usd == 0 and not total.cached_calls for total in totals)
 
@@ -332,7 +332,7 @@ def _all_free(summaries: Sequence[RunSummary]) -> bool:
 _TITLE = "What memories asked of models, counted on the wire"
 
 
-def memory_model_table(summaries: Sequence[RunSummary], names: Sequence[str]) -> Table:
+def memory_model_table(summaries: Sequence[GradedRun], names: Sequence[str]) -> Table:
     """Return a row per run with an external memory; no rows if there is none, or none of them calls a model.
 
     Args:
@@ -395,7 +395,7 @@ class _ModelUse(Struct, frozen=True):
     search_ms: float = 0
 
 
-def _model_use(name: str, summary: RunSummary, stats: Mapping[str, Any]) -> _ModelUse:
+def _model_use(name: str, summary: GradedRun, stats: Mapping[str, Any]) -> _ModelUse:
     haystacks = stats["haystacks"] - stats["failed_haystacks"]
     thousands = stats.get("messages", 0) / 1000
     if "model_calls" not in stats or not haystacks or not thousands:

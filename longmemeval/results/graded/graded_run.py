@@ -46,7 +46,7 @@ from longmemeval.results.preparation import prepare_usage
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import RunQuestions, dataset_of
 from longmemeval.results.scores.checked import read_run, recompute_scores
-from longmemeval.results.scores.stored import Remembered
+from longmemeval.results.scores.stored import ScoreCache
 from longmemeval.results.scores.warnings import (
     Gradings,
     ScoreWarning,
@@ -199,7 +199,7 @@ def recalls_of(answers: Mapping[str, Answer]) -> dict[str, tuple[str, ...]]:
     return {question_id: answer.recall_ids for question_id, answer in answers.items()}
 
 
-class RunSummary(Struct, frozen=True):
+class GradedRun(Struct, frozen=True):
     """One run in one record: its settings, its score by one judge, its cost."""
 
     run_id: str
@@ -263,7 +263,7 @@ class StoredChecks:
 
 def summarise(
     files: RunFiles, asked: RunQuestions, metrics: Metrics, folders: Folders, checks: StoredChecks | None = None
-) -> RunSummary:
+) -> GradedRun:
     """Return the summary of one run.
 
     Args:
@@ -286,7 +286,7 @@ def summarise(
     model = settings.model_name
     if isinstance(settings, ImportedSettings):
         model = model or f"hypotheses from {settings.hypotheses.file}"
-    return RunSummary(
+    return GradedRun(
         run_id=manifest.run_id,
         memory=settings.memory_name or "(unknown)",
         reads_gold=settings.reads_gold,
@@ -330,7 +330,7 @@ class Evaluation(Struct, Showing, frozen=True):
     files: RunFiles
     """The files of the run, including what this command wrote."""
     manifest: RunManifest
-    summary: RunSummary
+    summary: GradedRun
     answers: dict[str, Answer]
     """The answer that counts, by question id; questions without one are absent."""
     judgements: dict[str, Judgement]
@@ -456,7 +456,7 @@ def load_graded(
     judge: str | None = None,
     dataset: str | None = None,
     look_into_prompts: bool = False,
-    remembered: Remembered | None = None,
+    remembered: ScoreCache | None = None,
 ) -> list[Evaluation]:
     """Read runs with their scores by one judge; each data set is opened once.
 
@@ -475,7 +475,7 @@ def load_graded(
         IntegrityError: its files have been changed since the run, or do not give the stored scores.
     """
     questions_by_key: dict[tuple[str, ...], RunQuestions] = {}
-    remembered, checks, graded = remembered or Remembered(), StoredChecks(folders.results_dir), []
+    remembered, checks, graded = remembered or ScoreCache(), StoredChecks(folders.results_dir), []
     for run_id in run_ids:
         folder = run_folder(folders.results_dir, run_id)
         files = RunFiles(folder, look_into_prompts=look_into_prompts)
@@ -560,7 +560,7 @@ def warnings_of(listed: Sequence[ListedRun], folders: Folders) -> ListWarnings:
     are not.
     """
     graded = [entry for entry in listed if entry.scores and entry.kind != "retrieval"]
-    found, remembered = {}, Remembered.among(folders)
+    found, remembered = {}, ScoreCache.among(folders)
     for entry in graded if len(graded) <= _LOOKED_AT else ():
         with suppress(HarnessError, OSError):  # Its data may have moved: the list does without it.
             (run,) = load_graded([entry.run], folders, judge=entry.scores[0].judge, remembered=remembered)

@@ -59,7 +59,7 @@ def _confirm_official(metrics: Metrics) -> Metrics:
 V = TypeVar("V")
 
 
-class Remembered:
+class ScoreCache:
     """Cached values by the content of their inputs; other content, or other code, means that they are recomputed.
 
     A file that cannot be read or written counts as none. Nothing in it was paid for.

@@ -24,7 +24,7 @@ def folders(tmp_path: Path) -> Folders:
     return three_runs(tmp_path)
 
 
-def asked_of(folders: Folders, run_id: str = "good") -> RunQuestions:
+def select_questions(folders: Folders, run_id: str = "good") -> RunQuestions:
     (run,) = load_graded([run_id], folders, judge="strict")
     return run.asked
 
@@ -33,7 +33,7 @@ def put(
     folders: Folders, question_id: str, right: bool, name: str = "Anna", why: str = "", *, blind: bool = False
 ) -> str:
     label = PersonLabel("good", question_id, right, why)
-    return label_answer(label, asked_of(folders), folders, name=name, blind=blind).judge.id
+    return label_answer(label, select_questions(folders), folders, name=name, blind=blind).judge.id
 
 
 def test_a_label_is_a_judgement_of_a_judge_of_its_own(folders: Folders) -> None:
@@ -71,7 +71,7 @@ def test_a_second_label_of_one_person_is_refused_and_another_person_may_differ(f
 
 @pytest.mark.slow
 def test_labels_given_at_once_are_all_kept_and_one_question_is_labelled_once(folders: Folders) -> None:
-    asked = asked_of(folders)
+    asked = select_questions(folders)
 
     def give(number: int) -> str:
         # Every question from two windows.
@@ -94,7 +94,7 @@ def test_no_name_no_run_and_no_answer_are_refused(folders: Folders) -> None:
     with pytest.raises(HarnessError, match="under a name"):
         put(folders, "q0", True, " .. ")
     with pytest.raises(HarnessError, match="has no answer to 'q99'"):
-        label_answer(PersonLabel("good", "q99", True), asked_of(folders), folders, name="Anna", blind=False)
+        label_answer(PersonLabel("good", "q99", True), select_questions(folders), folders, name="Anna", blind=False)
     with pytest.raises(HarnessError, match="longer than 2,000"):
         put(folders, "q0", True, why="x" * 2_001)
 
@@ -113,7 +113,7 @@ def test_agreement_is_that_of_the_labels_both_gave(folders: Folders) -> None:
     put(folders, "q0", False)
     put(folders, "q1", True)
     files = RunFiles(folders.results_dir / "good")
-    pairs = [one for one in agreement_with_people(files, asked_of(folders)) if STRICT.id in (one.a, one.b)]
+    pairs = [one for one in agreement_with_people(files, select_questions(folders)) if STRICT.id in (one.a, one.b)]
     ((n, agreed, disputed),) = [
         (one.agreement.overall.n, one.agreement.overall.agreed, one.agreement.disputed) for one in pairs
     ]

@@ -129,7 +129,7 @@ def test_tasks_that_were_taken_come_first_and_an_error_at_its_place() -> None:
     def taken(
         ready: Iterator[Task[Any, Any]], haystacks: int = 64, jobs: int | None = None
     ) -> tuple[Iterator[Any], bool]:
-        return worth.take_until_clear(ready, None, jobs, haystacks, worth.MADE_BYTES)
+        return worth.peek_sizes(ready, None, jobs, haystacks, worth.MADE_BYTES)
 
     few, alone = taken(tasks(3))
     assert ([task.key for task in few], alone) == ([0, 1, 2], True)

@@ -28,7 +28,7 @@ from longmemeval.pipeline.verify.signature import (
 )
 from longmemeval.pipeline.verify.verify import sign, verify
 from longmemeval.report.tables.comparison import footnotes
-from longmemeval.results.graded.graded_run import RunSummary, load_graded
+from longmemeval.results.graded.graded_run import GradedRun, load_graded
 from longmemeval.results.graded.judge_checks import CHECK, JUDGEMENTS, PLANTS
 from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
@@ -50,7 +50,7 @@ def folders(tmp_path: Path) -> Folders:
     return folders
 
 
-def written(summary: RunSummary) -> str:
+def written(summary: GradedRun) -> str:
     """The corrected score as it is shown."""
     assert summary.judge_check is not None
     return corrected_text(summary.judge_check)
@@ -81,7 +81,7 @@ def every_hash_anew(folder: Path) -> Path:
     return folder.rename(folder.with_name(f"{folder.name.rpartition('-')[0]}-{plants[:8]}"))
 
 
-def summary_of(folders: Folders) -> RunSummary:
+def summary_of(folders: Folders) -> GradedRun:
     (graded,) = load_graded(["r"], folders)
     return graded.summary
 

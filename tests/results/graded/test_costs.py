@@ -38,7 +38,7 @@ from longmemeval.report.tables.runs import (
     work_table,
 )
 from longmemeval.results.formats.hypotheses import adopt_hypotheses
-from longmemeval.results.graded.graded_run import Cost, RunSummary, cost_of, cost_text, costs_of, load_graded, summarise
+from longmemeval.results.graded.graded_run import Cost, GradedRun, cost_of, cost_text, costs_of, load_graded, summarise
 from longmemeval.results.manifest import RunManifest
 from longmemeval.results.preparation import PrepareRecord, prepare_usage
 from longmemeval.results.selection import Selection
@@ -296,7 +296,7 @@ def paid(tmp_path: Path, server: ModelServer) -> tuple[Dataset, Folders]:
     return dataset, folders
 
 
-def summaries(folders: Folders, *run_ids: str) -> list[RunSummary]:
+def summaries(folders: Folders, *run_ids: str) -> list[GradedRun]:
     return [one.summary for one in load_graded(run_ids, folders)]
 
 

@@ -13,7 +13,7 @@ from weakref import WeakSet
 import msgspec
 from msgspec import Struct, structs
 
-from longmemeval.core.event_loop import not_its_own_time
+from longmemeval.core.event_loop import paused
 from longmemeval.core.http import refuse_other_server_async
 from longmemeval.core.secrets.redaction import public_url
 from longmemeval.errors import FatalModelError, HarnessError, nearest
@@ -184,7 +184,7 @@ class MemoryService:
     async def _search(self, request: Search) -> SearchResult:
         hello = await self._hello()
         self._places = self._places or asyncio.Semaphore(hello.capabilities.max_parallel)
-        with not_its_own_time():
+        with paused():
             await self._places.acquire()
         try:
             return await self._retried("search", request, SearchResult)
