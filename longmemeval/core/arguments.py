@@ -21,7 +21,7 @@ R = TypeVar("R")
 
 _AT_LEAST_ONE = {"concurrency", "context_window", "jobs", "max_attempts", "max_tokens", "n", "repeats", "votes"}
 """Names of counts, in any record that has them."""
-_SHOWN = 60
+_MAX_QUOTED = 60
 """Number of characters of a wrong value to repeat."""
 _VARIADIC = (Parameter.VAR_POSITIONAL, Parameter.VAR_KEYWORD)
 
@@ -179,7 +179,7 @@ def _adapter(hint: object) -> "TypeAdapter[object]":
 
 def _refusal(value: object, hint: object, where: str) -> _WrongTypeError:
     shown = repr(value)
-    shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+    shown = shown if len(shown) <= _MAX_QUOTED else f"{shown[:_MAX_QUOTED]}…"
     wanted = _readable(hint)
     listed = " Put it into a list" if isinstance(value, str) and wanted.startswith("Sequence") else ""
     fix = f"Give {wanted}.{listed}".rstrip(".")

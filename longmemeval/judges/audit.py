@@ -29,7 +29,7 @@ ERROR_TYPES = (
 PublishedId = Callable[[str, Sequence[str]], str]
 """Maps an id in a published audit, given all haystack ids, to the question's id; other ids are unchanged."""
 
-_SHOWN = 5
+_MAX_LISTED = 5
 
 
 class Audit(Struct, frozen=True):
@@ -96,7 +96,7 @@ def _by_our_id(
 def _check(path: Path, disputed: Sequence[tuple[str, _Entry]], texts: Mapping[str, str]) -> None:
     """Raise a `HarnessError` unless all questions and error types are known and the texts are those in `texts`."""
     if unknown := [entry.question_id for question_id, entry in disputed if question_id not in texts]:
-        listed = ", ".join(map(repr, unknown[:_SHOWN])) + (", …" if len(unknown) > _SHOWN else "")
+        listed = ", ".join(map(repr, unknown[:_MAX_LISTED])) + (", …" if len(unknown) > _MAX_LISTED else "")
         raise HarnessError(
             f"The audit disputes questions that the data set does not have, {len(unknown)} in all: {listed}",
             where=str(path),

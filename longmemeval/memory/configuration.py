@@ -107,7 +107,7 @@ _LIMITS = ("limit", "top_k")
 """Parameters that limit the number of recalled items; a budget replaces them unless they are set."""
 _LEAST_ITEM = 10
 """Tokens of the smallest item with its date, which bounds the number of items that a budget can hold."""
-_SHOWN = 60
+_MAX_QUOTED = 60
 """Characters of a faulty override that an error quotes."""
 
 
@@ -336,7 +336,7 @@ def _parse_override(text: str) -> tuple[str, Any]:
         return key.strip(), load_yaml(value)
     except UnreadableError as error:
         shown = f"{key}={public(value, key.strip())}"
-        shown = shown if len(shown) <= _SHOWN else f"{shown[:_SHOWN]}…"
+        shown = shown if len(shown) <= _MAX_QUOTED else f"{shown[:_MAX_QUOTED]}…"
         raise HarnessError(f"The value in --set '{shown}' cannot be read", fix="Write a number or a word") from error
 
 

@@ -206,7 +206,7 @@ def _places() -> Iterator[str]:
 
 # Register a class of this process as a memory, under a name that holds the hash of its code.
 
-_SHOWN = 12
+_HASH_CHARACTERS = 12
 """Hexadecimal digits of the hash in a name."""
 _numbers = count(1)
 
@@ -221,7 +221,7 @@ def live_spec(loaded: type) -> str:
         HarnessError: it has neither `add` and `search` nor `recall`, or it has a part that is defined in this process.
     """
     hashed = code_hash(loaded)
-    digest = hashed.sha256[:_SHOWN]
+    digest = hashed.sha256[:_HASH_CHARACTERS]
     if hashed.unknown:
         known = (spec for spec, live in LIVE_CLASSES.items() if live is loaded and "@unhashed" in spec)
         digest = next((spec.partition("@")[2] for spec in known), f"unhashed-{getpid()}-{next(_numbers)}")

@@ -28,7 +28,7 @@ class AllFailedError(HarnessError):
     exit_code = 1
 
 
-async def in_order(items: Sequence[T], work: Callable[[T], Awaitable[None]], concurrency: int) -> None:
+async def run_bounded(items: Sequence[T], work: Callable[[T], Awaitable[None]], concurrency: int) -> None:
     """Do `work` for every item (question, plant, …), started in order, at most `concurrency` in progress.
 
     The first error ends everything: work in progress is cancelled and waited for, then the error is raised. After a

@@ -247,16 +247,16 @@ def _fixtures(bucket: RemoteFolder, process: int) -> RemoteFixtures:
     return RemoteFixtures(bucket)
 
 
-def be_patient(root: Path, give_up_after_s: float, *, is_there: bool = False) -> None:
+def set_store_timeout(root: Path, give_up_after_s: float, *, is_there: bool = False) -> None:
     """Set how long every request to a preparation's store may fail before the command gives up.
 
     Args:
         root: folder of the preparation, or any other in the store; a local one is ignored.
         give_up_after_s: seconds.
-        is_there: see `Store.be_patient`.
+        is_there: see `Store.set_store_timeout`.
     """
     if remote := remote_of(root):
-        store_of(remote).be_patient(give_up_after_s, is_there=is_there)
+        store_of(remote).set_store_timeout(give_up_after_s, is_there=is_there)
 
 
 def invalidate_listing(root: Path) -> None:

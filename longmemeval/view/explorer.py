@@ -32,7 +32,7 @@ __path__: list[str] = []
 
 _LISTED = 80
 """The number of pieces listed; evidence is listed beyond it."""
-_SHOWN = 300
+_MAX_QUOTED = 300
 
 
 class FoundLine(Struct, frozen=True):
@@ -138,7 +138,7 @@ def _marked(explained: Explained, evidence: Evidence) -> Exploration:
 
 def _line(item: RecalledItem, names: Sequence[str], explained: Explained, evidence: Evidence) -> FoundLine:
     parts = explained.ingredients.get(item.message_ids[0], {}) if item.message_ids and item.rank is not None else {}
-    text = item.text if len(item.text) <= _SHOWN else f"{item.text[:_SHOWN]} …"
+    text = item.text if len(item.text) <= _MAX_QUOTED else f"{item.text[:_MAX_QUOTED]} …"
     return FoundLine(
         kind=item.kind,
         rank=item.rank,

@@ -10,7 +10,7 @@ import pytest
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.errors import FatalModelError, FixtureError, SpendingLimitError
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
-from longmemeval.pipeline.workers import in_order
+from longmemeval.pipeline.workers import run_bounded
 from longmemeval.records import Question
 from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
@@ -112,7 +112,7 @@ def test_work_begins_in_order_and_never_exceeds_the_limit(tmp_path: Path) -> Non
         await asyncio.sleep(0.001 * (len(begun) % 3))
         under_way -= 1
 
-    asyncio.run(in_order(questions(tmp_path / "d.json", 20), work, 3))
+    asyncio.run(run_bounded(questions(tmp_path / "d.json", 20), work, 3))
     assert begun == [f"q{number}" for number in range(20)]
     assert most == 3
 
@@ -132,7 +132,7 @@ def test_first_error_ends_what_is_under_way(tmp_path: Path) -> None:
         finished.append(question.question_id)
 
     with pytest.raises(FatalModelError, match="no key"):
-        asyncio.run(in_order(questions(tmp_path / "d.json", 9), work, 3))
+        asyncio.run(run_bounded(questions(tmp_path / "d.json", 9), work, 3))
     assert finished == ["q0"]
     assert "q1" in cancelled
     assert len(cancelled) <= 2
@@ -150,7 +150,7 @@ def test_when_money_runs_out_nothing_new_begins_and_the_rest_is_finished(tmp_pat
         finished.append(question.question_id)
 
     with pytest.raises(SpendingLimitError, match="nothing is left"):
-        asyncio.run(in_order(questions(tmp_path / "d.json", 9), work, 4))
+        asyncio.run(run_bounded(questions(tmp_path / "d.json", 9), work, 4))
     assert begun == ["q0", "q1", "q2", "q3"]
     assert finished == ["q0", "q1", "q2"]
 
@@ -159,4 +159,4 @@ def test_no_questions_are_no_work() -> None:
     async def work(question: Question) -> None:
         raise AssertionError(question)
 
-    asyncio.run(in_order([], work, 3))
+    asyncio.run(run_bounded([], work, 3))

@@ -31,7 +31,7 @@ from longmemeval.errors import HarnessError
 _LIBRARIES = ("numpy", "hnswlib", "msgspec", "tiktoken", "fastembed", "onnxruntime")
 """Libraries that compute, count or write the content of parts."""
 _NOT_SOURCE = frozenset({".pyc", ".css", ".js", ".j2", ".typed"})
-_SHOWN = 12
+_HASH_CHARACTERS = 12
 """Number of characters of a hash to show."""
 _BEGAN = time.time()
 
@@ -68,7 +68,7 @@ def differing(theirs: Mapping[str, str], ours: Mapping[str, str]) -> str:
 
 def _short(version: str) -> str:
     digest, comma, remark = version.partition(",")
-    return f"{digest[:_SHOWN]}…{comma}{remark}" if len(digest) > _SHOWN * 2 else version
+    return f"{digest[:_HASH_CHARACTERS]}…{comma}{remark}" if len(digest) > _HASH_CHARACTERS * 2 else version
 
 
 # Services of the command's own process for workers on other machines: tasks, caches, locks and logging.

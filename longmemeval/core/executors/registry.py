@@ -100,7 +100,7 @@ def run_tasks(
         raise failure
 
 
-def in_order(numbered: Iterable[tuple[object, R]]) -> Iterator[R]:
+def by_number(numbered: Iterable[tuple[object, R]]) -> Iterator[R]:
     """Yield the results, whose keys are 0, 1, 2, …, in the order of their keys."""
     waiting: dict[object, R] = {}
     expected = 0

@@ -16,7 +16,7 @@ SCHEMES = {"s3": "s3", "gs": "gs", "gcs": "gs", "az": "az", "abfs": "az"}
 _ADDRESS = re.compile(r"([a-z][a-z0-9+]+):/+(.*)", re.DOTALL)
 _MARK = "remote+"
 _STANDS_FOR = re.compile(rf"{re.escape(_MARK)}(s3|gs|az)\+(.+)", re.DOTALL)
-_SHOWN = re.compile(rf"[^\s\"'(]*{re.escape(_MARK)}(s3|gs|az)\+")
+_LOCAL_FORM = re.compile(rf"[^\s\"'(]*{re.escape(_MARK)}(s3|gs|az)\+")
 _CACHE_GB = 10.0
 _given: dict[str, str] = {}
 """Map of absolute paths to the paths from which they were made."""
@@ -141,4 +141,4 @@ def as_given(text: str) -> str:
 def as_addresses(text: str) -> str:
     """Return `text` with addresses in place of the local folders that stand for them, and paths as they were given."""
     text = as_given(text)
-    return _SHOWN.sub(r"\1://", text) if _MARK in text else text
+    return _LOCAL_FORM.sub(r"\1://", text) if _MARK in text else text

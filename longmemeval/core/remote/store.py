@@ -135,9 +135,9 @@ class Store:
         self._down_until = -math.inf
         self._answered_at: float | None = None
         self._give_up_after_s = GIVE_UP_AFTER_S
-        self.be_patient(GIVE_UP_AFTER_S)
+        self.set_store_timeout(GIVE_UP_AFTER_S)
 
-    def be_patient(self, give_up_after_s: float, *, is_there: bool = False) -> None:
+    def set_store_timeout(self, give_up_after_s: float, *, is_there: bool = False) -> None:
         """Start waiting anew for a store that fails.
 
         Args:

@@ -98,7 +98,7 @@ def items_of(gold: str, longest: int = LONGEST_ITEM) -> list[str]:
     return items if all(len(item.split()) <= longest for item in items) else []
 
 
-def names_in(gold: str) -> list[str]:
+def capitalised_names(gold: str) -> list[str]:
     """Return the capitalised words of a gold answer within sentences: they carry the most weight."""
     return re.findall(r"(?<![.!?:] )(?<!^)(?<![\w'\"])[A-Z]\w+", gold)
 
@@ -207,7 +207,7 @@ class Comparison:
         own = stems - self._question_stems or (set() if _numbers(sought) else stems)
         if not own:
             return Verdict(bool(_numbers(sought)), "holds the number")
-        names = own & set(stems_of(normalise(" ".join(names_in(form)))))
+        names = own & set(stems_of(normalise(" ".join(capitalised_names(form)))))
         recall = (len(own & self._held) + len(names & self._held)) / (len(own) + len(names))
         return Verdict(recall >= MINIMUM_RECALL, f"recall {recall:.2f}")
 

@@ -111,15 +111,17 @@ _PAIR = re.compile(
 )
 _DAYS = "|".join(WEEKDAYS).lower()
 _WEEKDAYS = re.compile(rf"\b(?:{_DAYS})s?(?:(?:,|,? and|,? or)(?: on| also on)? (?:{_DAYS})s?\b)+")
-_MORE = "cheaper|dearer|higher|lower|faster|slower|longer|shorter|older|younger|heavier|lighter|farther|further|larger"
+_COMPARATIVES = (
+    "cheaper|dearer|higher|lower|faster|slower|longer|shorter|older|younger|heavier|lighter|farther|further|larger"
+)
 _DIFFERENCE = re.compile(
-    rf"{_AMOUNT}(?: \w+){{0,2}} (?:(?:less|fewer|more) than|(?:{_MORE})\b)"
-    rf"|\b(?:{_MORE}|less|more|up|down|rose|risen|fell|raised|increased|cut|dropped|reduced)\b"
+    rf"{_AMOUNT}(?: \w+){{0,2}} (?:(?:less|fewer|more) than|(?:{_COMPARATIVES})\b)"
+    rf"|\b(?:{_COMPARATIVES}|less|more|up|down|rose|risen|fell|raised|increased|cut|dropped|reduced)\b"
     rf"(?: \w+){{0,3}} by (?:about |around )?{_AMOUNT}(?: every1\w+)?"
 )
 _OF_DIFFERENCE = re.compile(
-    rf"\b(?:more|less|fewer|{_MORE}|by how|difference|increase|grow\w*|change\w*|raise|discount|save|saved|extra"
-    r"|improve\w*|between|reduc\w+|gain\w*|lose|lost)\b"
+    rf"\b(?:more|less|fewer|{_COMPARATIVES}|by how|difference|increase|grow\w*|change\w*|raise|discount|save|saved"
+    r"|extra|improve\w*|between|reduc\w+|gain\w*|lose|lost)\b"
 )
 _ASKS_FOR_SEVERAL = re.compile(r"\border\b|\bboth\b|\bnames\b|\bbetween\b|\bwhich (?:two|three)\b")
 _DENYING = re.compile(r"\b(?:not?|never|neither|nothing|none|without|either)\b|n't\b|\bor\b")

@@ -13,11 +13,11 @@ from longmemeval.judges.plants.forms import (
     asks_for_value,
     is_date,
     kind_of,
-    names_in,
     names_several,
     near,
     numbers_in,
     other_forms,
+    person_names,
     polarity_of,
     reordered,
     stated,
@@ -218,7 +218,7 @@ class AnswerPlants:
 
     def _names_alone(self, text: str) -> list[str]:
         """Return the names of a text of names; with other words they may name anything ("with Max, by the sea")."""
-        names = names_in(text, self._not_names)
+        names = person_names(text, self._not_names)
         return names if set(content_words(text)) <= set(content_words(" ".join(names))) else []
 
     def _names_like(self, question: Question, text: str) -> list[str]:

@@ -212,7 +212,7 @@ def with_other_date(text: str, random: Random) -> tuple[str, str] | None:
     return None
 
 
-def names_in(text: str, not_names: Collection[str] = ()) -> list[str]:
+def person_names(text: str, not_names: Collection[str] = ()) -> list[str]:
     """Return the capitalised words that do not begin a sentence; words of one name are joined.
 
     Args:
@@ -248,7 +248,7 @@ def with_other_name(
     text: str, others: Collection[str], random: Random, not_names: Collection[str] = ()
 ) -> tuple[str, str] | None:
     """Return the text with one name changed to one of `others` without a common word; None without either."""
-    names = names_in(text, not_names)
+    names = person_names(text, not_names)
     free = [name for name in others if not set(content_words(name)) & set(content_words(text))]
     if not names or not free:
         return None

@@ -92,7 +92,7 @@ class Consolidation:
         """
         await gather_limited([partial(self._read_unit, unit) for unit in units if unit not in self._read])
         read = [self._read[unit] for unit in units]
-        learned = in_order((claim for result in read for claim in result.claims), episodes, ledger)
+        learned = by_episode((claim for result in read for claim in result.claims), episodes, ledger)
         answered = await self._settle(learned, episodes, ledger, decisions)
         self._read.clear()
         unreadable = [answer for answer in answered if answer.notes]
@@ -129,7 +129,7 @@ class Consolidation:
             answered += fresh
 
 
-def in_order(claims: Iterable[Claim], episodes: Mapping[str, Episode], ledger: Ledger) -> list[Learned]:
+def by_episode(claims: Iterable[Claim], episodes: Mapping[str, Episode], ledger: Ledger) -> list[Learned]:
     """Return claims in the order of the episodes that complete them, each learned with its episode or later.
 
     Args:
@@ -455,7 +455,7 @@ class Engine:
         ids = [episode.episode_id for episode in remaining]
         self.waiting = [episode_id for episode_id in ids if episode_id in waiting or episode_id not in whole]
         self._decisions.begin()
-        for step in in_order((claim for claim in claims if whole.keys() >= {*claim.episode_ids}), whole, self.ledger):
+        for step in by_episode((claim for claim in claims if whole.keys() >= {*claim.episode_ids}), whole, self.ledger):
             self.ledger.add(step.claim, step.now)
         self._decisions.known = dict(self._decisions.used)
 

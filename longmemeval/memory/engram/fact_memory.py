@@ -22,9 +22,9 @@ from longmemeval.memory.engram.recall import (
     Ranked,
     asks_now,
     believed,
+    by_position,
     fact_item,
     groups,
-    in_order,
     moments,
     newest_first,
     ranked,
@@ -106,7 +106,7 @@ class LeanEngram:
         items += [item for item in _summaries(found, parameters.numbers().summaries) if budget.take(item)]
         notes = (f"budget: {len(left_out)} messages left out, {parameters.budget} tokens allowed",) if left_out else ()
         return Recall(
-            tuple(in_order(items, fixture.memory.positions.__getitem__)), notes=notes, left_out_ids=tuple(left_out)
+            tuple(by_position(items, fixture.memory.positions.__getitem__)), notes=notes, left_out_ids=tuple(left_out)
         )
 
     def _find(self, question: Question, fixture: Fixture) -> _Found:

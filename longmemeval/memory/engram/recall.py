@@ -443,7 +443,7 @@ def summary_item(summary: Summary, date: datetime) -> RecalledItem:
     return RecalledItem("summary", summary.text, date, "", summary.message_ids, (summary.thread_id,))
 
 
-def in_order(items: Iterable[RecalledItem], positions: Callable[[str], int]) -> list[RecalledItem]:
+def by_position(items: Iterable[RecalledItem], positions: Callable[[str], int]) -> list[RecalledItem]:
     """Return facts and summaries in their order, then messages in the history's order."""
     listed = list(items)
     messages = [item for item in listed if item.kind == "message"]

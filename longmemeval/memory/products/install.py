@@ -67,7 +67,7 @@ def uv_arguments(settings: Mapping[str, str]) -> list[str]:
     return [*options(), "--index-strategy", "unsafe-best-match"]
 
 
-_SHOWN_LINES = 5
+_MAX_LINES = 5
 _LISTED = (
     "import importlib.metadata as m, json, platform;"
     "print(json.dumps([platform.python_version(), {d.metadata['Name']: d.version for d in m.distributions()}]))"
@@ -165,7 +165,7 @@ def _run(place: Place, command: Sequence[str], environment: Mapping[str, str] | 
         raise InstallError(f"'{command[0]}' cannot be run: {error.strerror}", where=str(place.folder)) from error
     if done.returncode:
         lines = [line.strip() for line in f"{done.stdout}\n{done.stderr}".splitlines() if line.strip()]
-        last = " / ".join(lines[-_SHOWN_LINES:]) or f"exit code {done.returncode}"
+        last = " / ".join(lines[-_MAX_LINES:]) or f"exit code {done.returncode}"
         raise InstallError(
             f"'{name}' could not be installed. {_program(command)} said last: {last.rstrip('.')}",
             where=str(place.folder),

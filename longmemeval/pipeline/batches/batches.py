@@ -21,7 +21,7 @@ from longmemeval.llm.tokens import TokenCounter, token_counter
 from longmemeval.pipeline.batches.gathering import Gathering, current_work
 from longmemeval.pipeline.batches.sending import BatchStore, PendingRequest, Sender, batch_totals
 from longmemeval.pipeline.options import BatchOptions
-from longmemeval.pipeline.workers import in_order
+from longmemeval.pipeline.workers import run_bounded
 from longmemeval.records import Question, Usage
 
 _AT_ONE_TIME = 8
@@ -38,7 +38,7 @@ class _UnderWay(NamedTuple):
 
 
 class Batches:
-    """The batches of one stage of a run, as a chat model; call it within `in_order`.
+    """The batches of one stage of a run, as a chat model; call it within `run_bounded`.
 
     Args:
         folder: holds the batches' state, for this stage alone.
@@ -75,7 +75,7 @@ class Batches:
         """Return `model` wrapped so that this stage counts its calls as waiting (for instance an identical call)."""
         return _WaitingChatModel(self, model)
 
-    async def in_order(
+    async def run_bounded(
         self, questions: Sequence[Question], work: Callable[[Question], Awaitable[None]], earlier: Mapping[str, int]
     ) -> None:
         """Do `work` for every question; whenever all work waits for replies, send one batch with all its requests.
@@ -100,7 +100,7 @@ class Batches:
                     await work(question)
 
             try:
-                await in_order(questions, alone, len(questions))
+                await run_bounded(questions, alone, len(questions))
             finally:
                 watching.cancel()
                 with suppress(asyncio.CancelledError):

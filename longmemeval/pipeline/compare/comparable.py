@@ -16,7 +16,7 @@ from longmemeval.results.run_questions import RunQuestions
 from longmemeval.results.scores.warnings import OF_QUESTIONS, question_warnings
 from longmemeval.results.selection import Selection
 
-_SHOWN = 4
+_MAX_LISTED = 4
 """Run ids named in one message before the rest is counted."""
 _MEMORY_SETTINGS = ("memory", "not_reproducible", "parts")
 """Settings that differ because the memories do."""
@@ -255,4 +255,4 @@ def _shown(value: object) -> str:
 
 
 def _names(runs: Iterable[Evaluation]) -> str:
-    return listed([run.id for run in runs], _SHOWN)
+    return listed([run.id for run in runs], _MAX_LISTED)

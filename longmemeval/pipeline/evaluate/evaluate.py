@@ -29,7 +29,7 @@ from longmemeval.pipeline.batches.sending import FOLDER as BATCHES
 from longmemeval.pipeline.batches.sending import batches_in
 from longmemeval.pipeline.options import EvaluateOptions
 from longmemeval.pipeline.progress import progress
-from longmemeval.pipeline.workers import Outcomes, WatchedChatModel, in_order
+from longmemeval.pipeline.workers import Outcomes, WatchedChatModel, run_bounded
 from longmemeval.records import Answer, Judgement, Question
 from longmemeval.results.graded.graded_run import Evaluation, graded_run
 from longmemeval.results.lines import judgements_file
@@ -317,7 +317,7 @@ class _Judging:
 
             if self.batches:
                 attempts = Counter(judgement.question_id for judgement in self.journal.records())
-                complete(self.batches.in_order(todo, grade, attempts))
+                complete(self.batches.run_bounded(todo, grade, attempts))
             else:
-                complete(in_order(todo, grade, concurrency))
+                complete(run_bounded(todo, grade, concurrency))
         return len(todo)

@@ -29,7 +29,7 @@ from longmemeval.pipeline.estimate.judging import judge_calls, judge_stage
 from longmemeval.pipeline.estimate.stages import Pace, Stage
 from longmemeval.pipeline.options import CheckOptions
 from longmemeval.pipeline.progress import progress
-from longmemeval.pipeline.workers import Outcomes, WatchedChatModel, in_order
+from longmemeval.pipeline.workers import Outcomes, WatchedChatModel, run_bounded
 from longmemeval.records import Gold, Judgement, Question, Usage, usage_of
 from longmemeval.results.graded.judge_checks import (
     CHECK,
@@ -178,7 +178,7 @@ class JudgeChecking:
                         bar.advance()
                         outcomes.check()
 
-                    complete(in_order(left, grade, self._options.concurrency))
+                    complete(run_bounded(left, grade, self._options.concurrency))
             judgements, judgements_sha256 = journal.stored.records, journal.sha256()
         labels = latest_judgements(judgements)
         check = JudgeCheck(

@@ -23,7 +23,7 @@ from longmemeval.pipeline.retrieval.ranking_run import ranked_otherwise, recalle
 from longmemeval.ranking.questions import QuestionAnalysis
 from longmemeval.records import Gold, Question, Recall, RecalledItem
 from longmemeval.storage.fixture import Fixture
-from longmemeval.storage.remote_fixtures import be_patient
+from longmemeval.storage.remote_fixtures import set_store_timeout
 
 
 class MemoryTask(Struct, frozen=True):
@@ -79,7 +79,7 @@ _RANKINGS = msgspec.json.Decoder(list[Ranking])
 def rank_haystack(task: HaystackTask) -> list[MemoryRankings]:
     """Rank everything in `task`, memory by memory."""
     for memory in task.memories:
-        be_patient(task.folder, memory.models.options.give_up_after_s, is_there=True)
+        set_store_timeout(task.folder, memory.models.options.give_up_after_s, is_there=True)
     fixture = Fixture.open(task.folder)
     return [_rank_all(memory, fixture, task.level) for memory in task.memories]
 

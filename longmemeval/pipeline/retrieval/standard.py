@@ -18,7 +18,7 @@ from msgspec import Struct, structs
 from longmemeval.core.event_loop import complete
 from longmemeval.core.executors.local import RANKED_BYTES, runs_serially
 from longmemeval.core.executors.protocol import Task
-from longmemeval.core.executors.registry import in_order, run_tasks
+from longmemeval.core.executors.registry import by_number, run_tasks
 from longmemeval.llm.costs import EMBEDDINGS
 from longmemeval.llm.model_calls import CALLS, all_written
 from longmemeval.llm.options import ModelOptions
@@ -28,7 +28,7 @@ from longmemeval.memory.built_in.presets import gold_for
 from longmemeval.memory.configuration import MemoryConfiguration, build_memory, definition_of
 from longmemeval.memory.protocol import MemorySystem, MemoryTools
 from longmemeval.pipeline.prepare.access import PreparedFixtures, open_fixtures
-from longmemeval.pipeline.prepare.query_vectors import NamesIn, QueryVectors, VectorSource, names_in
+from longmemeval.pipeline.prepare.query_vectors import NamesIn, QueryVectors, VectorSource, speaker_names_of
 from longmemeval.pipeline.progress import progress
 from longmemeval.pipeline.retrieval.haystack_ranking import (
     HaystackTask,
@@ -76,7 +76,7 @@ class Planning:
         self._reached_by = reached_by
         self._opened = open_fixtures()
         self._vectors: dict[VectorSource, QueryVectors] = {}
-        self._names_in = names_in(job.dataset)
+        self._names_in = speaker_names_of(job.dataset)
 
     def plan(self, configuration: MemoryConfiguration, run_id: str) -> "Plan":
         """Return the plan for one memory.
@@ -277,7 +277,7 @@ def _by_haystack(
         return
     tasks = (_task(plans, number, by_memory) for number, by_memory in enumerate(unranked))
     done = stack.enter_context(closing(run_tasks(tasks, len(unranked), name=workers.executor, jobs=workers.jobs)))
-    outcomes = in_order(done)
+    outcomes = by_number(done)
     for questions, by_memory in zip(haystacks, missing, strict=True):
         outcome = next(outcomes) if any(by_memory) else [None] * len(plans)
         yield questions, [_received(run, rankings) for run, rankings in zip(runs, outcome, strict=True)]

@@ -25,7 +25,7 @@ from longmemeval.pipeline.prepare.access import PreparedFixtures
 from longmemeval.pipeline.prepare.query_vectors import NamesIn, QueryVectors
 from longmemeval.pipeline.progress import progress
 from longmemeval.pipeline.run.question_analysis import QuestionAnalyses
-from longmemeval.pipeline.workers import Outcomes, in_order
+from longmemeval.pipeline.workers import Outcomes, run_bounded
 from longmemeval.reading.prompts import EncodedPrompt, SentPrompt
 from longmemeval.reading.reader import Reader
 from longmemeval.reading.tool_loop import Reading
@@ -266,9 +266,9 @@ class Answering:
                 async with self.load:
                     if self.batches:
                         attempts = Counter(answer.question_id for answer in self.run.journal.records())
-                        await self.batches.in_order(questions, answer, attempts)
+                        await self.batches.run_bounded(questions, answer, attempts)
                     else:
-                        await in_order(questions, answer, self.concurrency)
+                        await run_bounded(questions, answer, self.concurrency)
             except HarnessError:
                 await all_written(self.run.folder / CALLS)
                 raise

@@ -30,7 +30,7 @@ from longmemeval.storage.fixture import meta_of
 
 _TEMPLATES = {"template": READER_FIELDS, "options_template": READER_FIELDS, "note_template": NOTE_FIELDS}
 _HASH = re.compile("[0-9a-f]{64}")
-_SHOWN = 12
+_HASH_CHARACTERS = 12
 """Number of characters of a hash that a difference shows."""
 _LOCATION_OPTIONS = ("--dataset", "--memory", "--name", "--data-dir", "--prepared-dir")
 """Options of the recorded `prepare` that this command replaces with its own."""
@@ -145,7 +145,7 @@ def _short(values: Mapping[str, Any]) -> dict[str, Any]:
     return {
         key: _short(value)
         if isinstance(value, Mapping)
-        else f"{value[:_SHOWN]}…"
+        else f"{value[:_HASH_CHARACTERS]}…"
         if isinstance(value, str) and _HASH.fullmatch(value)
         else value
         for key, value in values.items()

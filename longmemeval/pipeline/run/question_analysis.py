@@ -18,7 +18,7 @@ from longmemeval.llm.registry import load_chat_model
 from longmemeval.memory.configuration import MemoryConfiguration, analysis_of
 from longmemeval.pipeline.batches.batches import Batches
 from longmemeval.pipeline.progress import progress
-from longmemeval.pipeline.workers import in_order
+from longmemeval.pipeline.workers import run_bounded
 from longmemeval.ranking.questions import AnalysisMethod, QuestionAnalysis, analyse_by_model
 from longmemeval.records import Question, usage_of
 from longmemeval.results.lines import AnalysisTotals
@@ -80,9 +80,9 @@ class QuestionAnalyses:
                 bar.advance()
 
             if self._batches:
-                await self._batches.in_order(questions, ask, {})
+                await self._batches.run_bounded(questions, ask, {})
             else:
-                await in_order(questions, ask, self._concurrency)
+                await run_bounded(questions, ask, self._concurrency)
 
     @property
     def totals(self) -> AnalysisTotals:

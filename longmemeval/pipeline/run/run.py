@@ -19,7 +19,7 @@ from longmemeval.memory.protocol import MemorySystem, MemoryTools
 from longmemeval.pipeline.batches.batches import Batches
 from longmemeval.pipeline.batches.sending import FOLDER as BATCHES
 from longmemeval.pipeline.options import BatchOptions
-from longmemeval.pipeline.prepare.query_vectors import names_in, query_vectors
+from longmemeval.pipeline.prepare.query_vectors import query_vectors, speaker_names_of
 from longmemeval.pipeline.run.answering import Answering, RunReport
 from longmemeval.pipeline.run.plan import RunOptions, RunPlan
 from longmemeval.pipeline.run.question_analysis import QueryModel, question_analyses
@@ -40,7 +40,7 @@ from longmemeval.results.manifest import (
 )
 from longmemeval.results.selection import Selection, sharded_id
 from longmemeval.settings import Folders
-from longmemeval.storage.remote_fixtures import be_patient
+from longmemeval.storage.remote_fixtures import set_store_timeout
 
 
 def run(
@@ -82,7 +82,7 @@ def run(
 def execute(plan: RunPlan) -> RunReport:
     """Make a planned run, or continue it; errors are those of `run`."""
     folders, options, selection = plan.folders, plan.options, plan.selection
-    be_patient(folders.prepared_dir, options.model_options.give_up_after_s)
+    set_store_timeout(folders.prepared_dir, options.model_options.give_up_after_s)
     questions = plan.questions
     base = plan.run_id or default_run_id(folders.results_dir, plan.dataset.name, plan.configuration.name, plan.model)
     run_id = sharded_id(base, selection.shard)
@@ -102,7 +102,7 @@ def execute(plan: RunPlan) -> RunReport:
             analyses=ready.analyses,
             batches=ready.batches,
             vectors=ready.vectors,
-            names_in=names_in(plan.dataset),
+            names_in=speaker_names_of(plan.dataset),
             reader=reader,
             counter=ready.counter,
             concurrency=options.concurrency,

@@ -306,7 +306,7 @@ def _published_value(figure: Claim) -> str:
 
 # Build the notes below tables of runs.
 
-_SHOWN = 4
+_MAX_LISTED = 4
 """The number of run ids named in one line before the rest is counted."""
 ORACLE_NOTE = "oracle reads the gold evidence: it is a ceiling, not a memory system."
 CONTROL_NOTE = (
@@ -393,7 +393,7 @@ def warning_lines(runs: Sequence[tuple[str, Sequence[ScoreWarning]]]) -> Iterato
         for warning in warnings:
             about.setdefault(warning.text, []).append(name)
     for text, names in about.items():
-        yield text if len(names) == len(runs) else f"{listed(names, _SHOWN)}: {text}"
+        yield text if len(names) == len(runs) else f"{listed(names, _MAX_LISTED)}: {text}"
 
 
 def warning_codes(runs: Sequence[tuple[str, Sequence[ScoreWarning]]]) -> list[str]:
@@ -402,7 +402,9 @@ def warning_codes(runs: Sequence[tuple[str, Sequence[ScoreWarning]]]) -> list[st
     for name, warnings in runs:
         for code in dict.fromkeys(warning.code for warning in warnings):
             about.setdefault(code, []).append(name)
-    parts = [f"{code} ({'all' if len(names) == len(runs) else listed(names, _SHOWN)})" for code, names in about.items()]
+    parts = [
+        f"{code} ({'all' if len(names) == len(runs) else listed(names, _MAX_LISTED)})" for code, names in about.items()
+    ]
     return [f"{WARNED} {'; '.join(parts)}."] if parts else []
 
 
@@ -449,7 +451,7 @@ def deviation_lines(comparison: Comparison) -> Iterator[str]:
     for shared, runs in about.items():
         amounts = " or ".join(dict.fromkeys(text for run in runs for text in run.deviations if is_amount(text)))
         names = [comparison.names[run.run_id] for run in runs]
-        yield f"{listed(names, _SHOWN)}: {', '.join(deviation or amounts for deviation in shared)}."
+        yield f"{listed(names, _MAX_LISTED)}: {', '.join(deviation or amounts for deviation in shared)}."
 
 
 def _check_note(check: CheckedScore, metrics: Metrics) -> str:

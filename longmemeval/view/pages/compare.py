@@ -44,7 +44,7 @@ def show(request: Request) -> Response:
         metric=comparison.metric,
         scores=scores_of(comparison, more=True),
         changes=lambda kind, row: (
-            "" if row.place < 0 else choice.address("/questions", {"show": _SHOWN[kind], "of": row.run_id})
+            "" if row.place < 0 else choice.address("/questions", {"show": _FILTERS[kind], "of": row.run_id})
         ),
         judges=judges,
         warnings=[without_places(line) for line in caution_lines(comparison) if line not in comparison.cautions],
@@ -58,7 +58,7 @@ def show(request: Request) -> Response:
     )
 
 
-_SHOWN = {"won": "won", "lost": "lost", "same": "unchanged"}
+_FILTERS = {"won": "won", "lost": "lost", "same": "unchanged"}
 """Filters of the page of questions for the ways in which a run can change a question."""
 
 

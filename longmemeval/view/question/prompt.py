@@ -20,7 +20,7 @@ from longmemeval.view.question.gather import PromptLine, PromptView
 
 _LISTED, _CUT_LISTED = 60, 15
 """The numbers of pieces listed from the prompt and from the cut; evidence is listed beyond them."""
-_SHOWN = 400
+_MAX_QUOTED = 400
 """The number of characters shown of a piece."""
 _PAGE = 60_000
 """The longest prompt, in characters, in the page; longer ones load on request."""
@@ -140,8 +140,8 @@ def _line(
     missed: bool = False,
 ) -> PromptLine:
     """Return one piece, of which the first characters are shown."""
-    date, left_out = f"{when:%Y-%m-%d}" if when else "", max(0, len(text) - _SHOWN)
-    return PromptLine(*ranked, date, speaker, text[:_SHOWN], left_out, evidence, cut, missed)
+    date, left_out = f"{when:%Y-%m-%d}" if when else "", max(0, len(text) - _MAX_QUOTED)
+    return PromptLine(*ranked, date, speaker, text[:_MAX_QUOTED], left_out, evidence, cut, missed)
 
 
 def _fitting(lines: Sequence[PromptLine]) -> tuple[list[PromptLine], int]:

@@ -12,7 +12,7 @@ import pytest
 from longmemeval.core.executors import finished
 from longmemeval.core.executors.finished import as_finished
 from longmemeval.core.executors.protocol import Done, Executor, Task
-from longmemeval.core.executors.registry import EXECUTORS, in_order, run_tasks
+from longmemeval.core.executors.registry import EXECUTORS, by_number, run_tasks
 from longmemeval.errors import EndpointDownError, HarnessError
 
 Numbers = Iterable[Task[int, int]]
@@ -60,7 +60,7 @@ def run(made: Iterable[Task[int, int]], name: str | None) -> Generator[tuple[obj
 @pytest.mark.parametrize("name", [None, *NAMES])
 def test_every_task_is_done_once(name: str | None) -> None:
     assert dict(run(tasks(3, 1, 2, 5), name)) == {0: 9, 1: 1, 2: 4, 3: 25}
-    assert list(in_order(run(tasks(*range(9)), name))) == [number * number for number in range(9)]
+    assert list(by_number(run(tasks(*range(9)), name))) == [number * number for number in range(9)]
     assert list(run(tasks(), name)) == []
 
 

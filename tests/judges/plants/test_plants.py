@@ -10,10 +10,10 @@ from longmemeval.judges.plants.answer_plants import dump, superseded
 from longmemeval.judges.plants.answers import answer_planting
 from longmemeval.judges.plants.forms import (
     kind_of,
-    names_in,
     near,
     numbers_in,
     other_forms,
+    person_names,
     reordered,
     stated,
     unit_of,
@@ -174,8 +174,8 @@ def test_dates_names_and_polarity_change() -> None:
         assert changed is not None
         assert changed[0] != text
         assert with_other_number(text, (), Random(2)) is None
-    assert names_in("Brave by Sara Bareilles, on Monday") == ["Sara Bareilles"]
-    assert names_in("called That, then After and Long", {"long"}) == []
+    assert person_names("Brave by Sara Bareilles, on Monday") == ["Sara Bareilles"]
+    assert person_names("called That, then After and Long", {"long"}) == []
     assert with_other_name("met Sara", ["Sara", "Tom"], Random(0)) == ("met Tom", "Sara -> Tom")
     assert with_other_name("met Sara", ["Sara"], Random(0)) is None
     assert with_other_name("The Wolves", ["The Minnesota Wolves"], Random(0)) is None

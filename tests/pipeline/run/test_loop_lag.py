@@ -25,7 +25,7 @@ from longmemeval.pipeline.run import answering
 from longmemeval.pipeline.run.answering import RunReport
 from longmemeval.pipeline.run.plan import RunOptions
 from longmemeval.pipeline.run.run import run
-from longmemeval.pipeline.workers import in_order
+from longmemeval.pipeline.workers import run_bounded
 from longmemeval.reading.configuration import reading_configuration
 from longmemeval.records import Question, Recall
 from longmemeval.results.selection import Selection
@@ -140,7 +140,7 @@ def test_the_loop_is_never_blocked(large: Made, monkeypatch: pytest.MonkeyPatch,
         questions: Sequence[Question], work: Callable[[Question], Awaitable[None]], concurrency: int
     ) -> None:
         heart = asyncio.create_task(beat())
-        await in_order(questions, work, concurrency)
+        await run_bounded(questions, work, concurrency)
         heart.cancel()
 
     monkeypatch.setattr(answering, "in_order", watched)

@@ -218,7 +218,7 @@ class _About(NamedTuple):
     """The facts that relate them to the speaker: "Ann's dog is Rex"."""
 
 
-def names_in(text: str, owner: str, known: Ledger) -> list[str]:
+def known_names(text: str, owner: str, known: Ledger) -> list[str]:
     """Return the names in a text that belong to a person's relatives and pets, or to anybody else facts are about."""
     words = dict.fromkeys(_NAME.findall(text))
     return [word for word in words if known.knows(word) or known.facts_naming(owner, word)]
@@ -407,7 +407,7 @@ class RuleExtractor:
 def _read(episode: Episode, known: Ledger) -> Iterator[Voiced]:
     """Yield the statements of a message, in each form in which they are read."""
     speaker = owner(episode)
-    names = names_in(episode.text, speaker, known)
+    names = known_names(episode.text, speaker, known)
     about = rf"{_FIRST_PERSON.pattern}|{other_cues()}" + (rf"|\b(?:{'|'.join(names)})\b" if names else "")
     for sentence in statements(prepared(episode.text), re.compile(about)):
         yield from voices(_with_comma(sentence, episode), speaker, known)
