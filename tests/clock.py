@@ -17,7 +17,7 @@ from longmemeval.embedding import remote
 from longmemeval.errors import EndpointDownError, TransientModelError
 from longmemeval.llm import rates as gate
 from longmemeval.llm.http import client as calling
-from longmemeval.llm.http import endpoints as wire
+from longmemeval.llm.http import connections as wire
 from longmemeval.llm.http import errors as breaker
 from tests.server import ModelServer
 

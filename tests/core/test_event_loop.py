@@ -102,7 +102,7 @@ def test_time_that_is_not_its_own_is_left_out_once() -> None:
 
 INTERRUPTED = """
 import asyncio, os, signal, threading
-from longmemeval.core.event_loop import complete, in_thread, not_its_own_time, own_time
+from longmemeval.core.event_loop import complete, in_thread, own_time, paused
 
 async def forever():
     threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()

@@ -19,7 +19,7 @@ from longmemeval.core.http import refuse_other_server
 from longmemeval.core.secrets.redaction import Address
 from longmemeval.errors import EndpointDownError, FatalModelError, HarnessError, TransientModelError
 from longmemeval.llm.costs import load_litellm
-from longmemeval.llm.http.endpoints import Destination
+from longmemeval.llm.http.connections import Destination
 from longmemeval.llm.http.errors import Breaker, call_with_retries, meaning_of
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.providers import split_spec

@@ -22,7 +22,7 @@ from longmemeval.core.on_demand import without_collector
 from longmemeval.core.secrets.redaction import Address, without_secrets
 from longmemeval.errors import HarnessError, ModelError, TransientModelError
 from longmemeval.llm.costs import Account, load_litellm, price
-from longmemeval.llm.http.endpoints import Destination, Wire, close_connections_with_the_loop, one_at_a_time, watched
+from longmemeval.llm.http.connections import Destination, Wire, close_connections_with_the_loop, one_at_a_time, watched
 from longmemeval.llm.http.errors import Breaker, call_with_retries, meaning_of
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.protocol import ChatMessage, ChatReply, ChatRequest, ToolCall

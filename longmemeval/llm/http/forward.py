@@ -17,7 +17,7 @@ from longmemeval.core.secrets.redaction import Address, without_secrets
 from longmemeval.llm.cache import CachedReply, ReplyCache
 from longmemeval.llm.costs import Account, Receipts, load_litellm, price
 from longmemeval.llm.http.client import Called, Caller, cost_of, headers_of, warm_up
-from longmemeval.llm.http.endpoints import Destination, close_connections_with_the_loop
+from longmemeval.llm.http.connections import Destination, close_connections_with_the_loop
 from longmemeval.llm.http.errors import meaning_of
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.providers import has_price, split_spec, table_entry
