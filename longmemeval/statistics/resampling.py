@@ -134,7 +134,8 @@ def sign_flip_interval(
         own = own_sums[inside] / own_sizes[inside]
         rest = (sums.sum() - own_sums[inside]) / (sizes.sum() - own_sizes[inside])
         means.append(np.sort([own, rest], axis=0))
-    lower, upper = np.concatenate(means, axis=1) if means else np.empty((2, 0))
+    # Sums of fractions round: no mean of differences is beyond 1.
+    lower, upper = np.clip(np.concatenate(means, axis=1), -1.0, 1.0) if means else np.empty((2, 0))
     # Patterns that flip no unit, or all of them, are never less extreme.
     needed = ceil((1 - confidence) * patterns - _ROUNDING) - (patterns - len(lower))
     if needed <= 0:

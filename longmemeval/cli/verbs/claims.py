@@ -42,7 +42,7 @@ def list_claims(
     Each with what it still needs here: data, a key, the product.
     """
     from longmemeval.pipeline.claims.state import claims_on
-    from longmemeval.report.tables.verbs import claims_document, claims_table
+    from longmemeval.report.tables.claims import claims_document, claims_table
     from longmemeval.settings import folders
 
     found = claims_on(benchmark, system or "", folders(data_dir).data_dir)
@@ -67,7 +67,7 @@ def show_claim(name: Name, data_dir: shared.DataDir = None, as_json: shared.Json
     """
     from longmemeval.pipeline.claims.catalogue import claim_named
     from longmemeval.pipeline.claims.state import state_of
-    from longmemeval.report.tables.verbs import claim_lines, claims_document
+    from longmemeval.report.tables.claims import claim_lines, claims_document
     from longmemeval.settings import folders
 
     claim = claim_named(name)
@@ -102,7 +102,7 @@ def try_claim(
     """
     from longmemeval.api.claims import Changes, ClaimTrial
     from longmemeval.cli.estimates import show_run
-    from longmemeval.report.tables.verbs import attempt_lines
+    from longmemeval.report.tables.claims import attempt_lines
 
     shown.apply()
     folders = places.folders()

@@ -50,7 +50,7 @@ def probe(
     from longmemeval.memory.configuration import resolve_configuration
     from longmemeval.pipeline.options import PrepareOptions
     from longmemeval.pipeline.probe import probe as pipeline
-    from longmemeval.report.charts.charts import check_drawable, probe_chart
+    from longmemeval.report.charts.probes import check_drawable, probe_chart
 
     shown.apply()
     if output:
@@ -76,7 +76,7 @@ def probe(
 
 def show(report: "ProbeReport", memories: list[str], places: shared.Places) -> None:
     """Print the verdict, the table, and the commands to look closer."""
-    from longmemeval.report.tables.verbs import probe_table
+    from longmemeval.report.tables.probe import probe_table
 
     out.print(printable(report.verdict))
     print_table(probe_table(report))

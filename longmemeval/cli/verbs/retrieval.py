@@ -37,7 +37,7 @@ def retrieval(
     from longmemeval.benchmarks.registry import load_dataset
     from longmemeval.memory.configuration import resolve_configuration
     from longmemeval.pipeline.retrieval.retrieve import retrieve
-    from longmemeval.report.tables.verbs import retrieval_document
+    from longmemeval.report.tables.retrieval import retrieval_document
 
     shown.apply()
     folders = places.folders()
@@ -62,7 +62,7 @@ def retrieval(
 
 def show(report: "RetrievalReport", places: shared.Places) -> None:
     """Print the figures, their footnotes, and where the rankings are."""
-    from longmemeval.report.tables.verbs import retrieval_footnotes, retrieval_tables
+    from longmemeval.report.tables.retrieval import retrieval_footnotes, retrieval_tables
 
     print_answer([report.sentence])
     for table in retrieval_tables(report):

@@ -46,7 +46,7 @@ def runs(
     Newest first; the score is that of the official judge, else of the newest. With RUN: the progress of these.
     """
     from longmemeval.pipeline.status import state_of_unfinished, unfinished_preparations
-    from longmemeval.report.tables.verbs import sentences
+    from longmemeval.report.tables.status import sentences
     from longmemeval.results.graded.graded_run import warnings_of
     from longmemeval.results.listing import RunFilter, list_runs, unrecorded_note
 
@@ -97,7 +97,7 @@ def _memory(run: "ListedRun") -> str:
 
 
 def _questions(run: "ListedRun", state: "RunState | None") -> str:
-    from longmemeval.report.tables.verbs import progress
+    from longmemeval.report.tables.status import progress
 
     if state:
         return progress(state)

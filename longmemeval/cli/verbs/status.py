@@ -55,7 +55,7 @@ def show(runs: shared.Runs, folders: "Folders", *, watch: bool, as_json: bool) -
 
 
 def _show_once(found: "UnderWay", *, as_json: bool, named: bool) -> None:
-    from longmemeval.report.tables.verbs import sentences, status_table
+    from longmemeval.report.tables.status import sentences, status_table
 
     if as_json:
         print_json(found.runs[0] if named and len(found.runs) == 1 else found)
@@ -72,7 +72,7 @@ def _watch(watching: "Watching", *, as_json: bool) -> None:
     from rich.live import Live
     from rich.text import Text
 
-    from longmemeval.report.tables.verbs import sentences
+    from longmemeval.report.tables.status import sentences
 
     def text(found: "UnderWay") -> str:
         return "\n".join(line for state in found.every for line in sentences(state))

@@ -15,7 +15,7 @@ from starlette.routing import BaseRoute, Route
 
 from longmemeval.core.tables.table import Table
 from longmemeval.pipeline.status import UnderWay, Watching
-from longmemeval.report.tables.verbs import status_table
+from longmemeval.report.tables.status import status_table
 from longmemeval.view.opened import page
 from longmemeval.view.site import site_of
 

@@ -16,7 +16,7 @@ from starlette.routing import BaseRoute, Route
 from longmemeval.core.text.figures import UNKNOWN, count
 from longmemeval.llm.offline import CONTROL_MODELS
 from longmemeval.pipeline.status import state_of_unfinished
-from longmemeval.report.tables.verbs import progress
+from longmemeval.report.tables.status import progress
 from longmemeval.results.compared import control_in_words
 from longmemeval.results.listing import ListedRun, ListedScore, RunFilter, list_runs, planned_runs
 from longmemeval.view.opened import Choice, choice_of, page

@@ -9,7 +9,7 @@ from longmemeval.errors import HarnessError
 from longmemeval.measures.notation import Granularity
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
-from longmemeval.report.tables.verbs import retrieval_footnotes
+from longmemeval.report.tables.retrieval import retrieval_footnotes
 from longmemeval.results.manifest import read_manifest
 from longmemeval.settings import Folders
 from tests.benchmarks.locomo.test_loader import make_conversation, open_conversations

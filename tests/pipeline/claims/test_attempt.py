@@ -11,7 +11,7 @@ from msgspec import structs
 from longmemeval.api.claims import Changes, ClaimTrial, try_claim
 from longmemeval.errors import HarnessError
 from longmemeval.pipeline.claims.catalogue import Claim, claims_of
-from longmemeval.report.tables.verbs import attempt_lines
+from longmemeval.report.tables.claims import attempt_lines
 from longmemeval.settings import Folders
 from tests.pipeline.claims.test_catalogue import ROW, write
 from tests.pipeline.helpers import folders_in

@@ -9,7 +9,7 @@ from longmemeval.errors import HarnessError
 from longmemeval.pipeline.claims.catalogue import Claim, all_claims
 from longmemeval.pipeline.claims.state import models_of, state_of
 from longmemeval.pipeline.run.estimate import RunEstimate
-from longmemeval.report.tables.verbs import claim_lines
+from longmemeval.report.tables.claims import claim_lines
 from longmemeval.settings import Folders
 from tests.conftest import real_file
 from tests.pipeline.helpers import folders_in

@@ -15,7 +15,7 @@ from longmemeval.memory.external.transports.service import MemoryService
 from longmemeval.memory.external.transports.transport import InProcess
 from longmemeval.pipeline.probe.lifecycle import Lifecycle, WritableMemory, lifecycle
 from longmemeval.pipeline.probe.probe import Forgets, Keeps, lifecycle_of_control
-from longmemeval.report.tables.verbs import until_found
+from longmemeval.report.tables.probe import until_found
 
 
 class Amnesiac(Forgets):

@@ -15,7 +15,7 @@ from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.retrieval.ranking_run import RetrievalReport, differences_of
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
 from longmemeval.records import Recall, RecalledItem
-from longmemeval.report.tables.verbs import retrieval_document, retrieval_footnotes
+from longmemeval.report.tables.retrieval import retrieval_document, retrieval_footnotes
 from longmemeval.results.graded.graded_run import load_graded
 from tests.memory.external.transported import SERVE
 from tests.pipeline.helpers import answer_all, checked, colours, folders_in, prepared_colours

@@ -21,7 +21,7 @@ from longmemeval.pipeline import progress as shown
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.status import RunState, RunWatch, unfinished_preparations
 from longmemeval.records import Answer, Judgement
-from longmemeval.report.tables.verbs import sentences
+from longmemeval.report.tables.status import sentences
 from longmemeval.results.lines import ANSWERS, judgements_file
 from longmemeval.results.manifest import read_manifest, write_manifest
 from longmemeval.results.preparation import PREPARE_JOURNAL, PrepareRecord

@@ -13,7 +13,7 @@ from longmemeval.memory.configuration import MemoryConfiguration, resolve_config
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
 from longmemeval.pipeline.retrieval.ranking_run import RetrievalReport
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
-from longmemeval.report.tables.verbs import retrieval_footnotes
+from longmemeval.report.tables.retrieval import retrieval_footnotes
 from longmemeval.results.formats.export_trec import export_trec
 from longmemeval.results.manifest import read_manifest
 from tests.pipeline.helpers import checked, folders_in, painted_keys

@@ -21,7 +21,7 @@ from longmemeval.measures.notation import Granularity, RetrievalResult
 from longmemeval.memory.configuration import MemoryConfiguration, resolve_configuration
 from longmemeval.pipeline.retrieval.ranking_run import RetrievalReport
 from longmemeval.pipeline.retrieval.retrieve import RetrievalOptions, retrieve
-from longmemeval.report.tables.verbs import retrieval_footnotes
+from longmemeval.report.tables.retrieval import retrieval_footnotes
 from longmemeval.results.manifest import read_manifest
 from longmemeval.results.selection import Selection
 from tests.pipeline.helpers import checked, colour_record, folders_in

@@ -1,0 +1,139 @@
+"""Show published figures as claims: the list, one claim line by line, and the document of `--json`."""
+
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, get_args
+
+import msgspec
+
+from longmemeval.core.tables.table import Column, Table, tabulate
+from longmemeval.core.text.figures import (
+    UNKNOWN,
+    bounds,
+    count,
+    count_of,
+    in_dollars,
+    in_percent,
+    percent,
+    span,
+)
+from longmemeval.pipeline.claims.catalogue import Claim, ClaimSettings, answering_cost
+from longmemeval.pipeline.claims.state import State
+from longmemeval.pipeline.claims.verdict import Attempt, ClaimFinding, ClaimVerdict, figures
+
+_ClaimsRow = tuple[Claim, State]
+_UNSHOWN = ("get", "prompt_tokens")
+
+
+def claims_table(rows: Sequence[_ClaimsRow]) -> Table:
+    """Return one row for each claim."""
+    columns: list[Column[_ClaimsRow]] = [
+        Column("id", lambda row: row[0].id, "text"),
+        Column("system", lambda row: row[0].system, "prose", 1),
+        Column("reader", lambda row: row[0].reader or None, "prose", 3),
+        Column("claimed", lambda row: None if row[0].value is None else in_percent(row[0].value)),
+        Column("n", lambda row: row[0].n),
+        Column("metric", lambda row: row[0].metric, "prose", 4),
+        Column("judge", lambda row: row[0].judge, "prose", 6),
+        Column("source", lambda row: row[0].source.title, "prose", 5),
+        Column("read", lambda row: f"{row[0].source.hand}-hand", "text", 2),
+        Column("to try it", lambda row: row[1].label, "text"),
+    ]
+    return tabulate("", columns, rows)
+
+
+def claim_lines(claim: Claim, state: State) -> Iterator[str | Table]:
+    """Yield a claim line by line, the figure first."""
+    yield claimed(claim)
+    yield f"Source: {claim.source.cited}{f', {claim.source.url}' if claim.source.url else ''}."
+    yield f"Data: {claim.variant}. Judge: {claim.judge}. Reader: {claim.reader or UNKNOWN}."
+    if claim.note:
+        yield f"The source's figure: {claim.note}."
+    if claim.by_group:
+        yield "Of which: " + ", ".join(f"{name} {in_percent(value)}" for name, value in claim.by_group.items()) + "."
+    if claim.settings is not None:
+        yield ""
+        yield _pairs("As settings of this harness", "setting", "value", settings_shown(claim.settings))
+    if claim.assumed:
+        yield _pairs("Where the source says nothing", "what", "assumed", claim.assumed)
+    yield from (f"Deviates: {line}." for line in claim.deviations)
+    if (cost := answering_cost(claim)) is not None:
+        dollars, tokens = span(cost.dollars, cost.work.dollars, in_dollars), cost.work.prompt_tokens or 0
+        per_prompt = count(tokens / (cost.work.calls or 1))
+        yield f"Cost of the answers: {dollars}, by prompts of {per_prompt} tokens; `claims try --dry-run` counts them."
+    yield f"To try it: {state.cannot}" if state.cannot else f"To try it: {state.label}."
+    yield from (f"  {need.fix}." for need in state.needs)
+
+
+def attempt_lines(done: Attempt) -> Iterator[str | Table]:
+    """Yield the outcome of trying a claim: the verdict, then the verdicts on its groups, then every deviation."""
+    text = done.verdict.text
+    yield f"{text[0].upper()}{text[1:]}."
+    yield figures(done.verdict)
+    if done.groups:
+        number, findings = len(done.groups), Counter(verdict.finding for verdict in done.groups.values())
+        counts = ", ".join(f"{findings[name]:,} {name}" for name in get_args(ClaimFinding) if findings[name])
+        corrected = f" (corrected for {number} comparisons)" if number > 1 else ""
+        yield f"Of {count_of(number, 'group')} of questions: {counts}{corrected}."
+        yield _groups(done.groups)
+    if done.not_measured:
+        yield f"Not measured, as no question here is of it: {', '.join(done.not_measured)}."
+    yield from (f"Deviates: {line}." for line in done.deviations)
+    yield from (f"Assumed: {line}." for line in done.assumed)
+    yield f"Run: {done.run}."
+
+
+def _groups(groups: Mapping[str, ClaimVerdict]) -> Table:
+    columns: list[Column[tuple[str, ClaimVerdict]]] = [
+        Column("group", lambda row: row[0], "text"),
+        Column("claimed", lambda row: in_percent(row[1].claimed)),
+        Column("measured", lambda row: f"{in_percent(row[1].measured.value)} {bounds(row[1].measured.interval)}"),
+        Column("n", lambda row: row[1].measured.n),
+        Column("verdict", lambda row: row[1].text, "prose"),
+    ]
+    return tabulate("", columns, groups.items())
+
+
+def claimed(claim: Claim) -> str:
+    """Return the claimed figure in a sentence."""
+    figure = f"{percent(claim.value)} {claim.metric}" if claim.value is not None else f"{claim.metric} of parts"
+    on = f"on {count_of(claim.n, 'question')}" if claim.n else "on a number of questions that is not given"
+    return f"{claim.id}: {claim.system}{f', read by {claim.reader}' if claim.reader else ''}: {figure} {on}."
+
+
+def settings_shown(settings: ClaimSettings) -> dict[str, str]:
+    """Return the settings that a claim states, under the names of this harness's options."""
+    shown: dict[str, str] = {}
+    for name, value in settings.model_dump(exclude_defaults=True).items():
+        if name in _UNSHOWN:
+            continue
+        if isinstance(value, dict):
+            shown |= {key.replace("_", " "): _value(part) for key, part in value.items()}
+        else:
+            shown[name] = _value(value)
+    return shown
+
+
+def claims_document(claim: Claim, state: State) -> dict[str, Any]:
+    """Return a claim as `--json` prints it."""
+    plain: dict[str, Any] = msgspec.structs.asdict(claim)
+    settings = claim.settings.model_dump(exclude_defaults=True) if claim.settings else None
+    return plain | {
+        "source": claim.source.model_dump(),
+        "settings": settings,
+        "state": state.label,
+        "needs": [msgspec.structs.asdict(need) for need in state.needs],
+        "cannot": state.cannot,
+    }
+
+
+def _value(value: object) -> str:
+    return ", ".join(map(str, value)) or "none" if isinstance(value, list) else str(value)
+
+
+def _pairs(title: str, first: str, second: str, pairs: Mapping[str, str]) -> Table:
+    columns: list[Column[tuple[str, str]]] = [
+        Column(first, lambda row: row[0], "prose"),
+        Column(second, lambda row: row[1], "prose"),
+    ]
+    return tabulate(title, columns, pairs.items())
