@@ -2,7 +2,6 @@ import calendar
 import copy
 import json
 from collections import Counter
-from collections.abc import Callable
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -27,8 +26,6 @@ from longmemeval.storage.messages import haystack_messages
 from tests.benchmarks.longmemeval.test_loader import make_record, write
 from tests.conftest import real_file
 from tests.support import examples
-
-Change = Callable[[dict[str, Any]], object]
 
 
 def session(number: int, *texts: str) -> list[dict[str, Any]]:
@@ -145,13 +142,6 @@ def test_an_adversarial_question_has_a_trap_and_its_stray_answer_means_nothing(t
     assert "STRAY" not in repr(gold)
 
 
-def test_what_gives_answers_away_stays_outside(tmp_path: Path) -> None:
-    dataset = open_conversations(tmp_path, make_conversation())
-    shown = repr((list(dataset.questions()), list(dataset.haystacks())))
-    for word in ("HIDDEN", "Bo's", "STRAY", "Work; love", "multi-hop", "D10"):
-        assert word not in shown
-
-
 def test_captions_can_be_left_out(tmp_path: Path) -> None:
     path = write(tmp_path / "data.json", make_conversation())
     stored = haystack_messages(next(load_dataset(path).haystacks()))
@@ -236,118 +226,6 @@ def test_evidence_is_repaired(tmp_path: Path, text: str, turns: list[str]) -> No
     assert conversation.references(text) == turns
 
 
-def test_unknown_ids_are_told_with_the_nearest(tmp_path: Path) -> None:
-    dataset = open_conversations(tmp_path, make_conversation())
-    with pytest.raises(DataError, match=r"no haystack 'conv-l'.*Did you mean 'conv-1'"):
-        dataset.haystack("conv-l")
-    with pytest.raises(DataError, match=r"no question 'conv-1/q5'.*Did you mean 'conv-1/q"):
-        dataset.gold("conv-1/q5")
-
-
-def within(*path: str | int, **changes: object) -> Change:
-    """A change of the object that `path` leads to; None removes a key."""
-
-    def change(record: dict[str, Any]) -> None:
-        inner: Any = record
-        for step in path:
-            inner = inner[step]
-        inner.update(changes)
-        for key in [key for key, value in changes.items() if value is None]:
-            del inner[key]
-
-    return change
-
-
-FAULTS: list[tuple[str, Change, str, str]] = [
-    ("no conversation", within(conversation=None), "field conversation", "'conversation' is missing"),
-    ("no qa", within(qa=None), "field qa", "'qa' is missing"),
-    ("id is a number", within(sample_id=26), "field sample_id", "got int"),
-    ("id is blank", within(sample_id=" "), "field sample_id", "empty or blank"),
-    ("id with a separator", within(sample_id="a/b"), "field sample_id", "path separator"),
-    ("id with an escape", within(sample_id="a\x1b[31m"), "field sample_id", "cannot be printed"),
-    ("conversation is a list", within(conversation=[]), "field conversation", "got array"),
-    ("no speaker", within("conversation", speaker_a=None), "field conversation.speaker_a", "is missing"),
-    ("speaker is blank", within("conversation", speaker_b=""), "field conversation.speaker_b", "empty or blank"),
-    ("equal speakers", within("conversation", speaker_b="Ann"), "field conversation.speaker_b", "called 'Ann'"),
-    (
-        "no session",
-        within("conversation", session_1=None, session_2=None, session_10=None),
-        "field conversation",
-        "has no session",
-    ),
-    ("session is no list", within("conversation", session_2="Hi"), "field conversation.session_2", "got str"),
-    (
-        "session without date",
-        within("conversation", session_2_date_time=None),
-        "field conversation.session_2_date_time",
-        "is missing",
-    ),
-    (
-        "date is a number",
-        within("conversation", session_2_date_time=7),
-        "field conversation.session_2_date_time",
-        "got int",
-    ),
-    (
-        "date of another form",
-        within("conversation", session_2_date_time="2023/05/09"),
-        "field conversation.session_2_date_time",
-        "'2023/05/09' is not a date",
-    ),
-    (
-        "another speaker",
-        within("conversation", "session_10", 1, speaker="Anna"),
-        "field conversation.session_10[1].speaker",
-        "Did you mean 'Ann'",
-    ),
-    (
-        "dialogue id of another place",
-        within("conversation", "session_10", 1, dia_id="D10:3"),
-        "field conversation.session_10[1].dia_id",
-        "'D10:2'",
-    ),
-    (
-        "no text",
-        within("conversation", "session_10", 1, text=None),
-        "field conversation.session_10[1].text",
-        "is missing",
-    ),
-    (
-        "caption is a list",
-        within("conversation", "session_2", 0, blip_caption=["x"]),
-        "field conversation.session_2[0].blip_caption",
-        "got array",
-    ),
-    ("blank question", within("qa", 0, question="\n"), "field qa[0].question", "empty or blank"),
-    ("evidence is a text", within("qa", 0, evidence="D1:1"), "field qa[0].evidence", "got str"),
-    ("evidence is a number", within("qa", 3, evidence=["D1:1", 2]), "field qa[3].evidence[1]", "got int"),
-    ("category unknown", within("qa", 2, category=6), "field qa[2].category", "Valid: 1 (multi-hop), 2 (temporal)"),
-    ("category is a text", within("qa", 2, category="3"), "field qa[2].category", "got str"),
-    ("no answer", within("qa", 1, answer=None), "field qa[1].answer", "needs the field 'answer'"),
-    ("answer is a bool", within("qa", 1, answer=True), "field qa[1].answer", "got bool"),
-    ("answer is a float", within("qa", 1, answer=1.5), "field qa[1].answer", "got float"),
-    (
-        "no trap",
-        within("qa", 4, adversarial_answer=None),
-        "field qa[4].adversarial_answer",
-        "needs the field 'adversarial_answer'",
-    ),
-]
-
-
-@pytest.mark.parametrize(
-    ("change", "where", "what"), [fault[1:] for fault in FAULTS], ids=[fault[0] for fault in FAULTS]
-)
-def test_faults_name_record_and_field(tmp_path: Path, change: Change, where: str, what: str) -> None:
-    record = make_conversation("second")
-    change(record)
-    with pytest.raises(DataError) as caught:
-        open_conversations(tmp_path, make_conversation("first"), record)
-    message = str(caught.value)
-    for part in (str(tmp_path / "data.json"), "record 2 (counted from 1)", where, what):
-        assert part in message
-
-
 def test_a_fault_names_the_conversation(tmp_path: Path) -> None:
     record = make_conversation("conv-7")
     record["conversation"]["session_10"][2]["text"] = 3
@@ -363,14 +241,9 @@ def test_sample_ids_must_be_unique(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "expected"),
     [
-        (b"", "file is empty"),
-        (b"[]", "empty array"),
-        (b"<html>", "not JSON"),
         (b'{"qa": [], "conversation": {}}', "not a JSON array"),
         (b'["text"]', "got str"),
-        (b"[" * 100_000, "nested too deeply"),
         (json.dumps([make_conversation(qa=[])]).encode(), "no question"),
-        (json.dumps([make_conversation()]).encode()[:-9], "looks truncated"),
         (json.dumps([make_conversation()]).encode().replace(b"Oslo", b"Osl\xff"), "not valid Unicode"),
     ],
 )
@@ -457,27 +330,6 @@ def test_content_hash_ignores_form_and_what_is_not_used(tmp_path: Path) -> None:
     assert after.sha256 != before.sha256
     assert after.content_sha256 == before.content_sha256
     assert after.copy == before.copy == "unknown copy"
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        within(sample_id="conv-2"),
-        within("conversation", "session_1", 0, text="Hi!"),
-        within("conversation", "session_1", 0, speaker="Bo"),
-        within("conversation", "session_2", 0, blip_caption="a lake"),
-        within("conversation", session_1_date_time="1:57 pm on 8 May, 2023"),
-        within("qa", 1, answer="2023"),
-        within("qa", 1, category=3),
-        within("qa", 0, evidence=["D10:1"]),
-        within("qa", 4, adversarial_answer="Ann's"),
-    ],
-)
-def test_content_hash_sees_every_change(tmp_path: Path, change: Change) -> None:
-    before = open_conversations(tmp_path, make_conversation()).content_sha256
-    record = make_conversation()
-    change(record)
-    assert open_conversations(tmp_path, record).content_sha256 != before
 
 
 def test_the_shape_of_a_file_is_recognised(tmp_path: Path) -> None:
