@@ -141,21 +141,6 @@ def test_both_files_are_its_identity(tmp_path: Path) -> None:
     assert LocomoPlusDataset(path, captions=False).name == "plus-without-captions"
 
 
-@pytest.mark.parametrize(
-    ("fields", "expected"),
-    [
-        ({"cue_dialogue": "I sold my car."}, "field cue_dialogue"),
-        ({"trigger_query": "A: "}, "field trigger_query"),
-        ({"time_gap": 3}, "field time_gap"),
-    ],
-)
-def test_faulty_items_are_refused_by_their_place(tmp_path: Path, fields: dict[str, Any], expected: str) -> None:
-    with pytest.raises(DataError) as caught:
-        load_dataset(make_data(tmp_path, make_item(), make_item(**fields)))
-    assert "record 2" in str(caught.value)
-    assert expected in str(caught.value)
-
-
 def test_without_the_conversations_it_says_what_to_run(tmp_path: Path) -> None:
     path = write(tmp_path / "plus.json", make_item())
     with pytest.raises(DataError) as caught:
