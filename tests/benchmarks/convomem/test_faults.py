@@ -1,9 +1,6 @@
 """What is wrong with a file of ConvoMem is told with its place."""
 
-import copy
-from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -14,100 +11,10 @@ from tests.benchmarks.convomem.files import (
     CASE,
     EGGS,
     SPOKEN,
-    conversation,
     evidence_file,
     item,
-    read_everything,
     write_json,
 )
-
-Change = Callable[[Any], object]
-
-
-FAULTS: list[tuple[str, Change, str, str]] = [
-    ("no items", lambda case: case.pop("evidenceItems"), "evidenceItems", "'evidenceItems' is missing"),
-    ("no conversations", lambda case: case.pop("conversations"), "conversations", "'conversations' is missing"),
-    ("null haystack", lambda case: case.update(conversations=None), "conversations", "'conversations' is missing"),
-    ("no haystack", lambda case: case.update(conversations=[]), "conversations", "has no conversation"),
-    ("size", lambda case: case.update(contextSize="4"), "contextSize", "got str"),
-    (
-        "no question",
-        lambda case: case["evidenceItems"][1].pop("question"),
-        "evidenceItems[1].question",
-        "'question' is missing",
-    ),
-    (
-        "blank answer",
-        lambda case: case["evidenceItems"][0].update(answer=" "),
-        "evidenceItems[0].answer",
-        "empty or blank",
-    ),
-    ("answer", lambda case: case["evidenceItems"][0].update(answer=5), "evidenceItems[0].answer", "got int"),
-    (
-        "no evidence messages",
-        lambda case: case["evidenceItems"][0].pop("message_evidences"),
-        "evidenceItems[0].message_evidences",
-        "is missing",
-    ),
-    (
-        "evidence without text",
-        lambda case: case["evidenceItems"][1]["message_evidences"][0].pop("text"),
-        "evidenceItems[1].message_evidences[0].text",
-        "'text' is missing",
-    ),
-    (
-        "item without conversations",
-        lambda case: case["evidenceItems"][1].update(conversations=[]),
-        "evidenceItems[1].conversations",
-        "has no conversation",
-    ),
-    (
-        "conversation of the item is elsewhere",
-        lambda case: case["evidenceItems"][1]["conversations"].append(conversation("c-new", "Never said")),
-        "evidenceItems[1].conversations[2]",
-        "The conversation 'c-new' of the item is not among those of its test case",
-    ),
-    (
-        "nameless conversation of the item is elsewhere",
-        lambda case: case["evidenceItems"][0]["conversations"].append(conversation(None, "Never said")),
-        "evidenceItems[0].conversations[1]",
-        "The conversation of the item is not among",
-    ),
-    ("no messages", lambda case: case["conversations"][2].pop("messages"), "conversations[2].messages", "is missing"),
-    (
-        "nothing said",
-        lambda case: case["conversations"][2].update(messages=[]),
-        "conversations[2].messages",
-        "has no message",
-    ),
-    ("id", lambda case: case["conversations"][3].update(id=7), "conversations[3].id", "got int"),
-    (
-        "speaker",
-        lambda case: case["conversations"][1]["messages"][1].update(speaker="John"),
-        "conversations[1].messages[1].speaker",
-        "'John' is not a speaker",
-    ),
-    (
-        "text",
-        lambda case: case["conversations"][1]["messages"][0].update(text=None),
-        "conversations[1].messages[0].text",
-        "got null",
-    ),
-]
-
-
-@pytest.mark.parametrize(
-    ("change", "field", "what"), [fault[1:] for fault in FAULTS], ids=[fault[0] for fault in FAULTS]
-)
-def test_faults_name_file_record_and_field(tmp_path: Path, change: Change, field: str, what: str) -> None:
-    broken = copy.deepcopy(files.batched_case())
-    change(broken)
-    path = write_json(tmp_path / SPOKEN, [files.batched_case(), broken])
-    with pytest.raises(DataError) as caught:
-        read_everything(ConvoMemDataset(path))
-    message = str(caught.value)
-    assert f"({path}, record 2 (counted from 1), field {field})" in message
-    assert what in message
 
 
 def test_a_record_that_is_no_object(tmp_path: Path) -> None:
@@ -135,18 +42,6 @@ def test_a_case_that_states_its_size_is_no_evidence_file(tmp_path: Path) -> None
 def test_a_data_set_without_questions(tmp_path: Path, document: object) -> None:
     with pytest.raises(DataError, match="has no question"):
         ConvoMemDataset(write_json(tmp_path / SPOKEN, document))
-
-
-@pytest.mark.parametrize(
-    ("content", "expected"),
-    [(b"", "file is empty"), (b"[]", "empty array"), (b"<html>", "not JSON"), (b"[{}] x", "not JSON"), (b"3", "array")],
-)
-def test_files_of_another_shape(tmp_path: Path, content: bytes, expected: str) -> None:
-    path = write_json(tmp_path / SPOKEN, [])
-    path.write_bytes(content)
-    with pytest.raises(DataError, match=expected) as caught:
-        ConvoMemDataset(path)
-    assert str(path) in str(caught.value)
 
 
 @pytest.mark.parametrize("document", [[files.batched_case()], evidence_file(files.pets_item())])

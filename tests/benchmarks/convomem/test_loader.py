@@ -136,12 +136,6 @@ def test_without_a_folder_the_evidence_count_is_that_of_the_messages(tmp_path: P
     assert [haystack.haystack_id for haystack in dataset.haystacks()] == ["user_evidence-one-0"]
 
 
-def test_labels_and_ids_of_the_data_stay_outside(tmp_path: Path) -> None:
-    dataset = open_case(tmp_path, files.batched_case())
-    for text in (repr(dataset.haystack(CASE)), repr(list(dataset.questions()))):
-        assert not [label for label in ("ontainsEvidence", "secret-model", "Professional", "p1") if label in text]
-
-
 def test_speakers_become_roles_whatever_their_case(tmp_path: Path) -> None:
     spoken = {"messages": [{"speaker": name, "text": "x"} for name in ("User", "ASSISTANT", "user", "assistant")]}
     dataset = open_case(tmp_path, files.case_of(files.city_item(), conversations=[OSLO, spoken]))
