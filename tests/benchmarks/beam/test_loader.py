@@ -211,21 +211,6 @@ def test_memory_is_that_of_one_conversation(tmp_path: Path) -> None:
     assert peak_of(lambda: dataset_stats(three)) < peak_of(lambda: dataset_stats(one)) * 1.5 < haystack * 2
 
 
-@pytest.mark.parametrize(
-    ("probes", "problem"),
-    [
-        ({"juggling": [{}]}, "'juggling' is not an ability"),
-        ({"summarization": [{"question": " "}]}, "missing or blank"),
-        ({"summarization": [probe("summarization", [])]}, "not a list of texts"),
-        ([], "not an object of lists"),
-    ],
-)
-def test_faulty_questions(tmp_path: Path, probes: dict[str, list[Json]], problem: str) -> None:
-    conversation(tmp_path / "100K" / "1", BATCHES, probes)
-    with pytest.raises(DataError, match=problem):
-        BeamDataset(tmp_path / "100K")
-
-
 def test_faulty_conversations(tmp_path: Path) -> None:
     conversation(tmp_path / "100K" / "1", [batch(0, None, "a", "b")], PROBES)
     with pytest.raises(DataError, match="No batch has a date"):
