@@ -177,25 +177,6 @@ def test_another_list_has_no_known_evidence(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("row", "said"),
-    [
-        (made(source="eventqa_65536"), "another task"),
-        (made(answers=[["milk", "tea"]]), "one official answer"),
-        (made(answers=[]), "different numbers"),
-        (made(context="Facts:\n0. Ann likes tea."), "does not begin with"),
-        (made(context="Here is a list of facts:\n0. Ann likes tea.\n2. Ann likes milk."), "serial number, '1. '"),
-        (made(questions="all"), "not a row"),
-    ],
-)
-def test_faults_name_the_record(tmp_path: Path, row: dict[str, Any], said: str) -> None:
-    path = write(tmp_path / "facts.json", row)
-    with pytest.raises(DataError) as caught:
-        load_dataset(path)
-    assert said in str(caught.value)
-    assert "record 1" in str(caught.value)
-
-
-@pytest.mark.parametrize(
     ("answer", "gold", "scores"),
     [
         ("The Fairly OddParents", "Fairly OddParents", (1, 1, 1)),
