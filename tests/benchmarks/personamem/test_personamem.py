@@ -123,23 +123,6 @@ def test_a_session_that_has_only_begun_is_dropped(tmp_path: Path) -> None:
     assert len(haystack.sessions) == 1
 
 
-@pytest.mark.parametrize(
-    ("changed", "said"),
-    [
-        ({"all_options": "['(a) one']"}, "four texts"),
-        ({"all_options": "__import__('os')"}, "four texts"),
-        ({"correct_answer": "(e)"}, "'(e)' is not one of"),
-        ({"shared_context_id": "f" * 64}, "no context ffffffffffff"),
-        ({"end_index_in_shared_context": "7"}, "not a number of turns"),
-    ],
-)
-def test_faults_name_row_and_field(tmp_path: Path, changed: dict[str, str], said: str) -> None:
-    with pytest.raises(DataError) as caught:
-        load_dataset(made(tmp_path / "data", **changed))
-    assert said in str(caught.value)
-    assert "row 1" in str(caught.value)
-
-
 def test_a_context_that_was_changed_is_refused(tmp_path: Path) -> None:
     folder = made(tmp_path / "data")
     contexts = folder / "shared_contexts_1k.jsonl"
