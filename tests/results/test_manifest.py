@@ -20,15 +20,14 @@ from longmemeval.results.manifest import (
     write_manifest,
 )
 from longmemeval.settings import Folders
+from tests.pipeline.finished import finished
 from tests.pipeline.helpers import answer_all, manifest, prepared_colours
 
 
 @pytest.fixture
-def folders(tmp_path: Path) -> Folders:
+def folders(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Folders:
     """Folders with one finished run, `r`."""
-    dataset, folders = prepared_colours(tmp_path, 1)
-    answer_all(dataset, folders)
-    return folders
+    return finished(tmp_path_factory, tmp_path, 1, judge="")[1]
 
 
 def test_manifest_is_read_as_it_was_written(folders: Folders) -> None:

@@ -15,7 +15,8 @@ from longmemeval.pipeline.options import BatchOptions
 from longmemeval.pipeline.run.plan import RunOptions
 from longmemeval.pipeline.run.run import run
 from longmemeval.settings import Folders
-from tests.pipeline.helpers import MODEL, answer_all, prepared_colours
+from tests.pipeline.finished import finished
+from tests.pipeline.helpers import MODEL
 from tests.server import ModelServer
 from tests.support import json_lines, longmemeval, tree
 
@@ -24,10 +25,8 @@ LEXICAL = "offline/lexical"
 
 
 @pytest.fixture
-def answered(tmp_path: Path) -> tuple[Dataset, Folders]:
-    dataset, folders = prepared_colours(tmp_path, 4)
-    answer_all(dataset, folders)
-    return dataset, folders
+def answered(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> tuple[Dataset, Folders]:
+    return finished(tmp_path_factory, tmp_path, judge="")
 
 
 def test_it_is_what_the_judge_is_then_sent(

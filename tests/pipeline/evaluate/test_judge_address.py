@@ -16,7 +16,8 @@ from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.settings import Folders
-from tests.pipeline.helpers import answer_all, prepared_colours
+from tests.pipeline.finished import finished
+from tests.pipeline.helpers import answer_all
 from tests.server import ModelServer
 from tests.support import json_lines, longmemeval, tree
 
@@ -32,10 +33,9 @@ def server() -> Iterator[ModelServer]:
 
 
 @pytest.fixture
-def folders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
+def folders(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Folders:
     monkeypatch.setenv("OPENAI_API_KEY", KEY)
-    dataset, folders = prepared_colours(tmp_path)
-    answer_all(dataset, folders)
+    dataset, folders = finished(tmp_path_factory, tmp_path, judge="")
     answer_all(dataset, folders, "s")
     return folders
 

@@ -23,7 +23,8 @@ from longmemeval.results.scores.warnings import Gradings
 from longmemeval.settings import Folders
 from tests.benchmarks.locomo.test_loader import make_conversation
 from tests.benchmarks.longmemeval.test_loader import write
-from tests.pipeline.helpers import answer_all, compare, folders_in, prepared_colours
+from tests.pipeline.finished import finished
+from tests.pipeline.helpers import compare, folders_in
 from tests.server import ModelServer
 from tests.support import json_lines, longmemeval, tree
 
@@ -39,10 +40,8 @@ def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModelServer]:
 
 
 @pytest.fixture
-def folders(tmp_path: Path) -> Folders:
-    dataset, folders = prepared_colours(tmp_path)
-    answer_all(dataset, folders)
-    return folders
+def folders(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Folders:
+    return finished(tmp_path_factory, tmp_path, judge="")[1]
 
 
 def judged(folders: Folders, server: ModelServer, *, votes: int = 1, rejudge: bool = False) -> Evaluation:

@@ -21,6 +21,7 @@ from longmemeval.results.formats.export_trec import export_trec
 from longmemeval.results.formats.hypotheses import export_official
 from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
+from tests.pipeline.finished import RIGHT_AND_WRONG, finished
 from tests.pipeline.helpers import answer_all, compare, manifest, prepared_colours
 from tests.pipeline.verify.test_verify import changed, drop_last_line, only, remove, swap_labels
 from tests.support import json_lines, longmemeval
@@ -36,14 +37,9 @@ READERS: dict[str, Callable[[Folders], object]] = {
 
 
 @pytest.fixture
-def folders(tmp_path: Path) -> Folders:
+def folders(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Folders:
     """A graded run `r`: q0 and q2 right, q1 and q3 wrong."""
-    dataset, folders = prepared_colours(tmp_path, 4, "combined")
-    script = tmp_path / "script.json"
-    script.write_text(json.dumps({"q0": "red", "q1": "no idea", "q2": "blue", "q3": "green"}))
-    run(dataset, "combined", f"offline/scripted:{script}", options=RunOptions(run_id="r"), folders=folders)
-    evaluate("r", options=OFFLINE, folders=folders)
-    return folders
+    return finished(tmp_path_factory, tmp_path, 4, "combined", said=RIGHT_AND_WRONG)[1]
 
 
 def with_hash(folder: Path, name: str) -> str:

@@ -32,6 +32,8 @@ from longmemeval.results.graded.graded_run import GradedRun, load_graded
 from longmemeval.results.graded.judge_checks import CHECK, JUDGEMENTS, PLANTS
 from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
+from tests.made_once import made_once
+from tests.pipeline.finished import copied, finished
 from tests.pipeline.helpers import answer_all, colours, prepared_colours
 from tests.pipeline.verify.test_signature import environment, make_key
 from tests.server import ModelServer
@@ -41,13 +43,14 @@ JUDGE = "openai/gpt-4o-2024-08-06"
 
 
 @pytest.fixture
-def folders(tmp_path: Path) -> Folders:
+def folders(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Folders:
     """Folders with a graded run `r` and the check of its judge on the same data."""
-    dataset, folders = prepared_colours(tmp_path, 8)
-    answer_all(dataset, folders)
-    evaluate("r", options=EvaluateOptions(judge=LEXICAL_JUDGE), folders=folders)
-    JudgeChecking(dataset, LEXICAL_JUDGE, folders=folders).check()
-    return folders
+
+    def make(whole: Path) -> None:
+        dataset, folders = finished(tmp_path_factory, whole, 8)
+        JudgeChecking(dataset, LEXICAL_JUDGE, folders=folders).check()
+
+    return copied(made_once(tmp_path_factory, "checked judge", make), tmp_path)[1]
 
 
 def written(summary: GradedRun) -> str:

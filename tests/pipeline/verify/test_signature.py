@@ -12,12 +12,10 @@ from longmemeval.core.files import sha256_file
 from longmemeval.errors import HarnessError, IntegrityError
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
-from longmemeval.pipeline.run.plan import RunOptions
-from longmemeval.pipeline.run.run import run
 from longmemeval.pipeline.verify.signature import PASSWORD, SIGNATURE, file_hashes, signed_bytes
 from longmemeval.pipeline.verify.verify import sign, verify
 from longmemeval.settings import Folders
-from tests.pipeline.helpers import prepared_colours
+from tests.pipeline.finished import finished
 from tests.support import longmemeval
 
 serialization = pytest.importorskip("cryptography.hazmat.primitives.serialization")
@@ -38,14 +36,9 @@ def make_key(folder: Path, name: str, *, password: bytes | None = None, ssh: boo
 
 
 @pytest.fixture
-def folders(tmp_path: Path) -> Folders:
+def folders(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> Folders:
     """Folders with a graded run `r`: q0 right, q1 wrong."""
-    dataset, folders = prepared_colours(tmp_path, 2, "last-k")
-    script = tmp_path / "script.json"
-    script.write_text(json.dumps({"q0": "red", "q1": "no idea"}))
-    run(dataset, "last-k", f"offline/scripted:{script}", options=RunOptions(run_id="r"), folders=folders)
-    evaluate("r", options=EvaluateOptions(judge=LEXICAL_JUDGE), folders=folders)
-    return folders
+    return finished(tmp_path_factory, tmp_path, 2, said=("red", "no idea"))[1]
 
 
 @pytest.mark.parametrize("ssh", [False, True])

@@ -13,29 +13,23 @@ from longmemeval.errors import DataError, HarnessError
 from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.measures.metrics import Metrics
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
-from longmemeval.pipeline.run.plan import RunOptions
-from longmemeval.pipeline.run.run import run
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.results.manifest import read_manifest
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import RunQuestions
 from longmemeval.results.scores.checked import write_metrics
 from longmemeval.settings import Folders
-from tests.pipeline.helpers import answer_all, compare, manifest, prepared_colours
+from tests.pipeline.finished import RIGHT_AND_WRONG, finished
+from tests.pipeline.helpers import answer_all, compare, manifest
 from tests.support import longmemeval, tree
 
 PREPARATION = "colours/default"
 
 
-@pytest.fixture
-def finished(tmp_path: Path) -> tuple[Dataset, Folders]:
+@pytest.fixture(name="finished")
+def made(tmp_path_factory: pytest.TempPathFactory, tmp_path: Path) -> tuple[Dataset, Folders]:
     """A preparation, a run `r` on it, and its grades: q0 and q2 right, q1 and q3 wrong."""
-    dataset, folders = prepared_colours(tmp_path, 4, "combined")
-    script = tmp_path / "script.json"
-    script.write_text(json.dumps({"q0": "red", "q1": "no idea", "q2": "blue", "q3": "green"}))
-    run(dataset, "combined", f"offline/scripted:{script}", options=RunOptions(run_id="r"), folders=folders)
-    evaluate("r", options=EvaluateOptions(judge=LEXICAL_JUDGE), folders=folders)
-    return dataset, folders
+    return finished(tmp_path_factory, tmp_path, 4, "combined", said=RIGHT_AND_WRONG)
 
 
 def changed(path: Path, old: str, new: str) -> str:
