@@ -136,17 +136,10 @@ DAMAGES: dict[str, tuple[Callable[[bytes], bytes | None], str | None]] = {
     "absent": (lambda whole: None, "No such file|has no|holds no|are not in their folder"),
 }
 """What becomes of the bytes of a JSON file, and what is said of it."""
-_NOT_TOLD = pytest.mark.xfail(reason="its loader does not tell of text that is not Unicode", strict=True)
 
 
-@pytest.mark.parametrize(
-    ("name", "damage"),
-    [
-        pytest.param(name, damage, marks=_NOT_TOLD if damage == "not Unicode" and name in ("beam", "lives") else ())
-        for name in NAMES
-        for damage in DAMAGES
-    ],
-)
+@OF_EVERY_BENCHMARK
+@pytest.mark.parametrize("damage", DAMAGES)
 def test_a_damaged_file_is_named(name: str, damage: str, tmp_path: Path) -> None:
     path = SAMPLES[name].write(tmp_path, unchanged)
     change, expected = DAMAGES[damage]

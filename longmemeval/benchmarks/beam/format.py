@@ -195,7 +195,7 @@ def read_probes(path: Path) -> tuple[Probe, ...]:
         abilities = _QUESTIONS.decode(data)
     except msgspec.ValidationError:
         raise place.fault("", "The questions are not an object of lists, one for each ability") from None
-    except (msgspec.DecodeError, RecursionError) as error:
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         raise malformed(path, len(data), error) from None
     return tuple(
         _checked(place, Probe(ability, number, fields))

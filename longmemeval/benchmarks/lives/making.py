@@ -220,7 +220,7 @@ class LivesDataset(InMemoryDataset):
 def _read(path: Path) -> LivesFile:
     try:
         wanted = msgspec.json.decode(path.read_bytes(), type=LivesFile)
-    except (OSError, msgspec.DecodeError) as error:
+    except (OSError, msgspec.DecodeError, UnicodeDecodeError) as error:
         raise DataError(f"The file of lives cannot be read: {error}", where=str(path)) from error
     if wanted.version != VERSION:
         what = f"The lives are of version {wanted.version}, but this version {VERSION} would make other lives"
