@@ -222,7 +222,8 @@ class BeamDataset:
         haystack_id, _, rest = question_id.partition("/")
         probes = {f"{probe.ability}/{probe.number}": probe for probe in self._probes.get(haystack_id, ())}
         if rest not in probes:
-            known = [f"{name}/{rest}" for name in self._files if name != haystack_id] + [f"{haystack_id}/{probe}" for probe in probes]
+            elsewhere = [f"{name}/{rest}" for name in self._files if name != haystack_id]
+            known = elsewhere + [f"{haystack_id}/{probe}" for probe in probes]
             raise unknown_id(self.path, "question", question_id, known)
         return haystack_id, probes[rest]
 
