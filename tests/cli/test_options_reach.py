@@ -73,7 +73,7 @@ ON_THE_WAY: Doors = {
     "longmemeval.pipeline.run.plan:load_dataset": lambda *_: load_dataset("sample", None),
     "longmemeval.memory.configuration:resolve_configuration": lambda *_: resolve_configuration("bm25"),
     "longmemeval.pipeline.run.plan:resolve_configuration": lambda *_: resolve_configuration("bm25"),
-    "longmemeval.report.charts.charts:check_drawable": lambda output: None,
+    "longmemeval.report.charts.probes:check_drawable": lambda output: None,
     "longmemeval.results.listing:named_runs": same_runs,
     "longmemeval.results.compared:in_order_named": same_runs,
     "longmemeval.results.compared:baseline_first": same_runs,
