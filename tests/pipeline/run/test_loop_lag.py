@@ -143,7 +143,7 @@ def test_the_loop_is_never_blocked(large: Made, monkeypatch: pytest.MonkeyPatch,
         await run_bounded(questions, work, concurrency)
         heart.cancel()
 
-    monkeypatch.setattr(answering, "in_order", watched)
+    monkeypatch.setattr(answering, "run_bounded", watched)
     with ModelServer() as server:
 
         def attempt(number: int) -> float:
