@@ -8,13 +8,10 @@ import sys
 import time
 import tracemalloc
 from collections.abc import Callable
-from contextlib import redirect_stderr, redirect_stdout
 from importlib.util import find_spec
-from io import StringIO
 from pathlib import Path
 from typing import Any
 
-import pytest
 from hypothesis import settings
 
 from tests.forking import start_forked
@@ -52,37 +49,6 @@ def _hides_modules(path: str) -> bool:
     files = [file for folder in folders for file in (*folder.glob("*.py"), *folder.glob("*/__init__.py"))]
     names = {file.parent.name if file.name == "__init__.py" else file.stem for file in files}
     return any(name in ("sitecustomize", "usercustomize") or find_spec(name) for name in names)
-
-
-def longmemeval_here(
-    *arguments: str | Path, cwd: Path, code: int = 0, **environment: str
-) -> subprocess.CompletedProcess[str]:
-    """`longmemeval` in this process: nothing is forked; a module of the user's own stays imported.
-
-    For what does not ask how a process begins or ends, what it writes where nobody looks, or what it shares.
-    """
-    # Imported here, as standard output learns its width from COLUMNS then, which tests/conftest.py takes away first.
-    from longmemeval.cli import main as cli
-    from longmemeval.core.remote import places
-
-    words = ["longmemeval", *map(str, arguments)]
-    with pytest.MonkeyPatch.context() as patch, redirect_stdout(StringIO()) as out, redirect_stderr(StringIO()) as err:
-        for name in os.environ.keys() - clean_environment().keys():
-            patch.delenv(name)
-        for name, value in clean_environment(**environment).items():
-            patch.setenv(name, value)
-        patch.chdir(cwd)
-        patch.setattr(sys, "argv", words)
-        patch.setattr(cli, "SILENT_AT_MOST_S", 3600.0)  # What it prints depends on no machine.
-        patch.setattr(places, "_given", {})  # Folders are named as they are in a process that has seen no others.
-        patch.setattr(places, "_shortened", [])
-        try:
-            cli.main()
-            ended: object = 0
-        except SystemExit as end:
-            ended = end.code or 0
-    assert isinstance(ended, int)
-    return _checked(subprocess.CompletedProcess(words, ended, out.getvalue(), err.getvalue()), code)
 
 
 def longmemeval_anew(

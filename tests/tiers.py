@@ -20,7 +20,6 @@ BEGINNERS = frozenset(
         "ProcessPoolExecutor",
         "install",
         "longmemeval",
-        "longmemeval_here",
         "minilm_folder",
         "real_longmemeval",
         "s3_bucket",
@@ -28,7 +27,7 @@ BEGINNERS = frozenset(
         "sync_playwright",
     }
 )
-"""Names of what begins a process or a server, runs a whole verb or reads much, as the tests use them."""
+"""Names of what begins a process or a server, or reads much, as the tests use them."""
 
 
 def begins_something(item: pytest.Item) -> bool:

@@ -10,7 +10,7 @@ from longmemeval.core.files import sha256_file
 from longmemeval.memory.configuration import MEMORIES
 from longmemeval.pipeline.prepare.prepare import prepare
 from tests.pipeline.helpers import colour_record, colours, folders_in, prepared_colours
-from tests.support import longmemeval, longmemeval_here, tree, write_dataset
+from tests.support import longmemeval, tree, write_dataset
 
 
 @pytest.fixture(scope="module")
@@ -22,13 +22,13 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def inspect(folder: Path, *arguments: str, code: int = 0) -> str:
-    done = longmemeval_here("inspect", *arguments, "--dataset", "colours.json", cwd=folder, code=code)
+    done = longmemeval("inspect", *arguments, "--dataset", "colours.json", cwd=folder, code=code)
     return done.stderr if code else done.stdout
 
 
 def test_question_shows_its_haystack_what_is_stored_and_what_is_recalled(folder: Path) -> None:
     before = tree(folder)
-    shown = longmemeval("inspect", "q1", "--all", "--dataset", "colours.json", cwd=folder).stdout
+    shown = inspect(folder, "q1", "--all")
     assert "q1  What colour is my bicycle1?  (asked 2023/05/30 (Tue) 23:40)" in shown
     assert "3 sessions" in shown
     assert "answer_1" in shown
@@ -72,7 +72,7 @@ def test_hint_can_be_followed(folder: Path) -> None:
     hints = [line for line in inspect(folder, "q1").splitlines() if line.startswith("Next: ")]
     assert len(hints) == 2
     for hint in hints:
-        done = longmemeval_here(*shlex.split(hint.removeprefix("Next: longmemeval ")), cwd=folder)
+        done = longmemeval(*shlex.split(hint.removeprefix("Next: longmemeval ")), cwd=folder)
         assert "I painted my bicycle1 green today" in done.stdout
 
 
@@ -143,7 +143,7 @@ def test_control_characters_and_markup_of_the_data_are_shown_escaped(tmp_path: P
     record["haystack_sessions"][1][0]["content"] = f"It says {nasty} indeed"
     record["haystack_session_ids"] = ["s[1]", "answer_1", "s\x1b[2m"]
     dataset = write_dataset(tmp_path / "colours.json", record)
-    longmemeval_here("prepare", "--dataset", dataset, "--memory", "combined", cwd=tmp_path)
+    longmemeval("prepare", "--dataset", dataset, "--memory", "combined", cwd=tmp_path)
     escaped = "\\x1b[31mred\\x07 [bold]x[/bold] [link=http://x]y[/link] :warning: \\u202eabc"
     for arguments in ([], ["--session", "answer_1"], ["--memory", "full-history"]):
         shown = inspect(tmp_path, "q[red]0", *arguments)

@@ -10,7 +10,7 @@ import pytest
 
 from longmemeval.judges.plants.judged import JUDGED_FILE
 from tests.server import ModelServer
-from tests.support import ROOT, longmemeval, longmemeval_here
+from tests.support import ROOT, longmemeval
 
 SAMPLE = ROOT / "data" / "sample" / "sample.json"
 CLASS = """
@@ -32,7 +32,7 @@ def said(text: str) -> str:
 
 
 def prepare(folder: Path, data: str = "sample") -> None:
-    longmemeval_here("prepare", "-d", data, "-m", "none", "--sample", "4", cwd=folder)
+    longmemeval("prepare", "-d", data, "-m", "none", "--sample", "4", cwd=folder)
 
 
 def next_command(text: str) -> list[str]:
@@ -52,13 +52,13 @@ def next_command(text: str) -> list[str]:
 def test_without_a_key_the_offline_way_fits_what_was_asked(tmp_path: Path, line: list[str]) -> None:
     prepare(tmp_path)
     if line[0] == "evaluate":
-        longmemeval_here(*RUN, "--run-id", "r", cwd=tmp_path)
-    refused = said(longmemeval_here(*line, cwd=tmp_path, code=2).stderr)
+        longmemeval(*RUN, "--run-id", "r", cwd=tmp_path)
+    refused = said(longmemeval(*line, cwd=tmp_path, code=2).stderr)
     option = "--judge" if line[0] == "evaluate" else "--model"
     offline = re.search(rf"work offline:.*?{option} (offline/\w+)", refused)
     assert offline
     typed = [offline[1] if line[place - 1] == option else word for place, word in enumerate(line)]
-    longmemeval_here(*typed, cwd=tmp_path)
+    longmemeval(*typed, cwd=tmp_path)
 
 
 @pytest.mark.thorough
@@ -68,12 +68,12 @@ def test_the_check_of_a_judge_names_the_data_as_it_was_given(tmp_path: Path) -> 
     shutil.copy(SAMPLE.with_name(JUDGED_FILE), tmp_path)
     line = ["-d" if word == "-d" else "locomo10.json" if word == "sample" else word for word in RUN]
     prepare(tmp_path, "locomo10.json")
-    longmemeval_here(*line, "--run-id", "r", cwd=tmp_path)
-    shown = longmemeval_here("evaluate", "r", "--judge", "offline/lexical", "--json", cwd=tmp_path).stdout
+    longmemeval(*line, "--run-id", "r", cwd=tmp_path)
+    shown = longmemeval("evaluate", "r", "--judge", "offline/lexical", "--json", cwd=tmp_path).stdout
     (unchecked,) = [one["text"] for one in json.loads(shown)["warnings"] if one["code"] == "unchecked-judge"]
     (command,) = re.findall(r"`longmemeval (judge check .*?)`", unchecked)
     assert "--dataset locomo10.json" in command
-    longmemeval_here(*shlex.split(command), cwd=tmp_path)
+    longmemeval(*shlex.split(command), cwd=tmp_path)
 
 
 def test_a_faulty_file_of_the_users_own_is_his_to_correct(tmp_path: Path) -> None:
@@ -106,14 +106,12 @@ def test_after_an_address_was_given_nobody_else_is_called(tmp_path: Path) -> Non
     prepare(tmp_path)
     with ModelServer(lambda body: "Green.") as server:
         line = ["run", "-d", "sample", "-m", "none", "--model", "openai/gpt-4o-mini", "--sample", "4", "--run-id", "r"]
-        done = longmemeval_here(
-            *line, "--api-base", server.url, cwd=tmp_path, OPENAI_API_KEY="sk-test-0123456789abcdef"
-        )
+        done = longmemeval(*line, "--api-base", server.url, cwd=tmp_path, OPENAI_API_KEY="sk-test-0123456789abcdef")
     # There is a key, but the server is gone, and OpenAI is not to be reached from here.
     follows = next_command(done.stdout)
     assert follows[:2] == ["evaluate", "r"]
-    longmemeval_here(*follows, cwd=tmp_path, OPENAI_API_KEY="sk-test-0123456789abcdef")
-    prepared = longmemeval_here("prepare", "-d", "sample", "-m", "none", "--api-base", server.url, cwd=tmp_path)
+    longmemeval(*follows, cwd=tmp_path, OPENAI_API_KEY="sk-test-0123456789abcdef")
+    prepared = longmemeval("prepare", "-d", "sample", "-m", "none", "--api-base", server.url, cwd=tmp_path)
     assert next_command(prepared.stdout)[-2:] == ["--api-base", server.url]
 
 
@@ -139,16 +137,16 @@ def test_another_recipe_is_told_without_dictionaries(tmp_path: Path) -> None:
 
 def test_a_board_without_a_ranked_run_is_no_success(tmp_path: Path) -> None:
     (tmp_path / "empty").mkdir()
-    assert "There are no runs" in longmemeval_here("board", "build", "empty", "-o", "b", cwd=tmp_path, code=2).stderr
+    assert "There are no runs" in longmemeval("board", "build", "empty", "-o", "b", cwd=tmp_path, code=2).stderr
     shutil.copy(SAMPLE, tmp_path / "mine.json")
     line = ["mine.json" if word == "sample" else word for word in RUN]
     prepare(tmp_path, "mine.json")
-    longmemeval_here(*line, "--run-id", "r", cwd=tmp_path)
-    longmemeval_here("evaluate", "r", "--judge", "offline/lexical", cwd=tmp_path)
-    refused = longmemeval_here("board", "build", "results", "-o", "b", cwd=tmp_path, code=1)
+    longmemeval(*line, "--run-id", "r", cwd=tmp_path)
+    longmemeval("evaluate", "r", "--judge", "offline/lexical", cwd=tmp_path)
+    refused = longmemeval("board", "build", "results", "-o", "b", cwd=tmp_path, code=1)
     assert "--dataset FILE names it" in refused.stderr
     assert "No run is on the board" in refused.stderr
-    longmemeval_here("board", "build", "results", "-o", "b", "--dataset", "mine.json", cwd=tmp_path)
+    longmemeval("board", "build", "results", "-o", "b", "--dataset", "mine.json", cwd=tmp_path)
 
 
 def test_a_folder_is_verified_wherever_it_lies(tmp_path: Path) -> None:
@@ -156,10 +154,10 @@ def test_a_folder_is_verified_wherever_it_lies(tmp_path: Path) -> None:
     work.mkdir()
     elsewhere.mkdir()
     line = ["last-k" if word == "none" else word for word in RUN]
-    longmemeval_here("prepare", "-d", "sample", "-m", "last-k", "--sample", "4", cwd=work)
-    longmemeval_here(*line, "--run-id", "r", cwd=work)
+    longmemeval("prepare", "-d", "sample", "-m", "last-k", "--sample", "4", cwd=work)
+    longmemeval(*line, "--run-id", "r", cwd=work)
     for folder in ("../work/results/r", work / "prepared-data" / "sample" / "default"):
-        assert "checks hold" in longmemeval_here("verify", str(folder), cwd=elsewhere).stdout
+        assert "checks hold" in longmemeval("verify", str(folder), cwd=elsewhere).stdout
     answers = work / "results" / "r" / "answers.jsonl"
     answers.write_text(answers.read_text().replace("hypothesis", "hypothesys", 1))
-    longmemeval_here("verify", "../work/results/r", cwd=elsewhere, code=3)
+    longmemeval("verify", "../work/results/r", cwd=elsewhere, code=3)

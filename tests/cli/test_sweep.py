@@ -10,7 +10,7 @@ from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.pipeline.sweep.plan import plan
 from longmemeval.pipeline.verify.verify import verify
 from tests.pipeline.helpers import folders_in
-from tests.support import ROOT, longmemeval_here, tree
+from tests.support import ROOT, longmemeval, tree
 
 EXAMPLE = ROOT / "examples" / "sweep.yaml"
 COUNT = len(load_dataset("sample", ROOT / "data"))
@@ -23,7 +23,7 @@ SHOWN = sorted(RUNS, key=lambda run_id: run_id != RUNS[0] and "full-history" in 
 def done(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, str, str]:
     """A folder after the sweep, with its two outputs."""
     folder = tmp_path_factory.mktemp("any folder")
-    outcome = longmemeval_here("sweep", EXAMPLE, cwd=folder)
+    outcome = longmemeval("sweep", EXAMPLE, cwd=folder)
     return folder, outcome.stdout, outcome.stderr
 
 
@@ -55,7 +55,7 @@ def test_one_command_runs_grades_and_compares_eight_runs(done: tuple[Path, str, 
 def test_second_time_it_only_shows(done: tuple[Path, str, str]) -> None:
     folder, out, _ = done
     before = tree(folder)
-    again = longmemeval_here("sweep", EXAMPLE, cwd=folder)
+    again = longmemeval("sweep", EXAMPLE, cwd=folder)
     assert again.stdout == out
     assert again.stderr.count("\n") == 1
     assert "nothing was left to do" in again.stderr
@@ -65,7 +65,7 @@ def test_second_time_it_only_shows(done: tuple[Path, str, str]) -> None:
 @pytest.mark.thorough
 def test_json_is_one_document_that_says_what_the_tables_say(done: tuple[Path, str, str]) -> None:
     folder, out, _ = done
-    document = json.loads(longmemeval_here("sweep", EXAMPLE, "--json", cwd=folder).stdout)
+    document = json.loads(longmemeval("sweep", EXAMPLE, "--json", cwd=folder).stdout)
     rows = front_rows(out)
     assert [run["run"] for run in document["runs"]] == SHOWN
     assert [f"{run['overall']['accuracy'] * 100:.1f}" for run in document["runs"]] == [row[2] for row in rows]
@@ -75,12 +75,12 @@ def test_json_is_one_document_that_says_what_the_tables_say(done: tuple[Path, st
 
 
 def test_dry_run_says_what_it_would_take_and_does_nothing(tmp_path: Path) -> None:
-    shown = longmemeval_here("sweep", EXAMPLE, "--dry-run", cwd=tmp_path).stdout
+    shown = longmemeval("sweep", EXAMPLE, "--dry-run", cwd=tmp_path).stdout
     assert "8 runs: 0 complete, 8 left." in shown
     assert f"To prepare: {COUNT} of {COUNT} haystacks" in shown
     assert "the prompts of 6 runs, known after prepare" in shown
     assert list(tmp_path.iterdir()) == []
-    document = json.loads(longmemeval_here("sweep", EXAMPLE, "--dry-run", "--json", cwd=tmp_path).stdout)
+    document = json.loads(longmemeval("sweep", EXAMPLE, "--dry-run", "--json", cwd=tmp_path).stdout)
     assert [run["run_id"] for run in document["estimate"]["runs"]] == RUNS
     assert (document["runs"], document["pareto"]) == ([], [])
 
@@ -91,7 +91,7 @@ def test_what_failed_is_told_last_with_code_1(tmp_path: Path) -> None:
         "name: f\ndataset: sample\nselection: {limit: 2}\nmemories: [none]\njudges: [offline/lexical]\n"
         "models: [{spec: 'offline/scripted:answers.json', name: script}, {spec: offline/extractive, name: offline}]\n"
     )
-    failed = longmemeval_here("sweep", "sweep.yaml", cwd=tmp_path, code=1)
+    failed = longmemeval("sweep", "sweep.yaml", cwd=tmp_path, code=1)
     assert "Pareto front" in failed.stdout
     lines = failed.stderr.splitlines()
     assert lines[-2].startswith("Failed: f_none_script_direct: 2 of 2 questions failed, the first: ")
@@ -110,7 +110,7 @@ def test_what_failed_is_told_last_with_code_1(tmp_path: Path) -> None:
 )
 def test_wrong_file_ends_with_one_paragraph(tmp_path: Path, text: str, told: str) -> None:
     (tmp_path / "sweep.yaml").write_text(text)
-    refused = longmemeval_here("sweep", "sweep.yaml", "--dry-run", cwd=tmp_path, code=2)
+    refused = longmemeval("sweep", "sweep.yaml", "--dry-run", cwd=tmp_path, code=2)
     assert told in refused.stderr
     assert "Traceback" not in refused.stderr
     assert refused.stdout == ""
@@ -122,6 +122,6 @@ def test_limit_of_the_command_goes_before_the_files(tmp_path: Path) -> None:
         "max_cost: 1000\n"
     )
     key = {"OPENAI_API_KEY": "sk-of-the-tests"}
-    refused = longmemeval_here("sweep", "sweep.yaml", "--max-cost", "0.01", cwd=tmp_path, code=2, **key)
+    refused = longmemeval("sweep", "sweep.yaml", "--max-cost", "0.01", cwd=tmp_path, code=2, **key)
     assert "and --max-cost is $0.0100" in refused.stderr
     assert list(tmp_path.iterdir()) == [tmp_path / "sweep.yaml"]

@@ -16,7 +16,7 @@ from longmemeval.pipeline.verify.verify import verify
 from tests.benchmarks.convomem.files import write_folder
 from tests.pipeline.helpers import MODEL, compare, folders_in
 from tests.server import ModelServer
-from tests.support import longmemeval_here
+from tests.support import longmemeval
 
 
 @pytest.fixture
@@ -74,7 +74,7 @@ def test_an_unreadable_verdict_counts_as_not_evaluated(tmp_path: Path, server: M
 
 def test_command_shows_the_groups(tmp_path: Path) -> None:
     folder = write_folder(tmp_path / "convomem")
-    longmemeval_here("prepare", "--dataset", folder, "--memory", "none", cwd=tmp_path)
-    longmemeval_here("run", "--dataset", folder, "--memory", "none", "--model", MODEL, "--run-id", "r", cwd=tmp_path)
-    shown = longmemeval_here("evaluate", "r", "--judge", "offline/lexical", cwd=tmp_path).stdout
+    longmemeval("prepare", "--dataset", folder, "--memory", "none", cwd=tmp_path)
+    longmemeval("run", "--dataset", folder, "--memory", "none", "--model", MODEL, "--run-id", "r", cwd=tmp_path)
+    shown = longmemeval("evaluate", "r", "--judge", "offline/lexical", cwd=tmp_path).stdout
     assert "user-facts, evidence 2, context size" in shown

@@ -16,7 +16,7 @@ from longmemeval.results.formats.export import export_questions
 from tests.pipeline.graded_runs import F1, LENIENT, STRICT, grade, graded_run
 from tests.pipeline.helpers import colours, folders_in
 from tests.report.report_runs import HOSTILE, hostile_run, replace_answers, three_runs
-from tests.support import longmemeval_here
+from tests.support import longmemeval
 
 
 def rows(file: str | Path) -> list[dict[str, str]]:
@@ -97,7 +97,7 @@ def test_any_text_survives(tmp_path: Path) -> None:
 @pytest.mark.parametrize("form", ["md", "latex", "html"])
 def test_no_report_holds_control_characters(tmp_path: Path, form: str) -> None:
     hostile_run(tmp_path)
-    longmemeval_here("report", "one", "two", "--format", form, "-o", "out", cwd=tmp_path)
+    longmemeval("report", "one", "two", "--format", form, "-o", "out", cwd=tmp_path)
     assert not re.search(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]", (tmp_path / "out").read_bytes())
 
 
@@ -111,7 +111,7 @@ def test_an_ungraded_run_is_refused(tmp_path: Path) -> None:
 
 def test_the_command_says_where_the_file_is(tmp_path: Path) -> None:
     folders = three_runs(tmp_path)
-    done = longmemeval_here("export", "bad", "--format", "csv", "--output", "out", cwd=tmp_path)
+    done = longmemeval("export", "bad", "--format", "csv", "--output", "out", cwd=tmp_path)
     assert done.stdout == "12 questions: out/bad.csv\n"
     assert folders.results_dir == tmp_path / "results"
 
@@ -150,6 +150,6 @@ def test_a_card_says_what_is_in_the_file(tmp_path: Path) -> None:
 
 def test_the_command_names_file_and_card(tmp_path: Path) -> None:
     folders = three_runs(tmp_path)
-    done = longmemeval_here("export", "good", "--format", "jsonl", "--results-dir", folders.results_dir, cwd=tmp_path)
+    done = longmemeval("export", "good", "--format", "jsonl", "--results-dir", folders.results_dir, cwd=tmp_path)
     assert re.search(r"12 questions: .*good\.jsonl\n", done.stdout)
     assert re.search(r"Data set card: .*README\.md\n", done.stdout)

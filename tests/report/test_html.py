@@ -16,7 +16,7 @@ from longmemeval.report.write import ReportOptions, render_report, write_report
 from longmemeval.settings import Folders
 from tests.pipeline import graded_runs
 from tests.report.report_runs import hostile_run, large_run, three_runs
-from tests.support import clean_environment, longmemeval_here
+from tests.support import clean_environment, longmemeval
 
 STRICT = ReportOptions(judge="strict")
 
@@ -42,7 +42,7 @@ def embedded(page: str, name: str) -> dict[str, Any]:
 @pytest.mark.thorough
 def test_equal_files_give_an_equal_page_in_another_process_too(folders: Folders, page: str, tmp_path: Path) -> None:
     places = [f"--{name}-dir={getattr(folders, f'{name}_dir')}" for name in ("data", "prepared", "results")]
-    done = longmemeval_here(
+    done = longmemeval(
         "report", "good", "bad", "--judge", "strict", *places, cwd=tmp_path, PYTHONHASHSEED="7", TZ="Asia/Tokyo"
     )
     assert (tmp_path / "report.html").read_text() == page
@@ -140,7 +140,7 @@ def test_a_run_of_another_system_has_a_page(tmp_path: Path) -> None:
         "--judge",
         "offline/lexical",
     ]
-    longmemeval_here(*evaluate, *places, cwd=tmp_path, code=1)
+    longmemeval(*evaluate, *places, cwd=tmp_path, code=1)
     (run_id,) = [one.name for one in folders.results_dir.iterdir() if one.name.startswith("theirs")]
     page = render_report([run_id], folders=folders)
     first, second = embedded(page, "page-data")["rows"][:2]
@@ -187,16 +187,14 @@ def test_mistakes_are_told(folders: Folders, tmp_path: Path) -> None:
     with pytest.raises(HarnessError, match="given twice"):
         write_report(["good", "good"], tmp_path / "r.html", options=STRICT, folders=folders)
     assert list(tmp_path.iterdir()) == []
-    refused = longmemeval_here(
-        "report", "good", "--output", "-", "--results-dir", folders.results_dir, cwd=tmp_path, code=2
-    )
+    refused = longmemeval("report", "good", "--output", "-", "--results-dir", folders.results_dir, cwd=tmp_path, code=2)
     assert "a page needs a file: --output FILE" in refused.stderr
 
 
 def test_view_exports_the_page_to_a_folder(folders: Folders, tmp_path: Path) -> None:
     places = [f"--{name}-dir={getattr(folders, f'{name}_dir')}" for name in ("data", "prepared", "results")]
-    done = longmemeval_here("view", "good-again", "bad", "--export", "out", *places, cwd=tmp_path)
+    done = longmemeval("view", "good-again", "bad", "--export", "out", *places, cwd=tmp_path)
     assert done.stdout == "out/index.html\n"
     assert (tmp_path / "out" / "index.html").read_text() == render_report(["good-again", "bad"], folders=folders)
-    refused = longmemeval_here("view", "--export", "out", *places, cwd=tmp_path, code=2)
+    refused = longmemeval("view", "--export", "out", *places, cwd=tmp_path, code=2)
     assert "--export needs runs" in refused.stderr

@@ -19,7 +19,7 @@ from longmemeval.results.options import ExportFormat
 from longmemeval.settings import Folders
 from tests.pipeline.graded_runs import STRICT, grade
 from tests.report.report_runs import replace_answers, three_runs
-from tests.support import longmemeval_here
+from tests.support import longmemeval
 from tests.view.client import visitor
 
 SAID = "It is in /home/me/notes.txt, /usr/bin/python says."
@@ -77,9 +77,9 @@ def test_reports_exports_and_boards_hold_none(folders: Folders, tmp_path: Path) 
     out = tmp_path / "out"
     judged = ("--judge", STRICT.id, *places)
     for form, name in (("html", "r.html"), ("md", "r.md"), ("latex", "r.tex"), ("figures", "figures")):
-        longmemeval_here("report", *RUNS, "--format", form, "-o", out / name, *judged, cwd=tmp_path)
-    longmemeval_here("report", "good", "bad", "--across", "-o", out / "across.html", *places, cwd=tmp_path)
-    longmemeval_here("view", *RUNS, "--export", out / "view", *judged, cwd=tmp_path)
+        longmemeval("report", *RUNS, "--format", form, "-o", out / name, *judged, cwd=tmp_path)
+    longmemeval("report", "good", "bad", "--across", "-o", out / "across.html", *places, cwd=tmp_path)
+    longmemeval("view", *RUNS, "--export", out / "view", *judged, cwd=tmp_path)
     for form in get_args(ExportFormat):
         if form != "trec":  # It holds rankings.
             assert list(export_runs(RUNS, form, out / form, folders=folders))

@@ -23,7 +23,7 @@ from longmemeval.storage.messages import haystack_messages
 from tests.conftest import real_file
 from tests.pipeline.helpers import folders_in
 from tests.server import ModelServer
-from tests.support import longmemeval_here
+from tests.support import longmemeval
 
 OFFICIAL = ("--protocol", "official")
 KEY = "sk-not-a-real-key-0123"
@@ -119,9 +119,9 @@ def test_a_run_and_its_grading_find_the_words_in_the_data_folder_that_is_named(
         options = RunOptions(run_id="r", protocol="official", model_options=ModelOptions(api_base=server.url))
         run(dataset, "bm25", "openai/local", selection=chosen, options=options, folders=folders)
         grading = ("evaluate", "r", "--data-dir", folders.data_dir, "--api-base", server.url)
-        longmemeval_here(*grading, cwd=tmp_path, OPENAI_API_KEY=KEY)
+        longmemeval(*grading, cwd=tmp_path, OPENAI_API_KEY=KEY)
         calls = len(server.chat_requests)
-        graded = longmemeval_here(*grading, "--judge", "locomo-plus-substring@openai/gpt-4o-mini", cwd=tmp_path)
+        graded = longmemeval(*grading, "--judge", "locomo-plus-substring@openai/gpt-4o-mini", cwd=tmp_path)
         (sent, judged) = [request.body for request in server.chat_requests]
     # The substring reading reads the replies that the strict one got.
     assert calls == 2
@@ -154,12 +154,12 @@ def test_without_the_words_the_download_is_named(tmp_path: Path, templates: dict
         "--protocol",
         "official",
     )
-    refused = longmemeval_here(*running, *OFFICIAL, "--reading", "con", cwd=tmp_path, code=2)
+    refused = longmemeval(*running, *OFFICIAL, "--reading", "con", cwd=tmp_path, code=2)
     assert "The authors' protocol has its own prompt" in " ".join(refused.stderr.split())
     (data / TASK_FILE).write_text((data / TASK_FILE).read_text().replace("acknowledge", "mention"))
-    refused = longmemeval_here(*running, *OFFICIAL, cwd=tmp_path, code=3)
+    refused = longmemeval(*running, *OFFICIAL, cwd=tmp_path, code=3)
     assert "does not have the official text of INSTRUCTION_COGNITIVE" in " ".join(refused.stderr.split())
     (data / TASK_FILE).unlink()
-    refused = longmemeval_here(*running, *OFFICIAL, cwd=tmp_path, code=2)
+    refused = longmemeval(*running, *OFFICIAL, cwd=tmp_path, code=2)
     assert "Run `longmemeval datasets download locomo-plus`" in " ".join(refused.stderr.split())
     assert not (tmp_path / "results").exists()

@@ -26,7 +26,7 @@ from tests.memory.engram.test_chat import TWO_HOMES, fact, replying
 from tests.pipeline.helpers import answer_all, answers, folders_in, start, stop_when
 from tests.pipeline.prepare.test_paid_calls import asked, recorded, stored
 from tests.server import ModelServer
-from tests.support import longmemeval_here, record, write_dataset
+from tests.support import longmemeval, record, write_dataset
 
 MODEL = "openai/gpt-4o-mini"
 SESSIONS = 4
@@ -155,15 +155,15 @@ def test_killed_in_the_middle_nothing_is_paid_twice(dataset: Dataset, server: Mo
     server.faults.extend(["slow:0"] * 2 + ["slow:25"] * 2)
     process = start(*command, cwd=tmp_path)
     stop_when(process, lambda: len(server.requests) == SESSIONS and stored(tmp_path, REPLIES) == 2, signal.SIGKILL)
-    done = longmemeval_here(*command, cwd=tmp_path)
+    done = longmemeval(*command, cwd=tmp_path)
     assert "Note: an earlier prepare stopped" in done.stderr
     assert "Discarded from the replies for engram: 4 for evidence" in done.stdout
     assert sorted(Counter(asked(server)).values()) == [1, 1, 2, 2]
     assert recorded(tmp_path)["paid"] == SESSIONS
-    shown = longmemeval_here("inspect", "q1", "--dataset", "d.json", "--all", cwd=tmp_path).stdout
+    shown = longmemeval("inspect", "q1", "--dataset", "d.json", "--all", cwd=tmp_path).stdout
     assert "user lives in Ghent" in shown
     assert "discarded: 4 for evidence" in shown
     facts = ("facts", "q1", "--dataset", "d.json", "--prepared")
-    found = longmemeval_here(*facts, "default", "--json", cwd=tmp_path).stdout
+    found = longmemeval(*facts, "default", "--json", cwd=tmp_path).stdout
     assert [one["object"] for one in json.loads(found)] == ["Ghent"]
-    assert "other" in longmemeval_here(*facts, "other", cwd=tmp_path, code=2).stderr
+    assert "other" in longmemeval(*facts, "other", cwd=tmp_path, code=2).stderr

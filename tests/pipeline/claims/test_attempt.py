@@ -15,7 +15,7 @@ from longmemeval.report.tables.claims import attempt_lines
 from longmemeval.settings import Folders
 from tests.pipeline.claims.test_catalogue import ROW, write
 from tests.pipeline.helpers import folders_in
-from tests.support import longmemeval_here
+from tests.support import longmemeval
 
 SETTINGS = {"dataset": "sample", "memory": "bm25", "model": "offline/extractive", "judge": "offline/lexical"}
 
@@ -127,12 +127,12 @@ def test_what_cannot_be_tried_says_why(tmp_path: Path) -> None:
 @pytest.mark.thorough
 def test_the_command_says_the_verdict_first(tmp_path: Path) -> None:
     path = write(tmp_path, benchmark="longmemeval", settings=SETTINGS, rows=[ROW | {"value": 0.1}])
-    lines = longmemeval_here("claims", "try", str(path), cwd=tmp_path).stdout.splitlines()
+    lines = longmemeval("claims", "try", str(path), cwd=tmp_path).stdout.splitlines()
     assert lines[0].startswith("Not reproduced: ")
     assert lines[1].startswith("Claimed 10.0 %, measured ")
-    assert "Would answer" in longmemeval_here("claims", "try", str(path), "--dry-run", cwd=tmp_path).stdout
-    shown = longmemeval_here("claims", "show", str(path), cwd=tmp_path).stdout
+    assert "Would answer" in longmemeval("claims", "try", str(path), "--dry-run", cwd=tmp_path).stdout
+    shown = longmemeval("claims", "show", str(path), cwd=tmp_path).stdout
     assert "bm25" in shown
     assert "To try it: ready." in shown
-    listed = json.loads(longmemeval_here("claims", "list", "--benchmark", "personamem", "--json", cwd=tmp_path).stdout)
+    listed = json.loads(longmemeval("claims", "list", "--benchmark", "personamem", "--json", cwd=tmp_path).stdout)
     assert {"personamem-controls/longest-option"} <= {one["id"] for one in listed}

@@ -18,7 +18,7 @@ from longmemeval.settings import Folders
 from tests.pipeline.finished import finished
 from tests.pipeline.helpers import MODEL
 from tests.server import ModelServer
-from tests.support import json_lines, longmemeval_here, tree
+from tests.support import json_lines, longmemeval, tree
 
 OFFICIAL = "openai/gpt-4o-2024-08-06"
 LEXICAL = "offline/lexical"
@@ -89,10 +89,10 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     first = next(iter(load_dataset("sample").questions())).question_id
     (tmp_path / "given.jsonl").write_text(f'{{"question_id": "{first}", "hypothesis": "It is green."}}\n')
     given = ["--hypotheses", "given.jsonl", "-d", "sample", "--judge", OFFICIAL, "--dry-run"]
-    done = longmemeval_here("evaluate", *given, cwd=tmp_path)
+    done = longmemeval("evaluate", *given, cwd=tmp_path)
     assert "1 of" in done.stdout
     assert "have an answer. Dry run: no model was called." in done.stdout
     assert f"judge {OFFICIAL}" in done.stdout
     assert [path.name for path in tmp_path.iterdir()] == ["given.jsonl"]
-    refused = longmemeval_here("evaluate", *given, "--batch-poll", "5", cwd=tmp_path, code=2)
+    refused = longmemeval("evaluate", *given, "--batch-poll", "5", cwd=tmp_path, code=2)
     assert "--batch-poll needs --batch" in refused.stderr

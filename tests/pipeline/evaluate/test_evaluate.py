@@ -26,7 +26,7 @@ from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import answer_all, colour_record, colours, folders_in, manifest, prepared_colours
 from tests.server import ModelServer
-from tests.support import json_lines, longmemeval_here, tree, write_dataset
+from tests.support import json_lines, longmemeval, tree, write_dataset
 
 OFFLINE = EvaluateOptions(judge=LEXICAL_JUDGE)
 OFFICIAL = "openai/gpt-4o-2024-08-06"
@@ -109,7 +109,7 @@ def test_command_tells_why_answers_have_no_label(tmp_path: Path, server: ModelSe
     answer_all(*prepared_colours(tmp_path))
     server.responder = lambda body: "Maybe."
     line = ("evaluate", "r", "--judge", "strict@openai/gpt-4o-mini", "--api-base", server.url)
-    done = longmemeval_here(*line, cwd=tmp_path, code=1, OPENAI_API_KEY="sk-of-the-tests")
+    done = longmemeval(*line, cwd=tmp_path, code=1, OPENAI_API_KEY="sk-of-the-tests")
     head, *reasons = [one for one in done.stderr.splitlines() if "label by" in one or one.startswith("  q")]
     assert head.startswith("4 answers have no label by strict-gpt-4o-mini-")
     assert head.endswith("; rerun the command to ask again:")
@@ -119,7 +119,7 @@ def test_command_tells_why_answers_have_no_label(tmp_path: Path, server: ModelSe
 
 def test_a_judge_without_a_name_is_not_the_default_one(tmp_path: Path) -> None:
     answer_all(*prepared_colours(tmp_path))
-    assert "There is no judge ''" in longmemeval_here("evaluate", "r", "--judge", "", cwd=tmp_path, code=2).stderr
+    assert "There is no judge ''" in longmemeval("evaluate", "r", "--judge", "", cwd=tmp_path, code=2).stderr
 
 
 def test_refused_key_keeps_the_labels_so_far(tmp_path: Path, server: ModelServer) -> None:
@@ -152,7 +152,7 @@ def test_every_selected_question_counts(tmp_path: Path) -> None:
     score = evaluate("r", options=OFFLINE, folders=folders).metrics.overall
     assert (score.n, score.correct, score.not_evaluated) == (6, 2, 2)
     assert score.accuracy == 2 / 6
-    done = longmemeval_here("evaluate", "r", "--judge", LEXICAL_JUDGE, cwd=tmp_path, code=1)
+    done = longmemeval("evaluate", "r", "--judge", LEXICAL_JUDGE, cwd=tmp_path, code=1)
     (overall,) = [line.split() for line in done.stdout.splitlines() if line.strip().startswith("overall")]
     assert overall == ["overall", "33.3", "%", "!", "[9.7,", "70.0]", "2", "6", "2"]
     assert "2 questions failed and count as wrong" in done.stdout
@@ -194,8 +194,8 @@ def test_output_says_who_judged_and_who_read_the_gold(tmp_path: Path) -> None:
     dataset, folders = prepared_colours(tmp_path, 2, "combined")
     answer_all(dataset, folders, "best", memory="oracle")
     answer_all(dataset, folders, "plain", memory="combined")
-    best = longmemeval_here("evaluate", "best", "--judge", LEXICAL_JUDGE, cwd=tmp_path).stdout
-    plain = longmemeval_here("evaluate", "plain", "--judge", LEXICAL_JUDGE, cwd=tmp_path).stdout
+    best = longmemeval("evaluate", "best", "--judge", LEXICAL_JUDGE, cwd=tmp_path).stdout
+    plain = longmemeval("evaluate", "plain", "--judge", LEXICAL_JUDGE, cwd=tmp_path).stdout
     assert "Judge: offline/lexical. NOT the official judge" in best
     assert "oracle reads the gold evidence: it is a ceiling, not a memory system." in best
     assert "NOT the official judge" in plain
@@ -208,7 +208,7 @@ def test_json_is_one_document_of_the_agreed_shape(tmp_path: Path) -> None:
     records.append(colour_record(6, question_id="q6_abs", answer="You never said."))
     dataset = LongMemEvalDataset(write_dataset(tmp_path / "d.json", *records))
     scripted(tmp_path, dataset, folders_in(tmp_path), {"q0": "red", "q1": "green", "q6_abs": "I do not know."})
-    done = longmemeval_here("evaluate", "r", "--judge", LEXICAL_JUDGE, "--json", cwd=tmp_path, code=1)
+    done = longmemeval("evaluate", "r", "--judge", LEXICAL_JUDGE, "--json", cwd=tmp_path, code=1)
     document = json.loads(done.stdout)
     assert {"run", "judge", "overall", "task_averaged", "by_type", "abstention", "usage"} <= set(document)
     assert {"id", "model", "official"} <= set(document["judge"])

@@ -19,7 +19,7 @@ from longmemeval.settings import Folders
 from tests.pipeline.finished import finished
 from tests.pipeline.helpers import answer_all
 from tests.server import ModelServer
-from tests.support import json_lines, longmemeval_here, tree
+from tests.support import json_lines, longmemeval, tree
 
 MODEL = "gpt-4o-2024-08-06"
 KEY = "sk-not-a-real-key-0123"
@@ -70,7 +70,7 @@ def test_a_server_that_says_yes_is_nowhere_called_official(
     if by != "option":
         # What follows reads the same files, however the address came into them.
         commands = [*commands[:3], ("compare", "r", "s"), ("report", "r", "s")]
-    said = [longmemeval_here(*command, cwd=tmp_path, code=0, **environment) for command in commands]
+    said = [longmemeval(*command, cwd=tmp_path, code=0, **environment) for command in commands]
     assert len(server.chat_requests) == 8
     texts = {" ".join(command): one.stdout + one.stderr for command, one in zip(commands, said, strict=True)}
     texts |= {name: data.decode(errors="replace") for name, data in tree(tmp_path).items() if "prepared" not in name}
@@ -116,12 +116,12 @@ def test_every_kind_of_judge_is_also_where_it_is_served(spec: str, votes: int, r
 
 
 def test_what_is_labelled_is_shown_again_without_a_key(folders: Folders, server: ModelServer, tmp_path: Path) -> None:
-    first = longmemeval_here("evaluate", "r", "--api-base", server.url, "--json", cwd=tmp_path, OPENAI_API_KEY=KEY)
-    again = longmemeval_here("evaluate", "r", "--api-base", server.url, "--json", cwd=tmp_path)
+    first = longmemeval("evaluate", "r", "--api-base", server.url, "--json", cwd=tmp_path, OPENAI_API_KEY=KEY)
+    again = longmemeval("evaluate", "r", "--api-base", server.url, "--json", cwd=tmp_path)
     assert again.stdout == first.stdout
     # The same for a provider that no placeholder key reaches, and with a limit on the cost of calls.
     spec = ("evaluate", "r", "--judge", f"openai/{MODEL}", "--max-cost", "1")
-    refused = longmemeval_here(*spec, cwd=tmp_path, code=2)
+    refused = longmemeval(*spec, cwd=tmp_path, code=2)
     assert "needs credentials that are not set" in " ".join(refused.stderr.split())
     assert len(list((folders.results_dir / "r" / "judgements").iterdir())) == 1
 
@@ -133,14 +133,14 @@ def test_the_default_judge_asks_for_no_key_where_nothing_is_left(
     monkeypatch.setitem(endpoints.OWN_ADDRESSES, "openai", server.url)
     done = judged(folders, server)
     assert done.metrics.judge.official
-    shown = longmemeval_here("evaluate", "r", cwd=tmp_path).stdout
+    shown = longmemeval("evaluate", "r", cwd=tmp_path).stdout
     assert f"Judge: openai/{MODEL}. Official." in shown
     assert "Judged now: 0" in shown
-    nothing = longmemeval_here("evaluate", "s", cwd=tmp_path, code=2)
+    nothing = longmemeval("evaluate", "s", cwd=tmp_path, code=2)
     assert "needs credentials that are not set" in " ".join(nothing.stderr.split())
 
 
 def test_the_id_of_a_judge_cannot_be_asked_anew(folders: Folders, server: ModelServer, tmp_path: Path) -> None:
     known = judged(folders, server).metrics.judge.id
-    told = longmemeval_here("evaluate", "r", "--judge", known, "--rejudge", cwd=tmp_path, code=2).stderr
+    told = longmemeval("evaluate", "r", "--judge", known, "--rejudge", cwd=tmp_path, code=2).stderr
     assert "which cannot be asked again" in " ".join(told.split())

@@ -26,7 +26,7 @@ from tests.benchmarks.longmemeval.test_loader import write
 from tests.pipeline.finished import finished
 from tests.pipeline.helpers import compare, folders_in
 from tests.server import ModelServer
-from tests.support import json_lines, longmemeval_here, tree
+from tests.support import json_lines, longmemeval, tree
 
 STRICT = "strict@openai/gpt-4o-mini"
 RIGHT, WRONG = "yes", "no"
@@ -107,17 +107,17 @@ def test_of_several_gradings_the_first_is_the_score_everywhere(
     assert run.summary.gradings == Gradings(4, 0.0, 1.0, (0.75, 0.0, 1.0, 0.5))
     said = "r: 4 gradings by this judge, accuracy 0.0 % to 100.0 %; the first is the score, 75.0 %."
     for command in (("compare", "r", "--notes"), ("evaluate", "r"), ("report", "r", "--format", "md", "-o", "-")):
-        told = " ".join(longmemeval_here(*command, cwd=tmp_path).stdout.split())
+        told = " ".join(longmemeval(*command, cwd=tmp_path).stdout.split())
         assert said in told, command
         assert "75.0 %" in told
-    document = json.loads(longmemeval_here("evaluate", "r", "--json", cwd=tmp_path).stdout)
+    document = json.loads(longmemeval("evaluate", "r", "--json", cwd=tmp_path).stdout)
     assert (document["overall"]["accuracy"], document["gradings"]["n"]) == (0.75, 4)
     # A model or a beginning of an id means the first grading; a later one is shown where its own id asks for it.
     assert compare(["r"], judge="longmemeval-gpt", folders=folders).runs[0].summary.metrics.judge == first.metrics.judge
     (later,) = compare(["r"], judge=again.grading.judge.id, folders=folders).runs
     assert later.summary.metrics.overall.accuracy == 0.5
     told = " ".join(
-        longmemeval_here(
+        longmemeval(
             "compare", "r", "--judge", again.grading.judge.id, "--tables", "--notes", cwd=tmp_path
         ).stdout.split()
     )
@@ -143,9 +143,9 @@ def test_judging_anew_that_was_interrupted_goes_on_in_its_file(folders: Folders,
 
 
 def test_rules_cannot_be_asked_twice(folders: Folders, tmp_path: Path) -> None:
-    longmemeval_here("evaluate", "r", "--judge", LEXICAL_JUDGE, cwd=tmp_path)
+    longmemeval("evaluate", "r", "--judge", LEXICAL_JUDGE, cwd=tmp_path)
     for option in (("--rejudge",), ("--votes", "3")):
-        done = longmemeval_here("evaluate", "r", "--judge", LEXICAL_JUDGE, *option, cwd=tmp_path, code=2)
+        done = longmemeval("evaluate", "r", "--judge", LEXICAL_JUDGE, *option, cwd=tmp_path, code=2)
         assert "gives the same labels every time" in " ".join(done.stderr.split())
 
 
@@ -153,12 +153,12 @@ def test_two_judges_in_one_command_and_how_they_agree(folders: Folders, server: 
     replies(server, '{"label": "WRONG"}')
     command = ("evaluate", "r", "--judge", LEXICAL_JUDGE, "--judge", "lenient@openai/gpt-4o-mini")
     endpoint = ("--api-base", server.url)
-    done = longmemeval_here(*command, *endpoint, cwd=tmp_path, OPENAI_API_KEY="sk-not-a-real-key-0123")
+    done = longmemeval(*command, *endpoint, cwd=tmp_path, OPENAI_API_KEY="sk-not-a-real-key-0123")
     assert "Cohen's" in done.stdout
     judge = f"Judge: openai/gpt-4o-mini, prompts: lenient, served at {server.url}. NOT the official judge"
     assert judge in done.stdout
     assert "Disputed: q0, q1, q2, q3" in done.stdout
-    document = json.loads(longmemeval_here(*command, *endpoint, "--json", cwd=tmp_path, OPENAI_API_KEY="sk-x").stdout)
+    document = json.loads(longmemeval(*command, *endpoint, "--json", cwd=tmp_path, OPENAI_API_KEY="sk-x").stdout)
     assert len(document["judges"]) == 2
     [pair] = document["agreement"]
     assert pair["agreement"]["overall"] == {"n": 4, "not_evaluated": 0, "agreed": 0.0, "kappa": 0.0}
@@ -205,7 +205,7 @@ def test_locomo_is_graded_by_its_own_score_unless_told_otherwise(
     assert (metrics.answerable.n, metrics.overall.n) == (4, 5)
     assert list(metrics.by_ability) == ["fact-recall", "multi-hop", "temporal", "inference", "abstention"]
     assert metrics.official_figures is None
-    shown = longmemeval_here("evaluate", run_id, cwd=tmp_path).stdout
+    shown = longmemeval("evaluate", run_id, cwd=tmp_path).stdout
     assert "F1" in shown
     assert "adversarial questions asked without their two options" in " ".join(shown.split())
     assert verify(run_id, folders=folders).problems == ()
@@ -244,9 +244,9 @@ def test_an_audit_stands_beside_the_score(locomo: tuple[LocomoDataset, Folders, 
             ]
         )
     )
-    done = longmemeval_here("evaluate", run_id, "--audit", audit, cwd=tmp_path)
+    done = longmemeval("evaluate", run_id, "--audit", audit, cwd=tmp_path)
     assert "Audit: 1 of the gold answers are disputed" in done.stdout
-    document = json.loads(longmemeval_here("evaluate", run_id, "--audit", audit, "--json", cwd=tmp_path).stdout)
+    document = json.loads(longmemeval("evaluate", run_id, "--audit", audit, "--json", cwd=tmp_path).stdout)
     [audited] = document["audit"]
     assert (audited["disputed"], audited["citation_only"]) == (1, 1)
     assert audited["score"] == {"mean": 1.0, "n": 5, "undisputed_mean": 1.0, "undisputed_n": 4}
@@ -256,7 +256,7 @@ def test_an_audit_stands_beside_the_score(locomo: tuple[LocomoDataset, Folders, 
 
 def test_what_rules_leave_out_is_no_failure(locomo: tuple[LocomoDataset, Folders, str], tmp_path: Path) -> None:
     _, folders, run_id = locomo
-    done = longmemeval_here("evaluate", run_id, "--judge", "offline/mem0-f1", cwd=tmp_path)
+    done = longmemeval("evaluate", run_id, "--judge", "offline/mem0-f1", cwd=tmp_path)
     (overall,) = [line.split() for line in done.stdout.splitlines() if line.strip().startswith("overall")]
     assert overall[-2:] == ["5", "1"]
     assert evaluate(run_id, options=EvaluateOptions(judge="offline/mem0-f1"), folders=folders).newly_judged == 0

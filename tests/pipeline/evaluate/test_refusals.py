@@ -24,7 +24,7 @@ from longmemeval.settings import Folders
 from tests.pipeline.finished import RIGHT_AND_WRONG, finished
 from tests.pipeline.helpers import answer_all, compare, manifest, prepared_colours
 from tests.pipeline.verify.test_verify import changed, drop_last_line, only, remove, swap_labels
-from tests.support import json_lines, longmemeval_here
+from tests.support import json_lines, longmemeval
 
 OFFLINE = EvaluateOptions(judge=LEXICAL_JUDGE)
 READERS: dict[str, Callable[[Folders], object]] = {
@@ -105,7 +105,7 @@ def test_a_run_goes_by_its_own_name_alone(folders: Folders, tmp_path: Path) -> N
         ("report", "better", "--format", "md", "-o", "-"),
         ("export", "better", "--format", "official"),
     ):
-        done = longmemeval_here(*command, cwd=tmp_path, code=3)
+        done = longmemeval(*command, cwd=tmp_path, code=3)
         said = " ".join(done.stderr.split())
         assert told in said, command
         assert "Rename the folder back to 'r'" in said
@@ -126,7 +126,7 @@ def test_commands_end_with_3_and_name_the_file(folders: Folders, tmp_path: Path)
         ("export", "r", "--format", "official"),
     )
     for command in commands:
-        done = longmemeval_here(*command, cwd=tmp_path, code=3)
+        done = longmemeval(*command, cwd=tmp_path, code=3)
         assert "prompts.jsonl: was changed after the run ended" in " ".join(done.stderr.split())
         assert done.stdout == ""
 
@@ -194,16 +194,13 @@ def test_tables_say_which_part_of_the_questions_they_are_about(tmp_path: Path, k
         ("export", "p", "--format", "csv"),
     )
     for command in commands:
-        assert part in " ".join(longmemeval_here(*command, cwd=tmp_path).stdout.split()), command
-    assert (
-        f"Not the whole data set: {part}."
-        in longmemeval_here("export", "p", "--format", "official", cwd=tmp_path).stderr
-    )
-    longmemeval_here("report", "p", cwd=tmp_path)
+        assert part in " ".join(longmemeval(*command, cwd=tmp_path).stdout.split()), command
+    assert f"Not the whole data set: {part}." in longmemeval("export", "p", "--format", "official", cwd=tmp_path).stderr
+    longmemeval("report", "p", cwd=tmp_path)
     assert f" {part} " in (tmp_path / "report.html").read_text()
-    document = json.loads(longmemeval_here("evaluate", "p", "--judge", LEXICAL_JUDGE, "--json", cwd=tmp_path).stdout)
+    document = json.loads(longmemeval("evaluate", "p", "--judge", LEXICAL_JUDGE, "--json", cwd=tmp_path).stdout)
     assert document["part"] == part
-    (compared,) = json.loads(longmemeval_here("compare", "p", "--json", cwd=tmp_path).stdout)["runs"]
+    (compared,) = json.loads(longmemeval("compare", "p", "--json", cwd=tmp_path).stdout)["runs"]
     assert compared["part"] == part
     assert [line["part"] for line in json_lines(folders.results_dir / "index.jsonl")] == [part]
     assert verify("p", folders=folders).problems == ()
@@ -211,7 +208,7 @@ def test_tables_say_which_part_of_the_questions_they_are_about(tmp_path: Path, k
 
 def test_the_whole_data_set_needs_no_words(folders: Folders, tmp_path: Path) -> None:
     assert manifest(folders)["selection"] == {"limit": None, "sample": None, "seed": 0, "question_ids": [], "shard": ""}
-    shown = longmemeval_here("compare", "r", "--tables", "--notes", cwd=tmp_path).stdout
+    shown = longmemeval("compare", "r", "--tables", "--notes", cwd=tmp_path).stdout
     assert "colours, 4 questions, judge" in shown
     assert "whole data set" not in shown
 
@@ -219,11 +216,8 @@ def test_the_whole_data_set_needs_no_words(folders: Folders, tmp_path: Path) -> 
 def test_tables_of_retrieval_say_so_too(folders: Folders, tmp_path: Path) -> None:
     prepare(prepared_colours(tmp_path, 4, "combined")[0], ["bm25"], folders=folders)
     command = ("retrieval", "--dataset", tmp_path / "colours.json", "--memory", "bm25", "--question-id", "q1")
-    assert "1 of 4 questions, chosen by id" in longmemeval_here(*command, cwd=tmp_path).stdout
-    assert (
-        json.loads(longmemeval_here(*command, "--json", cwd=tmp_path).stdout)["part"]
-        == "1 of 4 questions, chosen by id"
-    )
+    assert "1 of 4 questions, chosen by id" in longmemeval(*command, cwd=tmp_path).stdout
+    assert json.loads(longmemeval(*command, "--json", cwd=tmp_path).stdout)["part"] == "1 of 4 questions, chosen by id"
 
 
 @pytest.mark.slow

@@ -26,7 +26,7 @@ from longmemeval.statistics.misclassification import (
 from tests.conftest import real_file
 from tests.pipeline.helpers import ask, colours, compare, folders_in, painted_keys, prepared_colours
 from tests.server import ModelServer
-from tests.support import json_lines, longmemeval_here, tree
+from tests.support import json_lines, longmemeval, tree
 
 JUDGE = "openai/gpt-4o-2024-08-06"
 
@@ -141,7 +141,7 @@ def test_scores_are_shown_corrected_beside_the_raw_ones(tmp_path: Path) -> None:
     assert summary.judge_check.corrected == corrected_accuracy(overall.accuracy, overall.n, overall.interval, rates)
     assert summary.judge_check.right_passed == outcome.check.rates.right.credit
     assert tree(folders.results_dir / "r") == before
-    shown = longmemeval_here(
+    shown = longmemeval(
         "compare", "r", "--tables", "--notes", cwd=tmp_path, LONGMEMEVAL_RESULTS_DIR=str(folders.results_dir)
     ).stdout
     assert "corrected for" in shown
@@ -177,23 +177,23 @@ def test_a_difference_does_not_survive_by_rates_that_do_not_hold_for_one_of_the_
 
 def test_the_command_tells_what_it_costs_and_keeps_what_can_be_read(tmp_path: Path) -> None:
     command = ("judge", "check", "offline/lexical", "--dataset", "sample", "--sample", "10")
-    dry = longmemeval_here(*command, "--dry-run", cwd=tmp_path)
+    dry = longmemeval(*command, "--dry-run", cwd=tmp_path)
     assert "to be judged; no model is called." in dry.stdout
     assert not (tmp_path / "results").exists()
-    paid = longmemeval_here(
+    paid = longmemeval(
         "judge", "check", JUDGE, "--dataset", "sample", "--limit", "2", "--dry-run", "--json",
         cwd=tmp_path, OPENAI_API_KEY="sk-not-a-key-123456",
     )  # fmt: skip
     estimate = json.loads(paid.stdout)["estimate"]
     assert estimate["calls"] == estimate["plants"] > 0
     assert estimate["usd"] > 0
-    done = longmemeval_here(*command, cwd=tmp_path)
+    done = longmemeval(*command, cwd=tmp_path)
     assert "False negatives" in done.stdout
     (folder,) = (tmp_path / "results" / "judge-checks").glob("*/*")
     assert {path.name for path in folder.iterdir()} == {PLANTS, JUDGEMENTS, CHECK}
-    again = longmemeval_here(*command, cwd=tmp_path)
+    again = longmemeval(*command, cwd=tmp_path)
     assert again.stdout == done.stdout.replace(f"Judged now: {estimate_of(done.stdout)}", "Judged now: 0")
-    assert longmemeval_here("runs", cwd=tmp_path).stdout.startswith("There are no runs yet.")
+    assert longmemeval("runs", cwd=tmp_path).stdout.startswith("There are no runs yet.")
 
 
 def estimate_of(output: str) -> str:

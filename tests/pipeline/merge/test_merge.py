@@ -38,7 +38,7 @@ from tests.pipeline.helpers import (
     timeless,
 )
 from tests.server import ModelServer
-from tests.support import longmemeval_here, tree
+from tests.support import longmemeval, tree
 
 JUDGE = lexical_judge().identity.id
 
@@ -306,24 +306,24 @@ def test_killed_shards_end_as_if_undisturbed(tmp_path: Path) -> None:
 def test_command_line_names_shards_and_goes_on(tmp_path: Path) -> None:
     prepared_colours(tmp_path, 5)
     command = ("run", "--dataset", "colours.json", "--memory", "last-k", "--model", "offline/extractive")
-    first = longmemeval_here(*command, "--run-id", "n", "--shard", "1/2", cwd=tmp_path)
+    first = longmemeval(*command, "--run-id", "n", "--shard", "1/2", cwd=tmp_path)
     assert "Next: longmemeval evaluate n-1of2" in first.stdout
     assert "noise" not in first.stderr
-    missing = longmemeval_here("merge", "n-*", cwd=tmp_path, code=2)
+    missing = longmemeval("merge", "n-*", cwd=tmp_path, code=2)
     assert "Shard 2/2 is missing" in missing.stderr
-    longmemeval_here(*command, "--run-id", "n", "--shard", "2/2", cwd=tmp_path)
+    longmemeval(*command, "--run-id", "n", "--shard", "2/2", cwd=tmp_path)
     for number in ("1/2", "2/2"):
-        longmemeval_here("evaluate", "n", "--shard", number, "--judge", "offline/lexical", cwd=tmp_path)
-    merged = longmemeval_here("merge", "n-*of2", cwd=tmp_path)
+        longmemeval("evaluate", "n", "--shard", number, "--judge", "offline/lexical", cwd=tmp_path)
+    merged = longmemeval("merge", "n-*of2", cwd=tmp_path)
     assert "Run n merged from 2 shards: 5 of 5 questions answered" in merged.stdout
-    longmemeval_here(*merged.stdout.partition("Next: longmemeval ")[2].split(), cwd=tmp_path)
+    longmemeval(*merged.stdout.partition("Next: longmemeval ")[2].split(), cwd=tmp_path)
 
 
 def test_a_dry_run_foresees_a_shard_of_a_whole_run_and_makes_none(tmp_path: Path) -> None:
     prepared_colours(tmp_path, 5)
     run = ("run", "--dataset", "colours.json", "--memory", "last-k", "--model", "offline/extractive", "--run-id", "n")
-    longmemeval_here(*run, cwd=tmp_path)
+    longmemeval(*run, cwd=tmp_path)
     before = tree(tmp_path / "results")
-    told = longmemeval_here("evaluate", "n", "--shard", "1/2", "--judge", "offline/lexical", "--dry-run", cwd=tmp_path)
+    told = longmemeval("evaluate", "n", "--shard", "1/2", "--judge", "offline/lexical", "--dry-run", cwd=tmp_path)
     assert "Would grade run n-1of2: 3 of 3 questions have an answer" in told.stdout
     assert tree(tmp_path / "results") == before

@@ -17,7 +17,7 @@ from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import answer_all, answers, ask, folders_in, manifest, patience, prepared_colours
 from tests.server import ModelServer
-from tests.support import longmemeval_here
+from tests.support import longmemeval
 
 
 @pytest.fixture
@@ -78,14 +78,14 @@ def test_the_summary_names_empty_and_cut_replies_and_what_comes_next(tmp_path: P
     server.faults.extend(["null-content"] * 2 + ["cut"])
     command = ("run", "--dataset", dataset.path, "--memory", "last-k", "--model", "openai/local", "--run-id", "r")
     calls = ("--api-base", server.url, "--max-attempts", "2", "--concurrency", "1")
-    done = longmemeval_here(*command, *calls, cwd=tmp_path, code=1)
+    done = longmemeval(*command, *calls, cwd=tmp_path, code=1)
     assert "Run r: 3 of 4 questions answered" in done.stdout
     assert "Cut off at --max-tokens (finish reason: length): 1 answer" in done.stdout
     assert "Only empty replies: 1 question: q0" in done.stderr
     assert "Begin a new run with a higher --max-tokens" in done.stderr
     suggested = shlex.split(done.stdout.splitlines()[-1].removeprefix("Next: longmemeval "))
     assert suggested == [*map(str, command[:-2]), *calls, "--resume", "r"]
-    again = longmemeval_here(*suggested, cwd=tmp_path)
+    again = longmemeval(*suggested, cwd=tmp_path)
     assert "(1 now)" in again.stdout
     assert again.stdout.splitlines()[-1].startswith("Next: longmemeval evaluate r")
 
@@ -94,9 +94,9 @@ def test_after_an_offline_run_comes_an_offline_judge(tmp_path: Path) -> None:
     dataset, _ = prepared_colours(tmp_path)
     command = ("run", "--dataset", dataset.path, "--memory", "last-k", "--model", "offline/extractive", "--run-id", "r")
     for _ in range(2):
-        done = longmemeval_here(*command, cwd=tmp_path)
+        done = longmemeval(*command, cwd=tmp_path)
         assert done.stdout.splitlines()[-1] == "Next: longmemeval evaluate r --judge offline/lexical"
-    longmemeval_here("evaluate", "r", "--judge", "offline/lexical", cwd=tmp_path)
+    longmemeval("evaluate", "r", "--judge", "offline/lexical", cwd=tmp_path)
 
 
 def test_cut_replies_are_counted(tmp_path: Path, server: ModelServer) -> None:

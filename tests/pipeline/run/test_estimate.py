@@ -25,7 +25,7 @@ from longmemeval.reading.options import ReadingMethod
 from longmemeval.results.selection import Selection
 from tests.pipeline.helpers import colours, folders_in, prepared_colours
 from tests.server import ModelServer
-from tests.support import json_lines, longmemeval_here, tree
+from tests.support import json_lines, longmemeval, tree
 
 PRICED = "openai/gpt-4o-mini"
 
@@ -220,7 +220,7 @@ def test_of_a_part_of_the_questions_the_prompts_have_an_interval() -> None:
 
 
 def test_on_the_command_line(tmp_path: Path) -> None:
-    done = longmemeval_here(
+    done = longmemeval(
         "run", "-d", "sample", "-m", "bm25", "--model", PRICED, "--sample", "5", "--dry-run", cwd=tmp_path
     )
     assert "Would answer 5 of 5 questions" in done.stdout

@@ -19,7 +19,7 @@ from longmemeval.results.manifest import read_manifest
 from longmemeval.results.selection import Selection
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import MODEL, compare, folders_in
-from tests.support import longmemeval_here
+from tests.support import longmemeval
 
 LEXICAL = EvaluateOptions(judge="offline/lexical")
 
@@ -132,12 +132,12 @@ def test_without_the_option_other_questions_are_refused(begun: tuple[Dataset, Fo
 def test_on_the_command_line(tmp_path: Path) -> None:
     words = ("-d", "sample", "-m", "bm25")
     asked = ("run", *words, "--model", MODEL, "--sample", "4")
-    longmemeval_here("prepare", *words, "--sample", "6", cwd=tmp_path)
-    longmemeval_here(*asked, "--run-id", "r", cwd=tmp_path)
-    done = longmemeval_here(*asked[:-1], "6", "--extend", "r", cwd=tmp_path)
+    longmemeval("prepare", *words, "--sample", "6", cwd=tmp_path)
+    longmemeval(*asked, "--run-id", "r", cwd=tmp_path)
+    done = longmemeval(*asked[:-1], "6", "--extend", "r", cwd=tmp_path)
     assert "6 of 6 questions answered" in done.stdout
     assert "(2 now)" in done.stdout
-    other = longmemeval_here(*asked[:-1], "6", "--extend", "s", cwd=tmp_path, code=2)
+    other = longmemeval(*asked[:-1], "6", "--extend", "s", cwd=tmp_path, code=2)
     assert "There is no run 's'" in other.stderr
-    both = longmemeval_here(*asked, "--extend", "r", "--run-id", "s", cwd=tmp_path, code=2)
+    both = longmemeval(*asked, "--extend", "r", "--run-id", "s", cwd=tmp_path, code=2)
     assert "--run-id and --extend name different runs" in both.stderr

@@ -26,7 +26,7 @@ from tests.benchmarks.locomo.test_loader import make_conversation
 from tests.benchmarks.locomo.test_texts import write as write_texts
 from tests.benchmarks.longmemeval.test_loader import write
 from tests.pipeline.helpers import MODEL, folders_in, prepared_colours
-from tests.support import json_lines, longmemeval_here, tree
+from tests.support import json_lines, longmemeval, tree
 
 OWN = "tests.memory.own_memory:FactMemory"
 PROMPT = "Long ago:\n{history}\n\nNow it is {question_date}.\n{question}\n"
@@ -185,7 +185,7 @@ def test_missing_fixtures_are_made_by_the_command_that_is_told(tmp_path: Path) -
         run_like(str(file), elsewhere, strict=False, tell=print)
     command = caught.value.fix.split("`")[1]
     assert "--embedder hashing:64" in command
-    longmemeval_here(*command.split()[1:], cwd=tmp_path)
+    longmemeval(*command.split()[1:], cwd=tmp_path)
     assert made_again(file, elsewhere) == []
 
 
@@ -209,21 +209,21 @@ def test_the_command_line(tmp_path: Path) -> None:
     dataset, folders = prepared_colours(tmp_path, 2, "bm25")
     del dataset
     first = ("run", "-d", "colours.json", "-m", "bm25", "--model", MODEL, "--run-id", "r")
-    longmemeval_here(*first, cwd=tmp_path)
-    longmemeval_here("run", "--like", "r", "--run-id", "again", "--concurrency", "2", cwd=tmp_path)
+    longmemeval(*first, cwd=tmp_path)
+    longmemeval("run", "--like", "r", "--run-id", "again", "--concurrency", "2", cwd=tmp_path)
     assert timeless(folders, "again") == timeless(folders, "r")
     given = ("--memory", "bm25", "--limit", "1", "--repeat", "2", "--template", "x.txt", "--batch")
-    said = longmemeval_here("run", "--like", "r", *given, cwd=tmp_path, code=2).stderr
+    said = longmemeval("run", "--like", "r", *given, cwd=tmp_path, code=2).stderr
     assert "--batch, --limit, --memory, --repeat, --template cannot be combined with" in said
-    assert "Missing option '--memory'" in longmemeval_here("run", "-d", "colours.json", cwd=tmp_path, code=2).stderr
+    assert "Missing option '--memory'" in longmemeval("run", "-d", "colours.json", cwd=tmp_path, code=2).stderr
     other = json.loads((tmp_path / "results/r/run.json").read_text())
     other["environment"]["python"] = "2.7"
     (tmp_path / "other.json").write_text(json.dumps(other))
     before = tree(folders.results_dir)
-    said = longmemeval_here("run", "--like", "other.json", "--strict", cwd=tmp_path, code=2).stderr
+    said = longmemeval("run", "--like", "other.json", "--strict", cwd=tmp_path, code=2).stderr
     assert "Differs from other.json: environment.python: there 2.7" in said
     assert tree(folders.results_dir) == before
 
 
 def test_who_types_the_old_option_is_told_the_new_one(tmp_path: Path) -> None:
-    assert "--recipe is now --like" in longmemeval_here("run", "--recipe", "r.yaml", cwd=tmp_path, code=2).stderr
+    assert "--recipe is now --like" in longmemeval("run", "--recipe", "r.yaml", cwd=tmp_path, code=2).stderr

@@ -26,7 +26,7 @@ from longmemeval.pipeline.verify.verify import verify
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import MODEL, answers, colours, folders_in, manifest, start, stop_when
 from tests.server import ModelServer, Refusal
-from tests.support import json_lines, longmemeval_here, record, tree, write_dataset
+from tests.support import json_lines, longmemeval, record, tree, write_dataset
 
 
 def memory(*overrides: str) -> MemoryConfiguration:
@@ -307,7 +307,7 @@ def test_retrieval_that_was_interrupted_counts_what_it_had_asked_by_then(tmp_pat
     took = manifest(folders)["totals"]["query_model"]
     assert (took["questions"], took["usage"]["calls"]) == (4, 4)
     server.plan = lambda: None
-    longmemeval_here(*command, cwd=tmp_path, OPENAI_API_KEY="sk-not-a-key")
+    longmemeval(*command, cwd=tmp_path, OPENAI_API_KEY="sk-not-a-key")
     took = manifest(folders)["totals"]["query_model"]
     # Four of the first start; now twelve, four of them remembered.
     assert (took["usage"]["calls"], took["usage"]["cached_calls"]) == (16, 4)
@@ -356,9 +356,9 @@ def test_on_the_command_line(workspace: tuple[Dataset, Folders], server: ModelSe
     settings = [word for one in BY_MODEL for word in ("--set", one)]
     asked = ("--dataset", "small.json", "--memory", "bm25", *settings, "--run-id")
     model = ("--query-model", "openai/local", "--api-base", server.url)
-    longmemeval_here("run", *asked, "a", "--model", MODEL, *model, cwd=folder)
-    longmemeval_here("retrieval", *asked, "b", *model, cwd=folder)
+    longmemeval("run", *asked, "a", "--model", MODEL, *model, cwd=folder)
+    longmemeval("retrieval", *asked, "b", *model, cwd=folder)
     for run_id, cached in (("a", 0), ("b", 4)):
         assert manifest(folders, run_id)["totals"]["query_model"]["usage"]["cached_calls"] == cached
-    refused = longmemeval_here("retrieval", *asked, "c", cwd=folder, code=2)
+    refused = longmemeval("retrieval", *asked, "c", cwd=folder, code=2)
     assert "Name one with --query-model" in " ".join(refused.stderr.split())

@@ -12,7 +12,7 @@ from longmemeval.memory.configuration import MEMORIES
 from tests.conftest import real_file
 from tests.models import minilm_folder
 from tests.server import ModelServer
-from tests.support import json_lines, longmemeval_here
+from tests.support import json_lines, longmemeval
 
 EVIDENCE_TURN = "answer_280352e9:4"
 ANSWER = "You graduated with a degree in Business Administration."
@@ -33,7 +33,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder in which the real question is prepared."""
     data = real_file("longmemeval_e47becba.json")
     folder = tmp_path_factory.mktemp("real")
-    done = longmemeval_here(
+    done = longmemeval(
         "prepare",
         "--dataset",
         data,
@@ -52,11 +52,11 @@ def served(workspace: Path) -> Iterator[ModelServer]:
     data = real_file("longmemeval_e47becba.json")
     with ModelServer(respond) as server:
         for preset in MEMORIES.built_in:
-            longmemeval_here(
+            longmemeval(
                 "run", "--dataset", data, "--memory", preset, "--model", "openai/gpt-4o-2024-08-06",
                 "--api-base", server.url, "--run-id", preset, cwd=workspace,
             )  # fmt: skip
-        longmemeval_here("evaluate", *MEMORIES.built_in, "--api-base", server.url, cwd=workspace)
+        longmemeval("evaluate", *MEMORIES.built_in, "--api-base", server.url, cwd=workspace)
         yield server
 
 
@@ -130,7 +130,7 @@ def test_semantic_recall_finds_the_evidence_turn(served: ModelServer, workspace:
 @pytest.mark.parametrize("memory", ["semantic-recall", "hybrid"])
 def test_a_real_model_finds_the_evidence_turn_in_a_tenth_of_the_sessions(embedded: Path, memory: str) -> None:
     with ModelServer(respond) as server:
-        longmemeval_here(
+        longmemeval(
             "run", "--dataset", embedded / "part.json", "--memory", memory, "--model", "openai/gpt-4o-2024-08-06",
             "--api-base", server.url, "--run-id", memory, cwd=embedded,
         )  # fmt: skip
@@ -152,9 +152,7 @@ def embedded(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("embedded")
     (folder / "part.json").write_text(json.dumps([record]))
     model = f"fastembed:{minilm_folder()}"
-    longmemeval_here(
-        "prepare", "-d", "part.json", "-m", "semantic-recall", "-m", "hybrid", "--embedder", model, cwd=folder
-    )
+    longmemeval("prepare", "-d", "part.json", "-m", "semantic-recall", "-m", "hybrid", "--embedder", model, cwd=folder)
     return folder
 
 
@@ -188,4 +186,4 @@ def test_the_lean_engine_uses_at_most_an_eighth_of_the_full_history(served: Mode
 
 def test_verify_holds_for_runs_and_preparation(served: ModelServer, workspace: Path) -> None:
     for subject in ("combined", "none", "longmemeval_e47becba/default"):
-        assert "checks hold" in longmemeval_here("verify", subject, cwd=workspace).stdout
+        assert "checks hold" in longmemeval("verify", subject, cwd=workspace).stdout

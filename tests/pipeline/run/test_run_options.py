@@ -32,7 +32,7 @@ from tests.benchmarks.locomo.test_texts import write as write_texts
 from tests.benchmarks.longmemeval.test_loader import write
 from tests.pipeline.helpers import MODEL, answers, colours, compare, folders_in, manifest, prepared_colours
 from tests.server import ModelServer
-from tests.support import json_lines, longmemeval_here
+from tests.support import json_lines, longmemeval
 
 
 @pytest.fixture
@@ -93,7 +93,7 @@ def test_texts_of_a_file_are_sent_recorded_and_told_of(
     file = write_texts(tmp_path / "texts.json")
     common = ("run", "--dataset", dataset.path, "--memory", "full-history", "--model", "openai/gpt-4o-mini")
     given = (*common, "--api-base", server.url, "--protocol", "official", "--template", file, "--run-id", "given")
-    longmemeval_here(*given, cwd=tmp_path, OPENAI_API_KEY=KEY)
+    longmemeval(*given, cwd=tmp_path, OPENAI_API_KEY=KEY)
     prompts = {
         line["question_id"]: line["messages"][0]["content"]
         for line in json_lines(folders.results_dir / "given" / "prompts.jsonl")
@@ -107,13 +107,13 @@ def test_texts_of_a_file_are_sent_recorded_and_told_of(
     texts = load_texts(file)
     assert settings["protocol"]["texts_sha256"] == texts.sha256
     assert settings["reading"]["options_template"] == sha256_text(texts.adversarial_prompt)
-    evaluated = longmemeval_here("evaluate", "given", cwd=tmp_path)
+    evaluated = longmemeval("evaluate", "given", cwd=tmp_path)
     said = "prompts of a file that are not the official ones, not comparable with published figures"
     assert said in " ".join(evaluated.stdout.split())
     assert verify("given", folders=folders).problems == ()
     # Going on with other texts, or with ours, is another run.
     other = write_texts(tmp_path / "other.json", date_hint="Name a year.")
-    refused = longmemeval_here(
+    refused = longmemeval(
         *given[:-4], "--template", other, "--resume", "given", cwd=tmp_path, code=2, OPENAI_API_KEY=KEY
     )
     assert "protocol.texts.date_hint: was 'Name a day.', now 'Name a year.'" in " ".join(refused.stderr.split())
@@ -141,9 +141,9 @@ def test_texts_are_for_the_official_protocol_alone(
     dataset, _ = talks
     file = write_texts(tmp_path / "texts.yaml")
     common = ("run", "--dataset", dataset.path, "--memory", "full-history", "--model", MODEL, "--template", file)
-    refused = longmemeval_here(*common, cwd=tmp_path, code=2)
+    refused = longmemeval(*common, cwd=tmp_path, code=2)
     assert "The texts of a protocol are for --protocol official" in " ".join(refused.stderr.split())
-    refused = longmemeval_here(*common, "--protocol", "official", "--reading", "con", cwd=tmp_path, code=2)
+    refused = longmemeval(*common, "--protocol", "official", "--reading", "con", cwd=tmp_path, code=2)
     assert "have no place for notes" in " ".join(refused.stderr.split())
     assert not (tmp_path / "results").exists()
 
@@ -201,13 +201,13 @@ def test_repeats_are_told_from_sampling(tmp_path: Path) -> None:
 
 def test_command_repeats_and_says_what_can_be_told_from_noise(tmp_path: Path) -> None:
     dataset, _ = prepared_colours(tmp_path)
-    done = longmemeval_here(
+    done = longmemeval(
         "run", "--dataset", dataset.path, "--memory", "last-k", "--model", MODEL, "--run-id", "x", "--repeat", "2",
         cwd=tmp_path,
     )  # fmt: skip
     assert done.stderr.count("4 questions are too few to show any difference") == 1
     assert {path.name for path in (tmp_path / "results").iterdir()} == {"x-r1", "x-r2"}
-    refused = longmemeval_here(
+    refused = longmemeval(
         "run", "--dataset", dataset.path, "--memory", "last-k", "--model", MODEL, "--resume", "x-r1", "--repeat", "2",
         cwd=tmp_path, code=2,
     )  # fmt: skip

@@ -13,7 +13,7 @@ from longmemeval.statistics.paired import mcnemar
 from longmemeval.statistics.power import DISCORDANT
 from tests.conftest import real_file
 from tests.pipeline.helpers import colours
-from tests.support import longmemeval_here
+from tests.support import longmemeval
 
 
 def forecast(left: int, dollars: float | None = 2.0, seconds: float | None = 30.0) -> RunEstimate:
@@ -70,7 +70,7 @@ def test_what_is_not_known_is_not_guessed(tmp_path: Path) -> None:
 
 def test_the_command_answers_first_and_says_what_it_assumes(tmp_path: Path) -> None:
     line = ["run", "-d", "sample", "-m", "full-history", "--model", "openai/gpt-4o-mini", "--dry-run", "--sample", "8"]
-    shown = longmemeval_here(*line, "--detect", "5", "--max-cost", "1", cwd=tmp_path).stdout.splitlines()
+    shown = longmemeval(*line, "--detect", "5", "--max-cost", "1", cwd=tmp_path).stdout.splitlines()
     assert shown[0].startswith("To tell 5 points from noise, two runs need 626 questions each ($")
     assert "questions, which show" in shown[1]
     assert shown[2].startswith("--max-cost pays for ")
@@ -84,7 +84,7 @@ def test_the_command_answers_first_and_says_what_it_assumes(tmp_path: Path) -> N
 )
 def test_points_without_a_dry_run_or_out_of_range_are_refused(tmp_path: Path, options: list[str]) -> None:
     line = ["run", "-d", "sample", "-m", "none", "--model", "offline/extractive", *options]
-    assert "--detect takes points between 0 and 100" in longmemeval_here(*line, cwd=tmp_path, code=2).stderr
+    assert "--detect takes points between 0 and 100" in longmemeval(*line, cwd=tmp_path, code=2).stderr
 
 
 def test_questions_that_share_haystacks_take_more() -> None:

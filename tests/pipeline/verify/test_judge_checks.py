@@ -37,7 +37,7 @@ from tests.pipeline.finished import copied, finished
 from tests.pipeline.helpers import answer_all, colours, prepared_colours
 from tests.pipeline.verify.test_signature import environment, make_key
 from tests.server import ModelServer
-from tests.support import json_lines, longmemeval_here
+from tests.support import json_lines, longmemeval
 
 JUDGE = "openai/gpt-4o-2024-08-06"
 
@@ -102,7 +102,7 @@ def test_verify_says_which_check_the_scores_rest_on(folders: Folders) -> None:
 def test_what_is_said_of_a_check_is_said_once(tmp_path: Path, folders: Folders) -> None:
     answer_all(colours(tmp_path / "colours.json", 8), folders, "s")
     evaluate("s", options=EvaluateOptions(judge=LEXICAL_JUDGE), folders=folders)
-    done = longmemeval_here("verify", "r", "s", cwd=tmp_path, code=0, **environment(folders))
+    done = longmemeval("verify", "r", "s", cwd=tmp_path, code=0, **environment(folders))
     assert done.stderr.count("Corrected scores rest on") == 1
     assert done.stdout.count("checks hold") == 2
 
@@ -118,7 +118,7 @@ def test_rates_in_the_file_correct_nothing(tmp_path: Path, folders: Folders) -> 
     assert before is not None
     (problem,) = verify("r", folders=folders).problems
     assert problem.startswith(f"{before.check}/{CHECK}: {PLANTS} and {JUDGEMENTS} give other rates (wrong.credit")
-    done = longmemeval_here("verify", "r", cwd=tmp_path, code=3, **environment(folders))
+    done = longmemeval("verify", "r", cwd=tmp_path, code=3, **environment(folders))
     assert f"{CHECK}: " in done.stderr
 
 
@@ -156,7 +156,7 @@ def test_edited_plants_and_labels_are_refused(
     for path in folder.iterdir():
         path.unlink()
     command = warning.partition("`longmemeval ")[2].partition("`")[0].split()
-    longmemeval_here(*command, cwd=tmp_path, code=0, **environment(folders))
+    longmemeval(*command, cwd=tmp_path, code=0, **environment(folders))
     assert summary_of(folders).judge_check is not None
     assert not verify("r", folders=folders).problems
 
@@ -223,7 +223,7 @@ def test_a_check_of_an_earlier_version_is_refused_with_the_command(tmp_path: Pat
     assert (found.problems, found.judge_checks) == ((), ())
     assert "is of an earlier version and corrects no score; `longmemeval judge check" in found.notes[0]
     command = warning.partition("`longmemeval ")[2].partition("`")[0].split()
-    longmemeval_here(*command, cwd=tmp_path, code=0, **environment(folders))
+    longmemeval(*command, cwd=tmp_path, code=0, **environment(folders))
     assert summary_of(folders).judge_check is not None
 
 
@@ -239,7 +239,7 @@ def test_a_signature_covers_the_check(tmp_path: Path, folders: Folders) -> None:
     assert problem == f"{place}/{CHECK}: was changed after it was signed"
     (folder / CHECK).unlink()
     assert f"{place}/{CHECK}: was signed and is missing" in verify("r", public_key=public, folders=folders).problems
-    done = longmemeval_here("verify", "r", "--public-key", public, cwd=tmp_path, code=3, **environment(folders))
+    done = longmemeval("verify", "r", "--public-key", public, cwd=tmp_path, code=3, **environment(folders))
     assert f"{place}/{CHECK}" in done.stderr.replace("\n", "")
 
 

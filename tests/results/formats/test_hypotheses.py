@@ -14,7 +14,7 @@ from longmemeval.pipeline.verify.verify import verify
 from longmemeval.results.formats.hypotheses import Adopted, adopt_hypotheses
 from longmemeval.results.selection import Selection
 from tests.pipeline.helpers import answers, colours, folders_in, manifest
-from tests.support import longmemeval_here, tree
+from tests.support import longmemeval, tree
 
 Lines = list[dict[str, object]]
 
@@ -58,11 +58,11 @@ def test_missing_ones_count_and_unknown_ones_are_told(dataset: Dataset, tmp_path
 def test_command_tells_what_does_not_fit(dataset: Dataset, tmp_path: Path) -> None:
     file = jsonl(tmp_path, line("q1"), line("q9"))
     command = ("evaluate", "--hypotheses", file, "--dataset", dataset.path, "--judge", LEXICAL_JUDGE)
-    done = longmemeval_here(*command, cwd=tmp_path, code=1)
+    done = longmemeval(*command, cwd=tmp_path, code=1)
     assert "1 hypothesis is ignored: the data set does not have the question: q9" in done.stderr
     assert "3 questions are without a hypothesis, counted as not evaluated: q0, q2, q3" in done.stderr
     assert "hypotheses from mine.jsonl" in done.stdout
-    whole = longmemeval_here(*command, "--question-id", "q1", cwd=tmp_path)
+    whole = longmemeval(*command, "--question-id", "q1", cwd=tmp_path)
     assert "100.0 %" in whole.stdout
 
 

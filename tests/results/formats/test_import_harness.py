@@ -17,7 +17,7 @@ from longmemeval.results.formats.harness_files import HarnessFormat, HarnessImpo
 from longmemeval.results.graded.graded_run import load_graded
 from tests.conftest import real_file
 from tests.pipeline.helpers import colours, compare, folders_in
-from tests.support import json_lines, longmemeval_here
+from tests.support import json_lines, longmemeval
 
 Answer = tuple[str, str, str, float | None]
 """The harness's id of the question, its text, the answer, the credit."""
@@ -189,7 +189,7 @@ def test_a_question_that_is_asked_twice_is_known_by_its_id_or_said_to_be_unclear
     imported = take(twice, file, "mem0-benchmarks")
     assert (imported.ambiguous, imported.unknown, imported.missing) == (("conv3_0",), ("q9",), ("q2",))
     command = ("import", file, "--dataset", twice.path, "--format", "mem0-benchmarks")
-    told = longmemeval_here(*command, cwd=tmp_path).stderr
+    told = longmemeval(*command, cwd=tmp_path).stderr
     assert "asks the question more than once, and the id does not say which one is meant: conv3_0" in told
     with pytest.raises(HarnessError, match=r"asks every question of this file more than once.*'conv3_0'"):
         take(twice, stored(tmp_path, amb(unclear)), "amb")
@@ -245,13 +245,13 @@ def test_other_files_are_refused(
 def test_the_command_says_what_the_file_claims_and_what_it_is_here(dataset: Dataset, tmp_path: Path) -> None:
     file = stored(tmp_path, memorybench(*FOUR, ("q9", "Where?", "there", 1.0)))
     command = ("import", file, "--dataset", dataset.path, "--format", "memorybench", "--run-id", "theirs")
-    done = longmemeval_here(*command, cwd=tmp_path)
+    done = longmemeval(*command, cwd=tmp_path)
     assert done.stdout.startswith("Run theirs: 3 answers of supermemory and gpt-4o-mini\n")
     assert "The file itself claims 66.7 % over its own questions; here it is 50.0 % over all 4." in done.stdout
     assert "1 line is ignored: the data set does not have the question: q9" in done.stderr
     assert "1 question is without a hypothesis, counted as not evaluated: q3" in done.stderr
-    assert json.loads(longmemeval_here(*command, "--json", cwd=tmp_path).stdout)["memory"] == "supermemory"
-    longmemeval_here("import", file, "--dataset", dataset.path, "--cutoff", "top_5", cwd=tmp_path, code=2)
+    assert json.loads(longmemeval(*command, "--json", cwd=tmp_path).stdout)["memory"] == "supermemory"
+    longmemeval("import", file, "--dataset", dataset.path, "--cutoff", "top_5", cwd=tmp_path, code=2)
 
 
 @pytest.mark.slow

@@ -18,7 +18,7 @@ from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.verify.verify import verify
 from longmemeval.results.formats.hypotheses import export_official, import_official
 from tests.pipeline.helpers import answer_all, compare, folders_in, manifest, prepared_colours
-from tests.support import json_lines, longmemeval_here, record, tree, write_dataset
+from tests.support import json_lines, longmemeval, record, tree, write_dataset
 
 COUNTS = {
     "single-session-user": 70,
@@ -110,7 +110,7 @@ def test_what_does_not_fit_is_named_and_counted(references: Dataset, tmp_path: P
     del lines[9]["autoeval_label"]
     stranger = {"question_id": "nobody", "hypothesis": "x", "autoeval_label": {"model": MODEL, "label": True}}
     file = write_log(tmp_path / "log.jsonl", [*lines[:7], *lines[8:], stranger, lines[0]])
-    done = longmemeval_here("import", file, "--dataset", references.path, "--run-id", "theirs", cwd=tmp_path)
+    done = longmemeval("import", file, "--dataset", references.path, "--run-id", "theirs", cwd=tmp_path)
     assert f"1 question is without a hypothesis, counted as not evaluated: {left_out}" in done.stderr
     assert f"1 answer is without a label, counted as not evaluated: {unlabelled}" in done.stderr
     assert "1 line is ignored: the data set does not have the question: nobody" in done.stderr
@@ -132,21 +132,21 @@ def test_what_does_not_fit_is_named_and_counted(references: Dataset, tmp_path: P
 def test_the_script_is_quoted_where_it_would_run(references: Dataset, tmp_path: Path) -> None:
     lines = log_of(references, 6)
     command = ("--dataset", references.path)
-    whole = longmemeval_here("import", write_log(tmp_path / "whole.jsonl", lines), *command, cwd=tmp_path).stdout
+    whole = longmemeval("import", write_log(tmp_path / "whole.jsonl", lines), *command, cwd=tmp_path).stdout
     assert (
         f"The official script prints for this log: task-averaged {as_the_script_prints(lines, references)['task']}"
         in whole
     )
     for line in lines:
         line["autoeval_label"]["model"] = "gpt-4o-mini"
-    other = longmemeval_here("import", write_log(tmp_path / "other.jsonl", lines), *command, cwd=tmp_path).stdout
+    other = longmemeval("import", write_log(tmp_path / "other.jsonl", lines), *command, cwd=tmp_path).stdout
     assert "stop at this log: its judge is gpt-4o-mini, and the script accepts only gpt-4o-2024-08-06." in other
     assert "script prints" not in other
     listed = tmp_path / "list.json"
     listed.write_text(json.dumps(log_of(references, 6)))
     assert (
         "stop at this log: not every line is one record."
-        in longmemeval_here("import", listed, *command, cwd=tmp_path).stdout
+        in longmemeval("import", listed, *command, cwd=tmp_path).stdout
     )
 
 
@@ -174,7 +174,7 @@ def test_two_logs_of_one_judge_compare(references: Dataset, tmp_path: Path) -> N
     # Which log it was stands beside the judge, in the manifest.
     hashes = {manifest(folders, run_id)["settings"]["hypotheses"]["sha256"] for run_id in ("a", "b")}
     assert hashes == {sha256_file(tmp_path / f"{run_id}.jsonl") for run_id in ("a", "b")}
-    told = longmemeval_here("compare", "a", "b", "--notes", cwd=tmp_path).stdout
+    told = longmemeval("compare", "a", "b", "--notes", cwd=tmp_path).stdout
     assert "Judge: gpt-4o-2024-08-06, taken over from a log. NOT the official judge" in " ".join(told.split())
     other = [line | {"autoeval_label": {"model": "gpt-4o-mini", "label": True}} for line in log_of(references, 9)]
     import_official(write_log(tmp_path / "c.jsonl", other), references, run_id="c", folders=folders)
