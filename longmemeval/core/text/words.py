@@ -75,7 +75,7 @@ _FEWEST = 2
 """Foreign words that make a short text foreign; one does if there are `_SENTENCE` words and none is English."""
 _SENTENCE = 4
 _IN_NAMES = frozenset({"la", "le", "les", "los", "las", "el", "van", "den", "des", "di", "del", "della"})
-_LANGUAGE_WORD = re.compile(r"[^\W\d_]+")
+_LETTERS = re.compile(r"[^\W\d_]+")
 _ACCENT = re.compile(r"[äöüßéèêàâçñãõåøæœ¿¡]")
 _ENGLISH = frozenset(
     re.findall(
@@ -106,7 +106,7 @@ def is_foreign(text: str) -> bool:
     letters = [letter for letter in text if letter.isalpha()] if not text.isascii() else []
     if letters and sum(letter > _LAST_LATIN for letter in letters) >= _SHARE * len(letters):
         return True
-    words = _LANGUAGE_WORD.findall(text)
+    words = _LETTERS.findall(text)
     foreign, english = (len(known.intersection(words)) for known in (_FOREIGN, _ENGLISH))
     if not english and len(words) >= _SENTENCE and any(word in _FOREIGN - _IN_NAMES for word in words):
         return True

@@ -32,8 +32,8 @@ _SAME: tuple[tuple[str, int, str], ...] = (
 """Triples of a unit, its size in a smaller unit, and that smaller unit."""
 _ITEMS = re.compile(r",\s*(?:and\s+|then\s+|and then\s+)?|\s+and\s+(?:then\s+)?|\n+")
 _POLARITY = re.compile(r"^\W*(?:(?:so|therefore|thus|hence),? )?(yes|yeah|no|nope|not yet)\b", re.IGNORECASE)
-_GOLD_FORMS_MONTHS = [month.lower() for month in MONTHS]
-_DATE = re.compile(rf"\b({'|'.join(_GOLD_FORMS_MONTHS)}) (\d{{1,2}})(?:st|nd|rd|th)\b(?:,? (\d{{4}}))?")
+_MONTHS = [month.lower() for month in MONTHS]
+_DATE = re.compile(rf"\b({'|'.join(_MONTHS)}) (\d{{1,2}})(?:st|nd|rd|th)\b(?:,? (\d{{4}}))?")
 _FIGURES = re.compile(r"(?<![\d/.-])(\d{1,2})(?:(/)|\.(?=\d{1,2}\.))(\d{1,2})(?:[/.]((?:\d\d)?\d\d)?)?(?![\d/])")
 LONGEST_ITEM = 6
 """Maximum words of an item of a list."""
@@ -80,7 +80,7 @@ def with_date_of(gold: str, answer: str) -> str:
     date = _DATE.search(plain_quantities(gold))
     if not date or not _FIGURES.search(answer):
         return answer
-    day, month, year = int(date[2]), _GOLD_FORMS_MONTHS.index(date[1]) + 1, date[3] or ""
+    day, month, year = int(date[2]), _MONTHS.index(date[1]) + 1, date[3] or ""
 
     def written(match: re.Match[str]) -> str:
         same = (int(match[1]), int(match[3])) in ((day, month), (month, day))
@@ -129,7 +129,6 @@ RULES_FILE = Path(__file__).with_name("lexical_rules.json")
 MINIMUM_RECALL = 0.6
 
 _ARTICLES = frozenset({"a", "an", "the"})
-_MONTHS = frozenset(month.lower() for month in MONTHS)
 _COUNTED_NOUN = re.compile(r"\bhow many (\w+)")
 _CLOCK = re.compile(r"\bwhat time\b|\bwhen\b")
 _HALVES = {"am", "pm"}
@@ -216,7 +215,7 @@ class Comparison:
         wanted = {number for number in every if number.rstrip("stndrh") not in self._question_numbers}
         if not wanted and not set(stems_of(sought)) - self._question_stems:
             wanted = every
-        if _MONTHS & set(sought):
+        if set(sought).intersection(_MONTHS):
             wanted = {number for number in wanted if not re.fullmatch(r"(?:19|20)\d\d", number)}
         units = {word for number, word in pairwise(sought) if number in wanted} | self._nouns
         held = {

@@ -103,7 +103,7 @@ _ADVICE = re.compile(
     r"|(?:^|[.!?] )(?:what|where|which|how|who)\b[^?]*\b(?:should|could|might|shall|can) (?:i|we)\b"
     r"|\bwhat would i (?:enjoy|like|love)\b|\bi'd like to\b.*\bhow\b"
 )
-_PARSED_QUESTION_FIRST_PERSON = re.compile(r"\b(?:i|i'm|i've|i'd|my|mine|me|we|our|us)\b")
+_ABOUT_USER = re.compile(r"\b(?:i|i'm|i've|i'd|my|mine|me|we|our|us)\b")
 _PAST = re.compile(r"\b(?:did|was|were)\b|\bhad (?:i|we)\b")
 _STATE = re.compile(r"\b(?:by now|at the moment|now|currently|these days|at present)\b")
 _MUCH = re.compile(r"\bhow (?:many|much)\b|\bin all\b|\bin total\b|\baltogether\b")
@@ -216,7 +216,7 @@ def parse_question(question: str) -> ParsedQuestion:
         words=words or every,
         kind=kind or ("figure" if total else None),
         about_assistant=not advice and _OF_ASSISTANT.search(low) is not None,
-        about_user=_PARSED_QUESTION_FIRST_PERSON.search(low) is not None,
+        about_user=_ABOUT_USER.search(low) is not None,
         advice=advice,
         total=total,
         past=_PAST.search(low) is not None,
@@ -229,7 +229,7 @@ def parse_question(question: str) -> ParsedQuestion:
 
 _SENTENCE_END = re.compile(r"(?<=[.!?])[\"')\]*]*\s+(?=[\"'(\[*]*[A-Z0-9$\u00a3\u20ac])|\s*\n\s*")
 _QUESTION_END = re.compile(r"\?[\"')\]*]*$")
-_SENTENCES_FIRST_PERSON = re.compile(r"\b(?:I|I'm|I've|I'd|I'll|[Mm]y|[Mm]ine|[Ww]e|[Ww]e're|[Ww]e've|[Oo]ur|me|us)\b")
+_BY_SPEAKER = re.compile(r"\b(?:I|I'm|I've|I'd|I'll|[Mm]y|[Mm]ine|[Ww]e|[Ww]e're|[Ww]e've|[Oo]ur|me|us)\b")
 _RELATION = (
     "friend|colleague|coworker|neighbour|neighbor|boss|supervisor|flatmate|roommate|buddy|cousin|uncle|aunt|brother|"
     "sister|mother|mum|mom|father|dad|son|daughter|niece|nephew|client|landlord|teacher"
@@ -252,7 +252,7 @@ _NOT_NAMES = frozenset(
         """,
     )
 )
-_SENTENCES_ENDED = re.compile(
+_NO_LONGER = re.compile(
     r"\b(?:used to|no longer|not any ?more|any more|any longer|would have|wouldn't have|was going to|were going to|"
     r"meant to|wanted to|thought of|offered to|instead of|not my|isn't me|didn't)\b",
     re.IGNORECASE,
@@ -317,10 +317,10 @@ def _sentence(text: str) -> Sentence:
         text=text,
         words=frozenset(content_words(text)),
         question=_QUESTION_END.search(text) is not None,
-        first_person=_SENTENCES_FIRST_PERSON.search(text) is not None,
+        first_person=_BY_SPEAKER.search(text) is not None,
         other=_subject(other) if other else "",
         partly=other is not None and bool(other["pronoun"] or _ONESELF.search(text, other.end())),
-        ended=_SENTENCES_ENDED.search(text) is not None,
+        ended=_NO_LONGER.search(text) is not None,
         update=_UPDATE.search(text) is not None,
     )
 

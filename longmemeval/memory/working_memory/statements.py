@@ -185,14 +185,14 @@ def _bounded(text: str) -> str:
 _WEEKDAY = f"(?:{'|'.join(name.removesuffix('day') for name in WEEKDAYS)})day"
 _MONTH = f"(?:{'|'.join(MONTHS)})"
 _NUMBER = r"(?:two|three|four|five|six|seven|eight|nine|ten|\d+)"
-_VOCABULARY_CONJUNCTION = "(?:and|but|because|since|so|as|that|plus|though|although|while|when) "
-_CLAUSE_START = rf"(?:^|(?:[,;:(]| [-\u2013\u2014]) ?|\b{_VOCABULARY_CONJUNCTION})"
+_LEADING = "(?:and|but|because|since|so|as|that|plus|though|although|while|when) "
+_CLAUSE_START = rf"(?:^|(?:[,;:(]| [-\u2013\u2014]) ?|\b{_LEADING})"
 _ADVERBS = (
     "(?:(?:just|recently|finally|also|actually|really|currently|now|already|still|even|only|usually|always|absolutely"
     "|totally|definitely|particularly|especially|generally|mostly|personally|truly|both) )*"
 )
 
-CLAUSE_LEAD = rf"[ ,;:(\u2013\u2014-]*(?:{_VOCABULARY_CONJUNCTION})?"
+CLAUSE_LEAD = rf"[ ,;:(\u2013\u2014-]*(?:{_LEADING})?"
 """Pattern of what a match of `<start>` may contain before the clause itself."""
 
 BLOCKS = {

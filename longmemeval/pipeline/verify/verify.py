@@ -165,10 +165,9 @@ class _Run:
     def __init__(self, folder: Path, dataset: str | None, folders: Folders) -> None:
         self.folder, self.folders, self._dataset = folder, folders, dataset
         self.files = RunFiles(folder, look_into_prompts=True, manifest=stored_manifest(folder))
-        ranked = (
-            self.files.manifest.kind == "retrieval"
-        )  # Its figures are of another form: `check_retrieval` reads them.
-        self.metric_files = [] if ranked else sorted((folder / "metrics").glob("*.json"))
+        # The figures of rankings are of another form: `check_retrieval` reads them.
+        self.holds_rankings = self.files.manifest.kind == "retrieval"
+        self.metric_files = [] if self.holds_rankings else sorted((folder / "metrics").glob("*.json"))
 
     @cached_property
     def metrics(self) -> dict[Path, Metrics | IntegrityError]:
@@ -190,7 +189,7 @@ class _Run:
     @cached_property
     def score_checks(self) -> ScoreChecks | None:
         """The checks of its judges; None if it has no scores that could be corrected."""
-        if self.files.manifest.kind == "retrieval":
+        if self.holds_rankings:
             return None
         judges = [metrics.judge for metrics in self.metrics.values() if not isinstance(metrics, IntegrityError)]
         return ScoreChecks(judges, self.asked, self.folders) if judges else None
@@ -226,7 +225,7 @@ def _verified(run: _Run, public_key: Path | None, given: KnownParts, remaker: Re
         not_checked=(
             *gaps,
             *(fixtures.not_checked if fixtures else ()),
-            *(_unscored(run.files, run.index) if run.files.manifest.kind != "retrieval" else ()),
+            *(() if run.holds_rankings else _unscored(run.files, run.index)),
         ),
         cannot_prove=cannot_prove(manifest, (judge for judge in judges if not rules_of(judge))),
     )

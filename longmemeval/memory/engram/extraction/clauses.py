@@ -184,28 +184,28 @@ class Voiced(Struct, frozen=True):
     only states are read."""
 
 
-class _File(Struct, frozen=True, forbid_unknown_fields=True):
+class _ClausesFile(Struct, frozen=True, forbid_unknown_fields=True):
     lists: dict[str, tuple[str, ...]]
     forms: dict[str, str]
     verbs: dict[str, str]
 
 
 @cache
-def _file() -> _File:
-    return msgspec.convert(tomllib.loads(read("clauses")), _File)
+def _clauses_file() -> _ClausesFile:
+    return msgspec.convert(tomllib.loads(read("clauses")), _ClausesFile)
 
 
 @cache
 def _form(name: str) -> re.Pattern[str]:
     """Return one of the forms, compiled."""
-    lists = {listed: f"(?:{'|'.join(items)})" for listed, items in _file().lists.items()}
-    return compiled(_file().forms[name], blocks={**lists, **_file().forms})
+    lists = {listed: f"(?:{'|'.join(items)})" for listed, items in _clauses_file().lists.items()}
+    return compiled(_clauses_file().forms[name], blocks={**lists, **_clauses_file().forms})
 
 
 @cache
 def other_cues() -> str:
     """Return the pattern of cues for which a sentence is read although it has neither "I" nor a known name."""
-    alone = rf"\b(?i:{'|'.join(_file().lists['alone'])})\b"
+    alone = rf"\b(?i:{'|'.join(_clauses_file().lists['alone'])})\b"
     forms = (_form(name).pattern for name in ("dropped_I", "dropped_I_am"))
     return "|".join([*forms, alone, r"^(?:The|Home)\b", r"\bhappen(?:ing)?\b"])
 
@@ -213,7 +213,7 @@ def other_cues() -> str:
 def prepared(text: str) -> str:
     """Return a message in normalised spelling: days as numbers, "I" for "i", no tag at the end (", haha")."""
     text = _form("small_i").sub("I", text)
-    text = _form("ordinal_day").sub(lambda day: f"{_file().lists['ordinals'].index(day[1]) + 1} {day[2]}", text)
+    text = _form("ordinal_day").sub(lambda day: f"{_clauses_file().lists['ordinals'].index(day[1]) + 1} {day[2]}", text)
     text = _form("no_longer").sub(lambda no: f"I no longer {no['verb']}" if no["verb"] else "I'm no longer ", text)
     return _form("tag").sub("", _form("no_more").sub("I've given up ", text))
 
@@ -301,10 +301,10 @@ def _in_first_person(rest: str) -> str:
         clause = f"I've{rest[2:]}"
     elif _form("is_so").match(rest):
         clause = f"I'm{rest[2:]}"
-    elif verb is None or (verb[2] not in _file().verbs and verb[2] not in _file().lists["same"]):
+    elif verb is None or (verb[2] not in _clauses_file().verbs and verb[2] not in _clauses_file().lists["same"]):
         return ""
     else:
-        own = _file().verbs.get(verb[2], verb[2])
+        own = _clauses_file().verbs.get(verb[2], verb[2])
         subject = f"I'm {verb[1]}".rstrip() if own == "am" else f"I {verb[1]}{own}"
         clause = subject + rest[verb.end() :]
     return re.sub(r"\b(?:his|her|their)\b", "my", clause).rstrip(" ,;:-")
