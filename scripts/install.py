@@ -15,7 +15,7 @@ import tomllib
 from collections.abc import Mapping
 from pathlib import Path
 
-from longmemeval.memory.products.install import pip_settings, uv_arguments, uv_variables
+from longmemeval.memory.products.pip_settings import pip_settings, uv_arguments, uv_variables
 
 ROOT = Path(__file__).resolve().parents[1]
 CONSTRAINTS = ROOT / "constraints.txt"

@@ -20,6 +20,13 @@ def test_extras_are_added_and_a_package_can_be_left_out() -> None:
     } - {"hnswlib>=0.8"}
 
 
+def test_the_script_begins_before_anything_is_installed() -> None:
+    # Without `site` there are no packages but Python's own, as in an environment that was just made.
+    command = [sys.executable, "-S", "scripts/install.py", "--help"]
+    done = subprocess.run(command, cwd=ROOT, env={"PYTHONPATH": str(ROOT)}, capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 @pytest.mark.parametrize("fails", ["", "pip install uv", "uv pip install"])
 def test_pip_does_it_where_uv_cannot(monkeypatch: pytest.MonkeyPatch, fails: str) -> None:
     commands: list[str] = []

@@ -12,7 +12,7 @@ import pytest
 
 from longmemeval.benchmarks.longmemeval.loader import LongMemEvalDataset
 from longmemeval.errors import HarnessError
-from longmemeval.memory.products.install import pip_settings, uv_arguments, uv_variables
+from longmemeval.memory.products.pip_settings import pip_settings, uv_arguments, uv_variables
 from longmemeval.records import Answer
 from longmemeval.results.formats.inspect_log import export_inspect
 from tests.pipeline.graded_runs import F1, LENIENT, STRICT, Credit, grade, graded_run
