@@ -13,9 +13,9 @@ from longmemeval.memory.configuration import MEMORIES
 from longmemeval.memory.products import install as installing
 from longmemeval.memory.products.adapter import Adapter
 from longmemeval.memory.products.install import InstallError, install
-from longmemeval.memory.products.pip_settings import pip_settings, uv_arguments
 from longmemeval.memory.products.installed import Place, place_of
 from longmemeval.memory.products.known import ADAPTERS, shipped_adapters
+from longmemeval.memory.products.pip_settings import pip_settings, uv_arguments
 from tests.memory.products.made_up import adapter_package, product_wheel
 from tests.support import json_lines
 from tests.support import longmemeval as command
