@@ -311,7 +311,7 @@ def import_answers(
     name: str | None = None,
     folders: Folders | None = None,
 ) -> Run:
-    """Make a run from another system's answers.
+    """Import answers from another system.
 
     Args:
         file: JSONL of `{"question_id", "hypothesis"}`, a judged log, or the result file of another harness.

@@ -19,7 +19,16 @@ Stage = Literal[
 ]
 
 
-_CAUSES: dict[str, str] = {"not retrieved": "not recalled", "retrieved but cut": "cut"}
+_CAUSES: dict[str, str] = {
+    "not stored": "evidence not stored",
+    "not retrieved": "evidence not retrieved",
+    "retrieved but cut": "evidence truncated",
+    "in the prompt": "evidence in prompt",
+    "disputed": "judges disagree",
+    "not answered": "no answer",
+    "no evidence label": "no evidence labelled",
+    "no provenance": "sources unknown",
+}
 
 
 def cause_of(stage: str) -> str:

@@ -4,6 +4,8 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
+from msgspec.structs import replace
+
 from longmemeval import __version__
 from longmemeval.core.secrets.redaction import hide
 from longmemeval.core.tables import table as render
@@ -139,7 +141,7 @@ def _runs(comparison: Comparison, chosen: Sequence[str]) -> tuple[Table, list[st
 def _daggers(table: Table) -> Table:
     """Return the table with daggers in place of the arrows of significant differences; the sign gives the direction."""
     rows = [[cell.replace(" ▲", SIGNIFICANT).replace(" ▼", SIGNIFICANT) for cell in row] for row in table.rows]
-    return Table(table.title, table.columns, rows, table.breaks)
+    return replace(table, rows=rows)
 
 
 def bibtex(graded: Sequence[Evaluation]) -> str:

@@ -112,7 +112,7 @@ def test_the_help_shows_each_verb_in_one_group(command: Command) -> None:
     grouped = [verb for verbs in GROUPS.values() for verb in verbs]
     assert sorted(grouped) == sorted(SUMMARIES)
     lines = [line.strip("│ ") for line in command("--help").stdout.splitlines()]
-    headings = ["Begin", "Look", "Compare", "Defend", "Exchange and extend"]
+    headings = ["Run", "Inspect", "Compare", "Verify", "Share and extend"]
     assert [line for line in lines if line in headings] == headings
 
 

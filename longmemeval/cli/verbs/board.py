@@ -14,7 +14,7 @@ from longmemeval.core.text.figures import count_of
 
 app = typer.Typer(
     cls=Verbs,
-    help="A leaderboard of verified runs, of one person or many.",
+    help="Build a leaderboard of verified runs.",
     epilog="longmemeval board build results -o board",
 )
 

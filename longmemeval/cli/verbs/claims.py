@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 app = typer.Typer(
     cls=Verbs,
-    help="Try published figures: are they real?",
+    help="Reproduce published scores.",
     epilog="longmemeval claims list --benchmark personamem",
 )
 

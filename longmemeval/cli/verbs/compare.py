@@ -73,7 +73,7 @@ def compare(
     ] = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Compare graded runs.
+    """Compare graded runs with paired significance tests.
 
     The verdict first, then scores and differences from the baseline. Without names: the newest graded run and those
     like it.

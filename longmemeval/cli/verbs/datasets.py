@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from longmemeval.benchmarks.stats import DatasetStats, GroupCount
 
 
-app = typer.Typer(cls=Verbs, help="List, download, verify and describe data sets, or make one.")
+app = typer.Typer(cls=Verbs, help="List, download, verify or create datasets.")
 
 Name = Annotated[str, Flag(metavar="NAME", help="A name from `datasets list`.", argument=True)]
 NameOrPath = Annotated[str, Flag(metavar="NAME|PATH", help="A data set's name or file.", argument=True)]

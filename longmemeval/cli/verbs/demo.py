@@ -24,7 +24,7 @@ def demo(
     everything: Annotated[bool, Flag(WHAT, help="Every memory configuration and control.", name="--all")] = False,
     as_json: shared.Json = False,
 ) -> None:
-    """Run the whole pipeline on the shipped sample.
+    """Run the full pipeline on the bundled sample, offline.
 
     Six memories and two controls, offline, without a key, in seconds; a report at the end.
     """

@@ -50,7 +50,7 @@ def evaluate(
     dry_run: shared.DryRun = False,
     as_json: shared.Json = False,
 ) -> None:
-    """Grade stored answers with a judge.
+    """Grade answers with a judge.
 
     The answers stay unchanged. Each judge writes a file of its own. docs/grading.md lists the judges.
     """

@@ -27,7 +27,7 @@ def export(
     dataset: MovedDataset = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Write a run in a format that other tools read.
+    """Export a run to a format that other tools read.
 
     official: hypotheses and judged logs, in the form of the benchmark authors' own scripts.
 

@@ -50,7 +50,7 @@ def facts(
     prepared: Annotated[str | None, Flag(WHAT, "NAME", "Show the facts that were read at prepare.")] = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Show the facts in a history, and when they held.
+    """Show facts extracted from a history, with dates.
 
     Facts are read by rules, or were read by a model at prepare (--prepared): what holds (or held, with --as-of), and
     what was believed (--believed-at). A profile is what holds for one person, grouped by kind.

@@ -36,7 +36,7 @@ def import_run(
     run_id: Annotated[str | None, Flag(OUTPUT, "RUN", "Name the run [default: file name and a hash].")] = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Make a run from another system's answers.
+    """Import answers from another system.
 
     The file holds hypotheses, a judged log, or the results of another harness. The run can be evaluated, compared and
     reported like any other; what the file does not say stays unknown.

@@ -33,7 +33,7 @@ def inspect(
     api_base: ApiBase = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Show a question or haystack, and what memories recall.
+    """Show what memories retrieve for a question.
 
     Without --memory, one line for each preset.
     """

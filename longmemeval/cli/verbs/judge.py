@@ -1,4 +1,4 @@
-"""`longmemeval judge`: check judges on answers whose truth is known."""
+"""`longmemeval judge`: measure a judge's error rates."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from longmemeval.pipeline.judge_check.check import JudgeChecking
 
 
-app = typer.Typer(cls=Verbs, help="Check judges on answers whose truth is known.")
+app = typer.Typer(cls=Verbs, help="Measure a judge's error rates.")
 
 
 def check(

@@ -1,4 +1,4 @@
-"""`longmemeval memory`: write a memory system of your own, install others, and try one."""
+"""`longmemeval memory`: create, install and check memory systems."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from longmemeval.memory.products.installed import Installed
 
 
-app = typer.Typer(cls=Verbs, help="Write a memory system of your own, install others, and try one.")
+app = typer.Typer(cls=Verbs, help="Create, install and check memory systems.")
 
 _SIGNS = {"works": "yes", "missing": "missing", "failed": "NO"}
 _FAILED = 3

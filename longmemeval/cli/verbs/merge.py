@@ -26,7 +26,7 @@ def merge(
     dataset: MovedDataset = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Merge the runs of all shards into one run.
+    """Merge the runs of all shards.
 
     It verifies as if it had never been split. The shards stay as they are.
     """

@@ -20,7 +20,7 @@ def plugins(
     check: Annotated[bool, Flag(WHAT, help="Load built-in ones too; exit with 3 if one fails.")] = False,
     as_json: shared.Json = False,
 ) -> None:
-    """List plug-ins, their packages and their problems.
+    """List plugins, their packages and their problems.
 
     Plug-ins are memory systems, benchmarks, judges, executors, embedders, stores of the engine and folders of claims.
     """

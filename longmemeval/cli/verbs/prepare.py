@@ -36,7 +36,7 @@ def prepare(
     address: ClusterAddress = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Turn each haystack into a fixture, once.
+    """Ingest the chat histories of a dataset.
 
     Existing parts are skipped; parts that the memories still need are added.
     """

@@ -42,7 +42,7 @@ def probe(
     output: Annotated[Path | None, Flag(OUTPUT, "FILE.svg", "Draw the table here too.", name="--output -o")] = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Try memories on made-up lives: what changed, when, whose.
+    """Test memories on synthetic user histories.
 
     No question is answered and nothing is graded: the truth is known by construction. Every
     memory is shown next to a control that recalls nothing and one that reads the evidence.

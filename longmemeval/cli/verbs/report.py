@@ -26,7 +26,7 @@ def report(
     published: Published = None,
     force: Annotated[bool, Flag(OUTPUT, help="Replace a file that is not a report.")] = False,
 ) -> None:
-    """Write a report on graded runs.
+    """Write an HTML, Markdown or LaTeX report.
 
     Scores, significance, charts, and every question in detail.
     """

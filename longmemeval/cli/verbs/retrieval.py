@@ -28,7 +28,7 @@ def retrieval(
     address: ClusterAddress = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Measure how well memories find the evidence.
+    """Measure evidence recall without a chat model.
 
     Rankings are scored against the gold labels of the data. No question is answered.
     """

@@ -86,7 +86,7 @@ def run(
     ] = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Answer the questions from prepared fixtures.
+    """Answer questions with a memory and a model.
 
     One run has one memory configuration and one model.
     """

@@ -41,7 +41,7 @@ def runs(
     watch: Annotated[bool, Flag(OUTPUT, help="Keep looking until the work ends.", name="--watch -w")] = False,
     as_json: shared.Json = False,
 ) -> None:
-    """List runs, their scores and their progress.
+    """List runs with their scores and progress.
 
     Newest first; the score is that of the official judge, else of the newest. With RUN: the progress of these.
     """

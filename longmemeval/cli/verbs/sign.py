@@ -17,7 +17,7 @@ def sign(
     key: Annotated[Path, Flag(WHAT, "FILE", "Your Ed25519 private key (PEM, OpenSSH).")],
     as_json: shared.Json = False,
 ) -> None:
-    """Sign all files of a run as yours.
+    """Sign a run with your private key.
 
     The checks of judges that its corrected scores are based on are signed too.
     Readers check it with your public key: longmemeval verify RUN --public-key FILE. Make a key with

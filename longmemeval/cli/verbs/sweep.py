@@ -37,7 +37,7 @@ def sweep(
     ] = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Run, grade and compare every combination in a file.
+    """Run, grade and compare a grid of configurations.
 
     Finished work is not repeated.
     """

@@ -33,7 +33,7 @@ def verify(
     ] = None,
     as_json: shared.Json = False,
 ) -> None:
-    """Check all hashes, and recompute every number from the files.
+    """Check all hashes and recompute all scores.
 
     Fixtures are made again from the data and compared: of a preparation every part, of a large run all messages and a
     sample of the other parts. No model and no server is called. What was not checked, and what no file can prove, is

@@ -28,7 +28,7 @@ def view(
         Path | None, Flag(OUTPUT, "DIR", "Serve nothing: write the named runs as a page that opens from disk.")
     ] = None,
 ) -> None:
-    """Look at runs in a browser.
+    """View runs in a browser.
 
     The address is printed first; Ctrl-C ends the server.
     """

@@ -63,6 +63,8 @@ class Table(Struct, frozen=True):
     rows: list[list[str]]
     breaks: frozenset[int] = frozenset()
     """Positions of the rows that begin a group, set apart from the rows above."""
+    last_group: str = ""
+    """Heading of the last of several groups, shown above it in a terminal; empty for none."""
 
     @property
     def headings(self) -> list[str]:
@@ -85,7 +87,12 @@ class Table(Struct, frozen=True):
 
 
 def tabulate(
-    title: str, columns: Sequence[Column[Record]], records: Iterable[Record], *, breaks: Iterable[int] = ()
+    title: str,
+    columns: Sequence[Column[Record]],
+    records: Iterable[Record],
+    *,
+    breaks: Iterable[int] = (),
+    last_group: str = "",
 ) -> Table:
     """Return the table of the records.
 
@@ -94,10 +101,11 @@ def tabulate(
         columns: columns from left to right.
         records: records from top to bottom.
         breaks: positions, from 0, of the records that begin a group.
+        last_group: see `Table`.
     """
     rows = [[shown(column.value(record)) for column in columns] for record in records]
     headings = tuple(Heading(column.title, column.kind, column.drop) for column in columns)
-    return Table(title, headings, rows, frozenset(breaks))
+    return Table(title, headings, rows, frozenset(breaks), last_group)
 
 
 def shown(value: Value) -> str:
@@ -180,7 +188,7 @@ def _texts(table: Table, place: int) -> set[str]:
 
 def one_line(text: str) -> str:
     """Return a heading or a cell without line ends."""
-    return " ".join(text.split())
+    return " ".join(text.replace("-\n", "-").split())
 
 
 def fits(table: Table, width: int) -> bool:
@@ -268,7 +276,8 @@ _CONTROLS = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f]")
 def fitted(table: Table, width: int) -> tuple[str, list["RichTable"], str]:
     """Return title, tables for rich, and a note on columns left out, for a table of at most `width` characters."""
     columns = tuple(replace(column, title=escaped(column.title)) for column in table.columns)
-    safe = Table(escaped(table.title), columns, [list(map(escaped, row)) for row in table.rows], table.breaks)
+    rows = [list(map(escaped, row)) for row in table.rows]
+    safe = replace(table, title=escaped(table.title), columns=columns, rows=rows)
     layout = fit(safe, width)
     names = ", ".join(layout.left_out)
     left_out = f"Not shown at {width} columns: {names}. Use a wider terminal or --json." if names else ""
@@ -284,7 +293,10 @@ def _rich(block: Block) -> "RichTable":
     for column, width in zip(block.table.columns, block.widths, strict=True):
         justify: Literal["left", "right"] = "right" if column.kind == "figure" else "left"
         table.add_column(Text(column.title), justify=justify, width=width, overflow="fold")
+    labelled = max(block.table.breaks, default=-1) if block.table.last_group else -1
     for place, row in enumerate(block.table.rows, start=1):
+        if place - 1 == labelled:
+            table.add_row(Text(block.table.last_group))
         table.add_row(*map(Text, row), end_section=place in block.table.breaks)
     return table
 

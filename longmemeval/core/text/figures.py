@@ -36,8 +36,8 @@ def in_percent(fraction: float | None) -> str:
 
 
 def percent(fraction: float | None) -> str:
-    """Return a fraction as `83.6 %`."""
-    return UNKNOWN if fraction is None else f"{fraction * 100:z.1f} %"
+    """Return a fraction as `83.6%`."""
+    return UNKNOWN if fraction is None else f"{fraction * 100:z.1f}%"
 
 
 def bounds(interval: tuple[float, float] | None) -> str:
@@ -76,7 +76,7 @@ def in_dollars(usd: float | None, *, exact: bool = False) -> str:
         return UNKNOWN
     if exact and 0 < usd < 0.001:
         return f"${usd:.2g}"
-    return f"${usd:,.4f}" if usd >= LEAST_DOLLARS else f"< ${LEAST_DOLLARS:.4f}" if usd else "$0"
+    return f"${usd:,.4f}" if usd >= LEAST_DOLLARS else f"<${LEAST_DOLLARS:.4f}" if usd else "$0"
 
 
 def span(low: float | None, high: float | None, form: Callable[[float | None], str]) -> str:

@@ -31,6 +31,8 @@ Medium = Literal["terminal", "page", "paper", "frame"]
 """A terminal or notebook; the first table of a page; Markdown, LaTeX and a page's table of all figures; data."""
 WARNED = "!"
 """The mark beside a score that has a warning which not all compared memories share."""
+CONTROLS = "controls"
+"""The heading above the controls at the end of a terminal's table of runs."""
 R = TypeVar("R")
 
 
@@ -98,6 +100,18 @@ def _checked(comparison: Comparison) -> bool:
 
 def _named(comparison: Comparison, row: ComparedRun) -> tuple[str, str]:
     return comparison.names[row.run_id], ", ".join(remarks(comparison, row))
+
+
+def _named_in_group(comparison: Comparison, row: ComparedRun) -> tuple[str, str]:
+    """Return the name and the remarks of a row whose table has the controls under a heading of their own."""
+    grouped = any(row in comparison.ranked[start:] for start in comparison.controls_begin)
+    return comparison.names[row.run_id], ", ".join(
+        word for word in remarks(comparison, row) if not (grouped and word == "control")
+    )
+
+
+def _with_remarks(value: tuple[str, str]) -> str:
+    return f"{value[0]} ({value[1]})" if value[1] else value[0]
 
 
 def kind_words(summary: GradedRun) -> list[str]:
@@ -177,13 +191,8 @@ def _accuracy(score: Score | None) -> float | None:
 
 
 RUN_COLUMNS: tuple[ShownColumn[ComparedRun], ...] = (
-    ShownColumn(
-        "name",
-        {"terminal": "memory", "page": "memory", "paper": "memory"},
-        _named,
-        lambda value: f"{value[0]} ({value[1]})" if value[1] else value[0],
-        "text",
-    ),
+    ShownColumn("grouped_name", {"terminal": "memory"}, _named_in_group, _with_remarks, "text"),
+    ShownColumn("name", {"page": "memory", "paper": "memory"}, _named, _with_remarks, "text"),
     ShownColumn("run", {"frame": "run"}, _of(lambda run: run.run_id), kind="text"),
     ShownColumn("memory", {"frame": "memory"}, _of(lambda run: run.memory), kind="text"),
     ShownColumn("model", {"frame": "model", "paper": "model"}, _of(lambda run: run.model), kind="text"),
@@ -242,7 +251,7 @@ RUN_COLUMNS: tuple[ShownColumn[ComparedRun], ...] = (
     ShownColumn("significant", {"frame": "significant"}, _with_pair(lambda pair: pair.significant)),
     ShownColumn(
         "corrected",
-        {"terminal": "corrected for\nthe judge", "paper": "corrected for the judge"},
+        {"terminal": "judge-\ncorrected", "paper": "judge-corrected"},
         _of(lambda run: run.judge_check),
         corrected_text,
         drop=6,
@@ -287,7 +296,7 @@ RUN_COLUMNS: tuple[ShownColumn[ComparedRun], ...] = (
     ShownColumn("preparing", {"page": "of which preparing"}, _of(lambda run: run.costs.prepare), cost_text),
     ShownColumn(
         "latency_p50_ms",
-        {"frame": "latency_p50_ms", "terminal": "latency\np50, ms"},
+        {"frame": "latency_p50_ms", "terminal": "latency\np50 ms"},
         _of(lambda run: run.latency.total.p50),
         ms,
         drop=10,
@@ -319,7 +328,7 @@ PAIR_COLUMNS: tuple[ShownColumn[PairResult], ...] = (
     ShownColumn("b", {"terminal": "b"}, _name("b"), kind="text"),
     ShownColumn(
         "difference",
-        {"terminal": "a - b,\npoints", "paper": "points"},
+        {"terminal": "a \u2212 b\n(points)", "paper": "points"},
         _pair(lambda pair: pair),
         lambda pair: signed(pair.difference) + ((" ▲" if pair.difference > 0 else " ▼") if pair.significant else ""),
     ),

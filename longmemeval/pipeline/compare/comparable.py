@@ -92,7 +92,7 @@ def _refuse(
     for run in graded:
         groups.setdefault(key(run), []).append(run)
     if len(groups) > 1:
-        values = [f"{_names(alike)}: {shown(alike[0])}" for alike in groups.values()]
+        values = [f"{_names(alike, {})}: {shown(alike[0])}" for alike in groups.values()]
         raise HarnessError(f"{what}: {'; '.join(values)}", fix=fix)
 
 
@@ -184,11 +184,14 @@ def what_differs(graded: Sequence[Evaluation]) -> Iterator[Sentence]:
         yield Sentence("other-judge-model", {}, {"names": served}, "caution")
 
 
-def setting_differences(graded: Sequence[Evaluation]) -> dict[str, str]:
+def setting_differences(graded: Sequence[Evaluation], names: Mapping[str, str] = {}) -> dict[str, str]:
     """Return a sentence for each setting in which the runs differ, keyed by the setting in plain words.
 
     Of the memory's own settings, only the budget is reported. For example, "reading method" has the sentence "Reading
-    method differs: con in a; direct in b."
+    method: con in a; direct elsewhere."
+
+    Args:
+        names: names of the runs by their ids, where they are not the ids themselves.
     """
     graded = [run for run in graded if run.manifest.kind == "run"]
     values: dict[str, dict[str, list[Evaluation]]] = {}
@@ -202,11 +205,11 @@ def setting_differences(graded: Sequence[Evaluation]) -> dict[str, str]:
     sentences: dict[str, str] = {}
     for name, groups in values.items():
         if len(groups) > 1:
-            words, by_value = (
-                in_words(name),
-                "; ".join(f"{value} in {_names(alike)}" for value, alike in groups.items()),
-            )
-            sentences[words] = f"{words[0].upper()}{words[1:]} differs: {by_value}."
+            words, *rarer = in_words(name), *sorted(groups.items(), key=lambda group: len(group[1]))
+            commonest, alike = rarer.pop()
+            elsewhere = "elsewhere" if len(alike) > 2 else f"in {_names(alike, names)}"
+            by_value = "; ".join(f"{value} in {_names(runs, names)}" for value, runs in rarer)
+            sentences[words] = f"{words[0].upper()}{words[1:]}: {by_value}; {commonest} {elsewhere}."
     return sentences
 
 
@@ -254,5 +257,5 @@ def _shown(value: object) -> str:
     return text if len(text) <= 60 else f"{text[:12]}…"
 
 
-def _names(runs: Iterable[Evaluation]) -> str:
-    return listed([run.id for run in runs], _MAX_LISTED)
+def _names(runs: Iterable[Evaluation], names: Mapping[str, str]) -> str:
+    return listed(list(dict.fromkeys(names.get(run.id, run.id) for run in runs)), _MAX_LISTED)

@@ -69,7 +69,7 @@ def compare_runs(
         HarnessError: there is no run, or the runs differ in data, questions, judge or metric.
     """
     if not graded:
-        raise HarnessError("There is nothing to compare", fix="Name at least one graded run")
+        raise HarnessError("No runs to compare", fix="Name at least one graded run")
     left_out: list[Sentence] = []
     if common:
         graded, left_out = on_common_questions(graded)
@@ -95,7 +95,7 @@ def compare_runs(
         not_surviving=tuple(item.pair for item in corrected if item.survives is False),
     )
     answering = [run for run in graded if run.summary.model not in CONTROL_MODELS]
-    differing = setting_differences(answering)
+    differing = setting_differences(answering, names)
     others = [
         *left_out,
         *_warnings(rows),

@@ -438,7 +438,7 @@ def _to_try(stage: str, run: Evaluation) -> str:
         return "evaluate with --votes 3"
     if stage == "in the prompt":
         method = settings.reading.method if settings.reading else ""
-        return "another --model" + ("" if method in ("con", "") else ", or --reading con")
+        return "another --model" if method in ("con", "") else "--reading con"
     return ""
 
 

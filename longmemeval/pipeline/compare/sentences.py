@@ -60,7 +60,7 @@ TEMPLATES: dict[str, str] = {
     "memories-not-better": "Not significantly better than the trivial control {C} ({c:percent}){m:adjusted}: {names}.",
     "all-better": "{m:Every} is significantly better than the trivial control {C} ({c:percent}){m:adjusted}.",
     "control-out-of-reach": "No memory can be significantly better than the trivial control {C} "
-    "({c:percent}){m:adjusted}: it leaves {room:units} to win, and at least {q} are needed.",
+    "({c:percent}){m:adjusted}: it leaves only {room:units} to improve on; at least {q} are needed.",
     # Warnings about scores; no names: about all rows.
     **dict.fromkeys(SCORE_WARNINGS, "{names:about}{text}"),
     # How the figures were made.
@@ -68,11 +68,11 @@ TEMPLATES: dict[str, str] = {
     "not-corrected": "{A} minus {B} cannot be corrected for judge errors: {reason}.",
     "fixtures-unknown": "The fixtures of {names} are missing or were made from other data since: whether evidence "
     "was stored is unknown, so none is reported as not stored.",
-    "common-questions": "Only the {n:questions} that all runs share are compared; left out: {left_out}. Tokens, cost "
+    "common-questions": "Only the {n:questions} that all runs share are compared; excluded: {left_out}. Tokens, cost "
     "and latency are still those of the whole runs.",
-    "answers-elsewhere": "{names}: answers of another system; how they were made is unknown.",
-    "not-completed": "{A} is not completed ({status}): unanswered questions count as wrong.",
-    "reads-gold": "{A} reads the gold evidence: it is an upper bound, not a memory system.",
+    "answers-elsewhere": "{names}: imported answers; how they were produced is unknown.",
+    "not-completed": "{A} is incomplete ({status}); unanswered questions count as wrong.",
+    "reads-gold": "{A} is given the gold evidence: an upper bound, not a memory system.",
     "other-judge-model": "{names}: according to the server, not all labels come from the official judge's model.",
     "setting-differs": "{text}",
 }

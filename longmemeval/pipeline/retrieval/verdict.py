@@ -7,7 +7,7 @@ p values are multiplied by the number of all pairs (Bonferroni), as the best was
 from collections.abc import Sequence
 from math import comb
 
-from longmemeval.core.text.figures import count_of, in_percent, listed, percent, signed
+from longmemeval.core.text.figures import bounds, count_of, listed, percent, signed
 from longmemeval.measures.notation import Mean, Measure
 from longmemeval.pipeline.retrieval.ranking_run import RetrievalRun
 from longmemeval.statistics.paired import Paired, compare_pairs
@@ -23,7 +23,9 @@ def retrieval_sentence(runs: Sequence[RetrievalRun]) -> str:
     measure = Measure.parse(next(iter(runs[0].results[0].measures)))
     known = [run for run in runs if _mean(run, measure).mean is not None]
     if not known:
-        return f"How much {listed([_name(run) for run in runs], 3)} found is not known."
+        return (
+            f"Recall of {listed([_name(run) for run in runs], 3)} is unknown: no message or session ids were returned."
+        )
     order = sorted(known, key=lambda run: _rank(run, measure), reverse=True)
     rivals = [run for run in order if not run.settings.reads_gold] or order
     best, *others = rivals
@@ -34,8 +36,8 @@ def retrieval_sentence(runs: Sequence[RetrievalRun]) -> str:
     pairs = [_pair(best, other, str(measure)) for other in others]
     pair = pairs[0]
     if pair is None:
-        figures = f"{_with_interval(best, measure)}, then {_name(second)} with {_with_interval(second, measure)}"
-        return f"{_name(best)} comes first by {measure}: {figures},{on}; whether that is noise was not tested."
+        figures = f"{_with_interval(best, measure)}; {_name(second)}: {_with_interval(second, measure)}"
+        return f"{_name(best)} has the highest {measure}: {figures}{on}; the difference was not tested."
     shown = all(compared is not None and compared.p * comb(len(rivals), 2) < ALPHA for compared in pairs)
     if not others[1:]:
         both = f"No significant difference between {_name(best)} and {_name(second)}"
@@ -64,7 +66,7 @@ def _rank(run: RetrievalRun, measure: Measure) -> float:
 
 def _with_interval(run: RetrievalRun, measure: Measure) -> str:
     found = _mean(run, measure)
-    interval = f" (95 % interval {' to '.join(map(in_percent, found.interval))})" if found.interval else ""
+    interval = f", 95% CI {bounds(found.interval)}" if found.interval else ""
     return f"{percent(found.mean)}{interval}"
 
 

@@ -26,7 +26,15 @@ from longmemeval.measures.metrics import Metrics
 from longmemeval.memory.products.profiles import is_amount
 from longmemeval.pipeline.claims.catalogue import Claim
 from longmemeval.pipeline.compare.baseline import AgainstBaseline
-from longmemeval.pipeline.compare.columns import PAIR_COLUMNS, RUN_COLUMNS, WARNED, Medium, columns_of, corrected_text
+from longmemeval.pipeline.compare.columns import (
+    CONTROLS,
+    PAIR_COLUMNS,
+    RUN_COLUMNS,
+    WARNED,
+    Medium,
+    columns_of,
+    corrected_text,
+)
 from longmemeval.pipeline.compare.comparison import (
     BudgetCurve,
     ComparedRun,
@@ -77,7 +85,7 @@ def budget_table(comparison: Comparison) -> Table:
 
     metric = comparison.metric
     columns: list[Column[BudgetCurve]] = [Column("memory", lambda curve: curve.name, "text"), *map(column, budgets)]
-    return tabulate(f"Over budgets of tokens: {metric}, evidence recall, prompt tokens", columns, curves)
+    return tabulate(f"Token budgets: {metric}, evidence recall, prompt tokens", columns, curves)
 
 
 _NARROW = 16
@@ -106,7 +114,7 @@ def runs_table(comparison: Comparison, medium: Medium, without: Sequence[str] = 
     columns = columns_of(RUN_COLUMNS, comparison, medium, without)
     # A paper's caption is short: the judge is in its notes.
     title = f"{comparison.dataset}, {question_count(comparison)}" if medium == "paper" else title_of(comparison)
-    return tabulate(title, columns, comparison.ranked, breaks=comparison.controls_begin)
+    return tabulate(title, columns, comparison.ranked, breaks=comparison.controls_begin, last_group=CONTROLS)
 
 
 def title_of(comparison: Comparison) -> str:
@@ -193,7 +201,7 @@ def _lost(comparison: Comparison) -> Table:
         *map(column, stages),
     ]
     rows = zip(row_names(comparison), comparison.ranked, strict=True) if stages else ()
-    return tabulate("Where questions without full credit were lost", columns, rows)
+    return tabulate("Questions without full credit, by cause", columns, rows)
 
 
 def digest_table(comparison: Comparison) -> Table:
@@ -203,8 +211,8 @@ def digest_table(comparison: Comparison) -> Table:
         Column("cause", lambda group: group.cause, "text"),
         Column("questions", lambda group: group.count),
         Column("right in\nanother run", lambda group: group.won_elsewhere),
-        Column("example", lambda group: group.example, "text"),
-        Column("to try", lambda group: group.to_try or None, "prose"),
+        Column("example", lambda group: group.example, "text", drop=1),
+        Column("suggestion", lambda group: group.to_try or None, "prose"),
     ]
     what = "Wrong answers" if comparison.metric == "accuracy" else "Answers below full credit"
     title = f"{what} of {comparison.names[digest.run]} ({digest.lost:,} of {digest.of:,}) by cause"
@@ -222,7 +230,7 @@ def repeats_table(comparison: Comparison) -> Table:
             lambda group: None if group.spread.sd is None else f"{group.spread.sd * 100:.2f}",
         ),
         Column("range", lambda group: f"{percent(group.spread.lowest)} to {percent(group.spread.highest)}", drop=1),
-        Column("labels that\nchange", lambda group: f"{group.flips.flipped:,} of {group.flips.questions:,}"),
+        Column("labels\nchanged", lambda group: f"{group.flips.flipped:,} of {group.flips.questions:,}"),
         Column("by the\nanswer", lambda group: group.flips.by_answer, drop=2),
         Column("by the\njudge", lambda group: group.flips.by_judge, drop=3),
     ]
@@ -230,8 +238,8 @@ def repeats_table(comparison: Comparison) -> Table:
 
 
 FLIPS_NOTE = (
-    "Labels that change between repeats: by the judge where one and the same text has both labels, else by the answer; "
-    f"{UNKNOWN}: no text was graded twice (`evaluate --rejudge` does)."
+    "Labels changed between repeats: by the judge where the same text has both labels, otherwise by the answer; "
+    f"{UNKNOWN}: no text was graded twice (use `evaluate --rejudge`)."
 )
 
 
@@ -288,7 +296,7 @@ def published_table(figures: Sequence[Claim]) -> Table:
         column("judge", lambda figure: figure.judge, drop=2),
         column("source", lambda figure: figure.source.cited),
     ]
-    title = "Published, graded by others, not comparable unless judge and data are the same"
+    title = "Published scores (comparable only with the same judge and data)"
     return tabulate(title, columns, zip(figures, repeated, strict=True))
 
 
@@ -308,13 +316,15 @@ def _published_value(figure: Claim) -> str:
 
 _MAX_LISTED = 4
 """The number of run ids named in one line before the rest is counted."""
-ORACLE_NOTE = "oracle reads the gold evidence: it is a ceiling, not a memory system."
+_MAX_SETTINGS = 2
+"""The number of settings up to which their values are shown below the table."""
+ORACLE_NOTE = "oracle is given the gold evidence: an upper bound, not a memory system."
 CONTROL_NOTE = (
-    "Control models understand no question: offline/refuse always declines, offline/parrot repeats all that was "
-    "recalled, offline/last-session its last session. Where one scores, the judge takes such text for an answer."
+    "Control models ignore the question: offline/refuse always abstains, offline/parrot repeats the retrieved text, "
+    "offline/last-session repeats the last session. A high score for one suggests a lenient judge."
 )
 FALLBACK_NOTE = (
-    "Embedder: hashing, the offline fallback. For real figures prepare with --embedder "
+    "Embedder: hashing (offline fallback). For meaningful scores: prepare --embedder "
     "fastembed:BAAI/bge-small-en-v1.5, fastembed:FOLDER or openai:text-embedding-3-small."
 )
 
@@ -323,7 +333,7 @@ def official_status(judge: JudgeIdentity) -> str:
     """Say whether the figures of a judge can be compared with published ones."""
     if judge.official:
         return "Official."
-    return "NOT the official judge: figures do not compare with published ones."
+    return "Not the official judge; scores are not comparable with published ones."
 
 
 def footnotes(summaries: list[GradedRun], *, warnings: bool = True) -> list[str]:
@@ -339,13 +349,17 @@ def footnotes(summaries: list[GradedRun], *, warnings: bool = True) -> list[str]
     notes += dict.fromkeys(f"Judge: {judge_name(judge)}. {official_status(judge)}" for judge in judges)
     checked = [(check, summary) for summary in summaries if (check := summary.judge_check)]
     notes += dict.fromkeys(_check_note(check, summary.metrics) for check, summary in checked)
-    notes += [f"{run.run_id}: the score cannot be corrected: {check.reason}." for check, run in checked if check.reason]
+    notes += [
+        f"{run.run_id}: the score cannot be corrected for judge errors: {check.reason}."
+        for check, run in checked
+        if check.reason
+    ]
     notes.extend(
-        f"The questions share {haystacks} haystacks: intervals are bootstrapped over whole haystacks."
+        f"The questions share {haystacks} histories; CIs are bootstrapped over histories."
         for haystacks in dict.fromkeys(summary.metrics.haystacks for summary in summaries)
         if haystacks
     )
-    notes += dict.fromkeys(f"Not the whole data set: {summary.part}." for summary in summaries if summary.part)
+    notes += dict.fromkeys(f"Subset: {summary.part}." for summary in summaries if summary.part)
     notes += dict.fromkeys(summary.protocol_note for summary in summaries if summary.protocol_note)
     notes += dict.fromkeys(note for summary in summaries for note in summary.type_notes)
     if any(summary.model in CONTROL_MODELS for summary in summaries):
@@ -353,8 +367,7 @@ def footnotes(summaries: list[GradedRun], *, warnings: bool = True) -> list[str]
     if any(summary.reads_gold for summary in summaries):
         notes.append(ORACLE_NOTE)
     notes += dict.fromkeys(
-        f"{summary.memory} reads parts that would not come out the same if they were prepared again: "
-        f"{', '.join(summary.not_reproducible)}."
+        f"{summary.memory} uses parts that are not reproducible: {', '.join(summary.not_reproducible)}."
         for summary in summaries
         if summary.not_reproducible
     )
@@ -366,19 +379,19 @@ def footnotes(summaries: list[GradedRun], *, warnings: bool = True) -> list[str]
             notes.append(_gradings_note(summary, summary.gradings))
         if summary.failed:
             failed = count_of(summary.failed, "question failed and counts", "questions failed and count")
-            notes.append(f"{summary.run_id}: {failed} as wrong (not evaluated).")
+            notes.append(f"{summary.run_id}: {failed} as wrong.")
         if cached := summary.memory_calls.cached_calls:
-            calls = f"{cached:,} of {summary.memory_calls.calls:,} model calls of searches"
-            notes.append(f"{summary.run_id}: {calls} were answered by the cache; recall took less time for it.")
+            calls = f"{cached:,} of {summary.memory_calls.calls:,} model calls during search"
+            notes.append(f"{summary.run_id}: {calls} came from the cache, so recall latency is too low.")
         if summary.memory_calls.failed_calls:
             failed = count_of(summary.memory_calls.failed_calls, "model call")
-            notes.append(f"{summary.run_id}: {failed} of searches failed; see the notes of the answers.")
+            notes.append(f"{summary.run_id}: {failed} failed during search; see the notes of the answers.")
         if summary.shortened:
             shortened = count_of(summary.shortened, "context was", "contexts were")
-            notes.append(f"{summary.run_id}: {shortened} shortened to fit the model's window.")
+            notes.append(f"{summary.run_id}: {shortened} truncated to fit the model's context window.")
         if summary.undated:
-            undated = count_of(summary.undated, "answer rests", "answers rest")
-            notes.append(f"{summary.run_id}: {undated} on items without a date.")
+            undated = count_of(summary.undated, "answer uses", "answers use")
+            notes.append(f"{summary.run_id}: {undated} undated items.")
     return notes
 
 
@@ -422,8 +435,10 @@ def comparison_notes(comparison: Comparison) -> list[str]:
 def caution_lines(comparison: Comparison) -> list[str]:
     """Return the lines below the table: what marks mean, cautions, deviations of products, and what else differs."""
     lines = [marks_line(comparison), *comparison.texts("caution"), *deviation_lines(comparison)]
-    if comparison.differing:
-        lines.append(f"Settings that differ besides the memories: {', '.join(comparison.differing)}.")
+    if len(comparison.differing) > _MAX_SETTINGS:
+        lines.append(f"Other settings that differ: {', '.join(comparison.differing)}.")
+    else:
+        lines += comparison.differing.values()
     return [line for line in lines if line]
 
 
@@ -434,8 +449,8 @@ def marks_line(comparison: Comparison) -> str:
 
 
 BY_SESSION_NOTE = (
-    "(s): evidence recall by session, where the memory does not say which messages it found; it does not compare with "
-    "recall by message."
+    "(s): evidence recall by session, because the memory does not name the messages it retrieved; not comparable "
+    "with recall by message."
 )
 
 
@@ -456,13 +471,13 @@ def deviation_lines(comparison: Comparison) -> Iterator[str]:
 
 def _check_note(check: CheckedScore, metrics: Metrics) -> str:
     """Return a note on what the check of a judge found and how scores are corrected by it."""
-    rates = f"{percent(check.right_passed)} of right and {percent(check.wrong_passed)} of wrong"
-    verb = "passes" if metrics.judge.metric == "accuracy" else "gives on average"
-    how, what = ("answers labelled by hand", "answers") if check.judged else ("planted answers", "plants")
-    elsewhere = f" * These {what} are of ANOTHER data set: on that of the runs the judge may err otherwise."
+    rates = f"{percent(check.right_passed)} of correct and {percent(check.wrong_passed)} of incorrect"
+    verb = "accepts" if metrics.judge.metric == "accuracy" else "gives on average"
+    what = "human-labelled answers" if check.judged else "test answers"
+    elsewhere = f" * These {what} come from another dataset, so the judge's error rates may differ here."
     return (
-        f"Corrected for the judge: {judge_name(metrics.judge)} {verb} {rates} {how} "
-        f"({check.plants:,} {what} on {check.of}; Rogan and Gladen). It stands beside the score, never instead of it."
+        f"Judge check: {judge_name(metrics.judge)} {verb} {rates} {what} (n = {check.plants:,}, {check.of}). "
+        "Corrected scores use Rogan\u2013Gladen and supplement the raw scores."
         + (elsewhere if check.other_data else "")
     )
 
@@ -491,8 +506,8 @@ def part_notes(memory: str, parts: Mapping[str, Mapping[str, Any]]) -> Iterator[
             yield from memory_model_notes(memory, stats)
         if failed := stats["failed_haystacks"]:
             yield (
-                f"{memory}: {failed:,} of {stats['haystacks']:,} haystacks could not be ingested; their questions "
-                "count, and have no answer."
+                f"{memory}: {failed:,} of {stats['haystacks']:,} histories could not be ingested; their questions "
+                "count as wrong."
             )
 
 
@@ -509,11 +524,11 @@ def _service_note(memory: str, stats: Mapping[str, Any]) -> str:
 
 
 _AMISS = {
-    "dates: text": "dates of sessions reach it inside of texts only",
-    "dates: none": "it loses the dates of sessions",
+    "dates: text": "session dates are passed as text only",
+    "dates: none": "session dates are lost",
     "usual provenance: session": "recall is scored by session",
-    "usual provenance: none": "it does not say where its hits are from",
-    "persistence: none": "nothing of it is kept: each run adds all sessions again",
+    "usual provenance: none": "it does not name the sources of its results",
+    "persistence: none": "it is not persistent: every run ingests all sessions again",
     "telemetry: on": "it sends telemetry",
 }
 """Capabilities of a service that a reader of the tables has to know about."""
@@ -576,7 +591,8 @@ def evaluation_answer(evaluation: Evaluation) -> Answer:
     yield score_table(title, summary)
     yield from filter(None, [task_average_note(metrics, evaluation.asked.benchmark)])
     if summary.judge_check and not summary.judge_check.reason:
-        yield f"Corrected for the judge's errors: {metrics.judge.metric} {corrected_text(summary.judge_check)}"
+        corrected = corrected_text(summary.judge_check)
+        yield f"{metrics.judge.metric.capitalize()} after correction for judge errors: {corrected}"
     yield from abstention_lines(metrics)
     yield work_table(summary.costs)
     model_use = memory_model_table([summary], [metrics.run])
@@ -587,7 +603,7 @@ def evaluation_answer(evaluation: Evaluation) -> Answer:
     if metrics.latency_ms.p50 is not None:
         yield f"Latency of the judge's calls, p50 / p95: {both(metrics.latency_ms)} ms"
     now = evaluation.grading
-    also = "" if now.judge == metrics.judge else f", by which {now.judge.metric} is {percent(now.overall.accuracy)}"
-    yield f"Judged now: {evaluation.newly_judged}; judge id: {now.judge.id}{also}"
+    also = "" if now.judge == metrics.judge else f" ({now.judge.metric} {percent(now.overall.accuracy)})"
+    yield f"Newly graded: {evaluation.newly_judged}; judge id: {now.judge.id}{also}"
     yield from footnotes([summary])
     yield from effort_notes([summary], shows_costs=True)

@@ -24,10 +24,10 @@ def check_table(check: JudgeCheck) -> Table:
     credit = "passed" if labels else f"mean\n{check.judge.metric}"
     title = f"{check.dataset['name']}, {count_of(check.questions, 'question')}, judge {judge_name(check.judge)}"
     columns: list[Column[tuple[str, str, Rate]]] = [
-        Column("plants", lambda row: row[0], "text"),
+        Column("test answers", lambda row: row[0], "text"),
         Column("", lambda row: row[1], "prose"),
         Column(credit, lambda row: percent(row[2].credit)),
-        Column("95 % interval", lambda row: UNKNOWN if row[2].credit is None else bounds(row[2].interval)),
+        Column("95% CI", lambda row: UNKNOWN if row[2].credit is None else bounds(row[2].interval)),
         Column("n", lambda row: row[2].n),
         Column("no\nlabel", lambda row: row[2].unlabelled, drop=1),
     ]
@@ -42,15 +42,15 @@ def _groups(rates: JudgeRates, planted: Mapping[str, Kind]) -> Iterator[tuple[st
 
     made, words, why = (rates.right, rates.wrong), "", ""
     if rates.planted:
-        yield "right, by hand", "labelled by hand, held out; should pass", rates.right, of(JUDGED_KINDS, right=True)
-        yield "wrong, by hand", "labelled by hand, held out; should fail", rates.wrong, of(JUDGED_KINDS, right=False)
-        made, words, why = rates.planted, "planted ", "; too easy to count"
+        yield "correct, human", "human-labelled, held out; should pass", rates.right, of(JUDGED_KINDS, right=True)
+        yield "incorrect, human", "human-labelled, held out; should fail", rates.wrong, of(JUDGED_KINDS, right=False)
+        made, words, why = rates.planted, "generated ", "; too easy to count"
     if rates.at_hand:
-        known = "the rules were made with these, so they do not count"
-        yield "right, at hand", f"should pass; {known}", rates.at_hand[0], []
-        yield "wrong, at hand", f"should fail; {known}", rates.at_hand[1], []
-    yield f"{words}right answers", f"should pass{why}", made[0], of(planted, right=True)
-    yield f"{words}wrong answers", f"should fail{why}", made[1], of(planted, right=False)
+        known = "the rules were written with these, so they do not count"
+        yield "correct, development", f"should pass; {known}", rates.at_hand[0], []
+        yield "incorrect, development", f"should fail; {known}", rates.at_hand[1], []
+    yield f"{words}correct answers", f"should pass{why}", made[0], of(planted, right=True)
+    yield f"{words}incorrect answers", f"should fail{why}", made[1], of(planted, right=False)
     yield "no answers", "should fail", rates.none, [pair for pair in planted.items() if pair[0] in NO_ANSWERS]
 
 
@@ -62,35 +62,37 @@ def check_notes(check: JudgeCheck, *, unlike: bool) -> Iterator[str]:
     """
     right, wrong = check.rates.right, check.rates.wrong
     if right.credit is None or wrong.credit is None:
-        yield "Without both right and wrong plants that have a label, nothing follows for scores."
+        yield "Test answers of both kinds need labels before scores can be corrected."
         return
     if check.judge.metric == "accuracy":
         yield (
-            f"False negatives {percent(1 - right.credit)} (right answers failed), false positives "
-            f"{percent(wrong.credit)} (wrong answers passed)."
+            f"False negatives {percent(1 - right.credit)} (correct answers failed), false positives "
+            f"{percent(wrong.credit)} (incorrect answers passed)."
         )
     half = right.credit * 0.5 + wrong.credit * 0.5
-    effect = f"A system that is right on half of the questions gets {percent(half)} from this judge"
+    effect = f"This judge gives {percent(half)} to a system that is right on half of the questions"
     if not unlike:
-        yield f"{effect}; right and wrong answers are not shown to fare differently: its scores cannot be corrected."
+        yield (
+            f"{effect}. It does not significantly separate correct from incorrect answers, so its scores cannot be "
+            "corrected."
+        )
     else:
-        yield f"{effect}; a difference of two systems shrinks to {(right.credit - wrong.credit) * 100:.0f} % of itself."
+        yield f"{effect}. True differences appear {(right.credit - wrong.credit) * 100:.0f}% as large with this judge."
     if check.rates.planted:
         yield (
-            f"The rates rest on the {count_of(right.n + wrong.n, 'answer')} labelled by hand, each row on errors of "
-            "one kind. Planted answers are easier for rules, and count in no rate."
+            f"The rates use the {count_of(right.n + wrong.n, 'human-labelled answer')}. Generated test answers are "
+            "easier for rules and count in no rate."
         )
     elif compares_words(check.judge):
-        yield "No score is corrected by these rates: planted answers are easier for rules than answers of readers."
+        yield "These rates correct no score: generated test answers are easier for rules than models' answers."
     if one_sided := [name for name, (right, wrong) in check.rates.by_type.items() if not (_any(right) and _any(wrong))]:
         yield (
-            f"Right or wrong answers alone could be planted for {', '.join(one_sided)}: they are in the rows of their "
-            "kinds, but not in the rates of right and wrong answers, and their scores are corrected by the rates of "
-            "the other types."
+            f"{', '.join(one_sided)}: test answers of one kind only. They are excluded from the overall error rates; "
+            "the rates of the other types correct their scores."
         )
     if not check.rates.planted:
-        yield "The rates are those of plants, every kind as often as the questions allow."
-    yield "A system whose errors are of other kinds meets other rates: look at the rows."
+        yield "The rates weight every kind of test answer as often as the questions allow."
+    yield "Error rates differ by kind of error: see the rows."
 
 
 def _any(rate: Rate) -> bool:

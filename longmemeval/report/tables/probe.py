@@ -12,7 +12,7 @@ from longmemeval.measures.notation import Mean
 from longmemeval.pipeline.probe.lifecycle import Lifecycle
 from longmemeval.pipeline.probe.probe import Probed, ProbeReport
 
-_CONTROLS = {"floor": " (floor)", "ceiling": " (ceiling)"}
+_CONTROLS = {"floor": " (lower bound)", "ceiling": " (upper bound)"}
 
 
 def probe_table(report: ProbeReport) -> Table:
@@ -20,16 +20,16 @@ def probe_table(report: ProbeReport) -> Table:
     probes = list(dict.fromkeys(name for probed in report.memories for name in probed.probes))
     columns = [
         Column("memory", row_name, "text"),
-        Column("passed,\n%", lambda probed: in_percent(probed.overall.mean)),
-        Column("95 % interval", lambda probed: bounds(probed.overall.interval), drop=1),
+        Column("passed\n%", lambda probed: in_percent(probed.overall.mean)),
+        Column("95% CI", lambda probed: bounds(probed.overall.interval), drop=1),
         *map(_probe, probes),
         Column("dele-\ntion", lambda probed: passed(probed.lifecycle.deletion)),
         Column("read after\nwrite", lambda probed: passed(probed.lifecycle.read_after_write)),
         Column("until\nfound", lambda probed: until_found(probed.lifecycle), drop=3),
-        Column("same\ntwice, %", lambda probed: in_percent(probed.same_twice), drop=2),
+        Column("same\ntwice %", lambda probed: in_percent(probed.same_twice), drop=2),
     ]
     memories = sum(probed.control is None for probed in report.memories)
-    title = f"{report.questions:,} questions about made-up lives, seed {report.seed}"
+    title = f"{report.questions:,} questions on synthetic user histories, seed {report.seed}"
     return tabulate(title, columns, report.memories, breaks=[memories])
 
 

@@ -89,7 +89,7 @@ def _columns(names: Sequence[str]) -> list[Column[_Row]]:
         Column("memory", lambda row: row.name, "text"),
         Column("n", lambda row: row.measures[first].n),
         Column(_broken(first), lambda row: in_percent(row.measures[first].mean) + row.mark),
-        Column("95 % interval", lambda row: bounds(row.measures[first].interval)),
+        Column("95% CI", lambda row: bounds(row.measures[first].interval)),
         *(measure(name, place) for place, name in enumerate(others, start=1)),
     ]
 
@@ -100,15 +100,13 @@ def _broken(name: str) -> str:
 
 def retrieval_footnotes(report: RetrievalReport) -> list[str]:
     """Return the notes below the tables."""
-    notes = ["Figures in percent; n: questions with a value.", *_warnings(report)]
+    notes = ["All figures in %; n: questions with a value.", *_warnings(report)]
     protocol = _official_protocol(report)
     if isinstance(protocol, OfficialRanking):
         notes += protocol.notes([RankedRun(run.settings.plain, run.questions, run.results) for run in report.runs])
     else:
         notes += protocol.notes if protocol else ()
-        notes.append(
-            "Ties: in the order of the history. What a memory recalls without ranking it follows, newest first."
-        )
+        notes.append("Ties keep the order of the history. Unranked results follow, newest first.")
     notes.extend(dict.fromkeys(note for run in report.runs for result in run.results for note in result.notes))
     ranked = ((run.settings.memory_name, run.settings.parts) for run in report.runs)
     notes.extend(note for memory, parts in ranked for note in part_notes(memory, parts))
@@ -128,4 +126,4 @@ def _warnings(report: RetrievalReport) -> Iterator[str]:
             yield f"{run.settings.memory_name}: {repeat.sentence}"
         if report.twice and (number := run.questions - (repeat.n if repeat else 0)):
             left = count_of(number, "question was", "questions were")
-            yield f"{run.run_id}: {left} ranked before without --twice; another --run-id asks them all twice."
+            yield f"{run.run_id}: {left} ranked earlier without --twice; use another --run-id to repeat every query."

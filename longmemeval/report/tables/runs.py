@@ -51,10 +51,10 @@ def score_table(title: str, summary: GradedRun) -> Table:
     columns: list[Column[_ScoreRow]] = [
         Column("", lambda row: row.name, "prose"),
         Column(metrics.judge.metric, lambda row: row.text or percent(row.score.accuracy if row.score else None)),
-        Column("95 % interval", lambda row: bounds(row.score.interval) if row.score else ""),
+        Column("95% CI", lambda row: bounds(row.score.interval) if row.score else ""),
         Column(right, lambda row: row.score.correct if row.score else "", drop=1),
         Column("n", lambda row: row.score.n if row.score else ""),
-        Column("not\nevaluated", lambda row: row.score.not_evaluated if row.score else ""),
+        Column("not\ngraded", lambda row: row.score.not_evaluated if row.score else ""),
     ]
     return tabulate(title, columns, rows)
 
@@ -67,7 +67,7 @@ def task_average_note(metrics: Metrics, benchmark: Benchmark) -> str | None:
         return None
     names = ", ".join(dict.fromkeys(missing))
     count = f"{len(set(missing))} of {benchmark.title}'s {len(needed)} question types"
-    return f"Task average: not defined, as {count} do not occur: {names}."
+    return f"Task average: not defined, as {count} are missing: {names}."
 
 
 def abstention_lines(metrics: Metrics) -> list[str]:
@@ -82,8 +82,9 @@ def abstention_lines(metrics: Metrics) -> list[str]:
     if metrics.calibration and (held_out := metrics.calibration.held_out) and held_out.pays and not held_out.costs:
         parts = [f"{name} {share}" for name, share in abstaining_shares(held_out.abstaining).items() if share]
         lines.append(
-            f"Abstaining below a recall score of {metrics.calibration.threshold:.3g} (chosen on "
-            f"{metrics.calibration.chosen_on} questions) would give on the other {held_out.n}: {', '.join(parts)}"
+            f"With a recall threshold of {metrics.calibration.threshold:.3g} (chosen on "
+            f"{metrics.calibration.chosen_on} questions), abstention on the other {held_out.n} would be: "
+            f"{', '.join(parts)}"
             f"{_with_threshold(held_out, metrics.judge.metric)}."
         )
     return lines
@@ -131,7 +132,7 @@ def usage_line(usage: Usage) -> str:
     price = in_dollars(usage.cost_usd)
     if usage.unpriced_calls:
         unpriced = count_of(usage.unpriced_calls, "call")
-        price = f"at least {price}, {unpriced} without a known price" if usage.cost_usd else "cost not known"
+        price = f"at least {price}, {unpriced} without a known price" if usage.cost_usd else "cost unknown"
     return (
         f"{count_of(usage.calls, 'call')}{cached}, {usage.prompt_tokens:,} prompt and "
         f"{usage.completion_tokens:,} completion tokens, {price}"
@@ -141,18 +142,16 @@ def usage_line(usage: Usage) -> str:
 # Show the cost and latency of runs, as tables and in sentences.
 
 PAID_ONCE = (
-    "Preparing is paid for once: every run that reads the same parts of a preparation shows all of what they cost, so "
-    "sums of several runs do not add up."
+    "Preparation cost is shared: every run on the same preparation shows it in full, so do not add it up across runs."
 )
 COST_UNKNOWN = (
-    f"{UNKNOWN} is not known: a model without a price, answers made elsewhere, or work that no journal records. A sum "
-    "that lacks one of its parts is not known either."
+    f"{UNKNOWN} means unknown: no price, imported answers, or not recorded. A total with an unknown part is unknown."
 )
-FOOTPRINT = "What memories take up"
+FOOTPRINT = "Disk and memory use"
 COST = "Cost in US dollars (reported)"
 """What only the run reports, `verify` cannot recompute: its title says so."""
 LATENCY = "Latency per question in milliseconds (reported)"
-FREE = "Cost of prepare, question analysis, answers and judge: $0, no model was paid for."
+FREE = "Total cost: $0 (no paid model was used)."
 
 
 def kinds(costs: RunCosts) -> dict[str, Cost]:
@@ -175,13 +174,13 @@ def work_table(costs: RunCosts) -> Table:
         Column("billed\nreply", lambda row: row[1].completion_tokens),
         Column("US dollars", lambda row: cost_text(row[1])),
     ]
-    return tabulate("", columns, (kinds(costs) | {"sum": costs.total}).items())
+    return tabulate("", columns, (kinds(costs) | {"total": costs.total}).items())
 
 
 def work_line(cost: Cost) -> str:
     """Return the calls, tokens and price of one kind of work, in one line."""
     usage = cost.usage
-    return usage_line(usage) if usage else "not known"
+    return usage_line(usage) if usage else "unknown"
 
 
 Named = tuple[str, GradedRun]
@@ -206,11 +205,11 @@ def cost_table(
         Column("question\nanalysis", lambda row: cost_text(row[1].costs.question_analysis), drop=4),
         Column("answers", lambda row: cost_text(row[1].costs.answers), drop=1),
         Column("judge", lambda row: cost_text(row[1].costs.judge), drop=2),
-        Column("sum", lambda row: cost_text(row[1].costs.total)),
+        Column("total", lambda row: cost_text(row[1].costs.total)),
         Column("analysis, answers:\n1,000 questions", lambda row: _cost_of_1000(row[1]), drop=5),
     ]
     if any(number is not None for number in cheaper_from):
-        columns.append(Column("cheaper than full\nhistory from question", lambda row: from_of[row[0]], drop=6))
+        columns.append(Column("break-even,\nquestions", lambda row: from_of[row[0]], drop=6))
     paid = not _all_free(summaries)
     return tabulate(COST, columns, zip(names, summaries, strict=True) if paid else ())
 
@@ -237,8 +236,8 @@ def latency_columns(summary_of: Callable[[Record], GradedRun]) -> list[Column[Re
         Column("recall\np95", lambda row: ms(summary_of(row).latency.recall.p95), drop=5),
         Column("model\np50", lambda row: ms(summary_of(row).latency.model.p50), drop=1),
         Column("model\np95", lambda row: ms(summary_of(row).latency.model.p95), drop=4),
-        Column("both\np50", lambda row: ms(summary_of(row).latency.total.p50)),
-        Column("both\np95", lambda row: ms(summary_of(row).latency.total.p95), drop=3),
+        Column("total\np50", lambda row: ms(summary_of(row).latency.total.p50)),
+        Column("total\np95", lambda row: ms(summary_of(row).latency.total.p95), drop=3),
     ]
 
 
@@ -250,8 +249,8 @@ def both(latency: Latency) -> str:
 def latency_line(latency: RunLatency) -> str:
     """Return the latency of one run in one sentence."""
     if latency.total.p50 is None:
-        return "Latency per question: not known."
-    named = {"recall": latency.recall, "model": latency.model, "both": latency.total}
+        return "Latency per question: unknown."
+    named = {"recall": latency.recall, "model": latency.model, "total": latency.total}
     parts = (f"{name} p50 {ms(times.p50)}, p95 {ms(times.p95)}" for name, times in named.items())
     return f"{LATENCY}: {'; '.join(parts)}."
 
@@ -262,7 +261,7 @@ def footprint_table(summaries: Sequence[GradedRun], names: Sequence[str]) -> Tab
         Column("memory", lambda row: row[0], "text"),
         Column("histories", lambda row: row[1].footprint.histories or None),
         Column("on disk", lambda row: shown_bytes(row[1].footprint.stored_bytes)),
-        Column("on disk,\na history", lambda row: shown_bytes(_stored_of_one(row[1].footprint)), drop=2),
+        Column("disk per\nhistory", lambda row: shown_bytes(_stored_of_one(row[1].footprint)), drop=2),
         Column(
             "resident memory of its\nprocesses (reported)",
             lambda row: shown_bytes(row[1].footprint.resident_bytes),
@@ -276,13 +275,13 @@ def footprint_table(summaries: Sequence[GradedRun], names: Sequence[str]) -> Tab
 def footprint_line(footprint: Footprint) -> str:
     """Return the space that the memory of one run takes up, in one sentence."""
     if _is_unknown(footprint):
-        return "Footprint of the memory: not known."
+        return "Disk and memory use: unknown."
     histories = count_of(footprint.histories, "history", "histories")
     average = f", {shown_bytes(_stored_of_one(footprint))} each" if footprint.histories > 1 else ""
-    stored = "not known on disk" if footprint.stored_bytes is None else f"{shown_bytes(footprint.stored_bytes)} on disk"
+    stored = "unknown on disk" if footprint.stored_bytes is None else f"{shown_bytes(footprint.stored_bytes)} on disk"
     peak = footprint.resident_bytes
-    own = "" if peak is None else f"; its processes took up to {shown_bytes(peak)} of memory (reported)"
-    return f"Footprint of the memory: {stored} ({histories}{average if footprint.stored_bytes else ''}){own}."
+    own = "" if peak is None else f"; its processes used up to {shown_bytes(peak)} of memory (reported)"
+    return f"Disk and memory use: {stored} ({histories}{average if footprint.stored_bytes else ''}){own}."
 
 
 def _is_unknown(footprint: Footprint) -> bool:
@@ -311,15 +310,15 @@ def effort_notes(summaries: Sequence[GradedRun], *, shows_costs: bool = False) -
         for name, cost in kinds(summary.costs).items():
             if cost.is_partly_known:
                 unpriced = count_of(cost.unpriced_calls or 0, "call")
-                yield f"{summary.run_id}: {unpriced} of {name} without a known price; ≥ is what the others cost."
+                yield f"{summary.run_id}: {unpriced} of {name} without a known price; ≥ is the cost of the others."
             if cost.cached_calls:
                 calls = f"{cost.cached_calls:,} of {cost.calls:,} calls of {name}"
-                yield f"{summary.run_id}: {calls} were answered by the cache and cost nothing again."
+                yield f"{summary.run_id}: {calls} came from the cache and were not charged again."
         if summary.latency_note and not is_offline(summary.model):
             yield f"{summary.run_id}: {summary.latency_note}."
         if summary.calls_per_question is not None and summary.calls_per_question > 1:
             calls = f"{summary.calls_per_question:,.1f} calls per question"
-            yield f"{summary.run_id}: {calls}; its prompt tokens are those of all of them."
+            yield f"{summary.run_id}: {calls}; prompt tokens are summed over all of them."
 
 
 def _all_free(summaries: Sequence[GradedRun]) -> bool:
@@ -327,9 +326,9 @@ def _all_free(summaries: Sequence[GradedRun]) -> bool:
     return all(total.usd == 0 and not total.cached_calls for total in totals)
 
 
-# Show the model calls of external memory systems, counted on the wire: for ingestion and for searches.
+# Show the model calls of external memory systems, measured at the proxy: for ingestion and for searches.
 
-_TITLE = "What memories asked of models, counted on the wire"
+_TITLE = "Model calls made by memories (measured at the proxy)"
 
 
 def memory_model_table(summaries: Sequence[GradedRun], names: Sequence[str]) -> Table:

@@ -335,13 +335,11 @@ class Repeatability(Struct, frozen=True):
         """The result in a sentence."""
         questions = count_of(self.n, "question")
         if not self.changed:
-            return f"Asked twice, the memory recalled the same for each of {questions}."
+            return f"Repeating the same query did not change the result for any of {questions}."
         kinds = "; ".join(f"{words}: {self.by_difference[kind]:,}" for kind, words in _WORDS.items()
                           if kind in self.by_difference)  # fmt: skip
-        share = f"{self.changed / self.n * 100:.1f} %"
-        return (
-            f"Asked twice, the memory recalled something else for {self.changed:,} of {questions}, {share} ({kinds})."
-        )
+        share = f"{self.changed / self.n * 100:.1f}%"
+        return f"Repeating the same query changed the result for {self.changed:,} of {questions}, {share} ({kinds})."
 
 
 def repeatability(rankings: Iterable[Ranking]) -> Repeatability | None:

@@ -39,10 +39,10 @@ WarningCode = Literal[
 OF_QUESTIONS: frozenset[WarningCode] = frozenset({"history-fits", "few-questions"})
 """Warnings that depend on the choice of questions."""
 _LIMITS = {
-    "top_k": "top_k at or above its messages",
-    "last_messages": "last_messages at or above its messages",
-    "budget": "budget at or above its tokens",
-    "recall": "all of it recalled",
+    "top_k": "top_k covers all its messages",
+    "last_messages": "last_messages covers all its messages",
+    "budget": "the budget covers all its tokens",
+    "recall": "all of it was retrieved",
 }
 
 
@@ -79,7 +79,9 @@ def number_warnings(units: Mapping[str, str], question_type: Callable[[str], str
     if can_show_nothing(haystacks):
         number = independent_units(haystacks)
         what = "haystack" if number < len(haystacks) else "question"
-        text = f"With {count_of(number, what)} no difference from any other run can be shown, however large."
+        text = (
+            f"{count_of(number, what)} {'is' if number == 1 else 'are'} too few for any difference to be significant."
+        )
         yield ScoreWarning("few-questions", text)
         return
     by_type: dict[str, list[str]] = {}
@@ -87,7 +89,7 @@ def number_warnings(units: Mapping[str, str], question_type: Callable[[str], str
         by_type.setdefault(question_type(question_id), []).append(unit)
     few = [f"{name} ({len(group):,})" for name, group in sorted(by_type.items()) if can_show_nothing(group)]
     if few:
-        yield ScoreWarning("few-questions", f"Too few questions to tell any two runs apart: {', '.join(few)}.")
+        yield ScoreWarning("few-questions", f"Too few questions for a significant difference in: {', '.join(few)}.")
 
 
 def cutoff_warnings(loose: Mapping[int, int], questions: int, level: str) -> Iterator[ScoreWarning]:
@@ -102,8 +104,8 @@ def cutoff_warnings(loose: Mapping[int, int], questions: int, level: str) -> Ite
         shares = ", ".join(f"@{cutoff}: {_share(count, questions)}" for cutoff, count in sorted(loose.items()))
         yield ScoreWarning(
             "history-fits",
-            f"Some measures look at as many {level}s as there are, or more (share of the questions: {shares}): "
-            "whatever is ranked at all is found there.",
+            f"Some cutoffs reach the whole history, counted in {level}s ({shares} of the questions); recall there is "
+            "trivially high.",
         )
 
 
@@ -118,16 +120,15 @@ def judge_warnings(
         refused: reasons why checks of it are not used.
     """
     if refused:
-        again = f"Delete or restore it; `{check_command(judge, asked)}` repeats it."
-        yield ScoreWarning("unchecked-judge", f"A check of this judge is not used: {refused[0]}. {again}")
+        again = f"Delete or restore it, or rerun `{check_command(judge, asked)}`."
+        yield ScoreWarning("unchecked-judge", f"A stored judge check was ignored: {refused[0]}. {again}")
     elif not checked:
         yield ScoreWarning("unchecked-judge", _unchecked(judge, asked))
     if shared := sorted(model_families(model) & model_families(judge.model)):
         yield ScoreWarning(
             "same-family",
-            f"The judge ({judge.model}) and the answering model ({model}) are of the same family, "
-            f"{' and '.join(shared)}: "
-            "models tend to prefer answers of their own kind.",
+            f"Judge ({judge.model}) and answering model ({model}) are both {' and '.join(shared)} models; judges tend "
+            "to favour their own family.",
         )
 
 
@@ -144,8 +145,8 @@ def language_warnings(judge: JudgeIdentity, asked: RunQuestions, answers: Collec
         yield ScoreWarning(
             "not-english",
             f"{len(foreign):,} of {count_of(len(asked.questions), 'question')} or their answers are not in English. "
-            f"{judge.model} compares English words and fails right answers in other languages: grade with a chat model "
-            "(`longmemeval evaluate RUN --judge MODEL`).",
+            f"{judge.model} compares English words and marks correct answers in other languages wrong. Grade with a "
+            "chat model: `longmemeval evaluate RUN --judge MODEL`.",
         )
 
 
@@ -163,28 +164,25 @@ def history_fits(answers: Collection[Answer]) -> str:
     counts = {words: sum(name in names for names in loose) for name, words in _LIMITS.items()}
     limits = ", ".join(f"{words}: {_share(count, len(answers))}" for words, count in counts.items() if count)
     return (
-        f"For {_share(len(loose), len(answers))} of the questions the limits let the whole history through ({limits}): "
-        "these questions do not test the memory."
+        f"For {_share(len(loose), len(answers))} of the questions the memory returned the whole history ({limits}); "
+        "they do not test retrieval."
     )
 
 
 def _unchecked(judge: JudgeIdentity, asked: RunQuestions) -> str:
-    unknown = "Nothing is known of this judge's errors"
+    unknown = f"The judge's error rate on {asked.benchmark.title} has not been measured"
     if is_imported(judge):
-        return f"{unknown}: its labels were taken over from a log, and a log cannot be checked."
+        return f"{unknown}: its labels were imported from a log, which cannot be checked."
     if is_person(judge):
-        return f"{unknown}: the labels are a person's."
+        return f"{unknown}: its labels come from a person."
     if asked.benchmark.planting is None:
-        return f"{unknown}, and none can be checked on {asked.benchmark.title}: it has no rules for planted answers."
-    if compares_words(judge):
-        if not (asked.benchmark.planting.judged_in or has_judged(asked.dataset.path)):
-            return (
-                f"{unknown} on answers of readers: {asked.benchmark.title} has no answers labelled by hand, and "
-                "planted ones are too easy for its rules."
-            )
-        return f"{unknown} on answers of readers. `{check_command(judge, asked)}` measures them."
-    never = f"{unknown}: it was never checked on {asked.benchmark.title}."
-    return f"{never} `{check_command(judge, asked)}` does that."
+        return f"{unknown} and cannot be: the benchmark has no rules for test answers."
+    if compares_words(judge) and not (asked.benchmark.planting.judged_in or has_judged(asked.dataset.path)):
+        return (
+            f"{unknown}: the benchmark has no human-labelled answers, and generated test answers are too easy for its "
+            "rules."
+        )
+    return f"{unknown}. Measure it: `{check_command(judge, asked)}`."
 
 
 def check_command(judge: JudgeIdentity, asked: RunQuestions) -> str:
@@ -208,7 +206,7 @@ def _name_of(data: Dataset) -> str:
 
 
 def _share(count: int, of: int) -> str:
-    return f"{count / of * 100:.0f} %" if count == of or count * 100 >= of else "less than 1 %"
+    return f"{count / of * 100:.0f}%" if count == of or count * 100 >= of else "less than 1%"
 
 
 # Repeated gradings of the same answers by one judge: the first is the score, the others show its spread.
