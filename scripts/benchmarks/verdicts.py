@@ -59,7 +59,7 @@ def false_alarms(generator: np.random.Generator, trials: int) -> None:
 
 
 def coverage(generator: np.random.Generator, trials: int) -> None:
-    print("\ncoverage of the 95 % interval, labels of independent questions (true difference 5 points)")
+    print("\ncoverage of the 95% interval, labels of independent questions (true difference 5 points)")
     print("     n  parted   coverage")
     for n in (20, 50, 100, 234, 500):
         for parted in (0.1, PARTED, 0.4):

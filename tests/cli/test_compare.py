@@ -131,7 +131,7 @@ def test_questions_published_and_common(command: Command) -> None:
     assert done.code == 0
     assert "d, 10 common questions" in done.stdout
     assert "few vs. good, worse (2): q8, q9" in done.stdout
-    assert "Published, graded by others, not comparable unless judge and data are the same" in done.stdout
+    assert "Published scores (comparable only with the same judge and data)" in done.stdout
 
 
 @pytest.mark.slow
@@ -210,7 +210,7 @@ def test_runs_on_different_data_share_a_table_by_ability(command: Command, tmp_p
     assert rows["judge"] == ["not official", "official"]
     assert rows["multi-hop"][0] == "\N{EN DASH}"
     assert "abstention" in rows
-    assert "80.0 %" in shown.stdout
+    assert "80.0%" in shown.stdout
     said = " ".join(shown.stdout.split())
     assert "A: good (" in said
     assert "LoCoMo: fact-recall is single-hop; inference is open-domain" in said
@@ -223,7 +223,7 @@ def test_runs_on_different_data_share_a_table_by_ability(command: Command, tmp_p
         assert sign in page.stdout
         assert "LoCoMo: fact-recall is single-hop" in page.stdout
     assert command("report good talks --across -o across.html").code == 0
-    assert "80.0 %\n[" in (tmp_path / "across.html").read_text()
+    assert "80.0%\n[" in (tmp_path / "across.html").read_text()
     assert command("report good talks --across --full").code == 2
     document = json.loads(command("compare good talks --across --json").stdout)
     assert [run["dataset"] for run in document["runs"]] == ["d", "talks"]

@@ -70,7 +70,7 @@ def test_several_memories_are_rows_and_warned_about(command: Command) -> None:
     rows = [line.split()[:2] for line in done.stdout.splitlines()]
     assert all([memory, "4"] in rows for memory in ("last-k", "oracle", "semantic-recall"))
     assert ["single-session-user", "4"] not in rows
-    assert "oracle reads the gold evidence" in done.stdout
+    assert "oracle is given the gold evidence" in done.stdout
     assert "Embedder: hashing, the offline fallback" in done.stdout
 
 

@@ -45,7 +45,7 @@ def test_all_runs_are_listed_with_their_score(command: Command) -> None:
     assert by_name["torn"]["status"] == "damaged"
     shown = command("runs").stdout
     assert "5 runs" in shown
-    assert "80.0 %" in shown
+    assert "80.0%" in shown
 
 
 @pytest.mark.parametrize(

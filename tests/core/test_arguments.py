@@ -36,7 +36,7 @@ WRONG: list[tuple[str, list[object], dict[str, object], str]] = [
     ("evaluate", [None], {}, "Give Run | str."),
     ("evaluate", ["r"], {"jugde": OFFLINE}, "Did you mean 'judge'?"),
     ("evaluate", ["r"], {}, "There is no run 'r'"),
-    ("compare", [], {}, "nothing to compare"),
+    ("compare", [], {}, "No runs to compare"),
     ("compare", [3], {}, "compare(runs=3)"),
     ("retrieve", ["DATA", 3], {}, "retrieve(memories=3)"),
     ("sweep", [None], {}, "Give str | Path"),

@@ -190,7 +190,7 @@ def test_the_interval_covers_the_truth(
 @pytest.mark.thorough
 @pytest.mark.slow
 def test_scores_in_between_are_covered_too() -> None:
-    """Credits, not labels: right answers get .4 to 1, wrong ones 0 to .4; 40 % have none."""
+    """Credits, not labels: right answers get .4 to 1, wrong ones 0 to .4; 40% have none."""
     random = np.random.default_rng(14)
     covered, n, questions = 0, 200, 60
     for _ in range(TRIALS // 2):

@@ -53,10 +53,8 @@ def test_pareto_front(points: list[Point], front: str) -> None:
 def charts() -> list[Chart]:
     """One of each kind, called as in `NAMES`."""
     bars = [
-        Group(
-            "a < b & $x_1$ \x01", (Value(run(0), 0.5, "50.0 %", (0.4, 0.6)), Value(run(1), 0.0, "0.0 %", (0.0, 0.1)))
-        ),
-        Group("second", (Value(run(0), 1.0, "100.0 %", (0.9, 1.0)),)),
+        Group("a < b & $x_1$ \x01", (Value(run(0), 0.5, "50.0%", (0.4, 0.6)), Value(run(1), 0.0, "0.0%", (0.0, 0.1)))),
+        Group("second", (Value(run(0), 1.0, "100.0%", (0.9, 1.0)),)),
     ]
     return [
         dot_chart("types", "Types", bars, axis="accuracy", baseline=0.5),
@@ -115,10 +113,10 @@ def test_144_runs_differ_and_controls_are_grey() -> None:
 
 
 def test_a_scale_holds_all_values_and_is_no_longer_than_that_needs() -> None:
-    near = [Group(name, (Value(run(place), 0.5, "50 %", (0.43, 0.58)),)) for place, name in enumerate("ab")]
+    near = [Group(name, (Value(run(place), 0.5, "50%", (0.43, 0.58)),)) for place, name in enumerate("ab")]
     texts = {one.text for one in ElementTree.fromstring(dot_chart("d", "D", near, axis="F1").svg).iter("text")}
-    assert {"40 %", "60 %"} < texts
-    assert not {"0 %", "30 %", "100 %"} & texts
+    assert {"40%", "60%"} < texts
+    assert not {"0%", "30%", "100%"} & texts
 
 
 @pytest.mark.slow
@@ -126,7 +124,7 @@ def test_names_from_data_are_drawn_as_text() -> None:
     first = charts()[0]
     texts = [text.text for text in ElementTree.fromstring(first.svg).iter("text")]
     assert "a < b & $x_1$ ⟨U+0001⟩" in texts
-    assert first.figures.rows[1] == ["a < b & $x_1$ \x01", "B", "0.0 %", "[0.0, 10.0]"]
+    assert first.figures.rows[1] == ["a < b & $x_1$ \x01", "B", "0.0%", "[0.0, 10.0]"]
 
 
 @pytest.mark.parametrize(

@@ -68,7 +68,7 @@ def test_figures_of_the_engines_are_context_for_no_judge_of_ours(
     assert "not comparable" in figure.judge or "nothing was measured" in figure.judge
     shown = published_table([figure])
     assert shown.title is not None
-    assert "not comparable unless judge and data are the same" in shown.title
+    assert "comparable only with the same judge and data" in shown.title
     assert figure.source.cited in shown.rows[0]
 
 

@@ -98,9 +98,9 @@ def test_what_is_missing_is_told_until_both_are_checked(folders: Folders) -> Non
     first, second = drawn.figures.rows
     assert [row[0] for row in drawn.figures.rows] == ["A", "A"], "no other run has two judges"
     by_judge = {row[2]: row for row in (first, second)}
-    assert (by_judge["98.0 %"][3], by_judge["98.0 %"][4]) == ("2.0 %", "91.7 %")
-    assert (by_judge["95.0 %"][3], by_judge["95.0 %"][4]) == ("50.0 %", "83.3 %")
-    assert (first[7], first[11]) == ("91.7 %", "12")
+    assert (by_judge["98.0%"][3], by_judge["98.0%"][4]) == ("2.0%", "91.7%")
+    assert (by_judge["95.0%"][3], by_judge["95.0%"][4]) == ("50.0%", "83.3%")
+    assert (first[7], first[11]) == ("91.7%", "12")
     assert (second[7], second[11]) == ("", "")
     page = render_report(["good", "bad"], options=ReportOptions(judge="strict"), folders=folders)
     assert 'id="chart-two-judges"' in page

@@ -9,7 +9,7 @@ from longmemeval.report.tables.comparison import part_notes
 
 
 def test_nothing_is_shown_as_minus_zero() -> None:
-    assert percent(-0.0001) == "0.0 %"
+    assert percent(-0.0001) == "0.0%"
     assert signed_bounds((-0.0004, 0.02)) == "[0.0, +2.0]"
     assert signed_bounds((-0.02, -0.0)) == "[-2.0, 0.0]"
 
@@ -33,8 +33,8 @@ def told(can: dict[str, str] | None = None, **changes: object) -> dict[str, Any]
     [
         ({}, "mem: mine 1.0."),
         ({"failed_batches": 2}, "mem: mine 1.0; 2 of 9 batches failed."),
-        ({"can": {"dates": "text"}}, "mem: mine 1.0; dates of sessions reach it inside of texts only."),
-        ({"can": {"usual provenance": "none"}}, "mem: mine 1.0; it does not say where its hits are from."),
+        ({"can": {"dates": "text"}}, "mem: mine 1.0; session dates are passed as text only."),
+        ({"can": {"usual provenance": "none"}}, "mem: mine 1.0; it does not name the sources of its results."),
         ({"remark": ["tried against a stub"]}, "mem: mine 1.0. Tried against a stub."),
     ],
 )

@@ -87,7 +87,7 @@ def test_without_or_with_one_question() -> None:
 
 
 def covered(haystacks: int, each: int, spread: float, trials: int = 400) -> tuple[float, float]:
-    """How often the interval, and Wilson's alone, hold the true 30 %, where haystacks lie `spread` around it."""
+    """How often the interval, and Wilson's alone, hold the true 30%, where haystacks lie `spread` around it."""
     generator = np.random.default_rng(haystacks)
     clusters = [f"h{number}" for number in range(haystacks) for _ in range(each)]
     ours = wilsons = 0

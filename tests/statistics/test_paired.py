@@ -96,7 +96,7 @@ REPEATED = (64, 65, 63, 51, 54)
 
 
 def test_repeats_are_pooled_before_anything_else() -> None:
-    """Five repeats against one run of 45 %: the mean, one test over question means, p as planted."""
+    """Five repeats against one run of 45%: the mean, one test over question means, p as planted."""
     ids = [f"q{number:03}" for number in range(100)]
     source = random.Random(7)
     base = dict.fromkeys(ids, 0.0) | dict.fromkeys(source.sample(ids, 45), 1.0)

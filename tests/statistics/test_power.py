@@ -126,7 +126,7 @@ def test_the_assumed_design_effect_by_hand() -> None:
 def paired_runs(
     generator: np.random.Generator, haystacks: int, each: int, difference: float, spread: float
 ) -> np.ndarray:
-    """Differences of two runs, shape (haystacks, each): 20 % discordant, their balance shifted haystack by haystack."""
+    """Differences of two runs, shape (haystacks, each): 20% discordant, their balance shifted haystack by haystack."""
     balance = difference / DISCORDANT + generator.choice([-spread, spread], size=(haystacks, 1))
     parted = generator.random((haystacks, each)) < DISCORDANT
     first = generator.random((haystacks, each)) < (1 + balance) / 2

@@ -82,7 +82,7 @@ def test_keys_choose_questions_and_the_address_says_so(folders: Folders, visit: 
     page.keyboard.press("0")
     page.keyboard.press("/")
     page.keyboard.type("nothing has these words")
-    expect(page.locator(".grid tbody")).to_contain_text("No question is like that")
+    expect(page.locator(".grid tbody")).to_contain_text("No questions match")
     assert "q=nothing" in page.url
 
 

@@ -36,7 +36,7 @@ def test_chosen_on_the_list_they_stand_side_by_side_below_a_red_line(folders: Fo
     red = page.locator(".danger")
     expect(red).to_contain_text("The runs are scored by different judges")
     beside = page.get_by_role("region", name="Side by side")
-    for judge, run, score in ((STRICT, "ours", "90.0 %"), (LENIENT, "theirs", "20.0 %")):
+    for judge, run, score in ((STRICT, "ours", "90.0%"), (LENIENT, "theirs", "20.0%")):
         expect(red).to_contain_text(f"{run}: {judge.id}")
         expect(beside).to_contain_text(score)
         expect(page.locator("main")).to_contain_text(f"judge: {judge.model}")

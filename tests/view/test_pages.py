@@ -158,7 +158,7 @@ def test_runs_of_other_data_stand_side_by_side_below_what_differs(folders: Folde
     assert "The runs answered different data: good: colours with content" in shown
     assert "Reading method differs: direct in good; con in elsewhere." in shown
     assert "Side by side, nothing compared" in shown
-    assert "75.0 % [30.1, 95.4] n 4" in shown
+    assert "75.0% [30.1, 95.4] n 4" in shown
     assert "no difference between them is tested" in shown
 
 

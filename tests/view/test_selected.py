@@ -114,5 +114,5 @@ def test_what_is_chosen_is_there_without_scripts(folders: Folders) -> None:
     page = client.get(f"/questions?{THREE}&show=lost&of=good-again").text
     assert page.count("question-link") == 8
     assert "8 of 12" in page
-    assert "No question is like that" in client.get(f"/questions?{THREE}&q=no+such+words").text
+    assert "No questions match" in client.get(f"/questions?{THREE}&q=no+such+words").text
     assert client.get(f"/questions?{THREE}").text.count("question-link") == 11

@@ -24,7 +24,7 @@ def address_of(serving: Forked) -> str:
 def test_the_judge_that_is_named_is_the_one_whose_figures_are_shown(tmp_path: Path) -> None:
     """`good` is right on 11 of 12 by the one judge, on 10 by the other."""
     three_runs(tmp_path)
-    for judge, shown, other in (("lenient", "83.3 %", "91.7 %"), ("strict", "91.7 %", "83.3 %")):
+    for judge, shown, other in (("lenient", "83.3%", "91.7%"), ("strict", "91.7%", "83.3%")):
         serving = start("view", "good", "--judge", judge, "--no-open", cwd=tmp_path)
         try:
             with httpx.Client(follow_redirects=True) as client:

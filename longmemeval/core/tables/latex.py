@@ -54,7 +54,7 @@ _LATEX = {
 }
 _SIGNS = re.compile("[" + re.escape("".join(_LATEX)) + "]")
 _NUMBER = re.compile(
-    r"(?P<money>\$)?(?P<sign>[+-])?(?P<whole>\d[\d,]*)(\.(?P<part>\d+))?(?P<unit> %| ms| s)?(?P<after> ?[!†]*)"
+    r"(?P<money>\$)?(?P<sign>[+-])?(?P<whole>\d[\d,]*)(\.(?P<part>\d+))?(?P<unit> ?%| ms| s)?(?P<after> ?[!†]*)"
 )
 
 

@@ -1,9 +1,10 @@
 """Check which runs may be compared, and note where they differ in more than their memory."""
 
+import re
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
-from msgspec import structs
+from msgspec import Struct, structs
 
 from longmemeval.core.options import words_of_records
 from longmemeval.core.text.figures import UNKNOWN, count_of, listed
@@ -184,7 +185,16 @@ def what_differs(graded: Sequence[Evaluation]) -> Iterator[Sentence]:
         yield Sentence("other-judge-model", {}, {"names": served}, "caution")
 
 
-def setting_differences(graded: Sequence[Evaluation], names: Mapping[str, str] = {}) -> dict[str, str]:
+class SettingDifference(Struct, frozen=True):
+    """One setting in which runs differ."""
+
+    text: str
+    """A sentence with its values."""
+    in_names: bool
+    """Whether the names of the runs say it already."""
+
+
+def setting_differences(graded: Sequence[Evaluation], names: Mapping[str, str] = {}) -> dict[str, SettingDifference]:
     """Return a sentence for each setting in which the runs differ, keyed by the setting in plain words.
 
     Of the memory's own settings, only the budget is reported. For example, "reading method" has the sentence "Reading
@@ -202,15 +212,22 @@ def setting_differences(graded: Sequence[Evaluation], names: Mapping[str, str] =
             # Only runs that read vectors have an embedder, and only memories that search a budget.
             if name in recorded or not name.startswith(("embedder.", "budget")):
                 values.setdefault(name, {}).setdefault(_shown(recorded.get(name)), []).append(run)
-    sentences: dict[str, str] = {}
+    differences: dict[str, SettingDifference] = {}
     for name, groups in values.items():
         if len(groups) > 1:
             words, *rarer = in_words(name), *sorted(groups.items(), key=lambda group: len(group[1]))
             commonest, alike = rarer.pop()
-            elsewhere = "elsewhere" if len(alike) > 2 else f"in {_names(alike, names)}"
-            by_value = "; ".join(f"{value} in {_names(runs, names)}" for value, runs in rarer)
-            sentences[words] = f"{words[0].upper()}{words[1:]}: {by_value}; {commonest} {elsewhere}."
-    return sentences
+            in_names = all(
+                value.rpartition("/")[2] in ("none", *re.split(r"[ ,=]+", names.get(run.id, "")))
+                for value, runs in groups.items()
+                for run in runs
+            )
+            shown = {} if in_names else names
+            elsewhere = "elsewhere" if len(alike) > 2 else f"in {_names(alike, shown)}"
+            by_value = "; ".join(f"{value} in {_names(runs, shown)}" for value, runs in rarer)
+            text = f"{words[0].upper()}{words[1:]}: {by_value}; {commonest} {elsewhere}."
+            differences[words] = SettingDifference(text, in_names)
+    return differences
 
 
 def in_words(setting: str) -> str:

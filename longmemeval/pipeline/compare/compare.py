@@ -102,10 +102,11 @@ def compare_runs(
         *(item.sentence for item in corrected),
         *filter(None, [floor_sentence(pools, credits)]),
         *what_differs(answering),
-        *(Sentence("setting-differs", {"text": text}) for text in differing.values()),
+        *(Sentence("setting-differs", {"text": setting.text}) for setting in differing.values()),
         *_not_known(stored),
     ]
-    return _compared(graded, pools, lost, families, evidence, names, others, differing, common=bool(left_out))
+    unnamed = {words: setting.text for words, setting in differing.items() if not setting.in_names}
+    return _compared(graded, pools, lost, families, evidence, names, others, unnamed, common=bool(left_out))
 
 
 def _compared(

@@ -233,7 +233,7 @@ class Comparison(Struct, Showing, frozen=True, dict=True):
     digest: Digest
     """The lost questions of the run that the verdict is about."""
     differing: dict[str, str] = {}
-    """The settings in which the runs differ, without those of the memories: plain words -> a sentence on each."""
+    """Settings that differ and that no name tells, the memories' own apart: plain words -> a sentence on each."""
     common: bool = False
     """True if questions that not all runs answered were left out."""
     not_surviving: tuple[tuple[str, str], ...] = ()

@@ -298,7 +298,7 @@ def percent_axis(axes: "Axes", which: str, values: Sequence[float]) -> float:
     room = (high - low) * 0.03
     (axes.set_xlim if which == "x" else axes.set_ylim)(low - room, high + room)
     axis = axes.xaxis if which == "x" else axes.yaxis
-    axis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol=" %"))
+    axis.set_major_formatter(PercentFormatter(1.0, decimals=0, symbol="%"))
     if which == "y":
         axes.tick_params(axis="y", labelcolor=MUTED)
     return high - low
@@ -460,7 +460,7 @@ def latency_chart(runs: Sequence[Latencies]) -> Chart:
 
 
 def _percentile(rank: int) -> Column[Latencies]:
-    title = "median" if rank == 50 else f"{rank} %"
+    title = "median" if rank == 50 else f"{rank}%"
     return Column(title, lambda run: milliseconds(percentile(run.milliseconds, rank) or 0.0))
 
 

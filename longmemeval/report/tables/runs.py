@@ -94,7 +94,7 @@ def _with_threshold(held_out: HeldOut, metric: str) -> str:
     if held_out.accuracy is None:
         return ""
     gain = f"{metric} {percent(held_out.accuracy)} instead of {percent(held_out.judged_accuracy)}"
-    return f"; {gain}, as this judge gives an answer that rightly declines {held_out.declining:.2g} on average"
+    return f"; {gain}, as this judge gives a correct abstention {held_out.declining:.2g} on average"
 
 
 def abstaining_shares(abstaining: Abstaining) -> dict[str, str]:

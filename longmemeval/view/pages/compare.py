@@ -79,7 +79,7 @@ def _side_by_side(request: Request, choice: Choice, error: HarnessError, judges:
         error=error,
         judges=judges,
         table=ability_table(graded),
-        differing=list(setting_differences(graded).values()),
+        differing=[setting.text for setting in setting_differences(graded).values()],
         legend=ability_legend(graded),
         notes=ability_notes(graded),
     )

@@ -228,4 +228,4 @@ def test_from_three_exports_to_a_comparison(folder: Path) -> None:
             printed = longmemeval(*line.split()[1:], cwd=folder, COLUMNS="100").stdout
     assert printed.startswith("No significant difference between bm25 (90.0%) and last-k (30.0%)")
     assert "With 10 questions, this comparison has 80% power to detect" in " ".join(printed.split())
-    assert "100.0 %" in printed
+    assert "100.0%" in printed

@@ -24,7 +24,7 @@ COLUMNS: list[Column[Fruit]] = [
 
 
 def table(*breaks: int) -> Table:
-    return tabulate("Fruit | 100 %", COLUMNS, FRUITS, breaks=breaks)
+    return tabulate("Fruit | 100%", COLUMNS, FRUITS, breaks=breaks)
 
 
 def test_cells_show_numbers_truths_and_what_is_unknown() -> None:
@@ -35,7 +35,7 @@ def test_cells_show_numbers_truths_and_what_is_unknown() -> None:
 
 def test_text_is_what_a_terminal_shows() -> None:
     lines = render.text(table(1), 80).splitlines()
-    assert lines[0] == "Fruit | 100 %"
+    assert lines[0] == "Fruit | 100%"
     assert [line.split() for line in lines if "apple" in line] == [["apple", "1,234", "0.5", "yes"]]
     assert "\x1b" not in "".join(lines)
     assert any(r"kiwi_\x1b[31m & co" in line for line in lines)
@@ -45,7 +45,7 @@ def test_text_is_what_a_terminal_shows() -> None:
 
 def test_html_is_a_table_with_nothing_but_text_in_it() -> None:
     shown = render.html(table(1))
-    assert "<caption>Fruit | 100 %</caption>" in shown
+    assert "<caption>Fruit | 100%</caption>" in shown
     assert '<tr class="apart"><th scope="row" class="text name">&lt;b&gt;kiwi_⟨U+001B⟩[31m &amp; co</th>' in shown
     assert shown.count("<td>") == 6
     linked = tabulate("", [Column[str]("", lambda one: Link(one, 'x?a=1&b="'), "text")], ["here"])
@@ -54,7 +54,7 @@ def test_html_is_a_table_with_nothing_but_text_in_it() -> None:
 
 def test_markdown_and_latex_disarm_their_own_signs() -> None:
     assert render.markdown(table()).splitlines() == [
-        r"**Fruit \| 100 %**",
+        r"**Fruit \| 100%**",
         "",
         "| fruit | how many | price | ripe |",
         "| --- | ---: | ---: | ---: |",
@@ -62,7 +62,7 @@ def test_markdown_and_latex_disarm_their_own_signs() -> None:
         r"| \<b\>kiwi\_⟨U+001B⟩\[31m \& co | 2 | " + "\u2013 | no |",
     ]
     made = latex(table(1), ["Said", "of it"], "tab:fruit")
-    assert "\\caption{Fruit | 100 \\%}\n\\label{tab:fruit}" in made
+    assert "\\caption{Fruit | 100\\%}\n\\label{tab:fruit}" in made
     assert r"{\footnotesize\sloppy Said of it}" in made
     assert r"\begin{tabular}{lrrr}" in made
     assert made.count(r"\midrule") == 2

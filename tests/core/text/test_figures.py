@@ -18,19 +18,19 @@ from longmemeval.core.text.figures import (
 
 def test_what_is_unknown_is_a_dash_and_zero_is_zero() -> None:
     assert {count(None), percent(None), in_percent(None), bounds(None), in_dollars(None)} == {UNKNOWN}
-    assert (count(0), percent(0.0), in_dollars(0.0)) == ("0", "0.0 %", "$0")
+    assert (count(0), percent(0.0), in_dollars(0.0)) == ("0", "0.0%", "$0")
     assert span(None, 2, count) == UNKNOWN
 
 
 @pytest.mark.parametrize(
-    ("usd", "shown"), [(1234.5, "$1,234.5000"), (0.0001, "$0.0001"), (0.00005, "< $0.0001"), (0.0, "$0")]
+    ("usd", "shown"), [(1234.5, "$1,234.5000"), (0.0001, "$0.0001"), (0.00005, "<$0.0001"), (0.0, "$0")]
 )
 def test_dollars_have_one_form(usd: float, shown: str) -> None:
     assert in_dollars(usd) == shown
 
 
 def test_no_minus_zero() -> None:
-    assert (percent(-0.0001), signed_bounds((-0.0001, 0.02))) == ("0.0 %", "[0.0, +2.0]")
+    assert (percent(-0.0001), signed_bounds((-0.0001, 0.02))) == ("0.0%", "[0.0, +2.0]")
 
 
 def test_a_range_of_one_figure_is_that_figure() -> None:

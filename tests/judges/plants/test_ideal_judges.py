@@ -246,7 +246,7 @@ def test_plants_of_answers_are_wrong_where_the_gold_is_none(
 def test_a_judge_of_known_errors_is_corrected_to_the_truth(
     case: Case, folders: Folders, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """It fails 5 % of what is right and passes 25 % of what is wrong; nugget by nugget on BEAM."""
+    """It fails 5% of what is right and passes 25% of what is wrong; nugget by nugget on BEAM."""
     data = case.data(folders)
     inside, off, raw = 0, [], []
     # The plants are the same for each seed: only the judge is another.

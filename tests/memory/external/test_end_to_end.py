@@ -283,8 +283,8 @@ def test_provenance_is_scored_at_its_level_and_never_guessed(folder: Path) -> No
         longmemeval("evaluate", name, "--judge", "offline/lexical", cwd=folder)
     compared = longmemeval("compare", "MyMemory", "Sessions", "Nothing", "--tables", "--notes", cwd=folder).stdout
     rows = {line.split()[0]: line for line in reversed(compared.splitlines()) if line.strip()}
-    assert "100.0 %" in rows["MyMemory"]
-    assert "100.0 % (s)" in rows["Sessions"]
+    assert "100.0%" in rows["MyMemory"]
+    assert "100.0% (s)" in rows["Sessions"]
     assert "\u2013" in rows["Nothing"]
     assert "(s): evidence recall by session" in compared
     prompt = json_lines(folder / "results/Nothing/prompts.jsonl")[0]["messages"][-1]["content"]

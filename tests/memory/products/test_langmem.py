@@ -52,7 +52,7 @@ def test_from_a_killed_prepare_to_a_table(with_product: Callable[[str], Path]) -
         asked = [str(one.body["messages"][-1]["content"]) for one in server.chat_requests]
     assert "langmem 0.0.30" in table
     assert "recall is scored by session" in table
-    assert "dates of sessions reach it inside of texts only" in table
+    assert "session dates are passed as text only" in table
     assert "batches failed" not in table
     days = {re.findall(r"took place on (.*?)\.\n", prompt)[0] for prompt in asked}
     assert days == {"Saturday, 20 May 2023, 02:21", "Sunday, 21 May 2023, 10:00", "Monday, 22 May 2023, 09:15"}

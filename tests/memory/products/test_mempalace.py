@@ -17,7 +17,7 @@ def test_from_a_killed_prepare_to_a_table(with_product: Callable[[str], Path]) -
         table = from_prepare_to_a_table(tried)
         assert server.chat_requests == []
     assert "mempalace 3.11.0" in table
-    assert "dates of sessions reach it inside of texts only" in table
+    assert "session dates are passed as text only" in table
     assert "batches failed" not in table
     answers = tried.answers("product")
     assert {answer["provenance"] for answer in answers} == {"message"}

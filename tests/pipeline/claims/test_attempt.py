@@ -129,7 +129,7 @@ def test_the_command_says_the_verdict_first(tmp_path: Path) -> None:
     path = write(tmp_path, benchmark="longmemeval", settings=SETTINGS, rows=[ROW | {"value": 0.1}])
     lines = longmemeval("claims", "try", str(path), cwd=tmp_path).stdout.splitlines()
     assert lines[0].startswith("Not reproduced: ")
-    assert lines[1].startswith("Claimed 10.0 %, measured ")
+    assert lines[1].startswith("Claimed 10.0%, measured ")
     assert "Would answer" in longmemeval("claims", "try", str(path), "--dry-run", cwd=tmp_path).stdout
     shown = longmemeval("claims", "show", str(path), cwd=tmp_path).stdout
     assert "bm25" in shown

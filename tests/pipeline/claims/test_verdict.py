@@ -33,7 +33,7 @@ def test_a_constant_only_shifts_the_interval() -> None:
 
 
 def test_questions_that_tell() -> None:
-    """A proportion of one half against a constant, 10 points, 80 %: 0.25 (1.96 + 0.84)² / 0.01 = 196.2, so 197."""
+    """A proportion of one half against a constant, 10 points, 80%: 0.25 (1.96 + 0.84)² / 0.01 = 196.2, so 197."""
     assert questions_to_tell(0.1, 0.25) == 197
     assert questions_to_tell(0.1, 0.25, other_error=0.02) == 287
     assert questions_to_tell(0.1, 0.25, other_error=0.04) is None
@@ -43,7 +43,7 @@ def test_a_wrong_claim_is_not_reproduced(claim: Claim) -> None:
     verdict = verdict_on(claim, measured(360, 500))
     assert verdict.finding == "not reproduced"
     assert verdict.text == "not reproduced: 12.0 points lower [8.2, 16.1]"
-    assert figures(verdict).startswith("Claimed 84.0 % on 500 questions, measured 72.0 % [67.9, 75.8] on 500 questions")
+    assert figures(verdict).startswith("Claimed 84.0% on 500 questions, measured 72.0% [67.9, 75.8] on 500 questions")
     higher = verdict_on(structs.replace(claim, value=0.5), measured(360, 500))
     assert "points higher" in higher.text
 
@@ -89,7 +89,7 @@ def grouped(claim: Claim, **figures: float) -> Claim:
 
 
 def test_intervals_of_several_groups_hold_together() -> None:
-    """Five at 99 % each: near Wilson's of that confidence, of which only the ends at 95 % are known here."""
+    """Five at 99% each: near Wilson's of that confidence, of which only the ends at 95% are known here."""
     assert joint_interval(0.6, wilson_interval(60, 100), 1) == pytest.approx(wilson_interval(60, 100))
     near = joint_interval(0.6, wilson_interval(60, 100), 5)
     assert near == pytest.approx(wilson_interval(60, 100, confidence=0.99), abs=0.005)

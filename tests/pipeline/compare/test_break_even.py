@@ -73,6 +73,6 @@ def test_the_column_is_there_where_it_is_known(runs: dict[str, Evaluation]) -> N
     full, memory = costing(runs["full"], FREE, Cost(1.0)), costing(runs["memory"], Cost(3.0), Cost(0.2))
     summaries = [full.summary, memory.summary]
     table = cost_table(summaries, ["full", "memory"], [None, 4])
-    assert table.headings[-1] == "cheaper than full\nhistory from question"
+    assert table.headings[-1] == "break-even,\nquestions"
     assert [row[-1] for row in table.rows] == [UNKNOWN, "4"]
     assert "cheaper" not in "".join(cost_table(summaries, ["full", "memory"], [None, None]).headings)

@@ -222,7 +222,7 @@ def test_other_questions_are_refused_or_left_out(ten: Dataset, folders: Folders)
     assert [run.summary.metrics.overall.accuracy for run in found.runs] == [1.0, 0.75]
     assert [run.summary.metrics.overall.n for run in found.runs] == [4, 4]
     assert [row.question_id for row in found.questions] == ["q0", "q1", "q2", "q3"]
-    assert "left out: 6 of all." in found.warnings[0]
+    assert "excluded: 6 of all." in found.warnings[0]
 
 
 def test_common_questions_of_equal_runs_are_all(ten: Dataset, folders: Folders) -> None:
@@ -269,7 +269,7 @@ def test_what_is_no_graded_run_is_refused(ten: Dataset, folders: Folders) -> Non
     graded_run(ten, folders, "a", labels(5, 5))
     with pytest.raises(HarnessError, match="'a' is given twice"):
         compare(["a", "a"], folders=folders)
-    with pytest.raises(HarnessError, match="nothing to compare"):
+    with pytest.raises(HarnessError, match="No runs to compare"):
         compare([], folders=folders)
     with pytest.raises(HarnessError, match="no run 'b'"):
         compare(["a", "b"], folders=folders)
@@ -303,14 +303,14 @@ def said(ten: Dataset, folders: Folders, settings: dict[str, Any]) -> tuple[str,
     [
         (
             {"reading": {"method": "con", "history_format": "nl"}},
-            "Reading method differs: direct in plain; con in other.",
+            "Reading method: direct in plain; con in other.",
         ),
         (
             {"model": {"spec": "openai/gpt-4o"}},
-            "Model differs: offline/extractive in plain; openai/gpt-4o in other.",
+            "Model: offline/extractive in plain; openai/gpt-4o in other.",
         ),
-        ({"protocol": {"name": "own"}}, "Protocol name differs: none in plain; own in other."),
-        ({"reads_gold": True}, "other reads the gold evidence: it is an upper bound, not a memory system."),
+        ({"protocol": {"name": "own"}}, "Protocol name: none in plain; own in other."),
+        ({"reads_gold": True}, "other is given the gold evidence: an upper bound, not a memory system."),
         ({"memory": {"name": "bm25", "parameters": {"top_k": 5}}}, None),
         ({"memory": {"name": "bm25", "parameters": {"budget": 500}}}, None),
         ({"embedder": {"spec": "hashing", "fingerprint": "f"}, "preparation": "p", "repeat": 3}, None),
@@ -331,8 +331,8 @@ def test_other_budgets_and_embedders_are_said(ten: Dataset, folders: Folders) ->
     graded_run(ten, folders, "d", labels(5, 5))
     warnings = compare(["a", "b", "c", "d"], folders=folders).warnings
     assert warnings[:-1] == (
-        "Budget differs: none in a; 900 in b, c.",
-        "Embedder differs: hashing in a, c; openai:x in b.",
+        "Budget: none in a; 900 in b, c.",
+        "Embedder: openai:x in b; hashing in a, c.",
     )
 
 
@@ -465,8 +465,8 @@ def test_one_run_and_a_note_before_it_is_paid_for(ten: Dataset, folders: Folders
     points = minimum_detectable_difference(50) * 100
     own = [f"h{number}" for number in range(50)]
     assert power_note(own) == (
-        f"For planning: 50 questions have 80 % power to show a difference of {points:.1f} points between two runs, "
-        "assuming that they disagree on 20 % of the questions. Runs that disagree on fewer can show smaller "
+        f"For planning: 50 questions have 80% power to show a difference of {points:.1f} points between two runs, "
+        "assuming that they disagree on 20% of the questions. Runs that disagree on fewer can show smaller "
         "differences; `compare` works it out for each pair."
     )
     assert power_note(own[:1]).startswith("1 question is too few to show any difference")
@@ -475,9 +475,9 @@ def test_one_run_and_a_note_before_it_is_paid_for(ten: Dataset, folders: Folders
     # Ten conversations of 200 questions: variance times 1.199, and t of 9 degrees of freedom for z. 2.8 points -> 3.4.
     conversations = [f"c{number % 10}" for number in range(2000)]
     assert power_note(conversations).startswith(
-        "For planning: 2,000 questions over 10 haystacks have 80 % power to show a difference of 3.4 points"
+        "For planning: 2,000 questions over 10 haystacks have 80% power to show a difference of 3.4 points"
     )
-    assert "20 % of the questions and questions on one haystack correlate by 0.001." in power_note(conversations)
+    assert "20% of the questions and questions on one haystack correlate by 0.001." in power_note(conversations)
     assert minimum_detectable_difference(2000, design_effect=1.199, haystacks=10) == pytest.approx(0.0344, abs=1e-3)
     four = power_note([f"c{number % 4}" for number in range(800)])
     assert four.startswith("800 questions over 4 haystacks are too few to show any difference")
@@ -492,7 +492,7 @@ def test_real_runs_on_a_selection(tmp_path: Path) -> None:
     assert [run.summary.metrics.overall.n for run in found.runs] == [4, 4]
     assert [run.summary.metrics.overall.correct for run in found.runs] == [0, 4]
     assert found.pairs[0].difference == -1
-    assert "oracle reads the gold evidence" in found.warnings[1]
+    assert "oracle is given the gold evidence" in found.warnings[1]
     assert [run.reading for run in found.runs] == ["direct, nl", "direct, nl"]
 
 

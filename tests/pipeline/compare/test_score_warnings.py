@@ -52,15 +52,15 @@ def test_limits_that_let_the_whole_history_through(tmp_path: Path) -> None:
     data, folders = prepared_colours(tmp_path, 8, "bm25")
     let_through = graded(data, folders, "wide", "bm25", "top_k=6", "budget=5000")["history-fits"]
     assert let_through == (
-        "For 100 % of the questions the limits let the whole history through (top_k at or above its messages: 100 %, "
-        "last_messages at or above its messages: 100 %, budget at or above its tokens: 100 %, all of it recalled: "
-        "100 %): these questions do not test the memory."
+        "For 100% of the questions the memory returned the whole history (top_k covers all its messages: 100%, "
+        "last_messages covers all its messages: 100%, the budget covers all its tokens: 100%, all of it was retrieved: "
+        "100%); they do not test retrieval."
     )
     narrow = ("top_k=5", "last_messages=2", "message_range=0", "budget=20")
     assert "history-fits" not in graded(data, folders, "narrow", "bm25", *narrow)
     # With neighbours, five of six messages are all.
     spread = graded(data, folders, "spread", "bm25", "top_k=5", "last_messages=1", "message_range=2")["history-fits"]
-    assert spread.endswith("through (all of it recalled: 100 %): these questions do not test the memory.")
+    assert spread.endswith("history (all of it was retrieved: 100%); they do not test retrieval.")
     assert "history-fits" not in graded(data, folders, "whole", "full-history"), "a control sees all of it by design"
 
 
@@ -73,7 +73,7 @@ def test_a_share_of_the_questions(tmp_path: Path) -> None:
         msgspec.structs.replace(answer, loose_limits=answer.loose_limits if place < 2 else ())
         for place, answer in enumerate(found.answers.values())
     ]
-    assert history_fits(some).startswith("For 25 % of the questions")
+    assert history_fits(some).startswith("For 25% of the questions")
 
 
 @pytest.mark.slow
@@ -82,7 +82,7 @@ def test_fewer_questions_than_can_show_anything(tmp_path: Path) -> None:
     assert "few-questions" not in graded(data, folders, "six", "last-k")
     answer_all(data, folders, "five", selection=Selection(limit=5))
     evaluate("five", options=EvaluateOptions(judge=LEXICAL), folders=folders)
-    told = "With 5 questions no difference from any other run can be shown, however large."
+    told = "5 questions are too few for any difference to be significant."
     assert warnings_of("five", folders)["few-questions"] == told
     # On the questions that both runs share, both have five.
     assert [
@@ -129,7 +129,7 @@ def test_answers_in_another_language(tmp_path: Path) -> None:
 def test_a_judge_that_was_never_checked(tmp_path: Path) -> None:
     data, folders = prepared_colours(tmp_path, 6)
     told = graded(data, folders, "r", "last-k")["unchecked-judge"]
-    assert f"`longmemeval judge check offline/lexical --dataset {data.path}` measures them" in told
+    assert f"`longmemeval judge check offline/lexical --dataset {data.path}`" in told
     graded(data, folders, "s", "last-k", "last_messages=1")
     JudgeChecking(data, LEXICAL, folders=folders).check()
     comparison = compare(["r", "s"], folders=folders)
@@ -148,10 +148,7 @@ def test_a_benchmark_that_says_nothing_of_plants(tmp_path: Path, monkeypatch: py
     (found,) = compare(["r"], folders=folders).runs
     assert found.summary.judge_check is None
     (told,) = [one.text for one in found.summary.warnings if one.code == "unchecked-judge"]
-    assert told == (
-        "Nothing is known of this judge's errors, and none can be checked on LongMemEval: it has no rules for "
-        "planted answers."
-    )
+    assert "LongMemEval" in told and "judge check" not in told
     with pytest.raises(HarnessError, match="does not define how answers are planted") as refused:
         JudgeChecking(data, LEXICAL, folders=folders)
     assert "docs/add-a-benchmark.md" in str(refused.value.fix)
@@ -172,7 +169,7 @@ def test_a_judge_of_the_answering_model_s_family(tmp_path: Path, model: str, jud
         options = EvaluateOptions(judge=judge, model_options=ModelOptions(api_base=server.url))
         evaluate("r", options=options, folders=folders)
     found = warnings_of("r", folders).get("same-family", "")
-    assert (f"are of the same family, {family}:" in found) == bool(family)
+    assert (f"are both {family} models" in found) == bool(family)
     assert bool(found) == bool(family)
 
 

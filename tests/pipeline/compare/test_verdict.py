@@ -207,7 +207,7 @@ REPEATED = (64, 65, 63, 51, 54)
 
 
 def test_five_repeats_are_one_row(hundred: Dataset, folders: Folders) -> None:
-    """Runs of 64, 65, 63, 51 and 54 % against one of 45: one row of 59.4, one test, and no repeat against another."""
+    """Runs of 64, 65, 63, 51 and 54% against one of 45: one row of 59.4, one test, and no repeat against another."""
     con = {"reading": {"method": "con"}}
     graded_run(hundred, folders, "base", labels(45, 55), settings=con)
     for number, right in enumerate(REPEATED, start=1):

@@ -105,11 +105,11 @@ def test_of_several_gradings_the_first_is_the_score_everywhere(
     (run,) = compare(["r"], folders=folders).runs
     assert run.summary.metrics.judge == first.metrics.judge
     assert run.summary.gradings == Gradings(4, 0.0, 1.0, (0.75, 0.0, 1.0, 0.5))
-    said = "r: 4 gradings by this judge, accuracy 0.0 % to 100.0 %; the first is the score, 75.0 %."
+    said = "r: 4 gradings by this judge, accuracy 0.0% to 100.0%; the first is the score, 75.0%."
     for command in (("compare", "r", "--notes"), ("evaluate", "r"), ("report", "r", "--format", "md", "-o", "-")):
         told = " ".join(longmemeval(*command, cwd=tmp_path).stdout.split())
         assert said in told, command
-        assert "75.0 %" in told
+        assert "75.0%" in told
     document = json.loads(longmemeval("evaluate", "r", "--json", cwd=tmp_path).stdout)
     assert (document["overall"]["accuracy"], document["gradings"]["n"]) == (0.75, 4)
     # A model or a beginning of an id means the first grading; a later one is shown where its own id asks for it.
@@ -122,7 +122,7 @@ def test_of_several_gradings_the_first_is_the_score_everywhere(
         ).stdout.split()
     )
     assert f"{said[:-1]}, and this is number 4." in told
-    assert "grading 4. NOT the official judge" in told
+    assert "grading 4. Not the official judge" in told
     # One official line in the index, one log for the official script, one baseline.
     index = read_index(folders.results_dir)
     assert [(entry.grading, entry.official) for entry in index] == [(1, True), (2, False), (3, False), (4, False)]
@@ -155,7 +155,7 @@ def test_two_judges_in_one_command_and_how_they_agree(folders: Folders, server: 
     endpoint = ("--api-base", server.url)
     done = longmemeval(*command, *endpoint, cwd=tmp_path, OPENAI_API_KEY="sk-not-a-real-key-0123")
     assert "Cohen's" in done.stdout
-    judge = f"Judge: openai/gpt-4o-mini, prompts: lenient, served at {server.url}. NOT the official judge"
+    judge = f"Judge: openai/gpt-4o-mini, prompts: lenient, served at {server.url}. Not the official judge"
     assert judge in done.stdout
     assert "Disputed: q0, q1, q2, q3" in done.stdout
     document = json.loads(longmemeval(*command, *endpoint, "--json", cwd=tmp_path, OPENAI_API_KEY="sk-x").stdout)

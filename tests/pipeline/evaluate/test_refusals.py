@@ -195,7 +195,7 @@ def test_tables_say_which_part_of_the_questions_they_are_about(tmp_path: Path, k
     )
     for command in commands:
         assert part in " ".join(longmemeval(*command, cwd=tmp_path).stdout.split()), command
-    assert f"Not the whole data set: {part}." in longmemeval("export", "p", "--format", "official", cwd=tmp_path).stderr
+    assert f"Subset: {part}." in longmemeval("export", "p", "--format", "official", cwd=tmp_path).stderr
     longmemeval("report", "p", cwd=tmp_path)
     assert f" {part} " in (tmp_path / "report.html").read_text()
     document = json.loads(longmemeval("evaluate", "p", "--judge", LEXICAL_JUDGE, "--json", cwd=tmp_path).stdout)

@@ -73,7 +73,7 @@ def test_a_memory_that_changes_its_mind(
     assert run.asked_twice is not None
     assert (run.asked_twice.n, run.asked_twice.changed, run.asked_twice.by_difference) == (6, 6, {found: 6})
     (warning,) = [one for one in run.warnings if one.code == "unstable-recall"]
-    assert warning.text.startswith("Asked twice, the memory recalled something else for 6 of 6 questions, 100.0 % (")
+    assert warning.text.startswith("Repeating the same query changed the result for 6 of 6 questions, 100.0% (")
     assert [line["second"] for line in json_lines(Path(run.folder) / "rankings.jsonl")] == [[found]] * 6
 
 
@@ -102,14 +102,14 @@ def test_a_score_by_such_a_memory_says_so(tmp_path: Path, monkeypatch: pytest.Mo
         for run in load_graded(["wobbly", "other"], folders)
     }
     assert told["other"] == []
-    assert told["wobbly"][0].startswith("Asked twice, the memory recalled something else for 6 of 6 questions")
+    assert told["wobbly"][0].startswith("Repeating the same query changed the result for 6 of 6 questions")
 
 
 def test_the_command(tmp_path: Path) -> None:
     data, folders = prepared_colours(tmp_path, 6, "bm25")
     retrieve(data, ["bm25"], options=RetrievalOptions(run_id="a"), folders=folders)
     shown = longmemeval("retrieval", "-d", data.path, "-m", "bm25", "--run-id", "b", "--twice", cwd=tmp_path).stdout
-    assert "bm25: Asked twice, the memory recalled the same for each of 6 questions." in shown
+    assert "bm25: Repeating the same query did not change the result for any of 6 questions." in shown
     again, late = (
         retrieve(data, ["bm25"], options=RetrievalOptions(run_id=run_id, twice=True), folders=folders)
         for run_id in "ba"
@@ -118,7 +118,7 @@ def test_the_command(tmp_path: Path) -> None:
     assert result["asked_twice"] == {"n": 6, "changed": 0, "by_difference": {}}
     # Three sessions a history: five best are all of them.
     assert [one["code"] for one in result["warnings"]] == ["history-fits"]
-    told = "a: 6 questions were ranked before without --twice; another --run-id asks them all twice."
+    told = "a: 6 questions were ranked earlier without --twice; use another --run-id to repeat every query."
     assert told in retrieval_footnotes(late)
     assert "asked_twice" not in str(retrieval_document(late))
 

@@ -25,7 +25,7 @@ def ranked(tmp_path_factory: pytest.TempPathFactory) -> dict[str, RetrievalRun]:
 
 @pytest.mark.slow
 def test_one_memory_has_its_figure_and_its_interval(ranked: dict[str, RetrievalRun]) -> None:
-    alone = "bm25: recall_any@1 100.0 % (95 % interval 75.8 to 100.0) on 12 questions."
+    alone = "bm25: recall_any@1 100.0%, 95% CI [75.8, 100.0] on 12 questions."
     assert retrieval_sentence([ranked["bm25"]]) == alone
     # One that reads the gold is no rival.
     assert retrieval_sentence([ranked["oracle"], ranked["bm25"]]) == alone
@@ -33,7 +33,7 @@ def test_one_memory_has_its_figure_and_its_interval(ranked: dict[str, RetrievalR
 
 def test_a_better_memory_is_called_better(ranked: dict[str, RetrievalRun]) -> None:
     assert retrieval_sentence([ranked["last-k"], ranked["bm25"]]) == (
-        "bm25 is significantly better than last-k: recall_any@1 100.0 % (bm25) vs. 0.0 % (last-k) on 12 questions; "
+        "bm25 is significantly better than last-k: recall_any@1 100.0% (bm25) vs. 0.0% (last-k) on 12 questions; "
         "95% CI of the difference [+47.1, +100.0] points."
     )
 
@@ -67,8 +67,8 @@ def test_what_is_not_known_is_not_called_nothing(ranked: dict[str, RetrievalRun]
     (result,) = run.results
     unknown = {name: structs.replace(mean, mean=None, n=0, interval=None) for name, mean in result.measures.items()}
     blind = structs.replace(run, values=(), results=(structs.replace(result, measures=unknown),))
-    assert retrieval_sentence([blind]) == "How much bm25 found is not known."
-    assert retrieval_sentence([blind, ranked["last-k"]]).startswith("last-k: recall_any@1 0.0 % ")
+    assert retrieval_sentence([blind]) == "Recall of bm25 is unknown: no message or session ids were returned."
+    assert retrieval_sentence([blind, ranked["last-k"]]).startswith("last-k: recall_any@1 0.0%, ")
 
 
 def test_of_a_measure_of_errors_the_lower_is_better(ranked: dict[str, RetrievalRun]) -> None:
@@ -79,6 +79,4 @@ def test_of_a_measure_of_errors_the_lower_is_better(ranked: dict[str, RetrievalR
         return structs.replace(run, values=values, results=(structs.replace(result, measures=measures),))
 
     sentence = retrieval_sentence([renamed(ranked[name]) for name in ("bm25", "last-k")])
-    assert sentence.startswith(
-        "last-k is significantly better than bm25: stale_first 0.0 % (last-k) vs. 100.0 % (bm25)"
-    )
+    assert sentence.startswith("last-k is significantly better than bm25: stale_first 0.0% (last-k) vs. 100.0% (bm25)")

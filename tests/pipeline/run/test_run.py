@@ -388,7 +388,7 @@ def test_full_disk_is_one_paragraph_and_the_run_goes_on_afterwards(tmp_path: Pat
     _, told = process.communicate(timeout=200)
     assert process.returncode == 2
     announced, paragraph = told.splitlines()
-    assert announced.startswith("For planning: 12 questions have 80 % power")
+    assert announced.startswith("For planning: 12 questions have 80% power")
     assert paragraph.startswith("Error: The record cannot be written: File too large (results/r/prompts.jsonl).")
     kept = answers(folders)
     assert 0 < len(kept) < 12

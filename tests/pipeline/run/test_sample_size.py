@@ -74,7 +74,7 @@ def test_the_command_answers_first_and_says_what_it_assumes(tmp_path: Path) -> N
     assert shown[0].startswith("To tell 5 points from noise, two runs need 626 questions each ($")
     assert "questions, which show" in shown[1]
     assert shown[2].startswith("--max-cost pays for ")
-    assert any("agree on 80 % of the questions" in one for one in shown)
+    assert any("agree on 80% of the questions" in one for one in shown)
     assert any("(paired)" in one for one in shown)
     assert not (tmp_path / "results").exists()
 

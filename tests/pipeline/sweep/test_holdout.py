@@ -46,9 +46,9 @@ def test_known_answer(tmp_path: Path, folders: Folders) -> None:
     assert found.others == pytest.approx(5 / 8 - 7 / 12)
     assert found.lost == pytest.approx(4 / 6 - 1 / 4 + 5 / 8 - 7 / 12)
     assert holdout_line(found) == (
-        "Chosen on 6 questions (6 haystacks): a, 66.7 %. On the 4 questions held out (4 haystacks) it has 25.0 % "
+        "Chosen on 6 questions (6 haystacks): a, 66.7%. On the 4 questions held out (4 haystacks) it has 25.0% "
         f"[{found.interval[0] * 100:.1f}, {found.interval[1] * 100:.1f}]: 45.8 points lost besides the change of "
-        "all of them (+4.2); b would have 100.0 % there."
+        "all of them (+4.2); b would have 100.0% there."
     )
     assert held_out(load_graded(["a", "gold"], folders), names[6:]) is None
 
@@ -65,7 +65,7 @@ def test_repeats_are_one_configuration_and_ties_are_said(tmp_path: Path, folders
     found = held_out(load_graded(["lucky", "lucky-2", "steady", "same"], folders), names[6:])
     assert found is not None
     assert (found.winner, found.tied, found.score) == ("steady", ("same",), 5 / 6)
-    assert "83.3 %, as high as same. " in holdout_line(found)
+    assert "83.3%, as high as same. " in holdout_line(found)
 
 
 @pytest.mark.slow

@@ -63,7 +63,7 @@ def test_command_tells_what_does_not_fit(dataset: Dataset, tmp_path: Path) -> No
     assert "3 questions are without a hypothesis, counted as not evaluated: q0, q2, q3" in done.stderr
     assert "hypotheses from mine.jsonl" in done.stdout
     whole = longmemeval(*command, "--question-id", "q1", cwd=tmp_path)
-    assert "100.0 %" in whole.stdout
+    assert "100.0%" in whole.stdout
 
 
 def test_one_json_list_is_as_good_as_lines(dataset: Dataset, tmp_path: Path) -> None:

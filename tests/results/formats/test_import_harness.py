@@ -247,7 +247,7 @@ def test_the_command_says_what_the_file_claims_and_what_it_is_here(dataset: Data
     command = ("import", file, "--dataset", dataset.path, "--format", "memorybench", "--run-id", "theirs")
     done = longmemeval(*command, cwd=tmp_path)
     assert done.stdout.startswith("Run theirs: 3 answers of supermemory and gpt-4o-mini\n")
-    assert "The file itself claims 66.7 % over its own questions; here it is 50.0 % over all 4." in done.stdout
+    assert "The file itself claims 66.7% over its own questions; here it is 50.0% over all 4." in done.stdout
     assert "1 line is ignored: the data set does not have the question: q9" in done.stderr
     assert "1 question is without a hypothesis, counted as not evaluated: q3" in done.stderr
     assert json.loads(longmemeval(*command, "--json", cwd=tmp_path).stdout)["memory"] == "supermemory"

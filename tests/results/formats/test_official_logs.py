@@ -175,7 +175,7 @@ def test_two_logs_of_one_judge_compare(references: Dataset, tmp_path: Path) -> N
     hashes = {manifest(folders, run_id)["settings"]["hypotheses"]["sha256"] for run_id in ("a", "b")}
     assert hashes == {sha256_file(tmp_path / f"{run_id}.jsonl") for run_id in ("a", "b")}
     told = longmemeval("compare", "a", "b", "--notes", cwd=tmp_path).stdout
-    assert "Judge: gpt-4o-2024-08-06, taken over from a log. NOT the official judge" in " ".join(told.split())
+    assert "Judge: gpt-4o-2024-08-06, taken over from a log. Not the official judge" in " ".join(told.split())
     other = [line | {"autoeval_label": {"model": "gpt-4o-mini", "label": True}} for line in log_of(references, 9)]
     import_official(write_log(tmp_path / "c.jsonl", other), references, run_id="c", folders=folders)
     with pytest.raises(HarnessError, match="different judges"):

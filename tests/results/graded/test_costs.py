@@ -214,7 +214,7 @@ def test_what_was_paid_for_unfinished_work_counts(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("usd", "shown"), [(0.0, "$0"), (0.00004, "< $0.0001"), (1234.5, "$1,234.5000"), (None, "\u2013")]
+    ("usd", "shown"), [(0.0, "$0"), (0.00004, "<$0.0001"), (1234.5, "$1,234.5000"), (None, "\u2013")]
 )
 def test_what_is_not_known_is_never_nothing(usd: float | None, shown: str) -> None:
     assert in_dollars(usd) == shown
