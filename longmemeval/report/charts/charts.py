@@ -275,6 +275,7 @@ def recall_chart(curves: Sequence[Curve]) -> Chart:
         )
         axes.set_xlim(0.9, max(curve.k[-1] for curve in curves) * 1.08)
         axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.xaxis.set_minor_formatter("")
         axes.set_xlabel("messages k, in the order of the prompt")
         axes.set_ylabel("evidence found")
         axes.grid()
@@ -369,8 +370,8 @@ def budget_charts(comparison: Comparison, shown: Sequence[Shown]) -> list[Chart]
     return [chart for chart in drawn_charts if chart]
 
 
-def _far_apart(budgets: Sequence[int]) -> list[int]:
-    """Return budgets whose labels do not touch on a logarithmic axis: each an eighth of the axis from the one before."""
+def far_apart(budgets: Sequence[int]) -> list[int]:
+    """Return budgets whose labels do not touch on a logarithmic axis: an eighth of it lies between two."""
     apart = (budgets[-1] / budgets[0]) ** 0.125
     labelled = [budgets[0]]
     for budget in budgets[1:]:
@@ -405,7 +406,7 @@ def _chart(
         axes = figure.add_subplot()
         axes.set_xscale("log")
         named_lines(axes, [(look, label, [(x, y) for x, y, _ in known]) for look, label, known in lines])
-        axes.set_xticks(_far_apart(sorted({budget for curve in curves for budget in curve.budgets})))
+        axes.set_xticks(far_apart(sorted({budget for curve in curves for budget in curve.budgets})))
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.xaxis.set_minor_formatter("")
         axes.set_xlabel("prompt tokens per question")

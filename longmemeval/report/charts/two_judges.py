@@ -57,9 +57,9 @@ def two_judges_chart(pairs: Sequence[TwoJudges]) -> Chart:
     description = (
         "Top: what two judges make of the same answers. Hollow: the score; filled, with its 95 % interval: corrected "
         "for the errors that the check of the judge found. Where both checks hold for these answers, the filled marks "
-        "of a run meet. Bottom: how often the two give the same label, against how often their rates say they would. On "
-        "the line they err independently of each other. Above it they make the same mistakes, and their agreement is "
-        "no sign of being right; below it one errs on these answers otherwise than on the planted ones."
+        "of a run meet. Bottom: how often the two give the same label, against how often their rates say they would. "
+        "On the line they err independently of each other. Above it they make the same mistakes, and their agreement "
+        "is no sign of being right; below it one errs on these answers otherwise than on the planted ones."
     )
     svg = drawn("two-judges", WIDE, 0.9 + 0.5 * len(pairs) + _AGREEMENT_INCHES, draw)
     rows = [(pair, judge) for pair in pairs for judge in pair.judges]
