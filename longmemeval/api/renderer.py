@@ -26,6 +26,7 @@ from longmemeval.report.text import comparison_latex as comparison_latex
 from longmemeval.report.write import write_comparison as write_report_on
 from longmemeval.results.formats.question_frame import Form, question_columns, question_rows
 from longmemeval.results.graded.graded_run import Evaluation
+from longmemeval.results.graded.judge_checks import control_of
 from longmemeval.results.run_questions import RunQuestions, dataset_of
 
 if TYPE_CHECKING:
@@ -127,11 +128,13 @@ def picture(held: Held, chart: str) -> Picture:
 
 def _charts(held: Held) -> "list[Chart]":
     from longmemeval.report.charts.of_comparison import latency_ridges
-    from longmemeval.report.charts.svg import Shown, look_of
+    from longmemeval.report.charts.svg import Shown, looks_of
     from longmemeval.report.page.html import page_charts
 
     if isinstance(held, Run):
-        drawn = latency_ridges([held.answers], [Shown("", look_of(0))])
+        settings = held.manifest.settings
+        kind = (control_of(settings) is not None, settings.reads_gold)
+        drawn = latency_ridges([held.answers], [Shown("", looks_of([settings.memory_name], [kind])[0])])
         return [drawn] if drawn else []
     if isinstance(held, Evaluation):
         return page_charts(compare_runs([held], held.folders), [held])

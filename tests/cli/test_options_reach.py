@@ -288,6 +288,7 @@ SHOWN = {
     "status: watch": "how often it is looked: tests/pipeline/status/test_status.py",
     "inspect: session": "which part is printed: tests/cli/test_inspect.py",
     "inspect: everything": "which part is printed: tests/cli/test_inspect.py",
+    "inspect: vectors": "which part is printed: tests/cli/test_inspect.py",
     "facts: draw": "the form of what is printed: tests/cli/test_facts.py",
     "facts: output": "where the drawing is written: tests/cli/test_facts.py",
     "claims list: every": "which rows are printed: tests/pipeline/claims",

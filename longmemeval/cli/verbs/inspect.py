@@ -4,7 +4,7 @@ from typing import TYPE_CHECKING, Annotated
 
 from longmemeval.cli import options as shared
 from longmemeval.cli.next_step import command_line
-from longmemeval.cli.output import out, print_json, print_table, printable
+from longmemeval.cli.output import out, print_json, print_json_line, print_table, printable
 from longmemeval.core.options import OUTPUT, WHAT, Flag
 from longmemeval.core.tables.table import Column, tabulate
 from longmemeval.core.text.figures import count_of
@@ -28,6 +28,7 @@ def inspect(
     session: Annotated[str | None, Flag(WHAT, "ID", "Show this session in full.")] = None,
     everything: Annotated[bool, Flag(OUTPUT, help="Show sessions and stored parts too.", name="--all")] = False,
     with_gold: Annotated[bool, Flag(OUTPUT, help="Show the right answer and its evidence too.", name="--gold")] = False,
+    vectors: Annotated[bool, Flag(OUTPUT, help="Print stored vectors as JSON lines of numbers.")] = False,
     prepared: Prepared = "default",
     query_model: QueryModel = None,
     api_base: ApiBase = None,
@@ -44,8 +45,13 @@ def inspect(
 
     folders = places.folders()
     configurations = [resolve_configuration(name) for name in memory or MEMORIES.built_in]
+    data = load_dataset(dataset, folders.data_dir)
+    if vectors:
+        for row in pipeline.stored_vectors(data, identifier, configurations, preparation=prepared, folders=folders):
+            print_json_line(row)
+        return
     inspection = pipeline.inspect(
-        load_dataset(dataset, folders.data_dir),
+        data,
         identifier,
         configurations,
         preparation=prepared,

@@ -10,7 +10,7 @@ from longmemeval.report.charts.svg import (
     GRID,
     INK,
     drawn,
-    look_of,
+    looks_of,
     need_report_libraries,
     run_colour,
 )
@@ -39,11 +39,13 @@ def probe_chart(report: ProbeReport) -> Chart:
     """Return the table as bars: a full bar if every question was passed, a dash instead if unknown."""
     rows = [(probed, shares(probed)) for probed in report.memories]
     names = list(dict.fromkeys(name for _, by_probe in rows for name in by_probe))
+    places, kinds = range(len(rows)), [(probed.control is not None, False) for probed, _ in rows]
+    looks = looks_of([*map(str, places)], kinds, [probed.memory for probed, _ in rows])
 
     def draw(figure: "Figure") -> None:
         axes = figure.add_subplot()
-        for place, (probed, by_probe) in enumerate(rows):
-            colour = run_colour(look_of(place, control=probed.control is not None))
+        for place, (_, by_probe) in enumerate(rows):
+            colour = run_colour(looks[place])
             for column, share in enumerate(map(by_probe.get, names)):
                 if share is not None and share.mean is not None:
                     axes.barh(place, _BAR, left=column, height=0.62, color=GRID, linewidth=0)

@@ -21,7 +21,7 @@ from longmemeval.report.charts.charts import Chart, budget_charts
 from longmemeval.report.charts.svg import Look, need_report_libraries, shown_rows, shown_runs
 from longmemeval.report.page.question_data import details, rows
 from longmemeval.report.page.question_records import Row
-from longmemeval.report.page.summary import Pattern, among, pair_matrix, patterns_of, scores_of
+from longmemeval.report.page.summary import Pattern, among, pair_rows, patterns_of, scores_of
 from longmemeval.report.page.templates import page_file, written_page
 from longmemeval.report.tables.abilities import ability_legend, ability_notes, ability_table
 from longmemeval.report.tables.comparison import (
@@ -242,7 +242,7 @@ def html_page(
         drawn=shown_rows(comparison),
         notes=[line for line in map(without_places, comparison_notes(comparison)) if line not in main],
         question_filter=lambda kind, row: "" if kind == "same" or row.place < 0 else f"#?pattern={kind}-{row.place}",
-        pairs=pair_matrix(comparison),
+        pairs=pair_rows(comparison),
         pairs_line=pairs_line(comparison) if comparison.pairs else "",
         sections=[*_sections(comparison, graded), *_published(published)],
         left_out=left_out,
