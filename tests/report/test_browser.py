@@ -88,13 +88,13 @@ def test_every_section_is_there_and_headings_are_in_order(reader: Reader, report
         "Abstention",
         "Score and effort",
         "Evidence recall",
-        "Why answers were wrong",
+        "Wrong answers by cause",
         "Cost in US dollars (reported)",
         "Latency",
         "Judge agreement",
         "Published figures",
         "Questions",
-        "What was run",
+        "Settings",
     ]
     levels = [int(name[1]) for name in page.eval_on_selector_all("h1,h2,h3,h4", "all => all.map(one => one.tagName)")]
     assert levels[0] == 1

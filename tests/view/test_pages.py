@@ -328,10 +328,10 @@ def test_hostile_texts_are_shown_as_text(tmp_path: Path) -> None:
 def test_live_says_what_runs_say(tmp_path: Path) -> None:
     folders = three_runs(tmp_path)
     client = visitor(folders)
-    assert "Nothing is under way" in client.get("/live").text
+    assert "Nothing is running" in client.get("/live").text
     path = folders.results_dir / "bad" / "run.json"
     path.write_text(path.read_text().replace('"status": "completed"', '"status": "interrupted"'))
     shown = words(client.get("/live").text)
-    assert "1 under way" in shown
+    assert "1 running" in shown
     assert "interim" in shown
     assert "12 of 12" in shown

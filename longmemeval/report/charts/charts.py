@@ -109,7 +109,7 @@ def dot_chart(name: str, title: str, groups: Sequence[Group], *, axis: str, base
         percent_axis(axes, "x", [end for value in values for end in (value.value, *(value.interval or ()))])
         rows.finish(axes, groups, axis)
 
-    description = "Marks: mean over all selected questions, not evaluated ones counted as wrong. Lines: 95 % intervals."
+    description = "Marks: mean over all selected questions, ungraded ones count as wrong. Lines: 95% CIs."
     description += " Dashed: the baseline." if baseline is not None else ""
     return Chart(name, title, description, drawn(name, WIDE, 0.62 + rows.height, draw), _figures(groups, axis))
 

@@ -31,7 +31,7 @@ def check_drawable(output: Path) -> None:
         HarnessError: the file is not an SVG, or the extra `report` is not installed.
     """
     if output.suffix != ".svg":
-        raise HarnessError("The picture is an SVG", where=str(output), fix="Name a file that ends in .svg")
+        raise HarnessError("The chart must be an SVG file", where=str(output), fix="Name a file that ends in .svg")
     need_report_libraries("A picture")
 
 
@@ -61,8 +61,8 @@ def probe_chart(report: ProbeReport) -> Chart:
             spine.set_visible(False)
 
     description = (
-        "Questions about made-up lives that each memory passes, by probe: a full bar is all of them, a dash is not "
-        "known. The floor cannot pass, the ceiling must."
+        "Questions on synthetic user histories that each memory passes, by probe. A full bar: all of "
+        "them; a dash: unknown. The lower bound cannot pass, the upper bound must."
     )
     svg = drawn("probes", 7.6, 0.6 + _ROW_INCHES * len(rows), draw)
     return Chart("probes", f"Probes, seed {report.seed}", description, svg, probe_table(report))

@@ -63,7 +63,7 @@ def two_judges_chart(pairs: Sequence[TwoJudges]) -> Chart:
     )
     svg = drawn("two-judges", WIDE, 0.9 + 0.5 * len(pairs) + _AGREEMENT_INCHES, draw)
     rows = [(pair, judge) for pair in pairs for judge in pair.judges]
-    return Chart("two-judges", "Rates against agreement", description, svg, tabulate("", _columns(), rows))
+    return Chart("two-judges", "Error rates vs. agreement", description, svg, tabulate("", _columns(), rows))
 
 
 _Judged = tuple[TwoJudges, JudgedBy]

@@ -87,9 +87,9 @@ def _describe(job: RunState | PreparationState) -> str:
     work = job.at_work if isinstance(job, RunState) else job.work
     if job.state == "died":
         pid = f"Process {work.pid}" if work and work.pid else "Its process"
-        return f"died. {pid} ended without saying so; the same command goes on"
+        return f"crashed. {pid} ended unexpectedly. Rerun the same command to continue"
     if job.state == "away":
-        return f"running on {work.host if work else 'another machine'}, or died there: its lock is free here"
+        return f"running on {work.host if work else 'another machine'}, or crashed there: its lock is free here"
     if work and work.alive and work.pid:
         return f"{job.state} (process {work.pid} on {work.host})"
     return job.state
@@ -115,6 +115,6 @@ def _spent(job: RunState | PreparationState) -> str | None:
 def _score_so_far(score: ScoreSoFar) -> str:
     named = "interim " if score.interim else ""
     if score.value is None or score.interval is None:
-        return f"{named}{score.metric}: nothing is judged yet"
+        return f"{named}{score.metric}: nothing graded yet"
     so_far = f" over {score.judged:,} of {score.of:,}" if score.interim else ""
     return f"{named}{score.metric} {percent(score.value)} {bounds(score.interval)}{so_far}"

@@ -4,7 +4,7 @@ import { asked, batch, computed, copyLink, effect, get, h, html, key, options, r
 const place = document.getElementById("matrix");
 const ROW = 34, SPARE = 6;
 const FILTERS = [
-  ["all", "0", "all"], ["differ", "d", "differ"], ["lost", "l", "lost to baseline"], ["won", "w", "won"],
+  ["all", "0", "all"], ["differ", "d", "differ"], ["lost", "l", "worse than baseline"], ["won", "w", "better than baseline"],
   ["unchanged", "u", "unchanged"], ["wrong", "a", "all wrong"], ["disagree", "g", "judges disagree"],
   ["found", "f", "evidence found, answered wrong"],
 ];
@@ -166,7 +166,7 @@ function Grid() {
     ${from > 0 && html`<tr aria-hidden="true"><td colspan=${wide} style=${{ height: `${from * ROW}px`, padding: 0 }}></td></tr>`}
     ${rows.slice(from, to).map((row, index) => line(row, from + index, index))}
     ${to < rows.length && html`<tr aria-hidden="true"><td colspan=${wide} style=${{ height: `${(rows.length - to) * ROW}px`, padding: 0 }}></td></tr>`}
-    ${rows.length === 0 && html`<tr><td class="text" colspan=${wide}>No question is like that.</td></tr>`}
+    ${rows.length === 0 && html`<tr><td class="text" colspan=${wide}>No questions match.</td></tr>`}
     </tbody></table></div>`;
 }
 // A phone shows the questions first: what chooses among them is folded there.
@@ -222,7 +222,7 @@ key("j", "next question", () => move(current.value + 1));
 key("k", "question before", () => move(current.value - 1));
 key("n", "next that differs", () => {
   const next = chosen.value.findIndex((row, at) => at > current.value && tests.differ(row));
-  next < 0 ? tell("No further one differs") : move(next);
+  next < 0 ? tell("No further question differs") : move(next);
 });
 key("Enter", "open the question", () => { if (chosen.value.length) location.href = link(chosen.value[current.value]); });
 key("o", "open the question", () => { if (chosen.value.length) location.href = link(chosen.value[current.value]); });
