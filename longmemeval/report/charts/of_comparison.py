@@ -94,7 +94,8 @@ def loss_chart(comparison: Comparison, shown: Sequence[Shown]) -> Chart | None:
     ]
     description = (
         "Questions without full credit, by the first stage at which labelled evidence is missing. “Evidence in "
-        "prompt”: all evidence was there and the model still failed. “No evidence labelled”: mostly unanswerable questions."
+        "prompt”: all evidence was there and the model still failed. “No evidence labelled”: mostly unanswerable "
+        "questions."
     )
     return bar_chart("losses", "Stages", description, groups, axis="questions") if groups else None
 
