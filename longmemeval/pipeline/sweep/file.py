@@ -104,7 +104,8 @@ class SelectionSection(_Section):
     """The selected questions: at most one of `limit`, `sample` and `question_ids`."""
 
 
-@_with_options(PrepareOptions, "name", "api_base", "jobs", "executor")
+@_with_options(ModelOptions, "api_base")
+@_with_options(PrepareOptions, "name", "jobs", "executor")
 class PrepareSection(PartOptions, _Section):
     """The options of `prepare`."""
 

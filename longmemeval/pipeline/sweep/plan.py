@@ -230,7 +230,8 @@ def _reading(entry: ReadingEntry, folder: Path) -> _Reading:
 
 
 def _prepare(content: SweepFile, file: Path) -> PrepareOptions:
-    options = given_options(content, ModelOptions) | given_options(content.prepare, PrepareOptions)
+    connection = given_options(content, ModelOptions) | given_options(content.prepare, ModelOptions)
+    options = connection | given_options(content.prepare, PrepareOptions)
     return PrepareOptions(**_resolve_paths(file.parent, options))
 
 
