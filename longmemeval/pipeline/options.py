@@ -23,7 +23,7 @@ class PrepareOptions(PartOptions):
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
-    name: Annotated[str, Flag(WHAT, "NAME")] = "default"
+    name: Annotated[str, Flag(WHAT, "NAME", name="--prepared --name")] = "default"
     """Name of the preparation."""
     model_options: Annotated[ModelOptions, Group(("api_base", "give_up_after_s"))] = ModelOptions()
     """The connection to chat models and embedders. Its fields are keywords here too: `PrepareOptions(api_base=…)`."""

@@ -227,7 +227,7 @@ class RemoteFixtures:
                 raise FixtureError(
                     "Meanwhile another command has prepared different data here",
                     where=str(folder),
-                    fix="Give this preparation a --name of its own",
+                    fix="Give this preparation its own --prepared NAME",
                 )
             lacking = {name: meta.parts[name] for name in sorted(new) if name not in theirs.parts}
             if not lacking:
