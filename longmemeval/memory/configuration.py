@@ -18,7 +18,7 @@ from longmemeval.core.secrets.parameters import public, public_command, resolved
 from longmemeval.core.text_files import YAML_ENDINGS, UnreadableError, YamlText, load_yaml, read_text, reading
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.memory.asking import errors_of
-from longmemeval.memory.definition import MemoryDefinition, is_memory_class, is_service
+from longmemeval.memory.definition import HTTP, MemoryDefinition, is_memory_class, is_service
 from longmemeval.memory.opaque import AskedQuestions, OpaqueMemory
 from longmemeval.memory.parameters import BEFORE, Parameters
 from longmemeval.memory.products.adapter import Adapter
@@ -154,7 +154,8 @@ class MemoryConfiguration(BaseModel):
 def resolve_configuration(name_or_file: str, overrides: Sequence[str] = ()) -> MemoryConfiguration:
     """Resolve a preset name, `package.module:Class` or YAML file, with `key=value` overrides applied.
 
-    A YAML file holds `preset: NAME` and optionally `name: LABEL` and `parameters: {key: value}`.
+    A YAML file holds `preset: NAME` and optionally `name: LABEL` and `parameters: {key: value}`. Without a name
+    there, a service at an address is asked for its own.
 
     Raises:
         HarnessError: unknown preset or parameter (with the nearest name), bad value, unreadable file, or a product
@@ -163,7 +164,12 @@ def resolve_configuration(name_or_file: str, overrides: Sequence[str] = ()) -> M
     where = name_or_file if Path(name_or_file).suffix in YAML_ENDINGS else ""
     name, preset, parameters = _read_yaml(Path(where)) if where else (name_or_file, name_or_file, {})
     parameters |= parsed_overrides(overrides)
-    return configuration_of(preset, parameters, name="" if name == preset else name, where=where)
+    configuration = configuration_of(preset, parameters, name="" if name == preset else name, where=where)
+    if name == preset and preset.startswith(HTTP):
+        from longmemeval.memory.external.external_memory import own_name
+
+        return configuration.model_copy(update={"name": own_name(preset)})
+    return configuration
 
 
 def configuration_of(
