@@ -1,8 +1,9 @@
 """The options of the verbs, which the command line, YAML, Python and manifests share."""
 
 from collections.abc import Callable
+from dataclasses import InitVar
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from msgspec.structs import replace
 from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
@@ -14,6 +15,9 @@ from longmemeval.core.options import OUTPUT, WHAT, Flag, Group
 from longmemeval.core.part_options import PartOptions, refusal
 from longmemeval.llm.options import Concurrency, MaxCost, ModelOptions, QueryModel, Votes
 from longmemeval.measures.notation import Granularity, RetrievalProtocol
+
+if TYPE_CHECKING:
+    from longmemeval.llm.rates import RateLimits
 
 # Options of `prepare`.
 
@@ -27,6 +31,10 @@ class PrepareOptions(PartOptions):
     """Name of the preparation."""
     model_options: Annotated[ModelOptions, Group(("api_base", "give_up_after_s"))] = ModelOptions()
     """The connection to chat models and embedders. Its fields are keywords here too: `PrepareOptions(api_base=…)`."""
+    if TYPE_CHECKING:  # Keywords for `model_options` (`_checked`).
+        api_base: InitVar[str | None] = None
+        give_up_after_s: InitVar[float] = 0.0
+        rates: InitVar[RateLimits] = RateLimits()
     spending: MaxCost = None
     """The most that embeddings and chat models may cost over all starts of this preparation; None: no limit."""
     account_file: Path | None = None

@@ -133,7 +133,7 @@ def compare(
 def _check_format(format: str | None, runs: shared.Runs, places: shared.Places) -> None:
     """Refuse formats that `report` writes, with its command, and unknown ones."""
     written = get_args(ReportFormat)
-    if format in written:
+    if format and format in written:
         named = [*(runs.run_ids or ()), *(["--sweep", runs.sweep] if runs.sweep else [])]
         named = named or newest_alike(places.folders().results_dir) or ["RUN"]
         command = command_line("report", *named, "--format", format, places=places)

@@ -85,7 +85,8 @@ def survey(plan: PreparePlan, pending: Sequence[Pending]) -> Work:
         opened = clocks()
         haystack = plan.haystack(fixture.haystack_id)
         reading += clocks() - opened
-        source = PartInput(haystack, Fixture(fixture.folder, fixture.meta) if fixture.meta else None)
+        stored = Fixture(fixture.folder, fixture.meta, patience=plan.patience) if fixture.meta else None
+        source = PartInput(haystack, stored)
         messages[tuple(planned.part.name for planned in fixture.missing)] += len(source.messages)
         embedded = [planned.part for planned in fixture.missing if planned.part.embeds]
         size += source.characters
