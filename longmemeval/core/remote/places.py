@@ -12,8 +12,6 @@ from pathlib import Path
 from typing import NamedTuple
 from urllib.parse import unquote
 
-from longmemeval.core.defaults import GIVE_UP_AFTER_S
-
 SCHEMES = {"s3": "s3", "gs": "gs", "gcs": "gs", "az": "az", "abfs": "az"}
 _ADDRESS = re.compile(r"([a-z][a-z0-9+]+):/+(.*)", re.DOTALL)
 _MARK = "remote+"
@@ -38,8 +36,8 @@ class PlaceError(ValueError):
 class Patience(NamedTuple):
     """How long to wait for a store that fails."""
 
-    give_up_after_s: float = GIVE_UP_AFTER_S
-    """Seconds of failures without a success after which no more requests are sent."""
+    give_up_after_s: float | None = None
+    """Seconds of failures without a success after which no more requests are sent; None: the default."""
     is_there: bool = False
     """True if it has answered the process that sent a task here. A store that never answered is not waited for."""
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
+from longmemeval.core.defaults import GIVE_UP_AFTER_S
 from longmemeval.core.remote.places import RemoteFolder, cache_bytes
 from longmemeval.errors import FixtureError, HarnessError, StoreDownError, chain, needed
 
@@ -415,7 +416,8 @@ def _version(details: dict[str, Any]) -> str:
 def store_of(folder: RemoteFolder) -> Store:
     """Return the bucket of a folder; a process has one object per bucket and `give_up_after_s`."""
     patience = folder.patience
-    store = _store(folder.scheme, folder.bucket, patience.give_up_after_s, _endpoint(), os.getpid())
+    give_up_after_s = patience.give_up_after_s or GIVE_UP_AFTER_S
+    store = _store(folder.scheme, folder.bucket, give_up_after_s, _endpoint(), os.getpid())
     if patience.is_there:
         store.has_answered()
     return store

@@ -28,7 +28,6 @@ from longmemeval.pipeline.prepare.access import PreparedFixtures
 from longmemeval.pipeline.prepare.query_vectors import query_vectors
 from longmemeval.pipeline.run.plan import RunPlan
 from longmemeval.ranking.questions import analyse_by_model, analyse_by_rules
-from longmemeval.reading.configuration import prompt_limit
 from longmemeval.reading.reader import Reader
 from longmemeval.records import Question, Recall, RecalledItem
 from longmemeval.storage.messages import haystack_messages
@@ -144,8 +143,7 @@ def _before_prepare(plan: RunPlan, left: Sequence[Question]) -> Calls:
         return estimate_calls(spec, calls, len(left), f"{share} prompts", too_long=too_long)
     least, too_long = _read(plan, sampled, counter, nothing)
     most, _ = _read(plan, sampled, counter, within_budget)
-    limit = prompt_limit(reading, reading.max_tokens) or 0
-    longest = [Call(limit, reading.max_tokens)]
+    longest = [Call(Reader(reading, counter, counter.tokens).limit or 0, reading.max_tokens)]
     low = estimate_calls(spec, least, len(left), "")
     basis = f"{share} questions, before prepare: no message to {'the budget' if budget else 'the whole history'}"
     high = estimate_calls(spec, [calls or longest for calls in most], len(left), basis, too_long=too_long)
