@@ -60,6 +60,12 @@ def same_again() -> str:
     return command_line(*sys.argv[1:])
 
 
+def same_with(argument: str) -> str:
+    """Return the command line that was given, with an argument after the verb."""
+    verb = next(place for place, word in enumerate(sys.argv[1:], 1) if not word.startswith("-"))
+    return command_line(*sys.argv[1 : verb + 1], argument, *sys.argv[verb + 1 :])
+
+
 def repeat_again(run_id: str) -> str:
     """Return the command line that was given with --repeat, now naming the runs it made; `run_id` is one of them."""
     return command_line(*_without(sys.argv[1:], "--run-id"), "--run-id", run_id.rpartition("-r")[0])

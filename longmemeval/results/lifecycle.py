@@ -17,6 +17,7 @@ from longmemeval.core.journal import Journal, StoredJournal, now
 from longmemeval.core.text.figures import listed
 from longmemeval.core.text.words import differences
 from longmemeval.errors import BatchCancelledError, EndpointDownError, HarnessError, IntegrityError, SpendingLimitError
+from longmemeval.memory.definition import HTTP
 from longmemeval.results.lines import ANSWERS, PROMPTS, RANKINGS
 from longmemeval.results.manifest import EarlierExtent, RunManifest, RunStatus, stored_manifest, write_manifest
 from longmemeval.results.selection import Selection
@@ -232,9 +233,13 @@ def _check_untouched(before: RunManifest, journal: Journal[R]) -> None:
 
 def _decisive(manifest: RunManifest) -> dict[str, Any]:
     """Return the values that must not change between sessions, as plain JSON; any secret equals any other."""
+    settings = manifest.settings.comparable
+    memory = settings.get("memory") or {}
+    if str(memory.get("preset")).startswith(HTTP):  # The service may have had no time to say its name.
+        settings["memory"] = {key: value for key, value in memory.items() if key != "name"}
     view = {
         "data set content": manifest.dataset.get("content_sha256"),
-        "settings": manifest.settings.comparable,
+        "settings": settings,
         "questions": manifest.question_ids,
     }
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(view))

@@ -359,7 +359,8 @@ def with_needs(parts: Iterable[Part[Any]]) -> list[Part[Any]]:
             raise HarnessError(f"Part '{part.name}' needs itself: {' → '.join((*above, part.name))}")
         if type(found.get(part.name, part)) is not type(part):
             raise HarnessError(
-                f"Two memories declare different parts named '{part.name}'", fix="Prepare each under its own --name"
+                f"Two memories declare different parts named '{part.name}'",
+                fix="Prepare each under a name of its own",
             )
         for need in part.needs:
             add(need, (*above, part.name))

@@ -11,15 +11,17 @@ import msgspec
 from msgspec import structs
 from pydantic import ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
-from longmemeval.core.event_loop import in_thread, paused
+from longmemeval.core.event_loop import complete, in_thread, paused
+from longmemeval.core.secrets.redaction import hide
 from longmemeval.embedding.registry import DEFAULT_EMBEDDER
+from longmemeval.errors import HarnessError
 from longmemeval.llm.registry import ModelAccess
 from longmemeval.memory.definition import MemoryDefinition, label_of, source_of
-from longmemeval.memory.external.connect import LOADED_CODE
+from longmemeval.memory.external.connect import LOADED_CODE, connect
 from longmemeval.memory.external.ingestion import Ingested, OfferedModels
 from longmemeval.memory.external.part import MODEL_KINDS, ServicePart, ServiceSession, shared_service
 from longmemeval.memory.external.recalled import provenance_of
-from longmemeval.memory.external.transports.service import MemoryService
+from longmemeval.memory.external.transports.service import MemoryService, Timeouts
 from longmemeval.memory.parameters import Parameters
 from longmemeval.memory.products.adapter import Adapter
 from longmemeval.memory.products.installed import place_of
@@ -135,6 +137,26 @@ def address_definition(spec: str) -> MemoryDefinition[ServiceParameters]:
     """
     label, source = label_of(spec), source_of(spec)
     return replace(service_definition(spec, label, f"a memory service: {label}", source), origin=source)
+
+
+_OWN_NAMES: dict[str, str] = {}
+_PATIENCE = Timeouts(hello=5.0, attempts=1)
+_LONGEST_NAME = 60
+
+
+def own_name(spec: str) -> str:
+    """Return the name that the service at an address gives itself; its label if it does not answer or names nothing."""
+    if spec not in _OWN_NAMES:
+        service = connect(spec, _PATIENCE)
+        try:
+            told = hide(complete(service.hello()).name)
+        except HarnessError:
+            return label_of(spec)  # What needs the service says what is wrong.
+        finally:
+            complete(service.close())
+        name = "".join(character for character in " ".join(told.split()) if character.isprintable())
+        _OWN_NAMES[spec] = name[:_LONGEST_NAME] or label_of(spec)
+    return _OWN_NAMES[spec]
 
 
 def adapter_definition(adapter: Adapter) -> MemoryDefinition[ServiceParameters]:

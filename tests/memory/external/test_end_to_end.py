@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from longmemeval import (
+    Memory,
     PrepareOptions,
     RetrievalOptions,
     evaluate,
@@ -72,6 +73,33 @@ def test_every_carrier_gives_the_same_rankings_and_scores(folder: Path, monkeypa
             found.append((answered, scores.metrics.overall, rankings, result.measures, result.by_type))
     assert found[0][0][0].count("'ok'") == 1
     assert found[1:] == found[:1] * 3
+
+
+@pytest.mark.slow
+def test_a_service_is_shown_by_its_own_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    with http_served("mymem:MyMemory", folder) as address:
+        host = address.removeprefix("http://")
+        assert Memory(address).name == "MyMemory"
+        longmemeval("prepare", "-d", "sample", "--limit", "1", "-m", address, cwd=folder)
+        longmemeval("run", "-d", "sample", "--limit", "1", "-m", address, "--model", "offline/extractive", cwd=folder)
+        (made,) = (folder / "results").glob("*/run.json")
+        assert made.parent.name.startswith("sample_MyMemory_")
+        again = longmemeval(
+            *RUN, "-d", "sample", "--limit", "1", "-m", address, "--resume", made.parent.name, cwd=folder
+        )
+        assert "finished already" in again.stdout
+    longmemeval("evaluate", made.parent.name, "--judge", "offline/lexical", cwd=folder)
+    (listed,) = json.loads(longmemeval("runs", "--json", cwd=folder).stdout)["runs"]
+    assert (listed["memory"], listed["run"]) == ("MyMemory", made.parent.name)
+    latex = longmemeval("report", made.parent.name, "--format", "latex", "-o", "-", cwd=folder).stdout
+    shown = [line for line in latex.splitlines() if not line.startswith("%")]
+    assert any("MyMemory" in line for line in shown)
+    assert not any(host in line for line in shown)
+    # Not there any more: the run is still the same one.
+    away = longmemeval(*RUN, "-d", "sample", "--limit", "1", "-m", address, "--resume", made.parent.name, cwd=folder)
+    assert "finished already" in away.stdout
+    assert Memory("http://127.0.0.1:9").name == "127.0.0.1:9"
 
 
 PLANTED = record(
