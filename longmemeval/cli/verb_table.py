@@ -37,7 +37,7 @@ SUMMARIES = {
     "run": "Answer questions with a memory and a model.",
     "evaluate": "Grade answers with a judge.",
     "runs": "List runs with their scores and progress.",
-    "status": "Show the progress of runs, why they ended, and the next command.",
+    "status": "Show how runs stand, why they ended, and the next command.",
     "inspect": "Show what memories retrieve for a question.",
     "facts": "Show facts extracted from a history, with dates.",
     "retrieval": "Measure evidence recall without a chat model.",

@@ -85,7 +85,7 @@ class Failures(Struct, frozen=True):
 
 
 def failures_of(answers: Iterable[Answer], asked: int) -> Failures:
-    """Return the failures among the answers that count; an error that names its question is alike at each question.
+    """Return the failures among the answers that count; an error that names its question has `…` instead.
 
     Args:
         asked: number of questions that were to be asked.
@@ -95,8 +95,7 @@ def failures_of(answers: Iterable[Answer], asked: int) -> Failures:
     if not alike:
         return Failures(asked=asked)
     commonest, number = alike.most_common(1)[0]
-    first = next(answer for answer in failed if answer.error.replace(answer.question_id, "…") == commonest)
-    return Failures(len(failed), asked, first.error, number)
+    return Failures(len(failed), asked, commonest, number)
 
 
 # The totals of a manifest on answers, and on the work before questions are answered or ranked.

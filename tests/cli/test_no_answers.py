@@ -137,4 +137,7 @@ def test_a_mistake_in_a_class_is_told_once_and_its_correction_is_prepared_beside
 
 
 def test_status_is_in_the_help(tmp_path: Path) -> None:
-    assert "status     Show the progress of runs" in longmemeval("--help", cwd=tmp_path).stdout
+    assert (
+        "status     Show how runs stand, why they ended, and the next command."
+        in longmemeval("--help", cwd=tmp_path).stdout
+    )

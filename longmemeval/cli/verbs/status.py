@@ -24,7 +24,7 @@ def status(
     watch: Annotated[bool, Flag(OUTPUT, help="Keep looking until the work ends.", name="--watch -w")] = False,
     as_json: shared.Json = False,
 ) -> None:
-    """Show the progress of runs, why they ended, and the next command.
+    """Show how runs stand, why they ended, and the next command.
 
     Reads files alone, so it works from another terminal or machine; `runs RUN` does the same. Without RUN: unfinished
     work, and work that ended in the last day.
