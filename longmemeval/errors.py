@@ -72,6 +72,10 @@ class IntegrityError(HarnessError):
     exit_code = 3
 
 
+class NoAnswersError(HarnessError):
+    """A run has no answers, so there is nothing to grade or to compare."""
+
+
 class RegressionError(HarnessError):
     """A run is significantly worse than its baseline, by more than the margin."""
 

@@ -27,6 +27,7 @@ from longmemeval.report.write import write_comparison as write_report_on
 from longmemeval.results.formats.question_frame import Form, question_columns, question_rows
 from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.results.graded.judge_checks import control_of
+from longmemeval.results.lines import failures_of
 from longmemeval.results.run_questions import RunQuestions, dataset_of
 
 if TYPE_CHECKING:
@@ -70,6 +71,8 @@ def _run_answer(run: Run) -> Answer:
     answered = sum(answer.status == "ok" for answer in run.answers.values())
     by = ", ".join(filter(None, [settings.memory_name, settings.model_name]))
     of = count_of(len(run.manifest.question_ids), "question")
+    failures = failures_of(run.answers.values(), len(run.manifest.question_ids))
+    yield from filter(None, [f"{run.id}: {failures.told}" if failures.questions else run.manifest.error])
     yield f"{run.id}: {by} on {run.manifest.dataset['name']}, {answered:,} of {of} answered ({run.status})."
     yield work_table(run.cost)
     yield latency_line(run.latency)

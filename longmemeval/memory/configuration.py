@@ -94,6 +94,11 @@ MEMORIES: Registry[MemoryDefinition[Any]] = Registry(
 """Memory configurations by name; the built-in presets come from the `plugins.toml` of their folders."""
 
 
+def is_own_class(preset: str) -> bool:
+    """Return whether a preset is a class of the user that runs in this process, and no registered memory."""
+    return ":" in preset and MEMORIES.spelled(preset) is None and preset not in MEMORIES
+
+
 def known_parts() -> "dict[str, Part[Any]]":
     """Return the parts of all memories that can be loaded, by name."""
     found: dict[str, Part[Any]] = {}

@@ -296,6 +296,14 @@ class Part(ABC, Generic[T]):
         """Return its name in a fixture, which may be an earlier one."""
         return self.name
 
+    def names_by(self, source: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the names under which a run may have recorded it that was made with code of this origin."""
+        return (self.name,)
+
+    def earlier_recipe(self, meta: FixtureMeta) -> Mapping[str, Any] | None:
+        """Return the recipe of a part that earlier code made, and beside which this one is made; None without one."""
+        return None
+
     def info(self, meta: FixtureMeta) -> PartInfo | None:
         """Return its entry in a fixture; None: it has none."""
         return meta.parts.get(self.stored_name(meta))

@@ -16,7 +16,7 @@ from longmemeval.cli.verbs.import_run import warn_questions
 from longmemeval.core.options import MODEL, OUTPUT, WHAT, Flag
 from longmemeval.core.tables.table import Column, tabulate
 from longmemeval.core.text.figures import count_of, listed, percent
-from longmemeval.errors import HarnessError
+from longmemeval.errors import HarnessError, NoAnswersError
 from longmemeval.pipeline.options import EvaluateOptions
 from longmemeval.results.selection import Selection
 
@@ -86,7 +86,14 @@ def evaluate(
     run_ids = _warn_mismatches(runs_to_grade(named, hypotheses, options.dataset, selection, folders))
     failed, documents = False, list[dict[str, Any]]()
     for run_id in run_ids:
-        judged = judge_run(run_id, judge or [None], audit, options=options, folders=folders)
+        try:
+            judged = judge_run(run_id, judge or [None], audit, options=options, folders=folders)
+        except NoAnswersError as error:
+            if len(run_ids) == 1:
+                raise
+            warn(str(error))
+            failed = True
+            continue
         _show_judged(judged, as_json=as_json)
         failed |= judged.failed
         documents += [judged_document(judged)] if as_json else []

@@ -180,7 +180,8 @@ class _Session:
         """
         try:
             self._answer(planned_run, title)
-            for spec in self._state.judges:
+            # Without any answer there is nothing to grade, and why is recorded.
+            for spec in self._state.judges if self._state.answers(planned_run) else ():
                 self._grade(planned_run, spec, title)
         except SpendingLimitError:
             raise

@@ -76,6 +76,8 @@ def sentences(job: RunState | PreparationState) -> Iterator[str]:
         left = f", {duration(work.seconds_left)} left" if work.seconds_left is not None else ""
         quiet = f", last line {duration(work.quiet_s)} ago" if work.quiet_s is not None and not job.is_over else ""
         yield f"  {work.name}: {_done(work)} done{failed}{rate}{left}{quiet}"
+    if isinstance(job, RunState) and job.cause:
+        yield f"  cause: {job.cause}"
     if spent := _spent(job):
         yield f"  spent: {spent}"
     if isinstance(job, RunState):
