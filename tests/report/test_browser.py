@@ -86,13 +86,13 @@ def test_every_section_is_there_and_headings_are_in_order(reader: Reader, report
         "Question types",
         "Abilities",
         "Abstention",
-        "Score and effort",
+        "Score vs. effort",
         "Evidence recall",
         "Wrong answers by cause",
         "Cost in US dollars (reported)",
         "Latency",
         "Judge agreement",
-        "Published figures",
+        "Published scores",
         "Questions",
         "Settings",
     ]
@@ -252,7 +252,7 @@ def test_filters_narrow_the_table(reader: Reader, report: Path) -> None:
     choice(page, "last-k").select_option("unjudged")
     assert shown(page) == ["q0"]
     choice(page, "last-k").select_option("")
-    choice(page, "why wrong").select_option("cut")
+    choice(page, "why wrong").select_option("evidence truncated")
     assert shown(page) == everything[1:]
     choice(page, "why wrong").select_option("")
     page.get_by_role("button", name="differ").click()

@@ -122,7 +122,7 @@ def test_many_records_keep_their_answers_and_lose_their_prompts(
     # 200 bytes of each, not 25.
     assert {(len(run["hypothesis"][0]), run["hypothesis"][1]) for run in runs} == {(200, 640)}
     assert not any("prompt" in run for run in runs)
-    assert "Prompts are too many to be in this page." in page
+    assert "This page has no prompts: there are too many." in page
     assert "Prompts are cut" not in page
 
 

@@ -55,7 +55,7 @@ def test_latex_has_labels_short_captions_notes_and_daggers(folders: Folders) -> 
     assert r"last-k (1 not graded) & 0.0\%\textsuperscript{\dag} &" in first
     # What is the same for all is said and no column.
     assert "model" not in first.partition(r"\midrule")[0]
-    assert "The same for all: model offline/extractive" in first
+    assert "Same for all: model offline/extractive" in first
     assert first.index(r"\end{tabular}") < first.index(r"\parbox")
     assert r"last-k & -91.7\textsuperscript{\dag} & [" in pairs
     assert "% Judge: test/strict, prompts: by hand. Not the official judge" in text
@@ -197,7 +197,7 @@ def test_only_a_report_is_replaced(
     write_report(["bad"], file, options=options, folders=folders)
     assert file.read_bytes() == once
     file.write_text("My notes on the longmemeval report.\n")
-    with pytest.raises(HarnessError, match="is no report of longmemeval") as refused:
+    with pytest.raises(HarnessError, match="was not written by `longmemeval report`") as refused:
         write_report(["bad"], file, options=options, folders=folders)
     assert "--force" in str(refused.value)
     assert file.read_text() == "My notes on the longmemeval report.\n"

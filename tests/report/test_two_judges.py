@@ -82,7 +82,7 @@ def test_what_is_missing_is_told_until_both_are_checked(folders: Folders) -> Non
     good = load_graded(["good"], folders, judge="strict")
     drawn, missing = judges_chart(good, [run("A")])
     assert drawn is None
-    assert missing.startswith("Rates against agreement are drawn once both judges were checked, ")
+    assert missing.startswith("Error rates vs. agreement need a check of both judges; missing: ")
     assert LENIENT.id in missing
     assert STRICT.id in missing
     check(folders, STRICT, 0.98, 0.02)

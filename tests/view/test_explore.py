@@ -35,7 +35,7 @@ def test_settings_change_ranks_tokens_and_evidence(client: TestClient) -> None:
     assert "1 messages · evidence 1 of 3" in recalled(
         client, **{"set.top_k": "1", "set.message_range": "0", "set.last_messages": "0"}
     )
-    assert "found and cut by the budget" in recalled(client, **{"set.budget": "200"})
+    assert "retrieved, then truncated by the budget" in recalled(client, **{"set.budget": "200"})
     assert "evidence 3 of 3" in recalled(client, **{"set.top_k": "60"})
 
 
@@ -67,7 +67,7 @@ def test_the_oracle_and_memories_with_a_chat_model_cannot_be_tried(client: TestC
 def test_a_question_can_be_looked_for(client: TestClient) -> None:
     page = client.get("/explore", params={"find": "KAYAK"}).text
     assert "How many kilometres have I paddled" in page
-    assert "No question holds" in client.get("/explore", params={"find": "<nothing>"}).text
+    assert "No question contains" in client.get("/explore", params={"find": "<nothing>"}).text
 
 
 def test_values_start_from_those_of_a_run() -> None:

@@ -49,7 +49,7 @@ def test_runs_are_listed_with_score_interval_cost_and_filters(folders: Folders) 
     assert "bad" in words(client.get("/runs?memory=last-k").text)
     assert "good-again" not in client.get("/runs?memory=last-k").text
     assert "1 of 3 runs" in words(client.get("/runs?q=BAD").text)
-    assert "No run matches" in client.get("/runs?q=nothing").text
+    assert "No runs match" in client.get("/runs?q=nothing").text
 
 
 def test_runs_are_sorted_by_links_that_keep_what_is_asked(folders: Folders) -> None:
@@ -126,7 +126,7 @@ def test_other_readers_are_named_above_the_table(folders: Folders) -> None:
     document["settings"]["reading"] = {**document["settings"]["reading"], "method": "con"}
     path.write_text(json.dumps(document))
     page = visitor(folders).get(f"/compare?{THREE}").text
-    assert 'href="#settings">What differs besides the memories: reading method</a>' in page
+    assert 'href="#settings">Other settings that differ: reading method</a>' in page
     assert 'id="settings"' in page
 
 
@@ -142,7 +142,7 @@ def test_runs_of_other_questions_are_compared_on_those_they_share(folders: Folde
     graded_run(LongMemEvalDataset(tmp_path / "colours.json"), folders, "part", [True] * 6)
     client = visitor(folders)
     shown = words(client.get("/compare?run=good&run=part&judge=strict").text)
-    assert "left out: 6 of good." in shown
+    assert "excluded: 6 of good." in shown
     assert len(client.get("/data/questions?run=good&run=part&judge=strict").json()["ids"]) == 6
     found = client.get("/data/search?run=good&run=part&judge=strict&q=answer").json()["found"]
     assert found == "111111"
@@ -156,8 +156,8 @@ def test_runs_of_other_data_stand_side_by_side_below_what_differs(folders: Folde
     assert answer.status_code == 200
     shown = words(answer.text)
     assert "The runs answered different data: good: colours with content" in shown
-    assert "Reading method differs: direct in good; con in elsewhere." in shown
-    assert "Side by side, nothing compared" in shown
+    assert "Reading method: direct in good; con in elsewhere." in shown
+    assert "Side by side, without a comparison" in shown
     assert "75.0% [30.1, 95.4] n 4" in shown
     assert "no difference between them is tested" in shown
 

@@ -31,8 +31,8 @@ def demo(tmp_path_factory: pytest.TempPathFactory) -> Folders:
 def test_why_a_question_was_lost_is_two_clicks_from_the_matrix(folders: Folders, visit: Visit) -> None:
     page = visit(folders, f"/questions?{THREE}&show=lost")
     page.locator(".grid tbody a").nth(1).click()
-    expect(page.get_by_role("list", name="Why it was answered wrong")).to_contain_text("last-k")
-    expect(page.get_by_role("list", name="Why it was answered wrong")).to_contain_text("cut before the prompt")
+    expect(page.get_by_role("list", name="Why the answer is wrong")).to_contain_text("last-k")
+    expect(page.get_by_role("list", name="Why the answer is wrong")).to_contain_text("cut before the prompt")
 
 
 @pytest.mark.thorough
