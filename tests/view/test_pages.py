@@ -121,12 +121,12 @@ def test_won_lost_and_unchanged_are_counted_and_lead_to_the_questions(folders: F
 
 def test_other_readers_are_named_above_the_table(folders: Folders) -> None:
     path = folders.results_dir / "bad" / "run.json"
-    assert "What differs besides" not in visitor(folders).get(f"/compare?{THREE}").text
+    assert "Other settings that differ" not in visitor(folders).get(f"/compare?{THREE}").text
     document = json.loads(path.read_text())
-    document["settings"]["reading"] = {**document["settings"]["reading"], "method": "con"}
+    document["settings"]["model"] = {**document["settings"]["model"], "max_tokens": 77}
     path.write_text(json.dumps(document))
     page = visitor(folders).get(f"/compare?{THREE}").text
-    assert 'href="#settings">Other settings that differ: reading method</a>' in page
+    assert 'href="#settings">Other settings that differ: longest answer</a>' in page
     assert 'id="settings"' in page
 
 
