@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 from msgspec import Struct
 
 from longmemeval.cli.output import out, print_lines, print_table, printable
-from longmemeval.core.tables.table import Column, Record, fits, legend, lettered, tabulate
+from longmemeval.core.tables.table import Column, Record, tabulate
 from longmemeval.core.text.figures import UNKNOWN, count, count_of, duration, in_dollars, shown_bytes, span
 
 if TYPE_CHECKING:
@@ -28,7 +28,6 @@ def _show(
     leading: "list[Column[Record]]",
     rows: "Sequence[Record]",
     stage_of: "Callable[[Record], Stage]",
-    names: Sequence[str] = (),
 ) -> None:
     """Print the table of all estimates: a row for each stage, and below it what its figures are.
 
@@ -36,11 +35,8 @@ def _show(
         leading: the columns before those of the stage.
         rows: the stages with what the leading columns say of them.
         stage_of: returns the stage of a row.
-        names: names in the first column, which stand in a legend if the table is too wide with them.
     """
-    table = tabulate("", [*leading, *_columns(stage_of)], rows)
-    called = {} if not names or fits(table, out.width) else lettered(names)
-    print_table(table.named(called))
+    print_table(tabulate("", [*leading, *_columns(stage_of)], rows))
     stages = [stage for stage in map(stage_of, rows) if stage.work.calls is None or stage.work.calls]
     by_batch = dict.fromkeys(stage.name for stage in stages if stage.by_batch)
     bases: dict[str, dict[str, None]] = {}
@@ -48,7 +44,6 @@ def _show(
         bases.setdefault(stage.replies, {})[stage.name] = None
     print_lines(
         [
-            *legend(called),
             *([RANGES] if stages else ()),
             *([BY_BATCH.format(", ".join(by_batch))] if by_batch else ()),
             *(printable(f"Expected replies, {', '.join(names_of)}: {basis}.") for basis, names_of in bases.items()),
@@ -184,25 +179,29 @@ def show_sweep(estimate: "SweepEstimate", planned: int) -> None:
     """Print the remaining work of a sweep, by run and in total."""
     from longmemeval.pipeline.sweep.estimate import totals_line
 
-    preparation = estimate.preparation
-    print_lines(line for run in estimate.runs for line in _too_long([run.answering], f" in {run.run_id}"))
+    names = {run.run_id: run.name for run in estimate.runs}
+    print_lines(line for run in estimate.runs for line in _too_long([run.answering], f" in {names[run.run_id]}"))
     out.print(f"{count_of(planned, 'run')}: {estimate.complete} complete, {len(estimate.runs)} left.")
-    if preparation.prepared:
-        out.print(printable(f"To prepare: {preparation.prepared} of {preparation.haystacks} haystacks"))
-        show_preparation(preparation)
+    if estimate.budget:
+        out.print(printable(estimate.budget))
+    for preparation in estimate.preparations:
+        if preparation.prepared:
+            name = f" in {preparation.folder}" if estimate.more_preparations else ""
+            out.print(printable(f"To prepare: {preparation.prepared} of {preparation.haystacks} haystacks{name}"))
+            show_preparation(preparation)
     if estimate.runs:
         columns: list[Column[_RunStage]] = [
-            Column("run", lambda row: row.run_id, "text"),
+            Column("run", lambda row: row.name, "text"),
             Column("to do", lambda row: row.to_do, "prose"),
         ]
         rows = [row for run in estimate.runs for row in _rows(run)]
-        _show(columns, rows, lambda row: row.stage, [run.run_id for run in estimate.runs])
+        _show(columns, rows, lambda row: row.stage)
     print_lines([totals_line(estimate), *(f"Note: {note}." for note in estimate.notes)])
 
 
 class _RunStage(Struct, frozen=True):
-    run_id: str
-    """Id of the run; empty below its first row."""
+    name: str
+    """Name of the run; empty below its first row."""
     to_do: str
     stage: "Stage"
 
@@ -212,7 +211,7 @@ def _rows(run: "PlannedRunEstimate") -> list[_RunStage]:
     first = [(run.questions.name, run.questions)] if run.questions else []
     judges = [(stage.name, stage) for stage in run.judging if stage.work.calls]
     named = [*first, (count_of(run.questions_left, "answer"), run.answering), *judges]
-    return [_RunStage("" if place else run.run_id, *pair) for place, pair in enumerate(named)]
+    return [_RunStage("" if place else run.name, *pair) for place, pair in enumerate(named)]
 
 
 def _duration(expected: "Duration") -> str:

@@ -215,6 +215,19 @@ class YamlText:
         """Return whether the file has such a value."""
         return len(self._lines(location)) > len(location)
 
+    def without_kinds(self, location: Location) -> Location:
+        """Return a location without the names of types that pydantic adds where a value may be of several."""
+        import yaml
+
+        node, found = self.root, list[int | str]()
+        for step in location:
+            if isinstance(step, str) and node is not None and not isinstance(node, yaml.MappingNode):
+                continue
+            found.append(step)
+            child = _child(node, step) if node else None
+            node = child[1] if child else None
+        return tuple(found)
+
     def _lines(self, location: Location) -> list[int]:
         """Return the line of the root and of each step to a value, as far as they exist."""
         node = self.root

@@ -47,6 +47,7 @@ def comparison_document(
         "sentences": comparison.sentences,
     }
     extra = {
+        "grids": comparison.grids,
         "against": against,
         "published": [_figure(claim) for claim in published],
         "questions": comparison.questions if questions else (),
@@ -89,8 +90,8 @@ def _figure(claim: Claim) -> dict[str, Any]:
 def sweep_document(report: "SweepReport") -> dict[str, object]:
     """Return a sweep as one document.
 
-    `runs` are as in `compare --json`; `pareto` lists the ids on the Pareto front by the first judge's scores; `holdout`
-    has an entry per judge if the sweep's file asks for one.
+    `runs` and `grids` are as in `compare --json`; `pareto` lists the ids on the Pareto front by the first judge's
+    scores; `holdout` has an entry per judge if the sweep's file asks for one.
     """
     return {
         "sweep": report.name,
@@ -101,6 +102,7 @@ def sweep_document(report: "SweepReport") -> dict[str, object]:
             for judged in report.comparisons
             if judged.holdout
         ],
+        "grids": list(report.comparisons[0].comparison.grids) if report.comparisons else [],
         "failed": report.failures,
         "estimate": report.estimate,
     }

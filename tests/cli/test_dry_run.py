@@ -84,6 +84,7 @@ def test_of_a_sweep(told: Told, tmp_path: Path) -> None:
     grid = {"name": "s", "dataset": "colours.json", "memories": ["none"], "models": [PRICED], "judges": [PRICED]}
     (tmp_path / "sweep.yaml").write_text(yaml.safe_dump(grid))
     estimate = told("sweep sweep.yaml")["estimate"]
-    assert estimate.keys() == TOTAL | {"preparation", "runs", "complete", "spent", "notes"}
+    preparing = {"preparation", "more_preparations"}
+    assert estimate.keys() == TOTAL | preparing | {"budget", "runs", "complete", "spent", "notes"}
     (run,) = estimate["runs"]
-    assert run.keys() == {"run_id", "questions_left", "answering", "judging", "replies", "questions"}
+    assert run.keys() == {"run_id", "name", "questions_left", "answering", "judging", "replies", "questions"}

@@ -81,7 +81,7 @@ def runs(
 def _columns(warnings: "Mapping[str, Sequence[ScoreWarning]]") -> "list[Column[tuple[ListedRun, RunState | None]]]":
     return [
         Column("run", lambda row: row[0].run, "text"),
-        Column("memory", lambda row: _memory(row[0]) or None, "text", drop=1),
+        Column("memory", lambda row: _memory(row[0]) or None, "text"),
         Column("model", lambda row: row[0].model or None, "text", drop=2),
         Column("data set", lambda row: row[0].dataset or None, "text", drop=4),
         Column("status", lambda row: row[1].state if row[1] else row[0].status, "text", drop=6),

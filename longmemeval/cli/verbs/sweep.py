@@ -13,7 +13,7 @@ from longmemeval.cli.output import err, out, print_json, print_table, printable,
 from longmemeval.cli.verbs.compare import show as show_comparison
 from longmemeval.core.options import LIMITS, OUTPUT, Flag
 from longmemeval.core.tables.table import Column, tabulate
-from longmemeval.core.text.figures import count, count_of, percent
+from longmemeval.core.text.figures import count, count_of, listed, percent
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.sweep.sweep import SweepComparison, SweepReport
@@ -60,8 +60,12 @@ def sweep(
         show_sweep(report.estimate, len(report.runs))
     else:
         show(report)
+    alike: dict[tuple[str, str], list[str]] = {}
     for failure in report.failures:
-        warn(f"Failed: {failure.run_id}: {failure.what}")
+        alike.setdefault((failure.what, failure.setting), []).append(failure.run_id)
+    for (what, setting), run_ids in alike.items():
+        check = f" Setting to change: {setting}." if setting else ""
+        warn(f"Failed: {listed(run_ids, 3)}: {what.removesuffix('.')}.{check}")
     if report.failures:
         err.print("Rerun the command to retry what failed.")
         raise typer.Exit(1)

@@ -130,6 +130,8 @@ def frame(columns: Sequence[Column[Record]], records: Iterable[Record]) -> list[
 
 _LEAST_PROSE = 12
 """Minimum width of a column of prose with longer text."""
+_LONG_NAME = 34
+"""Characters of a name in the first column beyond which it takes several lines, in a table that does not fit."""
 _NOTHING = {"", "0", UNKNOWN, "$0", "0.0"}
 
 
@@ -155,6 +157,8 @@ def fit(table: Table, width: int) -> Fitted:
     Among the columns that may be left out, those whose cells are all zero go first, then those that do not distinguish
     the rows.
     """
+    if _total(_naturals(table)) > width:
+        table = _with_names_in_lines(table)
     columns = list(range(len(table.columns)))
     going = sorted((place for place in columns if table.columns[place].drop), key=lambda place: _worth(table, place))
     left_out: list[int] = []
@@ -175,6 +179,19 @@ def fit(table: Table, width: int) -> Fitted:
     return Fitted([_block(part, width) for part in tables], missing)
 
 
+def _with_names_in_lines(table: Table) -> Table:
+    """Return the table with long names in the first column on several lines, broken between words."""
+    if not table.columns or table.columns[0].kind != "text":
+        return table
+
+    def lines(name: str) -> str:
+        return (
+            name if len(name) <= _LONG_NAME else fill(name, _LONG_NAME, break_long_words=False, break_on_hyphens=False)
+        )
+
+    return replace(table, rows=[[lines(first), *rest] for first, *rest in table.rows])
+
+
 def _worth(table: Table, place: int) -> tuple[bool, bool, int]:
     """Return the sort key of a column: the columns that say least come first."""
     column, cells = table.columns[place], _texts(table, place)
@@ -189,21 +206,6 @@ def _texts(table: Table, place: int) -> set[str]:
 def one_line(text: str) -> str:
     """Return a heading or a cell without line ends."""
     return " ".join(text.replace("-\n", "-").split())
-
-
-def fits(table: Table, width: int) -> bool:
-    """Return whether `width` characters show the whole table, with each cell on one line."""
-    return _total(_naturals(table)) <= width
-
-
-def lettered(run_ids: Sequence[str]) -> dict[str, str]:
-    """Map run ids to letters, in order."""
-    return {run_id: letter_of(index) for index, run_id in enumerate(run_ids)}
-
-
-def legend(letters: Mapping[str, str]) -> list[str]:
-    """Return the legend of the letters, one line for each."""
-    return [f"{letter}: {run_id}" for run_id, letter in letters.items()]
 
 
 def letter_of(index: int) -> str:

@@ -205,7 +205,7 @@ def setting_differences(graded: Sequence[Evaluation], names: Mapping[str, str] =
     """
     graded = [run for run in graded if run.manifest.kind == "run"]
     values: dict[str, dict[str, list[Evaluation]]] = {}
-    settings = {run.manifest.run_id: dict(_decisive(run.manifest.settings.plain)) for run in graded}
+    settings = {run.manifest.run_id: dict(decisive_settings(run.manifest.settings.plain)) for run in graded}
     for name in sorted({name for run_settings in settings.values() for name in run_settings}):
         for run in graded:
             recorded = settings[run.manifest.run_id]
@@ -251,7 +251,7 @@ def _settings(run: Evaluation) -> Mapping[str, Any]:
     return run.manifest.settings.plain if run.manifest.kind == "run" else {}
 
 
-def _decisive(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+def decisive_settings(settings: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
     """Yield the dotted name and value of each setting; of the memory's settings, only the budget."""
     parameters = settings.get("memory", {}).get("parameters", {})
     if "budget" in parameters:

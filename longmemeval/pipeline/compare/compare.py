@@ -26,12 +26,22 @@ from longmemeval.pipeline.compare.comparison import (
     PairResult,
     QuestionRow,
     RepeatGroup,
+    asked_budget_of,
     budget_of,
     digest_of,
     families_of,
     with_token_warnings,
 )
-from longmemeval.pipeline.compare.repeats import Pool, credits_of, flips_of, names_of, pool_repeats, pooled_summary
+from longmemeval.pipeline.compare.naming import grids_of
+from longmemeval.pipeline.compare.repeats import (
+    Pool,
+    credits_of,
+    flips_of,
+    names_of,
+    pool_repeats,
+    pooled_summary,
+    setup_of,
+)
 from longmemeval.pipeline.compare.sentences import SCORE_WARNINGS, Sentence
 from longmemeval.pipeline.compare.verdict import MARGIN, Evidence, floor_sentence, is_control, verdict_on
 from longmemeval.results.graded.graded_run import Evaluation
@@ -129,6 +139,7 @@ def _compared(
     subject = next(run for run in graded if run.id == verdict.run)
     single = {row.run_id: row for row in evidence.rows if len(row.run_ids) == 1}
     results = [*evidence.results.values()] if evidence.family == "baseline" else families.pairs
+    setups = [setup_of(pool[0]) for pool in pools]
     return Comparison(
         dataset=graded[0].manifest.dataset["name"],
         common=common,
@@ -144,6 +155,7 @@ def _compared(
         sentences=(*conclusions, *sorted(others, key=lambda sentence: sentence.kind != "caution")),
         verdict=verdict,
         digest=digest_of(subject, lost[subject.id], [run for run in graded if run is not subject]),
+        grids=tuple(grids_of(setups, [pool[0].summary.control is not None for pool in pools])),
         differing=differing,
         not_surviving=tuple(evidence.not_surviving),
         evaluations=tuple(graded),
@@ -235,6 +247,7 @@ def _figures(pool: Pool, lost: Losses, runs: Sequence[Evaluation]) -> ComparedRu
         provenance=lost.provenance,
         lost=lost.counts,
         budget=budget_of(run),
+        asked_budget=asked_budget_of(run),
         cheaper_from=break_even(run, runs),
         deviations=() if memory is None else product_deviations(memory.preset, memory.parameters),
         run_ids=tuple(member.id for member in pool),

@@ -9,10 +9,12 @@ from typing import Literal
 from msgspec import Struct, structs
 
 from longmemeval.core.tables.showing import Showing, renderer
-from longmemeval.core.text.figures import points
+from longmemeval.core.text.figures import listed, points
 from longmemeval.measures.losses import cause_of
+from longmemeval.memory.configuration import MEMORIES
+from longmemeval.pipeline.compare.naming import Grid
 from longmemeval.pipeline.compare.repeats import Flips
-from longmemeval.pipeline.compare.sentences import SCORE_WARNINGS, Kind, Sentence
+from longmemeval.pipeline.compare.sentences import SCORE_WARNINGS, Kind, Sentence, budget_words
 from longmemeval.records import Provenance
 from longmemeval.results.graded.graded_run import Evaluation, GradedRun
 from longmemeval.results.graded.losses import Losses
@@ -49,6 +51,8 @@ class ComparedRun(Struct, frozen=True):
     """The level of `evidence_recall`: `session` if the memory does not say which messages it found."""
     budget: int | None = None
     """The most tokens that the memory may recall; None: no limit."""
+    asked_budget: int | None = None
+    """`budget` if somebody asked for it; None: there is none, or it is the memory's own default."""
     deviations: tuple[str, ...] = ()
     """For a product: its profile, and where its setup departs from what its maker recommends or measures."""
     cheaper_from: int | Literal["never"] | None = None
@@ -232,6 +236,8 @@ class Comparison(Struct, Showing, frozen=True, dict=True):
     verdict: Verdict
     digest: Digest
     """The lost questions of the run that the verdict is about."""
+    grids: tuple[Grid, ...] = ()
+    """Rows that vary in two settings, one for each combination of their values."""
     differing: dict[str, str] = {}
     """Settings that differ and that no name tells, the memories' own apart: plain words -> a sentence on each."""
     common: bool = False
@@ -267,6 +273,19 @@ class Comparison(Struct, Showing, frozen=True, dict=True):
     def metric(self) -> str:
         """The name of the score, which is the same for all runs."""
         return self.rows[0].summary.metrics.judge.metric
+
+    @property
+    def budget(self) -> str:
+        """The token budgets that were asked for, and the rows that have none; empty if nobody asked for one."""
+        words = budget_words([row.asked_budget for row in self.rows])
+        shown = [row for row in self.rows if row.summary.control is None or row is self.rows[0]]
+        under, without = (
+            [self.names[row.run_id] for row in shown if bool(row.asked_budget) is has] for has in (True, False)
+        )
+        if not words or not without:
+            return words
+        fewer, only = (without, "not") if len(without) <= len(under) else (under, "only")
+        return f"{words} ({only} {listed(fewer, 2, '; ')})"
 
     @property
     def ranked(self) -> list[ComparedRun]:
@@ -357,7 +376,8 @@ def _unequal(group: Sequence[Evaluation], names: Mapping[str, str]) -> str:
         return ""
     return (
         f"Mean prompt length differs {times:.1f}-fold ({tokens[least]:,.0f} tokens in {names[least]}, "
-        f"{tokens[most]:,.0f} in {names[most]}), which alone can change scores. Use `run --budget TOKENS`."
+        f"{tokens[most]:,.0f} in {names[most]}), which alone can change scores. Use `run --budget TOKENS`, or "
+        "`budget` in a sweep's file."
     )
 
 
@@ -371,6 +391,15 @@ def budget_of(run: Evaluation) -> int | None:
     memory = run.manifest.settings.memory
     budget = memory.parameters.get("budget") if memory else None
     return budget if isinstance(budget, int) else None
+
+
+def asked_budget_of(run: Evaluation) -> int | None:
+    """Return the budget of a run's memory if somebody asked for it: if it is not the preset's default."""
+    memory, budget = run.manifest.settings.memory, budget_of(run)
+    if memory is None or memory.preset not in MEMORIES.built_in:
+        return budget
+    field = MEMORIES.get(memory.preset).parameters.model_fields.get("budget")
+    return None if field and field.default == budget else budget
 
 
 def budget_curves(runs: Sequence[ComparedRun]) -> list[BudgetCurve]:

@@ -3,7 +3,7 @@
 A new sentence is one entry of `TEMPLATES`. Whoever shows a sentence fills in names (`Sentence.text`), no more.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from string import Formatter
 from typing import Any, Literal, get_args
 
@@ -20,25 +20,25 @@ Kind = Literal["verdict", "caution", "note"]
 TEMPLATES: dict[str, str] = {
     # The verdict on the highest-scoring memory (A) and the baseline (B).
     "one-run": "{A}: {a:percent} {metric}, {i:score_ci}, {n:questions}, judge {judge}{official:official}.",
-    "better": "{A} ({a:percent}) is significantly better than {B} ({b:percent}): {d:signed} points, {i:ci}, "
+    "better": "{A} ({a:percent}) is significantly better than {B} ({b:percent}){t:budgets}: {d:signed} points, {i:ci}, "
     "{p:p}{k:holm}.",
-    "worse": "{A} ({a:percent}){m:highest} is significantly worse than {B} ({b:percent}): {d:signed} points, {i:ci}, "
-    "{p:p}{k:holm}.",
-    "not-significant": "No significant difference between {A} ({a:percent}) and {B} ({b:percent}): {d:signed} "
-    "points, {i:ci}, {p:p}{k:holm}. Differences inside this interval remain possible.",
-    "excludes-zero": "Not significant: {A} ({a:percent}) vs. {B} ({b:percent}), {d:signed} points, {test} "
+    "worse": "{A} ({a:percent}){m:highest} is significantly worse than {B} ({b:percent}){t:budgets}: {d:signed} "
+    "points, {i:ci}, {p:p}{k:holm}.",
+    "not-significant": "No significant difference between {A} ({a:percent}) and {B} ({b:percent}){t:budgets}: "
+    "{d:signed} points, {i:ci}, {p:p}{k:holm}. Differences inside this interval remain possible.",
+    "excludes-zero": "Not significant: {A} ({a:percent}) vs. {B} ({b:percent}){t:budgets}, {d:signed} points, {test} "
     "{p:p}{k:holm}, although the uncorrected {i:ci} excludes zero.",
-    "equivalent": "{A} ({a:percent}) and {B} ({b:percent}) are equivalent within ±{margin:points}: difference "
-    "{d:signed}, {i:ci}.",
-    "identical": "{A} and {B} have the same score on every question ({b:percent}).",
+    "equivalent": "{A} ({a:percent}) and {B} ({b:percent}) are equivalent within ±{margin:points}{t:budgets}: "
+    "difference {d:signed}, {i:ci}.",
+    "identical": "{A} and {B} have the same score on every question ({b:percent}){t:budgets}.",
     "too-few": "{u:units} {u:are} too few{k:comparisons}: no difference can reach p < 0.05. Observed: {A} "
-    "{a:percent}, {B} {b:percent}. Use at least {q:units}.",
+    "{a:percent}, {B} {b:percent}{t:budgets}. Use at least {q:units}.",
     "only-controls": "Only controls were compared: {A} ({a:percent}) vs. {B} ({b:percent}). This comparison says "
     "nothing about a memory system.",
-    "pairs-winner": "{A} ({a:percent}) is significantly better than {m:others} (p < 0.05{k:holm_in}). Smallest "
-    "margin: {d:points} over {B}.",
+    "pairs-winner": "{A} ({a:percent}) is significantly better than {m:others}{t:budgets} (p < 0.05{k:holm_in}). "
+    "Smallest margin: {d:points} over {B}.",
     "pairs-no-winner": "{s} of {k:pairs} {s:are_significant} (p < 0.05{k:holm_in}). {A} has the highest score "
-    "({a:percent}) but is not significantly better than every other memory.",
+    "({a:percent}) but is not significantly better than every other memory{t:budgets}.",
     # What comes before the verdict.
     "failed-questions": "{A}: {told}",
     "missing-labels": "{A}: {u} of {n:questions} {u:were} not graded and {u:count} as wrong; if all were correct, "
@@ -137,6 +137,22 @@ def _holm(comparisons: int) -> str:
     return f" (Holm, {comparisons:,} comparisons)" if comparisons > 1 else ""
 
 
+def budget_words(budgets: Sequence[int | None]) -> str:
+    """Return the token budgets of rows, such as `budget 2,000 tokens` or `budget 500, 1,000 or 4,000 tokens`."""
+    named = [f"{budget:,}" for budget in sorted({budget for budget in budgets if budget})]
+    several = [", ".join(named[:-1])] if len(named) > 1 else []
+    return f"budget {' or '.join([*several, named[-1]])} tokens" if named else ""
+
+
+def _budgets(budgets: tuple[int | None, int | None]) -> str:
+    first, second = budgets
+    if first == second:
+        return f", {budget_words(budgets)} each" if first else ""
+    if first is None or second is None:
+        return f", budget {first or second:,} tokens vs. none" if first else f", budget none vs. {second:,} tokens"
+    return f", budget {first:,} vs. {second:,} tokens"
+
+
 def _units(units: tuple[int, str]) -> str:
     return count_of(*units)
 
@@ -187,6 +203,7 @@ FORMS: dict[str, Callable[[Any], str]] = {
     "labels": lambda number: count_of(number, "label"),
     "token_count": lambda number: f"{number:,.0f} tokens",
     "units": _units,
+    "budgets": _budgets,
     "share": _share,
     "break_even": _break_even,
     "official": lambda official: "" if official else " (not official)",

@@ -95,7 +95,8 @@ def verdict_on(evidence: Evidence, names: Mapping[str, str]) -> tuple[Verdict, l
     highest = max(_score(row) for row in candidates)
     best = [row for row in candidates if _score(row) == highest]
     run, pair = best[0], evidence.results[best[0].run_id]
-    conclusion = _conclusion(evidence, run, pair, len(candidates))
+    told = not any("budget=" in names[row.run_id] for row in evidence.rows)
+    conclusion = _conclusion(evidence, run, pair, len(candidates), told=told)
     code, winner = conclusion.code, None
     if evidence.family == "pairs" and len(memories) > 1:
         conclusion, winner = _of_all_pairs(
@@ -134,8 +135,13 @@ def _score(row: ComparedRun) -> float:
     return row.summary.metrics.overall.accuracy
 
 
-def _conclusion(evidence: Evidence, run: ComparedRun, pair: PairResult, memories: int) -> Sentence:
-    """Return the sentence on the highest-scoring memory and the baseline."""
+def _conclusion(evidence: Evidence, run: ComparedRun, pair: PairResult, memories: int, *, told: bool) -> Sentence:
+    """Return the sentence on the highest-scoring memory and the baseline.
+
+    Args:
+        memories: the number of memories.
+        told: say under which token budgets they recalled.
+    """
     baseline = evidence.rows[0]
     values: dict[str, Any] = {
         "a": _score(run),
@@ -147,6 +153,7 @@ def _conclusion(evidence: Evidence, run: ComparedRun, pair: PairResult, memories
         "m": memories,
         "margin": evidence.margin,
         "test": pair.test,
+        "t": (run.asked_budget, baseline.asked_budget) if told else (None, None),
     }
     least, tests = smallest_p(pair.units), evidence.tests
     low, high = pair.interval
@@ -173,7 +180,10 @@ def _of_all_pairs(evidence: Evidence, memories: Sequence[ComparedRun]) -> tuple[
     best = max(scores, key=scores.__getitem__)
     both_ways = {(result.a, result.b): result for pair in evidence.pairs for result in (pair, pair.turned)}
     ahead = [both_ways[best, other] for other in scores if other != best]
-    values: dict[str, Any] = {"a": scores[best], "k": len(evidence.pairs)}
+    budgets = {row.asked_budget for row in memories}
+    values: dict[str, Any] = {"a": scores[best], "k": len(evidence.pairs), "t": (None, None)}
+    if len(budgets) == 1:
+        values["t"] = (memories[0].asked_budget,) * 2
     if all(result.is_better for result in ahead):
         nearest = min(ahead, key=lambda result: result.difference)
         values |= {"m": len(ahead), "d": nearest.difference}

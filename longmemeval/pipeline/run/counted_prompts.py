@@ -1,7 +1,6 @@
 """Count the calls that answer questions: their prompts are made from the fixtures, and nothing is sent."""
 
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import suppress
 from functools import lru_cache, partial
 
 from msgspec import structs
@@ -11,7 +10,7 @@ from longmemeval.core.event_loop import complete
 from longmemeval.core.text.figures import count_of
 from longmemeval.embedding.hashing import HashingEmbedder
 from longmemeval.embedding.registry import is_remote
-from longmemeval.errors import FixtureError
+from longmemeval.errors import FixtureError, RecallError
 from longmemeval.llm.cache import CachedChatModel
 from longmemeval.llm.costs import REPLIES
 from longmemeval.llm.options import ModelOptions, is_offline
@@ -43,12 +42,16 @@ def answering_work(plan: RunPlan, left: Sequence[Question]) -> Calls:
         return estimate_calls(spec, [], 0, "answered already")
     fixtures = plan.fixtures
     prepared = fixtures.prepared(left)
-    with suppress(FixtureError):
+    try:
         if sampled := sampled_of(prepared):
             calls, manner, too_long = _prompts(plan, sampled, fixtures)
             manner += ", of what is prepared" if len(prepared) < len(left) else ""
             basis = f"{share_of(sampled, left)} prompts{manner}"
             return estimate_calls(spec, calls, len(left), basis, too_long=too_long)
+    except FixtureError:
+        pass
+    except RecallError as error:  # Stops no estimate, as it stops no run.
+        return Calls(spec, None, None, None, 0.0 if is_offline(spec) else None, f"the memory fails: {error.what}")
     if plan.reading.note_template is None and not plan.reading.tools:
         return _before_prepare(plan, left)
     return Calls(spec, None, None, None, 0.0 if is_offline(spec) else None, "known after prepare")

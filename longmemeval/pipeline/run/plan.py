@@ -17,6 +17,7 @@ from longmemeval.core.secrets.redaction import public_url
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
 from longmemeval.llm.http.endpoints import endpoint
+from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.tokens import context_window
 from longmemeval.memory.configuration import MemoryConfiguration, definition_of, resolve_configuration
 from longmemeval.pipeline.options import AnsweringOptions, BatchOptions
@@ -44,6 +45,9 @@ class RunOptions(AnsweringOptions, frozen=True):
     repeat: int = 1
     sweep: str | None = None
     """The name of the sweep; like `repeat`, it is recorded only and has no effect."""
+    prepare_options: ModelOptions | None = None
+    """The connection to the models that made the preparation: the embedder, and those of memories from outside; None:
+    `model_options`."""
     question_concurrency: int | None = None
     """Calls in flight that analyse questions."""
     memory_concurrency: int | None = None

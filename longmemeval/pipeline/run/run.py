@@ -130,9 +130,10 @@ class _Ready:
         account = Account(folder / SPENDING, options.spending)
         self.batches = self._batches("answers", plan.model, account) if options.batch else None
         self._model = self.batches or load_chat_model(plan.model, options.model_options, account=account)
+        of_preparation = options.prepare_options or options.model_options
         self._model_access = ModelAccess(
             embedder=options.embedder or "",
-            options=options.model_options,
+            options=of_preparation,
             cache_dir=folders.cache_dir,
             account=account,
             concurrency=options.memory_concurrency or options.concurrency,
@@ -147,7 +148,7 @@ class _Ready:
         batched = partial(self._batches, "questions", account=account) if options.batch else None
         self.analyses = question_analyses(plan.configuration, query_model, folders, account, batched)
         self.vectors = query_vectors(
-            questions, self._embedder, options.embedder, options.model_options, folders, account=account
+            questions, self._embedder, options.embedder, of_preparation, folders, account=account
         )
 
     def manifest(self, run_id: str) -> RunManifest:

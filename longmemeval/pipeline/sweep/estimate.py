@@ -6,10 +6,12 @@ from functools import partial
 from msgspec import Struct, structs
 
 from longmemeval.core.text.figures import count_of, in_dollars
+from longmemeval.errors import EndpointDownError, FatalModelError, HarnessError, ModelError
 from longmemeval.llm.options import is_offline
 from longmemeval.llm.registry import load_chat_model, model_warning
-from longmemeval.memory.configuration import analysis_of
+from longmemeval.memory.configuration import MemoryConfiguration, analysis_of
 from longmemeval.pipeline.estimate.stages import Stage, Total, total_of
+from longmemeval.pipeline.options import PrepareOptions
 from longmemeval.pipeline.prepare.prepare import PrepareReport, prepare
 from longmemeval.pipeline.run.estimate import ANALYSIS, ANSWERS, JudgeChoice, run_stages
 from longmemeval.pipeline.run.plan import RunPlan
@@ -29,6 +31,8 @@ class PlannedRunEstimate(Struct, frozen=True):
     """The source of the expected length and time of answers."""
     questions: Stage | None = None
     """The stage of analysing questions; None: not done, or another run of the list does it."""
+    name: str = ""
+    """What tells the run from the others of the sweep, as the comparison will show it."""
 
 
 class SweepEstimate(Total, frozen=True, kw_only=True):
@@ -36,6 +40,8 @@ class SweepEstimate(Total, frozen=True, kw_only=True):
 
     preparation: PrepareReport
     """The report of a dry run for all memories together; no total includes the cost of preparing."""
+    more_preparations: tuple[PrepareReport, ...] = ()
+    """The same for each further preparation, if the sweep has several embedders."""
     runs: tuple[PlannedRunEstimate, ...]
     """The incomplete runs."""
     complete: int
@@ -44,6 +50,18 @@ class SweepEstimate(Total, frozen=True, kw_only=True):
     """US dollars that the sweep's answers and judgements cost before."""
     notes: tuple[str, ...]
     """Notes about the models."""
+    budget: str = ""
+    """The sentence on the budget of tokens; empty if the sweep gives none."""
+
+    @property
+    def preparations(self) -> tuple[PrepareReport, ...]:
+        """All preparations."""
+        return (self.preparation, *self.more_preparations)
+
+    @property
+    def to_prepare(self) -> int:
+        """The number of haystacks to prepare, over all preparations."""
+        return sum(report.prepared for report in self.preparations)
 
     @property
     def before_prepare(self) -> list[PlannedRunEstimate]:
@@ -59,26 +77,50 @@ def estimate_sweep(state: SweepState) -> SweepEstimate:
             questions.
     """
     plan = state.plan
-    preparation = prepare(
-        state.dataset,
-        plan.configurations,
-        selection=plan.selection,
-        options=plan.prepare.replaced(dry_run=True),
-        folders=state.folders,
+    preparation, *more = (
+        prepare_one(state, options.replaced(dry_run=True), configurations)
+        for options, configurations in plan.preparations
     )
+    names = plan.names
     incomplete = [run for run in state.runs if not state.is_complete(run)]
     analysed = set[tuple[AnalysisMethod, str]]()
     stages = [_stages(state, run, analysed) for run in incomplete]
     return SweepEstimate(
         **structs.asdict(total_of([stage for run_stages_of in stages for stage in run_stages_of])),
         preparation=preparation,
+        more_preparations=tuple(more),
+        budget=plan.budget,
         runs=tuple(
-            _run_estimate(state, run, run_stages_of) for run, run_stages_of in zip(incomplete, stages, strict=True)
+            _run_estimate(state, run, run_stages_of, names[run.run_id])
+            for run, run_stages_of in zip(incomplete, stages, strict=True)
         ),
         complete=len(state.runs) - len(incomplete),
         spent=state.spent(),
         notes=_notes(state, incomplete),
     )
+
+
+MODEL_ERRORS = (ModelError, EndpointDownError, FatalModelError)
+"""Errors of a model's or an embedder's calls."""
+
+
+def prepare_one(
+    state: SweepState, options: PrepareOptions, configurations: Sequence[MemoryConfiguration]
+) -> PrepareReport:
+    """Make, or estimate, one of a sweep's preparations.
+
+    Raises:
+        HarnessError: as `prepare`; where a model or the embedder is at fault, with the entry to change.
+    """
+    plan, folders = state.plan, state.folders
+    try:
+        return prepare(state.dataset, configurations, selection=plan.selection, options=options, folders=folders)
+    except HarnessError as error:
+        reads = next(run.run_id for run in state.runs if run.options.prepared == options.name)
+        entry = plan.entries[reads].to_check("embedder")
+        if entry and (isinstance(error, MODEL_ERRORS) or error.where == options.embedder):
+            error.fix = ". ".join(filter(None, [error.fix, f"Setting to change: {entry}"]))
+        raise
 
 
 def totals_line(estimate: SweepEstimate) -> str:
@@ -102,7 +144,7 @@ def _stages(state: SweepState, run: RunPlan, analysed: set[tuple[AnalysisMethod,
     return stages
 
 
-def _run_estimate(state: SweepState, run: RunPlan, stages: Sequence[Stage]) -> PlannedRunEstimate:
+def _run_estimate(state: SweepState, run: RunPlan, stages: Sequence[Stage], name: str) -> PlannedRunEstimate:
     by_name = {stage.name: stage for stage in stages}
     answering = by_name[ANSWERS]
     return PlannedRunEstimate(
@@ -112,6 +154,7 @@ def _run_estimate(state: SweepState, run: RunPlan, stages: Sequence[Stage]) -> P
         tuple(stages[stages.index(answering) + 1 :]),
         answering.replies,
         by_name.get(ANALYSIS),
+        name,
     )
 
 

@@ -4,7 +4,7 @@ import re
 import typing
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal, TypeVar, get_args
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar, get_args
 
 import yaml
 from annotated_types import Ge
@@ -22,7 +22,9 @@ from pydantic import (
 
 from longmemeval.core.options import Option, options_of
 from longmemeval.core.part_options import PartOptions
+from longmemeval.core.text.figures import listed
 from longmemeval.core.text_files import Location, YamlText, field_path, load_yaml, read_text, reading
+from longmemeval.embedding.registry import DEFAULT_EMBEDDER
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.llm.offline import LAST_SESSION, PARROT, REFUSE
 from longmemeval.llm.options import ModelOptions
@@ -38,11 +40,10 @@ from longmemeval.pipeline.options import EvaluateOptions, PrepareOptions
 from longmemeval.reading.options import ReadingMethod, ReadingOptions
 from longmemeval.results.selection import Selection
 
-EQUAL_TOKENS = 2000
-"""The budget of compared memories that name none, in tokens as rendered."""
+FORMER_BUDGET = 2000
+"""The budget, in tokens, that earlier versions gave to several memories unasked; sweeps begun with it keep it."""
 _ANNOTATED: Any = typing.__dict__["Annotated"]
 """`Annotated` for types that are known only at run time."""
-"""Keys and list indices that lead to a value of the file."""
 
 
 class _Section(BaseModel):
@@ -102,10 +103,28 @@ class SelectionSection(_Section):
     """The selected questions: at most one of `limit`, `sample` and `question_ids`."""
 
 
+OF_EMBEDDER = ("query_prefix", "document_prefix", "embedded_text")
+"""Options of `prepare` that may differ between the embedders of a sweep."""
+
+
 @_with_options(ModelOptions, "api_base")
-@_with_options(PrepareOptions, "name", "jobs", "executor")
-class PrepareSection(PartOptions, _Section):
+@_with_options(PrepareOptions, *OF_EMBEDDER)
+class EmbedderEntry(_Entry):
+    """An embedder of several, with what differs from the section's options."""
+
+    spec: str
+    name: str | None = None
+
+
+@_with_options(ModelOptions, "api_base")
+@_with_options(PrepareOptions, *PartOptions.model_fields, "name", "jobs", "executor")
+class PrepareSection(_Section):
     """The options of `prepare`."""
+
+    embedder: Annotated[list[EmbedderEntry], Field(min_length=1)] | str = Field(
+        default=DEFAULT_EMBEDDER, union_mode="left_to_right"
+    )
+    """The embedder, or a list: each has a preparation of its own, and memories that read vectors run under each."""
 
 
 class MemoryEntry(_Entry):
@@ -144,8 +163,7 @@ class SweepFile(_Section):
     memories: list[MemoryEntry] = Field(min_length=1)
     models: list[ModelEntry] = Field(min_length=1)
     budget: list[PositiveInt] | PositiveInt | Literal[False] | None = Field(None, union_mode="left_to_right")
-    """Most tokens that each memory recalls, or several such limits; None: `EQUAL_TOKENS` if there are memories to
-    compare; False (`off`): no limit."""
+    """Most tokens that each memory recalls, or several such limits; None or False (`off`): as under `run`."""
     selection: SelectionSection = SelectionSection()
     prepare: PrepareSection = PrepareSection()
     readings: list[ReadingEntry] = Field([ReadingEntry(method="direct")], min_length=1)
@@ -184,11 +202,13 @@ def read_sweep_file(path: Path) -> tuple[SweepFile, YamlText]:
         return SweepFile.model_validate(document), text
     except ValidationError as error:
         # A misspelt field is also missing under its right name: report the misspelt one.
-        problem = min(error.errors(), key=lambda found: found["type"] != "extra_forbidden")
+        # Where a text or a list may stand, the list's own problem says more.
+        problem = min(error.errors(), key=lambda found: (found["type"] != "extra_forbidden", -len(found["loc"])))
+        location = text.without_kinds(problem["loc"])
         raise HarnessError(
-            _what(problem["type"], problem["loc"], problem["msg"]),
-            where=text.place(*problem["loc"]),
-            fix=_fix(problem["type"], problem["loc"], problem["input"], problem.get("ctx", {})),
+            _what(problem["type"], location, problem["msg"]),
+            where=text.place(*location),
+            fix=_fix(problem["type"], location, problem["input"], problem.get("ctx", {})),
         ) from error
 
 
@@ -211,8 +231,9 @@ def _fix(kind: str, location: Location, value: object, context: dict[str, Any]) 
     if kind == "extra_forbidden":
         if location == ("prepare", "backend"):
             return "It is called `executor` now: processes (was loky) or threads (was threading)"
-        fields = (_SECTIONS.get(location[0], SweepFile) if len(location) > 1 else SweepFile).model_fields
-        return nearest(str(location[-1]), fields)
+        section = _SECTIONS.get(location[0], SweepFile) if len(location) > 1 else SweepFile
+        section = EmbedderEntry if location[:2] == ("prepare", "embedder") else section
+        return nearest(str(location[-1]), section.model_fields)
     if kind == "literal_error":
         return nearest(str(value), re.findall(r"'([^']*)'", str(context["expected"])))
     return ""
@@ -240,30 +261,70 @@ def _refuse_doubled_keys(text: YamlText, root: yaml.Node) -> None:
                 )
 
 
-# Give the memories of a sweep equal budgets of tokens, so that none wins by showing the model more.
+# Give the memories of a sweep equal budgets of tokens where the file asks for them, so that none wins by length alone.
 
 _BOUNDS = ("budget", "limit", "top_k")
 
 
+class Budgeted(NamedTuple):
+    """The configurations of a sweep under its budgets."""
+
+    configurations: list[MemoryConfiguration]
+    positions: list[int]
+    """For each, which of the file's configurations it is."""
+    tokens: tuple[int, ...]
+    """The budgets; empty: none."""
+    without: dict[str, str]
+    """Names of the configurations that the budgets do not apply to -> the reason."""
+    kept: bool = False
+    """True if the file names no budget and the sweep keeps the one it was begun with (`FORMER_BUDGET`)."""
+
+    @property
+    def line(self) -> str:
+        """The plan's sentence on the budget; empty if there is none."""
+        if not self.tokens:
+            return ""
+        reasons = dict.fromkeys(self.without.values())
+        groups = {why: [name for name, own in self.without.items() if own == why] for why in reasons}
+        exempt = "; ".join(f"{listed(names, 3)} ({why})" for why, names in groups.items())
+        because = " (this sweep was begun with it; a sweep of another name has none)" if self.kept else ""
+        several = "budgets" if len(self.tokens) > 1 else "budget"
+        amounts = ", ".join(f"{tokens:,}" for tokens in self.tokens)
+        return f"Token {several} per recall: {amounts}{because}. " + (
+            f"It does not apply to {exempt}." if exempt else "It applies to all memories."
+        )
+
+
 def budgeted(
-    configurations: Sequence[tuple[MemoryConfiguration, Collection[str]]], budget: object
-) -> list[MemoryConfiguration]:
+    configurations: Sequence[tuple[MemoryConfiguration, Collection[str]]], budget: object, *, kept: bool = False
+) -> Budgeted:
     """Return the configurations under each budget; those with a bound of their own, or without a budget, unchanged.
 
     Args:
         configurations: the file's configurations, in its order, each with the parameters that its entry names.
-        budget: the file's budget: one or several limits in tokens; None: `EQUAL_TOKENS` if several memories have one;
-            False: no budget.
+        budget: the file's budget: one or several limits in tokens; None or False: none.
+        kept: True if a sweep whose file names no budget keeps `FORMER_BUDGET`.
     """
-    taking = [_takes_budget(configuration, named) for configuration, named in configurations]
-    tokens = (budget if isinstance(budget, list) else [budget]) if budget else []
-    if budget is None and sum(taking) > 1:
-        tokens = [EQUAL_TOKENS]
-    return [
-        under
-        for (configuration, _), takes in zip(configurations, taking, strict=True)
-        for under in (_with_budgets(configuration, tokens, named=bool(budget)) if takes and tokens else [configuration])
+    why = {configuration.name: _why_not(configuration, named) for configuration, named in configurations}
+    kept = kept and budget is None
+    asked = FORMER_BUDGET if kept else budget
+    tokens: list[Any] = asked if isinstance(asked, list) else [asked] if asked else []
+    under = [
+        (one, position)
+        for position, (configuration, _) in enumerate(configurations)
+        for one in (
+            [configuration]
+            if why[configuration.name] or not tokens
+            else _with_budgets(configuration, tokens, named=not kept)
+        )
     ]
+    return Budgeted(
+        [one for one, _ in under],
+        [position for _, position in under],
+        tuple(tokens),
+        {name: reason for name, reason in why.items() if reason},
+        kept,
+    )
 
 
 def _with_budgets(
@@ -275,10 +336,13 @@ def _with_budgets(
         yield configuration_of(configuration.preset, {**chosen_parameters(configuration), "budget": most}, name=name)
 
 
-def _takes_budget(configuration: MemoryConfiguration, named: Collection[str]) -> bool:
-    """Return whether a memory has a budget and sets neither it nor another bound itself."""
-    takes = "budget" in definition_of(configuration).parameters.model_fields
-    return takes and not set(_BOUNDS) & {*named, *chosen_parameters(configuration)}
+def _why_not(configuration: MemoryConfiguration, named: Collection[str]) -> str:
+    """Return why the sweep's budget does not apply to a memory; empty if it does."""
+    if "budget" not in definition_of(configuration).parameters.model_fields:
+        return "takes none"
+    own = {*named, *chosen_parameters(configuration)}
+    bound = next((name for name in _BOUNDS if name in own), "")
+    return f"{bound} of its own" if bound else ""
 
 
 # Add the controls of `controls: true` to a sweep: baselines that are not memory systems, shown next to every one.

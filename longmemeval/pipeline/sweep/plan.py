@@ -3,10 +3,10 @@
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from itertools import product
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Literal, NamedTuple
 
 from msgspec import structs
 
@@ -26,9 +26,12 @@ from longmemeval.memory.configuration import (
     parts_of,
     resolve_configuration,
 )
+from longmemeval.pipeline.compare.naming import Setup, row_names, value_text
 from longmemeval.pipeline.options import EvaluateOptions, PrepareOptions
 from longmemeval.pipeline.run.plan import RunOptions, RunPlan
 from longmemeval.pipeline.sweep.file import (
+    OF_EMBEDDER,
+    Budgeted,
     MemoryEntry,
     ModelEntry,
     ReadingEntry,
@@ -53,6 +56,7 @@ class _Model(NamedTuple):
     label: str
     spec: str
     options: ModelOptions
+    place: str = ""
 
 
 class _Reading(NamedTuple):
@@ -60,6 +64,45 @@ class _Reading(NamedTuple):
 
     label: str
     configuration: ReadingConfiguration
+    place: str = ""
+
+
+class _Memory(NamedTuple):
+    """A memory, and the preparation that it reads."""
+
+    configuration: MemoryConfiguration
+    place: str
+    prepare: PrepareOptions
+    embedder: str = ""
+    """The embedder's name in run ids, if the file lists several."""
+    embedder_place: str = ""
+
+
+class Entries(NamedTuple):
+    """The entries of the file that a run is made of: file, line and field; empty for what the file does not name."""
+
+    memory: str
+    embedder: str
+    model: str
+    reading: str
+    judges: Mapping[str, str]
+    """The entry of each judge, by its spec."""
+
+    def to_check(self, stage: "Stage", judge: str = "") -> str:
+        """Return the entry to change where a stage of a run failed, with its fields; empty if the file has none."""
+        entry = self.judges.get(judge, "") if stage == "judge" else str(getattr(self, stage))
+        return f"{entry} ({_FIELDS[stage]})" if entry else ""
+
+
+Stage = Literal["memory", "embedder", "model", "reading", "judge"]
+"""Where a run can fail."""
+_FIELDS: dict[Stage, str] = {
+    "memory": "preset, parameters",
+    "embedder": "embedder, api_base",
+    "model": "spec, api_base, timeout, max_attempts",
+    "reading": "max_tokens, context_window, on_overflow",
+    "judge": "or api_base of the file",
+}
 
 
 @dataclass(frozen=True)
@@ -72,6 +115,7 @@ class SweepPlan:
     """A name of the catalogue, or a path."""
     selection: Selection
     prepare: PrepareOptions
+    """Options of the preparation; with several embedders, that of the memories which read no vectors."""
     configurations: tuple[MemoryConfiguration, ...]
     runs: tuple[RunPlan, ...]
     """The runs, repeats last: if a sweep ends early, its runs are comparable."""
@@ -83,58 +127,95 @@ class SweepPlan:
     """US dollars for all calls of answering and grading."""
     holdout: float | None = None
     """Share of the haystacks to hold out; None: nothing is held out."""
+    embedders: tuple[PrepareOptions, ...] = ()
+    """Options of the preparation of each embedder, if the file lists them."""
+    budget: str = ""
+    """The sentence on the budget of tokens, and on memories that it does not apply to; empty: there is none."""
+    begun: bool = False
+    """True if the file names no budget, and the sweep keeps the one that earlier versions began it with."""
+    entries: Mapping[str, Entries] = field(default_factory=dict)
+    """The entries that each run is made of, by run id."""
+
+    @property
+    def preparations(self) -> list[tuple[PrepareOptions, tuple[MemoryConfiguration, ...]]]:
+        """The preparations, each with the configurations that read it."""
+        if not self.embedders:
+            return [(self.prepare, self.configurations)]
+        vectors = tuple(filter(reads_vectors, self.configurations))
+        others = tuple(one for one in self.configurations if not reads_vectors(one))
+        pairs = [(self.prepare, others), *((options, vectors) for options in self.embedders)]
+        return [(options, configurations) for options, configurations in pairs if configurations]
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The name of each run by its id: what tells it from the others, as the comparison will show it."""
+        firsts = [run for run in self.runs if run.options.repeat == 1]
+        names = dict(zip((run.run_id for run in firsts), row_names([_setup(run) for run in firsts]), strict=True))
+        for run in self.runs:
+            if run.run_id not in names:
+                first = names[run.run_id.removesuffix(f"_r{run.options.repeat}")]
+                names[run.run_id] = f"{first} (repeat {run.options.repeat})"
+        return names
 
     def under(self, rates: RateLimits) -> "SweepPlan":
         """Return the plan with limits for the calls of all stages."""
 
         def limited(run: RunPlan) -> RunPlan:
-            return run.with_options(model_options=structs.replace(run.options.model_options, rates=rates))
+            options = run.options
+            connections = {
+                name: structs.replace(connection, rates=rates)
+                for name in ("model_options", "prepare_options")
+                if (connection := getattr(options, name))
+            }
+            return run.with_options(**connections)
 
         model_options = structs.replace(self.grading.model_options, rates=rates)
         return replace(
             self,
             prepare=self.prepare.replaced(rates=rates),
+            embedders=tuple(options.replaced(rates=rates) for options in self.embedders),
             runs=tuple(map(limited, self.runs)),
             grading=structs.replace(self.grading, model_options=model_options),
         )
 
 
-def plan(file: str | Path) -> SweepPlan:
+def plan(file: str | Path, *, begun: bool = False) -> SweepPlan:
     """Read a sweep's file and lay out its runs.
 
-    A run's id consists of the names of sweep, memory, model and reading, and from the second on the repeat: it does
-    not change when other entries are added to the file.
+    A run's id consists of the names of sweep, memory, listed embedder, model and reading, and from the second on the
+    repeat: it does not change when other entries are added to the file.
+
+    Args:
+        file: the YAML file.
+        begun: True if the sweep was begun by a version that gave memories a budget unasked (`FORMER_BUDGET`).
 
     Raises:
         HarnessError: the file is not as `docs/sweep.md` says, names something missing, or two entries have one name.
     """
     path = Path(file)
     content, text = read_sweep_file(path)
-    configurations = _configurations(content, text)
-    models = [_model(entry, content) for entry in content.models]
+    under, memories, embedders = _memories(content, text, begun=begun)
+    models = [_model(entry, content, text.place("models", place)) for place, entry in enumerate(content.models)]
     readings = _readings(content, text)
     with _located(text, "selection"):
         selection = Selection(**given_options(content.selection, Selection))
     everything = [
         (repeat, model, memory, reading)
-        for repeat, model, memory in product(range(1, content.repeat + 1), models, configurations)
-        for reading in _readings_of(memory, readings)
+        for repeat, model, memory in product(range(1, content.repeat + 1), models, memories)
+        for reading in _readings_of(memory.configuration, readings)
     ]
+    configurations, prepare = under.configurations, _prepare(content, path)
     if content.controls:
-        offline = [_Model(spec, spec, ModelOptions()) for spec in CONTROL_MODELS]
-        by_spec = {model.spec: model for model in (*offline, *models)}
-        controls = list(control_pairs(configurations, [model.spec for model in models]))
-        shown = next((reading for reading in readings if not reading.configuration.tools), None)
-        first = shown or _Reading("direct", reading_configuration())  # Controls ask for no files.
-        everything += [(1, by_spec[spec], memory, first) for memory, spec in controls]
-        named = {memory.name: memory for memory in (*configurations, *(memory for memory, _ in controls))}
-        configurations = list(named.values())
+        controls = list(_controls(memories, models, readings, prepare))
+        everything += controls
+        added = (memory.configuration for _, _, memory, _ in controls)
+        configurations = list({memory.name: memory for memory in (*configurations, *added)}.values())
     whole = SweepPlan(
         name=content.name,
         file=path,
         dataset=_dataset(content.dataset, path),
         selection=selection,
-        prepare=_prepare(content, path),
+        prepare=prepare,
         configurations=tuple(configurations),
         runs=(),
         judges=tuple(dict.fromkeys(content.judges)),
@@ -144,37 +225,112 @@ def plan(file: str | Path) -> SweepPlan:
         ),
         max_cost=content.max_cost,
         holdout=content.holdout,
+        embedders=embedders,
+        budget=under.line,
+        begun=begun and under.kept,
     )
     runs = [_run(whole, *settings) for settings in everything]
     _refuse_same_ids(runs, path)
-    return replace(whole, runs=tuple(runs))
+    judges = {spec: text.place("judges", place) for place, spec in enumerate(content.judges)}
+    entries = {
+        run.run_id: Entries(memory.place, memory.embedder_place, model.place, reading.place, judges)
+        for run, (_, model, memory, reading) in zip(runs, everything, strict=True)
+    }
+    return replace(whole, runs=tuple(runs), entries=entries)
 
 
-def _run(whole: SweepPlan, repeat: int, model: _Model, memory: MemoryConfiguration, reading: _Reading) -> RunPlan:
+def _controls(
+    memories: Sequence[_Memory], models: Sequence[_Model], readings: Sequence[_Reading], prepare: PrepareOptions
+) -> Iterator[tuple[int, _Model, _Memory, _Reading]]:
+    """Yield the runs of `controls: true`, once each and with the first reading."""
+    offline = [_Model(spec, spec, ModelOptions()) for spec in CONTROL_MODELS]
+    by_spec = {model.spec: model for model in (*offline, *models)}
+    own = {memory.configuration.name: memory for memory in reversed(memories)}
+    shown = next((reading for reading in readings if not reading.configuration.tools), None)
+    first = shown or _Reading("direct", reading_configuration())  # Controls ask for no files.
+    configurations = list({memory.configuration.name: memory.configuration for memory in memories}.values())
+    for memory, spec in control_pairs(configurations, [model.spec for model in models]):
+        yield 1, by_spec[spec], own.get(memory.name) or _Memory(memory, "", prepare), first
+
+
+def reads_vectors(configuration: MemoryConfiguration) -> bool:
+    """Return whether a memory depends on the embedder: it reads vectors, or calls models of its own."""
+    return any(part.embeds or part.exposes_models for part in parts_of(configuration))
+
+
+def _setup(run: RunPlan) -> Setup:
+    """Return what the name of a planned run is made of."""
+    return Setup(
+        run.run_id,
+        run.configuration.name,
+        run.configuration.parameters,
+        run.model,
+        run.reading.method,
+        (run.options.embedder or "") if reads_vectors(run.configuration) else "",
+        run.settings.plain,
+    )
+
+
+def _run(whole: SweepPlan, repeat: int, model: _Model, memory: _Memory, reading: _Reading) -> RunPlan:
     """Return one run of a sweep."""
+    connection = memory.prepare.model_options
     options = RunOptions(
         reading=reading.configuration,
-        prepared=whole.prepare.name,
-        embedder=whole.prepare.embedder,
+        prepared=memory.prepare.name,
+        embedder=memory.prepare.embedder,
         model_options=model.options,
+        prepare_options=structs.replace(
+            model.options, api_base=connection.api_base, give_up_after_s=connection.give_up_after_s
+        ),
         concurrency=whole.grading.concurrency,
-        run_id=_run_id(whole.name, memory.name, model.label, reading.label, repeat),
+        run_id=_run_id(whole.name, [memory.configuration.name, memory.embedder, model.label, reading.label], repeat),
         repeat=repeat,
         sweep=whole.name,
     )
     return RunPlan(
-        data=whole.dataset, configuration=memory, model=model.spec, selection=whole.selection, options=options
+        data=whole.dataset,
+        configuration=memory.configuration,
+        model=model.spec,
+        selection=whole.selection,
+        options=options,
     )
 
 
-def _configurations(content: SweepFile, text: YamlText) -> list[MemoryConfiguration]:
+def _memories(
+    content: SweepFile, text: YamlText, *, begun: bool
+) -> tuple[Budgeted, list[_Memory], tuple[PrepareOptions, ...]]:
+    """Return the configurations under their budgets, the memories under each embedder, and the embedders' options."""
     found: list[tuple[MemoryConfiguration, Collection[str]]] = []
+    places: list[str] = []
     for place, entry in enumerate(content.memories):
         with _located(text, "memories", place):
             named = entry.parameters.keys() | entry.grid.keys()
             found += [(configuration, named) for configuration in _expanded(entry, text.path)]
+        places += [text.place("memories", place)] * (len(found) - len(places))
     with _located(text, "budget"):
-        return budgeted(found, content.budget)
+        under = budgeted(found, content.budget, kept=begun)
+    common, prepare = text.place("prepare"), _prepare(content, text.path)
+    embedders = list(_embedders(content, text))
+    memories: list[_Memory] = []
+    for configuration, position in zip(under.configurations, under.positions, strict=True):
+        if embedders and reads_vectors(configuration):
+            memories += [
+                _Memory(configuration, places[position], options, label, at) for label, options, at in embedders
+            ]
+        else:
+            memories.append(_Memory(configuration, places[position], prepare, embedder_place=common))
+    return under, memories, tuple(options for _, options, _ in embedders)
+
+
+def _embedders(content: SweepFile, text: YamlText) -> Iterator[tuple[str, PrepareOptions, str]]:
+    """Yield the label of each listed embedder, the options of its preparation, and its place in the file."""
+    whole = _prepare(content, text.path)
+    entries = content.prepare.embedder
+    for place, entry in enumerate(() if isinstance(entries, str) else entries):
+        label = _word(entry.name or entry.spec)
+        name = label if whole.name == PrepareOptions().name else f"{whole.name}-{label}"
+        options = given_options(entry, PrepareOptions, *OF_EMBEDDER) | given_options(entry, ModelOptions)
+        yield label, whole.replaced(embedder=entry.spec, name=name, **options), text.place("prepare", "embedder", place)
 
 
 def _expanded(entry: MemoryEntry, file: Path) -> Iterator[MemoryConfiguration]:
@@ -198,16 +354,16 @@ def _checked(base: MemoryConfiguration, parameters: Mapping[str, Any]) -> Memory
     return configuration_of(base.preset, chosen_parameters(base) | dict(parameters), name=base.name)
 
 
-def _model(entry: ModelEntry, content: SweepFile) -> _Model:
+def _model(entry: ModelEntry, content: SweepFile, place: str) -> _Model:
     options = given_options(content, ModelOptions) | given_options(entry, ModelOptions)
-    return _Model(entry.name or entry.spec, entry.spec, ModelOptions(**options))
+    return _Model(entry.name or entry.spec, entry.spec, ModelOptions(**options), place)
 
 
 def _readings(content: SweepFile, text: YamlText) -> list[_Reading]:
     found = []
     for place, entry in enumerate(content.readings):
         with _located(text, "readings", place):
-            found.append(_reading(entry, text.path.parent))
+            found.append(_reading(entry, text.path.parent)._replace(place=text.place("readings", place)))
     return found
 
 
@@ -232,6 +388,8 @@ def _reading(entry: ReadingEntry, folder: Path) -> _Reading:
 def _prepare(content: SweepFile, file: Path) -> PrepareOptions:
     connection = given_options(content, ModelOptions) | given_options(content.prepare, ModelOptions)
     options = connection | given_options(content.prepare, PrepareOptions)
+    if not isinstance(embedder := content.prepare.embedder, str):
+        options["embedder"] = embedder[0].spec
     return PrepareOptions(**_resolve_paths(file.parent, options))
 
 
@@ -247,8 +405,8 @@ def _dataset(name: str, file: Path) -> str | Path:
     return path if name not in catalogue() and is_path else name
 
 
-def _run_id(sweep: str, memory: str, model: str, reading: str, repeat: int) -> str:
-    parts = [sweep, *map(_word, (memory, model, reading)), *([f"r{repeat}"] if repeat > 1 else [])]
+def _run_id(sweep: str, names: Sequence[str], repeat: int) -> str:
+    parts = [sweep, *map(_word, filter(None, names)), *([f"r{repeat}"] if repeat > 1 else [])]
     run_id = "_".join(parts)
     if len(run_id) > _LONGEST:
         run_id = f"{run_id[: _LONGEST - 13]}-{sha256_text(run_id)[:12]}"
@@ -272,13 +430,7 @@ def _refuse_same_ids(runs: Sequence[RunPlan], file: Path) -> None:
 
 def _labelled(name: str, values: Mapping[str, object]) -> str:
     """Return a label such as `hybrid top_k=5 message_range=0`."""
-    return " ".join([name, *(f"{key}={_shown(value)}" for key, value in values.items())])
-
-
-def _shown(value: object) -> str:
-    if isinstance(value, list | tuple):
-        return ",".join(map(_shown, value)) or "none"
-    return "none" if value is None else str(value).lower() if isinstance(value, bool) else str(value)
+    return " ".join([name, *(f"{key}={value_text(value)}" for key, value in values.items())])
 
 
 @contextmanager

@@ -19,6 +19,7 @@ from longmemeval.llm.tokens import CallCounter
 from longmemeval.pipeline.evaluate.evaluate import unlabelled
 from longmemeval.pipeline.run.plan import RunPlan
 from longmemeval.pipeline.sweep.plan import SweepPlan
+from longmemeval.reading.configuration import prompt_limit
 from longmemeval.records import Answer, Question
 from longmemeval.results.index import IndexEntry, read_index
 from longmemeval.results.lifecycle import can_begin_again
@@ -38,16 +39,16 @@ class SweepState:
         HarnessError: the data set, its selection or a judge is missing.
     """
 
-    def __init__(self, plan: SweepPlan, folders: Folders) -> None:
-        self.plan = plan
+    def __init__(self, planned: SweepPlan, folders: Folders) -> None:
+        self.plan = planned
         self.folders = folders
-        self.dataset = load_dataset(plan.dataset, folders.data_dir)
-        self.runs = tuple(replace(run, data=self.dataset, folders=folders) for run in plan.runs)
+        self.dataset = load_dataset(planned.dataset, folders.data_dir)
+        self.runs = tuple(replace(run, data=self.dataset, folders=folders) for run in planned.runs)
         """The runs of the plan, on the data."""
-        self.questions = select(list(self.dataset.questions()), plan.selection, self.dataset.question_type)
-        self._planned = planned_manifest(self.dataset, self.runs[0].settings, self.questions, plan.selection)
+        self.questions = select(list(self.dataset.questions()), planned.selection, self.dataset.question_type)
+        self._planned = planned_manifest(self.dataset, self.runs[0].settings, self.questions, planned.selection)
         self.asked = RunQuestions(self._planned, self.dataset)
-        specs = plan.judges or (default_judge_of(self.dataset),)
+        specs = planned.judges or (default_judge_of(self.dataset),)
         self.judges: dict[str, JudgeIdentity] = {spec: self.judge(spec, CallCounter).identity for spec in specs}
         """The judges by spec."""
         self._files: dict[str, RunFiles] = {}
@@ -151,10 +152,11 @@ class SweepState:
         return [*files, self.account_file]
 
     def check_settings(self) -> None:
-        """Raise if a planned run was started with other settings.
+        """Raise if a planned run cannot be read as its entry says, or was started with other settings.
 
         Raises:
-            HarnessError: a run of that id has other settings, questions or data.
+            HarnessError: a reading does not fit its model or memory, or a run of that id has other settings, questions
+                or data.
         """
         for run in self.runs:
             manifest = self._manifest(run)
@@ -168,6 +170,12 @@ class SweepState:
                     where=str(self.plan.file),
                     fix="Restore the settings, or give the sweep or the entry another `name`; nothing is done yet",
                 )
+        for run in self.runs:
+            try:
+                prompt_limit(run.reading, run.reading.max_tokens)
+            except HarnessError as error:
+                place = self.plan.entries[run.run_id].to_check("reading")
+                raise HarnessError(error.what, where=place or error.where, fix=error.fix) from error
 
     def check_models(self, *, limited: bool) -> None:
         """Check without a call that the models of unfinished work can be called.

@@ -9,24 +9,36 @@ from msgspec import Struct, structs
 
 from longmemeval.core.arguments import checked
 from longmemeval.core.text.figures import count_of, in_dollars
-from longmemeval.errors import EndpointDownError, HarnessError, SpendingLimitError
+from longmemeval.embedding.registry import is_remote
+from longmemeval.errors import (
+    ContextOverflowError,
+    EndpointDownError,
+    FixtureError,
+    HarnessError,
+    SpendingLimitError,
+)
 from longmemeval.llm.costs import JUDGES_SPENDING, SPENDING
 from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.rates import RateLimits
 from longmemeval.pipeline.compare.compare import compare_runs
 from longmemeval.pipeline.compare.comparison import Comparison, ParetoPoint, pareto_front, pareto_points
 from longmemeval.pipeline.evaluate.evaluate import evaluate
-from longmemeval.pipeline.prepare.prepare import PrepareReport, prepare
+from longmemeval.pipeline.prepare.prepare import PrepareReport
 from longmemeval.pipeline.run.plan import RunPlan
 from longmemeval.pipeline.run.run import execute
-from longmemeval.pipeline.sweep.estimate import SweepEstimate, estimate_sweep, totals_line
+from longmemeval.pipeline.sweep.estimate import MODEL_ERRORS, SweepEstimate, estimate_sweep, prepare_one, totals_line
+from longmemeval.pipeline.sweep.file import FORMER_BUDGET
 from longmemeval.pipeline.sweep.holdout import Holdout, held_out, split
-from longmemeval.pipeline.sweep.plan import SweepPlan, plan
+from longmemeval.pipeline.sweep.plan import Stage, SweepPlan, plan
 from longmemeval.pipeline.sweep.state import SweepState
+from longmemeval.records import Answer
 from longmemeval.results.compared import baseline_first
 from longmemeval.results.graded.graded_run import load_graded
-from longmemeval.results.listing import record_plan
+from longmemeval.results.listing import abridged, record_plan
 from longmemeval.settings import Folders
+
+_SHOWN = 3
+"""Failures of preparing that are told; all of them are in its journal."""
 
 
 class SweepFailure(Struct, frozen=True):
@@ -34,6 +46,8 @@ class SweepFailure(Struct, frozen=True):
 
     run_id: str
     what: str
+    setting: str = ""
+    """The entry of the file to change, with its line and fields; empty if the file has none."""
 
 
 class SweepComparison(Struct, frozen=True):
@@ -63,6 +77,8 @@ class SweepReport(Struct, frozen=True):
     """The estimate before anything was paid for."""
     preparation: PrepareReport | None = None
     """The report of `prepare`; None for a dry run."""
+    more_preparations: tuple[PrepareReport, ...] = ()
+    """The reports for further embedders."""
     newly_answered: int = 0
     newly_judged: int = 0
     failures: tuple[SweepFailure, ...] = ()
@@ -103,7 +119,7 @@ def sweep(
     """
     started = time.perf_counter()
     folders = folders or Folders()
-    planned = file if isinstance(file, SweepPlan) else plan(file)
+    planned = file if isinstance(file, SweepPlan) else _as_begun(plan(file), folders.results_dir)
     state = SweepState(planned.under(rates) if rates else planned, folders)
     state.check_settings()
     held = split(state.asked.units, planned.holdout, planned.selection.seed) if planned.holdout else frozenset()
@@ -119,8 +135,8 @@ def sweep(
     if estimate.runs:
         tell(totals_line(estimate))
     record_plan(folders.results_dir, state.record)
-    preparation = _prepare(state, estimate, dollars, tell)
-    if dollars is not None and estimate.preparation.prepared:
+    preparation, *more = _prepare(state, estimate, dollars, tell)
+    if dollars is not None and estimate.to_prepare:
         # With the fixtures prepared, the estimate is more precise.
         estimate = estimate_sweep(state)
         _check_estimate(estimate, dollars)
@@ -131,6 +147,7 @@ def sweep(
         report,
         estimate=estimate,
         preparation=preparation,
+        more_preparations=tuple(more),
         newly_answered=session.newly_answered,
         newly_judged=session.newly_judged,
         failures=tuple(session.failures),
@@ -139,19 +156,36 @@ def sweep(
     )
 
 
+def _as_begun(planned: SweepPlan, results_dir: Path) -> SweepPlan:
+    """Return the plan of a sweep with the budget that an earlier version began it with, unasked, if one did."""
+    for run in () if planned.budget else planned.runs:
+        begun = abridged(results_dir / run.run_id)
+        memory = begun.settings.get("memory") if begun else None
+        if memory and memory["parameters"].get("budget") == FORMER_BUDGET != run.configuration.parameters.get("budget"):
+            return plan(planned.file, begun=True)
+    return planned
+
+
 def _prepare(
     state: SweepState, estimate: SweepEstimate, dollars: float | None, tell: Callable[[str], None]
-) -> PrepareReport:
-    """Prepare the parts that the runs read, on the account of the sweep."""
-    planned = state.plan
-    if pending := estimate.preparation.prepared:
-        memories = count_of(len(planned.configurations), "memory configuration")
-        tell(f"Preparing {count_of(pending, 'haystack')} for {memories}")
-    limit = state.limit(dollars, state.account_file)
-    options = planned.prepare.replaced(spending=limit, account_file=state.account_file)
-    return prepare(
-        state.dataset, planned.configurations, selection=planned.selection, options=options, folders=state.folders
-    )
+) -> list[PrepareReport]:
+    """Prepare the parts that the runs read, on the account of the sweep: once for each embedder."""
+    reports = []
+    several = len(state.plan.preparations) > 1
+    for (options, configurations), planned in zip(state.plan.preparations, estimate.preparations, strict=True):
+        if planned.prepared:
+            memories = count_of(len(configurations), "memory configuration")
+            tell(
+                f"Preparing {count_of(planned.prepared, 'haystack')} for {memories}"
+                + (f", as '{options.name}'" if several else "")
+            )
+        limit = state.limit(dollars, state.account_file)
+        options = options.replaced(spending=limit, account_file=state.account_file)
+        report = prepare_one(state, options, configurations)
+        for failure in report.failed[:_SHOWN]:
+            tell(f"Not prepared: {failure}")
+        reports.append(report)
+    return reports
 
 
 class _Session:
@@ -178,15 +212,16 @@ class _Session:
         Raises:
             SpendingLimitError: the rest of the limit may not be enough for the next call of any run.
         """
+        judge = ""
         try:
             self._answer(planned_run, title)
             # Without any answer there is nothing to grade, and why is recorded.
-            for spec in self._state.judges if self._state.answers(planned_run) else ():
-                self._grade(planned_run, spec, title)
+            for judge in self._state.judges if self._state.answers(planned_run) else ():
+                self._grade(planned_run, judge, title)
         except SpendingLimitError:
             raise
         except HarnessError as error:
-            self._failed(planned_run, str(error))
+            self._failed(planned_run, str(error), "judge" if judge else _stage_of(error, planned_run), judge)
 
     def _answer(self, planned_run: RunPlan, title: str) -> None:
         if self._state.is_answered(planned_run):
@@ -201,9 +236,9 @@ class _Session:
             self._state.changed(planned_run)
             self.newly_answered += left - len(self._state.unanswered(planned_run))
         if report.failed:
-            self._failed(
-                planned_run, f"{report.failed} of {report.questions} questions failed, the first: {report.errors[0]}"
-            )
+            what = f"{report.failed} of {report.questions} questions failed, the first: {report.errors[0]}"
+            first = next(one for one in self._state.files(planned_run).answers.values() if one.status != "ok")
+            self._failed(planned_run, what, _stage_of_answer(first))
 
     def _grade(self, planned_run: RunPlan, spec: str, title: str) -> None:
         judge = self._state.judges[spec]
@@ -226,7 +261,8 @@ class _Session:
             without = len(self._state.unlabelled(planned_run, judge))
             self.newly_judged += left - without
         if without:
-            self._failed(planned_run, f"{count_of(without, 'answer has', 'answers have')} no label by {spec}")
+            what = f"{count_of(without, 'answer has', 'answers have')} no label by {spec}"
+            self._failed(planned_run, what, "judge", spec)
 
     @contextmanager
     def _reaching(self, spec: str, options: ModelOptions) -> Iterator[None]:
@@ -244,8 +280,27 @@ class _Session:
             self._dead.add(model)
             raise
 
-    def _failed(self, planned_run: RunPlan, what: str) -> None:
-        self.failures.append(SweepFailure(planned_run.run_id, what))
+    def _failed(self, planned_run: RunPlan, what: str, stage: Stage, judge: str = "") -> None:
+        setting = self._state.plan.entries[planned_run.run_id].to_check(stage, judge)
+        self.failures.append(SweepFailure(planned_run.run_id, what, setting))
+
+
+def _stage_of(error: HarnessError, planned_run: RunPlan) -> Stage:
+    """Return the stage of a run that an error ended."""
+    if isinstance(error, FixtureError) or (
+        is_remote(spec := planned_run.options.embedder or "") and spec in str(error)
+    ):
+        return "embedder"
+    if isinstance(error, ContextOverflowError) or "--context-window" in error.fix:
+        return "reading"
+    return "model" if isinstance(error, MODEL_ERRORS) else "memory"
+
+
+def _stage_of_answer(failed: Answer) -> Stage:
+    """Return the stage at which a question failed."""
+    if "--on-overflow" in failed.error:
+        return "reading"
+    return "model" if failed.attempts or failed.recall_ids or failed.recall_tokens else "memory"
 
 
 def _check_estimate(estimate: SweepEstimate, dollars: float | None) -> None:

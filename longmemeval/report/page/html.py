@@ -18,6 +18,7 @@ from longmemeval.pipeline.compare.comparison import ComparedRun, Comparison
 from longmemeval.pipeline.evaluate.agreement import judge_agreements
 from longmemeval.report.charts import of_comparison as charts
 from longmemeval.report.charts.charts import Chart, budget_charts
+from longmemeval.report.charts.grids import grid_charts
 from longmemeval.report.charts.svg import Look, need_report_libraries, shown_rows, shown_runs
 from longmemeval.report.page.question_data import details, rows
 from longmemeval.report.page.question_records import Row
@@ -182,6 +183,8 @@ class Section(Struct, frozen=True):
     """The title in the links at the top, if it differs from `title`."""
     by_run: bool = False
     """True if the charts draw every run, not rows of pooled repeats."""
+    keyed: bool = True
+    """True if the marks of the runs need a key."""
 
 
 class _PageRun(Struct, frozen=True):
@@ -284,7 +287,8 @@ def _lead(comparison: Comparison) -> str:
     judge = first.metrics.judge
     official = "" if judge.official else " (not official)"
     model, judged_by = listed(models, 2) or first.model, f"judge {judge_name(judge)}{official}"
-    return " · ".join([comparison.dataset, question_count(comparison), model, judged_by])
+    parts = [comparison.dataset, question_count(comparison), comparison.budget]
+    return " · ".join(filter(None, [*parts, model, judged_by]))
 
 
 def _named(runs: list[RunHeader]) -> str:
@@ -313,11 +317,12 @@ def _sections(comparison: Comparison, graded: list[Evaluation]) -> list[Section]
     recall = charts.recall_curves(graded, members)
     latencies = charts.latency_ridges([run.answers for run in graded], members)
     costs, footprint, latency, model_use = map(_with_rows, effort_tables(comparison))
-    budgets = tuple(budget_charts(comparison, shown))
+    budgets, grids = tuple(budget_charts(comparison, shown)), tuple(grid_charts(comparison, shown))
     sections = [
         Section("types", "Question types", charts=_some(by_type), short="Types"),
         Section("abilities", "Abilities", ability_words, _some(by_ability)),
         Section("abstention", "Abstention", _ABSTENTION, tables=_some(abstention_table(comparison))),
+        Section("grids", "Two settings", charts=grids, narrow=True, short="Grid", keyed=False),
         Section("budgets", "Equal tokens", charts=budgets, narrow=True, short="Budgets"),
         Section("effort", "Score vs. effort", charts=effort, narrow=True, short="Effort"),
         Section("recall", "Evidence recall", charts=_some(recall), short="Recall", by_run=True),

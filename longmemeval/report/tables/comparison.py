@@ -1,6 +1,7 @@
 """Render a comparison's tables: of runs, types, pairs, losses, costs, repeats. What they hold is decided elsewhere."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from statistics import fmean
 from typing import Any
 
@@ -44,6 +45,7 @@ from longmemeval.pipeline.compare.comparison import (
     RepeatGroup,
     budget_curves,
 )
+from longmemeval.pipeline.compare.naming import Grid
 from longmemeval.pipeline.compare.verdict import missing_sentences, score_sentence
 from longmemeval.report.tables.runs import (
     abstention_lines,
@@ -88,6 +90,24 @@ def budget_table(comparison: Comparison) -> Table:
     return tabulate(f"Token budgets: {metric}, evidence recall, prompt tokens", columns, curves)
 
 
+def grid_table(comparison: Comparison, grid: Grid) -> Table:
+    """Return the scores of runs that vary in two settings, in percent, with the marks of significant differences."""
+    rows = {row.run_id: row for row in comparison.rows}
+    lines = list(zip(grid.down_values, grid.cells, strict=True))
+
+    def score(place: int, line: tuple[str, tuple[str, ...]]) -> str:
+        row = rows[line[1][place]]
+        return f"{row.marks} {in_percent(row.summary.metrics.overall.accuracy)}".lstrip()
+
+    parameter = grid.across not in ("model", "reading", "embedder")
+    columns: list[Column[tuple[str, tuple[str, ...]]]] = [Column(grid.down, lambda line: line[0], "text")]
+    columns += [
+        Column(f"{grid.across}={value}" if parameter else value, partial(score, place))
+        for place, value in enumerate(grid.across_values)
+    ]
+    return tabulate(f"{comparison.metric} %, {grid.title}", columns, lines)
+
+
 _NARROW = 16
 """The longest name of a question type, in characters, that stays on one line."""
 
@@ -99,7 +119,8 @@ def comparison_tables(comparison: Comparison, *, details: bool = True, pairs: bo
         details: include the tables by type and of losses, costs, latencies, memories' models and repeats.
         pairs: include the table of all pairs.
     """
-    tables = [runs_table(comparison, "terminal"), budget_table(comparison)]
+    grids = (grid_table(comparison, grid) for grid in comparison.grids)
+    tables = [runs_table(comparison, "terminal"), *grids, budget_table(comparison)]
     if details:
         tables.append(types_table(comparison))
     if pairs:
@@ -113,15 +134,20 @@ def runs_table(comparison: Comparison, medium: Medium, without: Sequence[str] = 
     """Return a row per configuration with the columns of a medium, without those of these ids."""
     columns = columns_of(RUN_COLUMNS, comparison, medium, without)
     # A paper's caption is short: the judge is in its notes.
-    title = f"{comparison.dataset}, {question_count(comparison)}" if medium == "paper" else title_of(comparison)
+    title = ", ".join(_subject(comparison)) if medium == "paper" else title_of(comparison)
     return tabulate(title, columns, comparison.ranked, breaks=comparison.controls_begin, last_group=CONTROLS)
 
 
 def title_of(comparison: Comparison) -> str:
-    """Return the data, the number of questions and the judge."""
+    """Return the data, the number of questions, the budget and the judge."""
     judge = comparison.rows[0].summary.metrics.judge
     official = "" if judge.official else " (not official)"
-    return f"{comparison.dataset}, {question_count(comparison)}, judge {judge_name(judge)}{official}"
+    return ", ".join([*_subject(comparison), f"judge {judge_name(judge)}{official}"])
+
+
+def _subject(comparison: Comparison) -> list[str]:
+    """Return what all rows share, short enough for a caption."""
+    return list(filter(None, [comparison.dataset, question_count(comparison), comparison.budget]))
 
 
 def question_count(comparison: Comparison) -> str:

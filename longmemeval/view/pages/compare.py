@@ -14,6 +14,7 @@ from longmemeval.pipeline.compare.comparable import in_words, setting_difference
 from longmemeval.pipeline.compare.comparison import Comparison
 from longmemeval.report.charts import of_comparison as charts
 from longmemeval.report.charts.charts import Chart
+from longmemeval.report.charts.grids import grid_charts
 from longmemeval.report.charts.svg import need_report_libraries, shown_rows, shown_runs
 from longmemeval.report.page.summary import pair_rows, scores_of
 from longmemeval.report.tables.abilities import ability_legend, ability_notes, ability_table
@@ -124,7 +125,8 @@ def _charts(comparison: Comparison) -> list[Chart]:
     shown = shown_rows(comparison)
     types = charts.group_chart("types", "By question type", comparison, shown, lambda metrics: metrics.by_type)
     abilities = charts.group_chart("abilities", "By ability", comparison, shown, lambda metrics: metrics.by_ability)
-    return [*charts.tradeoff_charts(comparison, shown), *filter(None, [types, abilities])]
+    grids = grid_charts(comparison, shown)
+    return [*grids, *charts.tradeoff_charts(comparison, shown), *filter(None, [types, abilities])]
 
 
 routes: list[BaseRoute] = [Route("/compare", show), Route("/compare/pictures", pictures)]

@@ -9,6 +9,7 @@ import yaml
 
 from longmemeval.errors import HarnessError
 from longmemeval.llm.options import ModelOptions
+from longmemeval.memory.configuration import resolve_configuration
 from longmemeval.pipeline.options import EvaluateOptions
 from longmemeval.pipeline.prepare.prepare import PrepareOptions
 from longmemeval.pipeline.sweep.plan import SweepPlan, plan
@@ -141,20 +142,106 @@ def budgets(of: SweepPlan) -> dict[str, tuple[object, object]]:
     return {one.name: (one.parameters.get("budget"), one.parameters.get("top_k")) for one in of.configurations}
 
 
-def test_memories_that_are_compared_have_equal_budgets(tmp_path: Path) -> None:
-    assert budgets(planned(tmp_path, memories=["bm25", "full-history"])) == {
-        "bm25": (None, 10),
+def test_memories_have_the_budget_of_run_unless_one_is_asked_for(tmp_path: Path) -> None:
+    both = ["bm25", "hybrid", "combined", "full-history"]
+    for given in ({}, {"budget": False}):
+        whole = planned(tmp_path, memories=both, **given)
+        assert budgets(whole) == {
+            "bm25": (None, 10),
+            "hybrid": (None, 10),
+            "combined": (None, 5),
+            "full-history": (None, None),
+        }
+        assert whole.budget == ""
+        assert list(whole.configurations) == list(map(resolve_configuration, both)), "as under `run`"
+
+
+def test_a_budget_applies_to_all_that_take_one_and_the_plan_says_to_whom_not(tmp_path: Path) -> None:
+    chosen = {"preset": "bm25", "name": "ten", "grid": {"top_k": [10, 20]}}
+    whole = planned(tmp_path, memories=["bm25", "hybrid", "full-history", chosen], budget=1000)
+    assert budgets(whole) == {
+        "bm25 budget=1000": (1000, 100),
+        "hybrid budget=1000": (1000, 100),
         "full-history": (None, None),
-    }, "one memory has nothing to be compared with"
-    chosen = {"preset": "bm25", "name": "ten", "parameters": {"top_k": 10}}
-    assert budgets(planned(tmp_path, memories=["bm25", "hybrid", "full-history", chosen])) == {
-        "bm25": (2000, 200),
-        "hybrid": (2000, 200),
-        "full-history": (None, None),
-        "ten": (None, 10),
+        "ten top_k=10": (None, 10),
+        "ten top_k=20": (None, 20),
     }
-    both = ["bm25", "hybrid"]
-    assert budgets(planned(tmp_path, memories=both, budget=False)) == {"bm25": (None, 10), "hybrid": (None, 10)}
+    assert whole.budget == (
+        "Token budget per recall: 1,000. It does not apply to full-history (takes none); ten top_k=10, ten top_k=20 "
+        "(top_k of its own)."
+    )
+    assert planned(tmp_path, memories=["bm25", "hybrid"], budget=1000).budget.endswith("It applies to all memories.")
+
+
+def test_each_listed_embedder_has_a_preparation_and_memories_without_vectors_have_one_run(tmp_path: Path) -> None:
+    listed = ["hashing:64", {"spec": "hashing:256", "name": "wide", "query_prefix": "query: "}]
+    whole = planned(tmp_path, memories=["bm25", "hybrid"], prepare={"embedder": listed, "index": "exact"})
+    assert ids(whole) == [
+        "s_bm25_offline-extractive_direct",
+        "s_hybrid_hashing-64_offline-extractive_direct",
+        "s_hybrid_wide_offline-extractive_direct",
+    ]
+    assert [
+        (options.name, options.embedder, options.query_prefix, options.index, [one.name for one in configurations])
+        for options, configurations in whole.preparations
+    ] == [
+        ("default", "hashing:64", "", "exact", ["bm25"]),
+        ("hashing-64", "hashing:64", "", "exact", ["hybrid"]),
+        ("wide", "hashing:256", "query: ", "exact", ["hybrid"]),
+    ]
+    assert [(run.options.prepared, run.options.embedder) for run in whole.runs] == [
+        ("default", "hashing:64"),
+        ("hashing-64", "hashing:64"),
+        ("wide", "hashing:256"),
+    ]
+    assert list(whole.names.values()) == ["bm25", "hybrid, hashing:64", "hybrid, hashing:256"]
+    before = ids(planned(tmp_path, memories=["bm25", "hybrid"], prepare={"embedder": listed[:1]}))
+    assert set(before) < set(ids(whole)), "ids stay when an embedder is added"
+    assert ids(planned(tmp_path, memories=["hybrid"], prepare={"embedder": "hashing:64"})) == [
+        "s_hybrid_offline-extractive_direct"
+    ]
+
+
+def test_prepare_reaches_its_models_where_it_says_and_so_do_questions(tmp_path: Path) -> None:
+    models = [{"spec": "openai/x", "api_base": "http://chat/v1", "timeout": 7}]
+    (run,) = planned(tmp_path, models=models, prepare={"api_base": "http://vectors/v1"}).runs
+    assert run.options.model_options.api_base == "http://chat/v1"
+    assert run.options.prepare_options
+    assert (run.options.prepare_options.api_base, run.options.prepare_options.timeout_s) == ("http://vectors/v1", 7)
+
+
+def test_planned_runs_are_named_by_what_differs(tmp_path: Path) -> None:
+    whole = planned(
+        tmp_path,
+        memories=[{"preset": "hybrid", "parameters": {"last_messages": 0}, "grid": {"top_k": [5, 10]}}, "none"],
+        readings=["direct", "con"],
+        repeat=2,
+    )
+    assert list(whole.names.values()) == [
+        "hybrid top_k=5, direct",
+        "hybrid top_k=5, con",
+        "hybrid top_k=10, direct",
+        "hybrid top_k=10, con",
+        "none, direct",
+        "none, con",
+        "hybrid top_k=5, direct (repeat 2)",
+        "hybrid top_k=5, con (repeat 2)",
+        "hybrid top_k=10, direct (repeat 2)",
+        "hybrid top_k=10, con (repeat 2)",
+        "none, direct (repeat 2)",
+        "none, con (repeat 2)",
+    ]
+
+
+def test_every_run_knows_the_entries_it_is_made_of(tmp_path: Path) -> None:
+    whole = plan(written(tmp_path, GOOD))
+    file = tmp_path / "sweep.yaml"
+    entries = whole.entries[ids(whole)[1]]
+    assert entries.to_check("memory") == f"{file}, line 5: memories[1] (preset, parameters)"
+    assert entries.to_check("model") == f"{file}, line 9: models[0] (spec, api_base, timeout, max_attempts)"
+    assert entries.to_check("reading").startswith(f"{file}, line 11: readings[0] (")
+    assert entries.to_check("embedder") == f"{file}, line 12: prepare (embedder, api_base)"
+    assert entries.to_check("judge", "offline/lexical").startswith(f"{file}, line 16: judges[0] (")
 
 
 def test_several_budgets_are_a_configuration_each(tmp_path: Path) -> None:
@@ -266,6 +353,13 @@ WRONG: dict[str, tuple[str, str, list[str]]] = {
     ),
     "no such word": ("  - method: direct", "  - dierct", ["line 11: readings[0]", "Did you mean 'direct'?"]),
     "no such index": ("  index: exact", "  index: exat", ["line 13: prepare.index", "Did you mean 'exact'?"]),
+    "list of embedders": ("  index: exact", "  embedder: []", ["line 13: prepare.embedder", "at least 1 item"]),
+    "field of an embedder": (
+        "  index: exact",
+        "  embedder: [{spec: hashing, prefix: x}]",
+        ["line 13: prepare.embedder[0].prefix", "Did you mean 'query_prefix'?", "Valid: api_base, document_prefix, "],
+    ),
+    "number for an embedder": ("  index: exact", "  embedder: [3]", ["line 13: prepare.embedder[0]", "a name"]),
     "words for a number": ("  limit: 3", "  limit: three", ["line 15: selection.limit", "integer"]),
     "text for a number": ("votes: 1", 'votes: "1"', ["line 17: votes", "integer"]),
     "zero": ("votes: 1", "votes: 0", ["line 17: votes", "greater than or equal to 1"]),
