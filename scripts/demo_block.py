@@ -17,7 +17,7 @@ _BELOW_THE_TABLE = ("Not shown at", "▲")
 
 
 def demo_block(printed: str) -> str:
-    """Return the verdict and the table of a demo, without the lines on preparing, which hold seconds and are there once."""
+    """Return the verdict and the table of a demo, without the lines on preparing, which appear once."""
     lines = (line.rstrip() for line in printed.strip().splitlines() if not line.startswith(_OF_THE_FIRST_TIME))
     shown = "\n".join(takewhile(lambda line: not line.startswith(_BELOW_THE_TABLE), lines)).rstrip()
     return f"```text\n{shown}\n```"

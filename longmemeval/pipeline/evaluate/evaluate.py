@@ -101,8 +101,8 @@ def evaluate(
     Raises:
         HarnessError: there is no such run, or the data set is not the one the run answered.
         IntegrityError: the run's files are not as it left them, or do not give the stored scores.
-        FatalModelError: no judge call can succeed; labels so far are kept.
-        SpendingLimitError, EndpointDownError: the rest has to wait; labels so far are kept.
+        FatalModelError: no judge call can succeed; labels so far are saved.
+        SpendingLimitError, EndpointDownError: grading stopped early; labels so far are saved.
         AllFailedError: the first calls all failed in the same way.
     """
     (evaluation,) = evaluate_by([options.judge], run_id, options=options, folders=folders)
@@ -133,7 +133,7 @@ def answers_to_grade(run_id: str, options: EvaluateOptions, folders: Folders) ->
 
     Raises:
         HarnessError: there is no such run, it holds rankings, or the data set is not the one the run answered.
-        IntegrityError: the run's files are not as it left them.
+        IntegrityError: the run's files have changed.
     """
     files = RunFiles(run_folder(folders.results_dir, run_id))
     if files.manifest.kind == "retrieval":
