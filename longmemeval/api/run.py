@@ -272,9 +272,7 @@ def _awaited(work: Callable[P, Run]) -> Callable[P, Coroutine[Any, Any, Run]]:
         return await run_blocking(lambda: work(*args, **kwargs))
 
     call.__name__ = call.__qualname__ = f"a{work.__name__}"
-    call.__doc__ = (
-        "Do what `run` does without blocking the event loop; after cancelling, finished work is saved."
-    )
+    call.__doc__ = "Do what `run` does without blocking the event loop; after cancelling, finished work is saved."
     return call
 
 
