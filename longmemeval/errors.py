@@ -3,6 +3,7 @@
 import difflib
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 from longmemeval.core.remote.places import as_addresses
 from longmemeval.core.secrets.redaction import hide
@@ -40,6 +41,22 @@ class HarnessError(Exception):
         remedy = f" {self.fix}." if self.fix else ""
         return f"{self.what}{place}.{remedy}"
 
+    def _render_traceback_(self) -> list[str]:
+        """Return what IPython and notebooks show: one traceback, of the user's own code, and the message."""
+        import traceback
+
+        frames = [frame for link in chain(self) for frame in traceback.extract_tb(link.__traceback__)]
+        own = [frame for frame in frames if not frame.filename.startswith(_not_theirs())]
+        shown = ["Traceback (most recent call last):\n", *traceback.format_list(own)]
+        return [hide(line).rstrip("\n") for line in shown] + [f"{type(self).__name__}: {self}"]
+
+
+def _not_theirs() -> tuple[str, ...]:
+    """Return the beginnings of the file names of code that no user wrote: this package, Python, other packages."""
+    import sysconfig
+
+    return (str(Path(__file__).parent), "<frozen", *(sysconfig.get_path(name) for name in ("stdlib", "purelib")))
+
 
 class DataError(HarnessError):
     """A data set file does not match its format."""
@@ -53,6 +70,10 @@ class IntegrityError(HarnessError):
     """A check failed: a hash does not match, or a number cannot be recomputed or differs from its reference."""
 
     exit_code = 3
+
+
+class NoAnswersError(HarnessError):
+    """A run has no answers, so there is nothing to grade or to compare."""
 
 
 class RegressionError(HarnessError):

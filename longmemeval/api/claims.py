@@ -26,7 +26,7 @@ from longmemeval.pipeline.claims.catalogue import Claim, ClaimSettings, claim_na
 from longmemeval.pipeline.claims.state import missing_data, place_of, state_of
 from longmemeval.pipeline.claims.verdict import Attempt, Measured, verdict_on, verdicts_on_groups
 from longmemeval.pipeline.evaluate.evaluate import evaluate
-from longmemeval.pipeline.options import EvaluateOptions, PrepareOptions, RetrievalOptions, connected_by
+from longmemeval.pipeline.options import EvaluateOptions, PrepareOptions, RetrievalOptions
 from longmemeval.pipeline.prepare.prepare import PrepareReport, prepare
 from longmemeval.pipeline.retrieval.retrieve import retrieve
 from longmemeval.pipeline.run.estimate import RunEstimate, estimate_run
@@ -229,7 +229,7 @@ class ClaimTrial:
         """Return the options of `prepare`: with a name of its own unless all are defaults."""
         options = self.settings.prepare
         name = f"claims-{sha256_bytes(msgspec.json.encode(options, order='sorted'))[:8]}" if options else "default"
-        return PrepareOptions(name=name, **connected_by(self._connection), **options)
+        return PrepareOptions(name=name, model_options=self._connection, **options)
 
     def _run_plan(self) -> RunPlan:
         """Return the plan of the run, as `run` reads them from a command line."""

@@ -26,6 +26,8 @@ from longmemeval.report.text import comparison_latex as comparison_latex
 from longmemeval.report.write import write_comparison as write_report_on
 from longmemeval.results.formats.question_frame import Form, question_columns, question_rows
 from longmemeval.results.graded.graded_run import Evaluation
+from longmemeval.results.graded.judge_checks import control_of
+from longmemeval.results.lines import failures_of
 from longmemeval.results.run_questions import RunQuestions, dataset_of
 
 if TYPE_CHECKING:
@@ -69,6 +71,8 @@ def _run_answer(run: Run) -> Answer:
     answered = sum(answer.status == "ok" for answer in run.answers.values())
     by = ", ".join(filter(None, [settings.memory_name, settings.model_name]))
     of = count_of(len(run.manifest.question_ids), "question")
+    failures = failures_of(run.answers.values(), len(run.manifest.question_ids))
+    yield from filter(None, [f"{run.id}: {failures.told}" if failures.questions else run.manifest.error])
     yield f"{run.id}: {by} on {run.manifest.dataset['name']}, {answered:,} of {of} answered ({run.status})."
     yield work_table(run.cost)
     yield latency_line(run.latency)
@@ -127,11 +131,13 @@ def picture(held: Held, chart: str) -> Picture:
 
 def _charts(held: Held) -> "list[Chart]":
     from longmemeval.report.charts.of_comparison import latency_ridges
-    from longmemeval.report.charts.svg import Shown, look_of
+    from longmemeval.report.charts.svg import Shown, looks_of
     from longmemeval.report.page.html import page_charts
 
     if isinstance(held, Run):
-        drawn = latency_ridges([held.answers], [Shown("", look_of(0))])
+        settings = held.manifest.settings
+        kind = (control_of(settings) is not None, settings.reads_gold)
+        drawn = latency_ridges([held.answers], [Shown("", looks_of([settings.memory_name], [kind])[0])])
         return [drawn] if drawn else []
     if isinstance(held, Evaluation):
         return page_charts(compare_runs([held], held.folders), [held])

@@ -194,6 +194,9 @@ PREPARED_FOR = "spending-prepare.jsonl"
     dataset="run(data, 'bm25', model='offline/extractive')",
     model_spec="run(data, 'bm25', model='offline/extractive')",
     memory="run(data, Memory('hybrid', top_k=20), model='offline/extractive'), or give a name or a class of yours",
+    embedder="run(data, 'hybrid', model='offline/extractive', prepare_options=PrepareOptions(embedder='hashing:256'))",
+    api_base="run(data, 'hybrid', model='openai/local', options=RunOptions(model_options=ModelOptions(api_base='http://"
+    "localhost:8000/v1')))",
 )
 def run(
     data: Data | Dataset | str | Path,

@@ -88,6 +88,7 @@ def show_run(estimate: "RunEstimate", *, runs: int = 1) -> None:
         runs: number of runs (--repeat).
     """
     times = f", {runs} times" if runs > 1 else ""
+    print_lines(_too_long(estimate.stages))
     work = "answer" if estimate.stages else "rank the items found for"
     out.print(
         f"Would {work} {estimate.left:,} of {count_of(estimate.questions, 'question')}{times}. "
@@ -102,7 +103,25 @@ def show_run(estimate: "RunEstimate", *, runs: int = 1) -> None:
         show_stages(estimate.stages)
         disk = UNKNOWN if estimate.disk_bytes is None else f"about {shown_bytes(estimate.disk_bytes)}"
         out.print(f"Disk space of the run: {disk}.")
+    if estimate.measured_by:
+        known = any(stage.work.bounded for stage in estimate.stages)
+        prompts = "range from no message to the whole history or the budget" if known else "are not known yet"
+        out.print(f"Before prepare, the prompts of answers {prompts}. To measure some, prepare them and rerun this.")
+        out.next(estimate.measured_by)
     print_lines(f"Note: {note}." for note in estimate.notes)
+
+
+def _too_long(stages: "Sequence[Stage]", of: str = "") -> list[str]:
+    """Return a sentence for each stage that has prompts which exceed the context window."""
+    return [
+        printable(
+            f"Does not fit the context window of {stage.work.model}: {stage.work.too_long:,} of "
+            f"{count_of(stage.work.counted, 'prompt')}{of}. These questions would fail. Use a larger "
+            "--context-window, a smaller --budget, or --on-overflow drop-oldest."
+        )
+        for stage in stages
+        if stage.work.too_long
+    ]
 
 
 def show_sample_size(size: "SampleSize") -> None:
@@ -166,6 +185,7 @@ def show_sweep(estimate: "SweepEstimate", planned: int) -> None:
     from longmemeval.pipeline.sweep.estimate import totals_line
 
     preparation = estimate.preparation
+    print_lines(line for run in estimate.runs for line in _too_long([run.answering], f" in {run.run_id}"))
     out.print(f"{count_of(planned, 'run')}: {estimate.complete} complete, {len(estimate.runs)} left.")
     if preparation.prepared:
         out.print(printable(f"To prepare: {preparation.prepared} of {preparation.haystacks} haystacks"))

@@ -5,7 +5,7 @@ import shlex
 import sys
 from typing import TYPE_CHECKING
 
-from longmemeval.core.secrets.parameters import public_words
+from longmemeval.core.secrets.parameters import public_words, words_without_options
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -52,7 +52,7 @@ def grade(run: str, dataset: "Dataset", model: str, places: "PreparedPlaces", *,
 
 def resume(run_id: str) -> str:
     """Return the command line that was given, now continuing this run."""
-    return command_line(*_without(sys.argv[1:], "--run-id", "--resume"), "--resume", run_id)
+    return command_line(*words_without_options(sys.argv[1:], "--run-id", "--resume"), "--resume", run_id)
 
 
 def same_again() -> str:
@@ -60,16 +60,12 @@ def same_again() -> str:
     return command_line(*sys.argv[1:])
 
 
+def same_with(argument: str) -> str:
+    """Return the command line that was given, with an argument after the verb."""
+    verb = next(place for place, word in enumerate(sys.argv[1:], 1) if not word.startswith("-"))
+    return command_line(*sys.argv[1 : verb + 1], argument, *sys.argv[verb + 1 :])
+
+
 def repeat_again(run_id: str) -> str:
     """Return the command line that was given with --repeat, now naming the runs it made; `run_id` is one of them."""
-    return command_line(*_without(sys.argv[1:], "--run-id"), "--run-id", run_id.rpartition("-r")[0])
-
-
-def _without(words: list[str], *options: str) -> list[str]:
-    """Return the words without options and their values."""
-    remaining, skip = [], False
-    for word in words:
-        if not skip and word.split("=")[0] not in options:
-            remaining.append(word)
-        skip = not skip and word in options
-    return remaining
+    return command_line(*words_without_options(sys.argv[1:], "--run-id"), "--run-id", run_id.rpartition("-r")[0])

@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 
 _ORDER = (WHAT, MODEL, LIMITS, OUTPUT, ADVANCED)
 _EXPLAINED = "every-option"
-_RARE = "show_completion"
-"""An option that the help leaves out: docs/cli.md names it next to the option that installs completion."""
+_RARE = ("install_completion", "show_completion")
+"""Options that the help leaves out, so that it is one screen: docs/cli.md names them."""
 
 
 class _Context(Protocol):
@@ -93,7 +93,7 @@ class Verbs(TyperGroup):
             rows = [(Text(name, style=_BOLD), Text(summary)) for name, summary in verbs.items()]
             parts += [*([Text(heading, style="bold")] if heading else []), _grid(rows, 2 if heading else 0, width)]
         console.print(_boxed("Commands", Group(*parts)))
-        options = [parameter for parameter in visible_parameters(self) if parameter.name != _RARE]
+        options = [parameter for parameter in visible_parameters(self) if parameter.name not in _RARE]
         console.print(
             _panel("Options", [*((usage_of(option), explanation_of(option)) for option in options), _OWN_HELP])
         )

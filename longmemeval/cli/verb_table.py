@@ -23,8 +23,6 @@ GROUPS = {
     "exchange": ("import", "export", "merge", "board", "memory", "plugins"),
 }
 """The verbs of each group of the help, in its order."""
-ALIASES = frozenset({"status"})
-"""Verbs that the help leaves out because another one does the same."""
 HEADINGS = {
     "begin": "Run",
     "look": "Inspect",
@@ -39,7 +37,7 @@ SUMMARIES = {
     "run": "Answer questions with a memory and a model.",
     "evaluate": "Grade answers with a judge.",
     "runs": "List runs with their scores and progress.",
-    "status": "Show the progress of runs.",
+    "status": "Show how runs stand, why they ended, and the next command.",
     "inspect": "Show what memories retrieve for a question.",
     "facts": "Show facts extracted from a history, with dates.",
     "retrieval": "Measure evidence recall without a chat model.",
@@ -72,10 +70,7 @@ class AllVerbs(Verbs):
 
     def summaries(self) -> dict[str, dict[str, str]]:
         """Return the line of each verb in the help by the heading of its group, without importing any verb."""
-        return {
-            HEADINGS[group]: {verb: SUMMARIES[verb] for verb in verbs if verb not in ALIASES}
-            for group, verbs in GROUPS.items()
-        }
+        return {HEADINGS[group]: {verb: SUMMARIES[verb] for verb in verbs} for group, verbs in GROUPS.items()}
 
 
 class _Commands(MutableMapping[str, "Command"]):

@@ -120,7 +120,7 @@ def _fitting(value: object, hint: object, where: str, name: str) -> object:
         raise HarnessError(f"{where}{value}) is too small", fix="Give 1 or more")
     kinds: tuple[Any, ...] = typing.get_args(hint) if _is_union(hint) else (hint,)
     if any(_is_a(value, kind) for kind in kinds):
-        _check_fields(value)
+        check_fields(value)
         return value
     others = [kind for kind in kinds if not _is_object(kind)]
     try:
@@ -131,7 +131,7 @@ def _fitting(value: object, hint: object, where: str, name: str) -> object:
         raise _refusal(value, hint, where) from error
     if isinstance(hint, type) and hasattr(hint, "model_fields") and not isinstance(value, hint):
         raise _refusal(value, hint, where)
-    _check_fields(converted)
+    check_fields(converted)
     return converted
 
 
@@ -152,7 +152,7 @@ def _is_union(hint: object) -> bool:
     return typing.get_origin(hint) in (typing.Union, types.UnionType)
 
 
-def _check_fields(record: object) -> None:
+def check_fields(record: object) -> None:
     """Check the fields of an option record, which were set without validation."""
     if not hasattr(type(record), "__struct_fields__") and not hasattr(type(record), "model_fields"):
         return

@@ -4,12 +4,11 @@ An option of a memory system from another package is a parameter of that memory 
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection
 from pathlib import Path
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
-from pydantic.fields import FieldInfo
 
 from longmemeval.core.options import MODEL, Flag, words_for
 from longmemeval.errors import HarnessError, nearest
@@ -55,12 +54,12 @@ def as_flags(values: dict[str, str]) -> list[str]:
     return words_for(PartOptions, values)
 
 
-def refusal(error: ValidationError, fields: Mapping[str, FieldInfo], what: str) -> HarnessError:
+def refusal(error: ValidationError, fields: Collection[str], what: str) -> HarnessError:
     """Return the error for the first value that a field does not accept.
 
     Args:
         error: result of the validation.
-        fields: known fields by name.
+        fields: names of the known fields.
         what: owner of the fields, for the message.
     """
     problem = error.errors()[0]

@@ -1,7 +1,7 @@
 """Reading hand-written text, JSON and YAML, in UTF-8, with or without a byte-order mark, not nested too deeply."""
 
 from codecs import BOM_UTF8, BOM_UTF16_BE, BOM_UTF16_LE
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import accumulate
 from mmap import mmap
@@ -18,11 +18,24 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+YAML_ENDINGS = (".yaml", ".yml")
 _TOO_DEEP = "it is nested too deeply"
 
 
 class UnreadableError(ValueError):
-    """Error for an invalid text; its message is the reason, in one line without a full stop."""
+    """Error for an invalid text; its message is the reason, in one line without a full stop.
+
+    Args:
+        line: the line of the fault, from 1; 0 if it is not known.
+    """
+
+    def __init__(self, reason: str, line: int = 0) -> None:
+        super().__init__(reason)
+        self.line = line
+
+    def place(self, where: str | Path) -> str:
+        """Return the place of the fault in the file `where`: the file, and the line if it is known."""
+        return f"{where}, line {self.line}" if self.line else str(where)
 
 
 def read_text(path: Path) -> str:
@@ -56,7 +69,7 @@ def reading(
     except OSError as error:
         raise kind(f"{what} cannot be read: {error.strerror}", where=str(path)) from error
     except UnreadableError as error:
-        raise kind(f"{what} {wrong}: {error}", where=str(path), fix=fix) from error
+        raise kind(f"{what} {wrong}: {error}", where=error.place(path), fix=fix) from error
 
 
 def decode_text(data: bytes) -> str:
@@ -152,8 +165,18 @@ def load_yaml(text: str) -> object:
         raise UnreadableError(_TOO_DEEP)
     try:
         return yaml.safe_load(text)
+    except yaml.MarkedYAMLError as error:
+        raise _unreadable(error) from error
     except (yaml.YAMLError, ValueError) as error:
         raise UnreadableError(" ".join(str(error).split())) from error
+
+
+def _unreadable(error: "yaml.MarkedYAMLError") -> UnreadableError:
+    mark, begins = error.problem_mark or error.context_mark, error.context_mark
+    context = f", {error.context}" if error.context else ""
+    if begins and mark and begins.line != mark.line:
+        context += f" that begins in line {begins.line + 1}"
+    return UnreadableError(f"{error.problem or error}{context}", mark.line + 1 if mark else 0)
 
 
 def _is_too_deep(text: str, loader: "type[yaml.SafeLoader | yaml.CSafeLoader]") -> bool:
@@ -163,3 +186,72 @@ def _is_too_deep(text: str, loader: "type[yaml.SafeLoader | yaml.CSafeLoader]") 
     begins, ends = yaml.CollectionStartEvent, yaml.CollectionEndEvent
     steps = (isinstance(event, begins) - isinstance(event, ends) for event in yaml.parse(text, loader))
     return any(level > 100 for level in accumulate(steps))
+
+
+# Lines of the values in a YAML file.
+
+Location = Sequence[int | str]
+"""Keys and indices that lead to a value."""
+
+
+class YamlText:
+    """A YAML file, to find the line of a value.
+
+    Args:
+        path: the file.
+        text: its text; None: the file is read. Where it is no YAML, places have no line.
+    """
+
+    def __init__(self, path: Path, text: str | None = None) -> None:
+        self.path = path
+        self.root = _root_of(path, text)
+
+    def place(self, *location: int | str) -> str:
+        """Return file, line and field path of a value; for a missing one, the line of the value that should hold it."""
+        at = f", line {self._lines(location)[-1]}" if self.root and location else ""
+        return f"{self.path}{at}" + (f": {field_path(location)}" if location else "")
+
+    def has(self, *location: int | str) -> bool:
+        """Return whether the file has such a value."""
+        return len(self._lines(location)) > len(location)
+
+    def _lines(self, location: Location) -> list[int]:
+        """Return the line of the root and of each step to a value, as far as they exist."""
+        node = self.root
+        lines = [node.start_mark.line + 1] if node else []
+        for step in location:
+            child = _child(node, step) if node else None
+            if child is None:
+                break
+            lines.append(child[0])
+            node = child[1]
+        return lines
+
+
+def _root_of(path: Path, text: str | None) -> "yaml.Node | None":
+    import yaml
+
+    if path.suffix not in YAML_ENDINGS:
+        return None
+    try:
+        return yaml.compose(read_text(path) if text is None else text, Loader=yaml.SafeLoader)
+    except (OSError, ValueError, yaml.YAMLError):
+        return None
+
+
+def field_path(location: Location) -> str:
+    """Return a field's path, such as `memories[0].grid.top_k`."""
+    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in location)
+    return "".join(steps).removeprefix(".")
+
+
+def _child(node: "yaml.Node", step: int | str) -> "tuple[int, yaml.Node] | None":
+    """Return the line of a key or item and the value there; None if there is no such value."""
+    import yaml
+
+    if isinstance(node, yaml.MappingNode):
+        return next(((key.start_mark.line + 1, value) for key, value in node.value if key.value == step), None)
+    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
+        item: yaml.Node = node.value[step]
+        return item.start_mark.line + 1, item
+    return None

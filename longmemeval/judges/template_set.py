@@ -51,7 +51,7 @@ from msgspec import structs
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from longmemeval.core.files import sha256_bytes
-from longmemeval.core.text_files import decode_json, load_yaml, read_text, reading
+from longmemeval.core.text_files import YamlText, decode_json, load_yaml, read_text, reading
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.judges.asking import ask, readable
 from longmemeval.judges.definition import JUDGE_DEFINITIONS, prompts_of, rules_of, set_names
@@ -184,7 +184,7 @@ def _load(path: Path, known: Collection[str] | None) -> TemplateSet:
     try:
         templates = TemplateSet.model_validate(document)
     except ValidationError as error:
-        raise _refusal(error, str(path)) from error
+        raise _refusal(error, YamlText(path).place(*error.errors()[0]["loc"])) from error
     if templates.reply not in READINGS:
         what = f"A reply cannot be read as '{templates.reply}'"
         raise HarnessError(what, where=f"{path}, reply", fix=nearest(templates.reply, READINGS))

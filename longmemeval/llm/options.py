@@ -74,7 +74,8 @@ class ModelOptions(Options, frozen=True):
     """Requests and tokens per minute; waiting for them counts neither as latency nor towards giving up."""
 
     def __post_init__(self) -> None:
-        register_address(self.api_base)
+        if isinstance(self.api_base, str):  # Anything else is refused later (`check_fields`).
+            register_address(self.api_base)
 
 
 def is_offline(spec: str) -> bool:

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, PositiveFloat, PositiveInt, Validati
 from longmemeval.core.arguments import Options
 from longmemeval.core.files import sha256_text
 from longmemeval.core.journal import locked
-from longmemeval.core.text_files import load_yaml, read_text, reading
+from longmemeval.core.text_files import YamlText, load_yaml, read_text, reading
 from longmemeval.errors import HarnessError, nearest
 
 __path__: list[str] = []
@@ -124,7 +124,7 @@ def read_limits(path: Path) -> LimitsFile:
         unknown = problem["type"] == "extra_forbidden"
         raise HarnessError(
             "There is no such field in a file of limits" if unknown else f"The value is not valid: {problem['msg']}",
-            where=f"{path}: {'.'.join(place)}" if place else str(path),
+            where=YamlText(path).place(*problem["loc"]),
             fix=nearest(place[-1], (fields or LimitsFile).model_fields)
             if unknown
             else "Write it like `models: {openai/gpt-4o: {rpm: 500, tpm: 30000}}`",

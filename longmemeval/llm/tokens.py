@@ -272,10 +272,12 @@ class CallCounter:
     Args:
         spec: spec of the model it stands for, whose tokens are counted.
         silent: True for empty replies instead, which no cache keeps.
+        tokens: token counter of the model; None: a new one.
     """
 
-    def __init__(self, spec: str, *, silent: bool = False) -> None:
+    def __init__(self, spec: str, *, silent: bool = False, tokens: TokenCounter | None = None) -> None:
         self._silent = silent
+        self._tokens = tokens
         self.calls: list[Call] = []
         self.spec = spec
         """Spec of the model that the counter stands for."""
@@ -283,7 +285,7 @@ class CallCounter:
     @cached_property
     def tokens(self) -> TokenCounter:
         """Token counter of that model."""
-        return token_counter(self.spec)
+        return self._tokens or token_counter(self.spec)
 
     def taken(self) -> list[Call]:
         """Return the calls since this was last asked."""

@@ -15,10 +15,10 @@ from pydantic import (
 )
 
 from longmemeval.core.secrets.parameters import public, public_command, resolved
-from longmemeval.core.text_files import UnreadableError, load_yaml, read_text, reading
+from longmemeval.core.text_files import YAML_ENDINGS, UnreadableError, YamlText, load_yaml, read_text, reading
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.memory.asking import errors_of
-from longmemeval.memory.definition import MemoryDefinition, is_memory_class, is_service
+from longmemeval.memory.definition import HTTP, MemoryDefinition, is_memory_class, is_service
 from longmemeval.memory.opaque import AskedQuestions, OpaqueMemory
 from longmemeval.memory.parameters import BEFORE, Parameters
 from longmemeval.memory.products.adapter import Adapter
@@ -94,6 +94,11 @@ MEMORIES: Registry[MemoryDefinition[Any]] = Registry(
 """Memory configurations by name; the built-in presets come from the `plugins.toml` of their folders."""
 
 
+def is_own_class(preset: str) -> bool:
+    """Return whether a preset is a class of the user that runs in this process, and no registered memory."""
+    return ":" in preset and MEMORIES.spelled(preset) is None and preset not in MEMORIES
+
+
 def known_parts() -> "dict[str, Part[Any]]":
     """Return the parts of all memories that can be loaded, by name."""
     found: dict[str, Part[Any]] = {}
@@ -154,16 +159,22 @@ class MemoryConfiguration(BaseModel):
 def resolve_configuration(name_or_file: str, overrides: Sequence[str] = ()) -> MemoryConfiguration:
     """Resolve a preset name, `package.module:Class` or YAML file, with `key=value` overrides applied.
 
-    A YAML file holds `preset: NAME` and optionally `name: LABEL` and `parameters: {key: value}`.
+    A YAML file holds `preset: NAME` and optionally `name: LABEL` and `parameters: {key: value}`. Without a name
+    there, a service at an address is asked for its own.
 
     Raises:
         HarnessError: unknown preset or parameter (with the nearest name), bad value, unreadable file, or a product
             that is not installed.
     """
-    where = name_or_file if Path(name_or_file).suffix in (".yaml", ".yml") else ""
+    where = name_or_file if Path(name_or_file).suffix in YAML_ENDINGS else ""
     name, preset, parameters = _read_yaml(Path(where)) if where else (name_or_file, name_or_file, {})
     parameters |= parsed_overrides(overrides)
-    return configuration_of(preset, parameters, name="" if name == preset else name, where=where)
+    configuration = configuration_of(preset, parameters, name="" if name == preset else name, where=where)
+    if name == preset and preset.startswith(HTTP):
+        from longmemeval.memory.external.external_memory import own_name
+
+        return configuration.model_copy(update={"name": own_name(preset)})
+    return configuration
 
 
 def configuration_of(
@@ -311,7 +322,8 @@ def _preset(name: str, where: str = "") -> MemoryDefinition[Any]:
     try:
         return MEMORIES.get(name)
     except HarnessError as error:
-        raise HarnessError(error.what, where=where or error.where, fix=error.fix) from error
+        place = YamlText(Path(where)).place("preset") if where else error.where
+        raise HarnessError(error.what, where=place, fix=error.fix) from error
 
 
 def _validate(preset: str, parameters: Mapping[str, Any], where: str = "") -> Parameters:
@@ -325,6 +337,9 @@ def _validate(preset: str, parameters: Mapping[str, Any], where: str = "") -> Pa
             what, fix = f"has no parameter '{key}'", nearest(key, kind.model_fields)
         else:
             what, fix = f"cannot have {key} = {public(problem['input'], key)!r}", problem["msg"]
+        # Other parameters are those of --set.
+        text = YamlText(Path(where))
+        where = text.place("parameters", key) if text.has("parameters", key) else where
         raise HarnessError(f"Memory configuration '{public_command(preset)}' {what}", where=where, fix=fix) from error
 
 
@@ -348,9 +363,13 @@ def _read_yaml(path: Path) -> tuple[str, str, dict[str, Any]]:
     keys = ("name", "preset", "parameters")
     for key in document:
         if key not in keys:
-            raise HarnessError(f"Unknown key '{key}'", where=str(path), fix=nearest(str(key), keys))
+            raise HarnessError(
+                f"Unknown key '{key}'", where=YamlText(path).place(str(key)), fix=nearest(str(key), keys)
+            )
     parameters = document.get("parameters") or {}
     if not isinstance(parameters, dict):
-        raise HarnessError("`parameters` must be a mapping of names to values", where=str(path))
+        raise HarnessError(
+            "`parameters` must be a mapping of names to values", where=YamlText(path).place("parameters")
+        )
     preset = document["preset"]
     return str(document.get("name") or preset), preset, dict(parameters)

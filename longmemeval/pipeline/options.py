@@ -1,19 +1,23 @@
 """The options of the verbs, which the command line, YAML, Python and manifests share."""
 
 from collections.abc import Callable
+from dataclasses import InitVar
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
+from msgspec.structs import replace
 from pydantic import ConfigDict, Field, ModelWrapValidatorHandler, ValidationError, model_validator
 
-from longmemeval.core.arguments import Options
-from longmemeval.core.defaults import CONCURRENCY, GIVE_UP_AFTER_S
+from longmemeval.core.arguments import Options, check_fields
+from longmemeval.core.defaults import CONCURRENCY
 from longmemeval.core.executors.local import ExecutorName, Jobs
 from longmemeval.core.options import OUTPUT, WHAT, Flag, Group
 from longmemeval.core.part_options import PartOptions, refusal
-from longmemeval.llm.options import ApiBase, Concurrency, GiveUpAfter, MaxCost, ModelOptions, QueryModel, Votes
-from longmemeval.llm.rates import RateLimits
+from longmemeval.llm.options import Concurrency, MaxCost, ModelOptions, QueryModel, Votes
 from longmemeval.measures.notation import Granularity, RetrievalProtocol
+
+if TYPE_CHECKING:
+    from longmemeval.llm.rates import RateLimits
 
 # Options of `prepare`.
 
@@ -23,13 +27,14 @@ class PrepareOptions(PartOptions):
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
-    name: Annotated[str, Flag(WHAT, "NAME")] = "default"
+    name: Annotated[str, Flag(WHAT, "NAME", name="--prepared --name")] = "default"
     """Name of the preparation."""
-    api_base: ApiBase = None
-    give_up_after_s: GiveUpAfter = GIVE_UP_AFTER_S
-    """Seconds of failures without a success after which a chat model's or embedder's endpoint counts as dead."""
-    rates: RateLimits = RateLimits()
-    """Requests and tokens per minute that models accept."""
+    model_options: Annotated[ModelOptions, Group(("api_base", "give_up_after_s"))] = ModelOptions()
+    """The connection to chat models and embedders. Its fields are keywords here too: `PrepareOptions(api_base=…)`."""
+    if TYPE_CHECKING:  # Keywords for `model_options` (`_checked`).
+        api_base: InitVar[str | None] = None
+        give_up_after_s: InitVar[float] = 0.0
+        rates: InitVar[RateLimits] = RateLimits()
     spending: MaxCost = None
     """The most that embeddings and chat models may cost over all starts of this preparation; None: no limit."""
     account_file: Path | None = None
@@ -56,14 +61,12 @@ class PrepareOptions(PartOptions):
             HarnessError: there is no such option, or it does not accept this value.
         """
         try:
-            return handler(value)
+            options = handler(_with_connection(value))
         except ValidationError as error:
-            raise refusal(error, cls.model_fields, "An option of `prepare`") from error
-
-    @property
-    def model_options(self) -> ModelOptions:
-        """The connection to chat models and embedders."""
-        return ModelOptions(**{name: getattr(self, name) for name in _CONNECTION})
+            known = [*cls.model_fields, *ModelOptions.__struct_fields__]
+            raise refusal(error, known, "An option of `prepare`") from error
+        check_fields(options.model_options)
+        return options
 
     def replaced(self, **changes: object) -> "PrepareOptions":
         """Return the options with some values replaced."""
@@ -77,12 +80,14 @@ class PrepareOptions(PartOptions):
         return PartOptions.model_validate(absolute)
 
 
-_CONNECTION = tuple(name for name in ModelOptions.__struct_fields__ if name in PrepareOptions.model_fields)
-
-
-def connected_by(options: ModelOptions) -> dict[str, Any]:
-    """Return the options of `prepare` that say how a model is reached."""
-    return {name: getattr(options, name) for name in _CONNECTION}
+def _with_connection(values: object) -> object:
+    """Return the values of `PrepareOptions` with the keywords of `ModelOptions` put into `model_options`."""
+    if not isinstance(values, dict):
+        return values
+    given = {name: values[name] for name in ModelOptions.__struct_fields__ if name in values}
+    rest = {name: value for name, value in values.items() if name not in given}
+    connection = rest.get("model_options", ModelOptions())
+    return rest | {"model_options": replace(connection, **given)} if isinstance(connection, ModelOptions) else rest
 
 
 # Options of answering that a command line can give.

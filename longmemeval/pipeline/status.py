@@ -1,5 +1,6 @@
 """`status`: progress of runs and preparations, from their files alone."""
 
+import shlex
 import time
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,13 +12,22 @@ from msgspec import Struct
 from longmemeval.core.files import list_folders
 from longmemeval.core.journal import writer_of
 from longmemeval.errors import HarnessError
+from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.llm.costs import JUDGES_SPENDING, SPENDING, spent_and_limit
+from longmemeval.llm.options import is_offline
 from longmemeval.measures.metrics import credit
 from longmemeval.measures.notation import Ranking
 from longmemeval.records import Answer, Judgement
-from longmemeval.results.lines import ANSWERS, RANKINGS
+from longmemeval.results.lines import ANSWERS, RANKINGS, failures_of
 from longmemeval.results.listing import DAMAGED, PLANNED, ListedRun, RunHead, abridged
-from longmemeval.results.manifest import RunManifest, run_folder, run_ids, runs_by_change, stored_manifest
+from longmemeval.results.manifest import (
+    RunManifest,
+    command_to_continue,
+    run_folder,
+    run_ids,
+    runs_by_change,
+    stored_manifest,
+)
 from longmemeval.results.preparation import PREPARE_JOURNAL, PrepareRecord
 from longmemeval.results.scores.stored import read_metrics
 from longmemeval.settings import Folders
@@ -164,6 +174,10 @@ State = Literal["running", "judging", "died", "away", "completed", "incomplete",
 """`died`: the process ended without recording it; `away`: it is on another machine and cannot be seen from here."""
 
 
+UNDER_WAY = ("running", "judging", "away")
+"""The states in which a process works on a run, as far as can be seen from here."""
+
+
 class ScoreSoFar(Struct, frozen=True):
     """The score by one judge of the answers it has labelled; fractions between 0 and 1."""
 
@@ -190,11 +204,15 @@ class RunState(RunHead, frozen=True, kw_only=True):
     limit_usd: float | None = None
     scores: tuple[ScoreSoFar, ...] = ()
     ended_at: str = ""
+    cause: str = ""
+    """The error that ended it, or the commonest one of its questions; empty if there is none."""
+    next: str = ""
+    """The command that goes on: to answer what has no answer, then to grade; empty if there is none."""
 
     @property
     def is_over(self) -> bool:
         """True if no process is working on it."""
-        return self.state not in ("running", "judging", "away")
+        return self.state not in UNDER_WAY
 
     @property
     def at_work(self) -> Work | None:
@@ -259,6 +277,7 @@ class RunWatch:
         self._counted = Counted()
         self._settled: dict[str, bool] = {}
         self._done = 0
+        self._failed: dict[str, Answer] = {}
         self._judges: dict[str, _Judging] = {}
 
     def look(self, now: float | None = None) -> RunState:
@@ -279,10 +298,11 @@ class RunWatch:
             work.append(work_on(name, judging.tail, judging.counted, self._done, now, unlabelled))
             scores.append(judging.score(manifest, work[-1]))
         spent, limit = spent_and_limit(self.folder / SPENDING, self.folder / JUDGES_SPENDING)
-        settings = manifest.settings
+        settings, state = manifest.settings, _state(manifest, work)
+        over = state not in UNDER_WAY
         return RunState(
             run=self.folder.name,
-            state=_state(manifest, work),
+            state=state,
             kind=manifest.kind,
             dataset=manifest.dataset.get("name", ""),
             memory=settings.memory_name,
@@ -294,6 +314,8 @@ class RunWatch:
             scores=tuple(scores),
             started_at=manifest.started_at,
             ended_at=manifest.ended_at,
+            cause=manifest.error or failures_of(self._failed.values(), len(manifest.question_ids)).told,
+            next=_next(manifest, work[0], scores) if over else "",
         )
 
     def _read(self) -> None:
@@ -301,6 +323,10 @@ class RunWatch:
             before = self._settled.get(answer.question_id, False)
             self._settled[answer.question_id] = before or answer.status == "ok"
             self._done += self._settled[answer.question_id] and not before
+            if self._settled[answer.question_id]:
+                self._failed.pop(answer.question_id, None)
+            else:
+                self._failed[answer.question_id] = answer
             self._counted.add(self._done)
         for ranking in self._rankings.new():
             self._done += ranking.question_id not in self._settled
@@ -313,6 +339,16 @@ class RunWatch:
         if manifest.kind == "retrieval":
             return work_on("rank", self._rankings, self._counted, total, now)
         return work_on("answer", self._answers, self._counted, total, now, failed)
+
+
+def _next(manifest: RunManifest, main: Work, scores: Sequence[ScoreSoFar]) -> str:
+    """Return the command that goes on with a run that no process works on; empty if there is nothing to do."""
+    if main.total is not None and main.done < main.total:
+        return command_to_continue(manifest)
+    if manifest.kind == "retrieval" or any(score.value is not None and not score.interim for score in scores):
+        return ""
+    judge = ["--judge", LEXICAL_JUDGE] if is_offline(manifest.settings.model_name) else []
+    return shlex.join(["longmemeval", "evaluate", manifest.run_id, *judge])
 
 
 def _state(manifest: RunManifest, work: Sequence[Work]) -> State:

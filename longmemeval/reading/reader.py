@@ -59,7 +59,8 @@ class Reader:
         self._model = model
         self._counter = counter
         self._latest: _History | None = None
-        self._limit = prompt_limit(configuration, configuration.max_tokens)
+        self.limit = prompt_limit(configuration, configuration.max_tokens)
+        """Maximum tokens of an answering prompt; None if the window is unknown."""
         tools = configuration.tools
         self._loop = ToolLoop(configuration, tools, model, counter) if tools else None
         self._note_limit = prompt_limit(configuration, NOTE_MAX_TOKENS) if configuration.note_template else None
@@ -182,9 +183,9 @@ class Reader:
 
         policy = configuration.options.on_overflow
         if compose := configuration.compose:
-            fitted = fit(recall, partial(compose, question), count_composed, self._limit, policy)
+            fitted = fit(recall, partial(compose, question), count_composed, self.limit, policy)
         else:
-            fitted = fit(recall, render, count, self._limit, policy)
+            fitted = fit(recall, render, count, self.limit, policy)
         return prompt_of(question, "answer", fitted, configuration.max_tokens, configuration.temperature)
 
     def _history(self, shown: Recall, counts: "_Counts") -> "_History":

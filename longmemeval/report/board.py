@@ -1,6 +1,6 @@
 """Write the board as a folder to publish: a page, a JSON document, and the manifests that the page links to."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from itertools import groupby, pairwise
 from pathlib import Path
 from typing import Any
@@ -10,12 +10,13 @@ from msgspec import Struct
 
 from longmemeval.core.files import write_atomic
 from longmemeval.core.tables.table import Column, Link, tabulate
-from longmemeval.core.text.figures import UNKNOWN, bounds, count, count_of, in_dollars, percent
+from longmemeval.core.text.figures import UNKNOWN, bounds, count, count_of, in_dollars, listed, percent
 from longmemeval.core.text.paths import document_without_places
 from longmemeval.pipeline.board import Board, BoardField, BoardRow, Field, Rejected, Signer, make_board
 from longmemeval.report.charts.svg import need_report_libraries
 from longmemeval.report.page.templates import written_page
 from longmemeval.results.manifest import document_of, manifest_in
+from longmemeval.results.scores.warnings import IN_GENERAL
 from longmemeval.settings import Folders
 
 _STYLE = """
@@ -106,7 +107,17 @@ def _group(fields: list[BoardField]) -> dict[str, Any]:
         "title": first.dataset,
         "sha256": first.dataset_sha256,
         "table": tabulate("", _COLUMNS, rows, breaks=breaks),
+        "warnings": list(_warnings([row for _, row in rows])),
     }
+
+
+def _warnings(rows: list[BoardRow]) -> Iterator[str]:
+    """Yield what an ! stands for, each as a sentence with the memories it is about unless it is about all."""
+    for code, sentence in IN_GENERAL.items():
+        about = [row for row in rows if code in row.warnings]
+        if about:
+            names = listed([*dict.fromkeys(row.memory for row in about)], 4)
+            yield f"! {'' if len(about) == len(rows) else f'{names}: '}{sentence}"
 
 
 def _judge(field: Field) -> str:
@@ -130,9 +141,7 @@ def _place(row: BoardRow) -> str:
 _COLUMNS: list[Column[_Placed]] = [
     Column("place", lambda row: _place(row[1])),
     Column("memory", lambda row: f"{row[1].memory} {row[1].mark}".strip(), "text"),
-    Column(
-        "score", lambda row: f"{percent(row[1].score)}{' ! ' if row[1].warnings else ''}{', '.join(row[1].warnings)}"
-    ),
+    Column("score", lambda row: f"{percent(row[1].score)}{' !' if row[1].warnings else ''}"),
     Column("95 % interval", lambda row: bounds(row[1].interval)),
     Column("data set", lambda row: row[0].dataset, "text"),
     Column("judge", lambda row: _judge(row[0]), "text"),

@@ -104,7 +104,7 @@ def comparison_latex(
     """
     runs, constant = _runs(comparison, columns)
     remarks = [comparison.verdict.whole]
-    remarks += [f"The same for all: {listed(constant, len(constant))}."] if constant else []
+    remarks += [f"Same for all: {listed(constant, len(constant))}."] if constant else []
     remarks += [without_places(line).replace("▲ ▼", SIGNIFICANT) for line in caution_lines(comparison)]
     notes = map(without_places, comparison_notes(comparison))
     comments = [f"% {escape_latex(note)}" for note in notes if note not in remarks]
@@ -213,7 +213,7 @@ def annotations(comparison: Comparison, against: Sequence[AgainstBaseline] = ())
     GitHub (https://docs.github.com/actions/reference/workflow-commands-for-github-actions).
     """
     lines = [_annotation(result) for result in against] or [_command("notice", "Verdict", comparison.verdict.whole)]
-    return lines + [_command("warning", "Comparable with care", caution) for caution in comparison.cautions]
+    return lines + [_command("warning", "Caution", caution) for caution in comparison.cautions]
 
 
 def _annotation(result: AgainstBaseline) -> str:

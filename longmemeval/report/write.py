@@ -85,7 +85,7 @@ def _write_figures(
 ) -> WrittenReport:
     if not force and folder.exists() and (not folder.is_dir() or any(folder.iterdir())):
         raise HarnessError(
-            "There are files already", where=str(folder), fix="Name another folder with --output, or add --force"
+            "The folder already has files", where=str(folder), fix="Choose another folder with --output, or add --force"
         )
     graded = _graded(run_ids, options, folders, prompts=False)
     comparison = compare_runs(graded, folders)
@@ -154,9 +154,9 @@ def write_comparison(comparison: Comparison, output: Path, options: ReportOption
 def _check_replaceable(output: Path, *, force: bool) -> None:
     if not force and output.is_file() and not _is_report(output):
         raise HarnessError(
-            "The file exists and is no report of longmemeval",
+            "The file exists and was not written by `longmemeval report`",
             where=str(output),
-            fix="Name another with --output FILE, or add --force to replace it",
+            fix="Choose another with --output FILE, or add --force to replace it",
         )
 
 

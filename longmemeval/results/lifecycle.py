@@ -4,8 +4,9 @@ It resumes only with the settings it was started with, and only if its journal i
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
+from itertools import count
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -17,6 +18,9 @@ from longmemeval.core.journal import Journal, StoredJournal, now
 from longmemeval.core.text.figures import listed
 from longmemeval.core.text.words import differences
 from longmemeval.errors import BatchCancelledError, EndpointDownError, HarnessError, IntegrityError, SpendingLimitError
+from longmemeval.llm.model_calls import CALLS
+from longmemeval.memory.definition import HTTP
+from longmemeval.records import Answer
 from longmemeval.results.lines import ANSWERS, PROMPTS, RANKINGS
 from longmemeval.results.manifest import EarlierExtent, RunManifest, RunStatus, stored_manifest, write_manifest
 from longmemeval.results.selection import Selection
@@ -24,12 +28,20 @@ from longmemeval.results.selection import Selection
 R = TypeVar("R")
 _Parts = Mapping[str, Mapping[str, str]]
 """Haystack id -> part -> sha256."""
+_CODE = "settings.memory.source."
+"""What begins a difference in the code of a memory."""
 _TO_BE_CONTINUED = (SpendingLimitError, EndpointDownError, BatchCancelledError)
+
+
+WITHOUT_ANSWERS = "without-answers"
+"""The folder in a run's folder that keeps its attempts with other settings; none of them has an answer."""
 
 
 @contextmanager
 def open_run(stored: StoredJournal[R], new: RunManifest, *, extend: bool = False) -> Iterator["RunWriter[R]"]:
     """Begin a run, or resume one that was started with the same settings. The journal lock is the run lock.
+
+    A run without any answer may begin again with other settings; the files of the earlier attempt are set aside.
 
     Args:
         stored: its answers or rankings, in its folder.
@@ -41,9 +53,43 @@ def open_run(stored: StoredJournal[R], new: RunManifest, *, extend: bool = False
         IntegrityError: its journal was changed since the run wrote it.
     """
     folder = stored.path.parent
+    if not extend and (folder / "run.json").exists():
+        with Journal(stored.path, stored.kind, read=stored) as journal:
+            if _begins_again(folder, journal, new):
+                _set_aside(folder)
+                stored = StoredJournal(stored.path, stored.kind)
     with Journal(stored.path, stored.kind, read=stored) as journal:
         remove_leftovers(folder / "run.json")
         yield RunWriter(folder, journal, resume_or_create(folder, journal, new, extend=extend))
+
+
+def can_begin_again(folder: Path, records: Iterable[object]) -> bool:
+    """Return whether a run has neither an answer nor anything that is made of one, so that its settings may change.
+
+    Args:
+        folder: folder of the run.
+        records: the lines of its journal.
+    """
+    answered = any(not isinstance(record, Answer) or record.status == "ok" for record in records)
+    return not answered and not any((folder / name).exists() for name in ("metrics", "judgements", "batches"))
+
+
+def _begins_again(folder: Path, journal: Journal[R], new: RunManifest) -> bool:
+    """Return whether a run may begin again, and `new` has other settings."""
+    if new.kind != "run" or not can_begin_again(folder, journal.records()):
+        return False
+    before = stored_manifest(folder)
+    return before.run_id == new.run_id and before.kind == "run" and bool(_changes(before, new))
+
+
+def _set_aside(folder: Path) -> None:
+    """Move the files of an attempt without answers; what it spent still counts towards the limit of the run."""
+    place = next(place for number in count(1) if not (place := folder / WITHOUT_ANSWERS / str(number)).exists())
+    place.mkdir(parents=True)
+    # The manifest last: a process that is killed in between has moved nothing that a manifest speaks of.
+    for name in (ANSWERS, PROMPTS, CALLS, "run.json"):
+        if (folder / name).exists():
+            (folder / name).rename(place / name)
 
 
 class RunWriter(Generic[R]):
@@ -84,13 +130,13 @@ class RunWriter(Generic[R]):
             yield
             return
         self._started = time.perf_counter()
-        write_manifest(self.folder, structs.replace(self.manifest, status="running", ended_at="", files={}))
+        write_manifest(self.folder, structs.replace(self.manifest, status="running", ended_at="", files={}, error=""))
         try:
             yield
         except BaseException as error:
             # If the disk is full, the manifest cannot be written either; the error to report is the first one.
             with suppress(HarnessError):
-                self._close(_status_after(error), totals)
+                self._close(_status_after(error), totals, str(error) if isinstance(error, HarnessError) else "")
                 if isinstance(error, _TO_BE_CONTINUED):
                     total = len(self.manifest.question_ids)
                     progress = f"{total - missing()} of {total} {self.journal.path.stem} are kept"
@@ -98,9 +144,11 @@ class RunWriter(Generic[R]):
             raise
         self._close("incomplete" if missing() else "completed", totals)
 
-    def _close(self, status: RunStatus, totals: Callable[[], dict[str, Any]]) -> None:
+    def _close(self, status: RunStatus, totals: Callable[[], dict[str, Any]], error: str = "") -> None:
         files = {name: self._hash(name) for name in (ANSWERS, PROMPTS, RANKINGS) if (self.folder / name).exists()}
-        closed = structs.replace(self.manifest, status=status, ended_at=now(), totals=totals(), files=files)
+        closed = structs.replace(
+            self.manifest, status=status, ended_at=now(), totals=totals(), files=files, error=error
+        )
         write_manifest(self.folder, closed)
 
     def _hash(self, name: str) -> str:
@@ -137,7 +185,7 @@ def resume_or_create(folder: Path, journal: Journal[R], new: RunManifest, *, ext
                 fix=f"Give --run-id {before.run_id}, or another one for a new run",
             )
         after = extended(before, new) if extend else before
-        _check_same(after, new)
+        _check_same(after, new, folder)
         _check_untouched(before, journal)
         return structs.replace(after, sweep=after.sweep or new.sweep)
     if journal.records():
@@ -187,15 +235,28 @@ def _shown(selection: Selection) -> str:
     return " ".join(words + [f"--question-id {name}" for name in selection.question_ids[:3]]) or "all questions"
 
 
-def _check_same(before: RunManifest, new: RunManifest) -> None:
-    # Other settings read other fixtures; the changed setting is the cause to name.
-    changed = differences(_decisive(before), _decisive(new)) or _other_parts(before.fixtures, new.fixtures)
-    if changed:
+def _free_id(folder: Path) -> str:
+    """Return an id that no run has: that of a run's folder with the next number."""
+    return next(name for number in count(2) if not folder.with_name(name := f"{folder.name}-{number}").exists())
+
+
+def _check_same(before: RunManifest, new: RunManifest, folder: Path) -> None:
+    if changed := _changes(before, new):
+        if any(change.startswith(_CODE) for change in changed) and before.settings.memory:
+            raise HarnessError(
+                f"The code of '{before.settings.memory.preset}' has changed since run '{before.run_id}' was started",
+                fix=f"Begin a new run with --run-id {_free_id(folder)} (in Python: name='{_free_id(folder)}')",
+            )
         shown = listed([_shorten(change) for change in changed], 5, "; ")
         raise HarnessError(
             f"Run '{before.run_id}' was started with other settings: {shown}",
             fix=f"{_resume_advice(before, new)}, or choose another --run-id for a new run",
         )
+
+
+def _changes(before: RunManifest, new: RunManifest) -> list[str]:
+    """Return what decides answers and has changed. Other settings read other fixtures; the setting is the cause."""
+    return differences(_decisive(before), _decisive(new)) or _other_parts(before.fixtures, new.fixtures)
 
 
 def _resume_advice(before: RunManifest, new: RunManifest) -> str:
@@ -232,9 +293,13 @@ def _check_untouched(before: RunManifest, journal: Journal[R]) -> None:
 
 def _decisive(manifest: RunManifest) -> dict[str, Any]:
     """Return the values that must not change between sessions, as plain JSON; any secret equals any other."""
+    settings = manifest.settings.comparable
+    memory = settings.get("memory") or {}
+    if str(memory.get("preset")).startswith(HTTP):  # The service may have had no time to say its name.
+        settings["memory"] = {key: value for key, value in memory.items() if key != "name"}
     view = {
         "data set content": manifest.dataset.get("content_sha256"),
-        "settings": manifest.settings.comparable,
+        "settings": settings,
         "questions": manifest.question_ids,
     }
     plain: dict[str, Any] = msgspec.json.decode(msgspec.json.encode(view))

@@ -1,5 +1,6 @@
 """The lines of a run's journals: answers, prompts, rankings and judgements, and which line counts per question."""
 
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from operator import add
 from pathlib import Path
@@ -8,6 +9,7 @@ from typing import Any
 import msgspec
 from msgspec import Struct
 
+from longmemeval.core.text.figures import count_of
 from longmemeval.llm.model_calls import CALLS, CallSums, read_calls, sums
 from longmemeval.records import UNDATED, Answer, Judgement, Usage, usage_of
 
@@ -60,6 +62,40 @@ def latest_judgements(judgements: Iterable[Judgement]) -> dict[str, Judgement]:
         if judgement.question_id not in current or current[judgement.question_id].label is None:
             current[judgement.question_id] = judgement
     return current
+
+
+class Failures(Struct, frozen=True):
+    """The questions of a run that failed."""
+
+    questions: int = 0
+    asked: int = 0
+    """Number of questions that were to be asked."""
+    commonest: str = ""
+    """The commonest error; empty if no question failed."""
+    alike: int = 0
+    """Number of questions with that error."""
+
+    @property
+    def told(self) -> str:
+        """How many questions failed, and the commonest error; empty if none failed."""
+        if not self.questions:
+            return ""
+        alike = "" if self.alike == self.questions else f", {self.alike:,} of them in the same way"
+        return f"{self.questions:,} of {count_of(self.asked, 'question')} failed{alike}: {self.commonest.rstrip('.')}."
+
+
+def failures_of(answers: Iterable[Answer], asked: int) -> Failures:
+    """Return the failures among the answers that count; an error that names its question has `…` instead.
+
+    Args:
+        asked: number of questions that were to be asked.
+    """
+    failed = [answer for answer in answers if answer.status == "error"]
+    alike = Counter(answer.error.replace(answer.question_id, "…") for answer in failed)
+    if not alike:
+        return Failures(asked=asked)
+    commonest, number = alike.most_common(1)[0]
+    return Failures(len(failed), asked, commonest, number)
 
 
 # The totals of a manifest on answers, and on the work before questions are answered or ranked.

@@ -20,13 +20,13 @@ from msgspec import Struct
 from longmemeval import __version__
 from longmemeval.core.files import list_folders, safe_name, write_atomic
 from longmemeval.core.remote.places import as_given
-from longmemeval.core.secrets.parameters import public_command, public_words
+from longmemeval.core.secrets.parameters import public_command, public_words, words_without_options
 from longmemeval.core.secrets.redaction import record_without_secrets, redact
 from longmemeval.core.text_files import UnreadableError, decode_format, decode_json
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError, IntegrityError, nearest
 from longmemeval.records import Question
-from longmemeval.results.selection import Selection
+from longmemeval.results.selection import Selection, base_of
 from longmemeval.results.settings import RunKind, RunSettings, kind_of, settings_of
 
 FORMAT = 2
@@ -111,11 +111,25 @@ class RunManifest(Struct, frozen=True):
     """The command that made its fixtures; empty: an earlier version did not record it."""
     sweep: str | None = None
     """Name of the sweep that the run belongs to; None: none, or an earlier version did not record it."""
+    error: str = ""
+    """The error that ended it; empty: none did, or an earlier version did not record it."""
 
     @property
     def kind(self) -> RunKind:
         """The kind of run: answers, hypotheses or rankings."""
         return kind_of(self.settings)
+
+
+def command_to_continue(manifest: RunManifest) -> str:
+    """Return the command, or the call, that answers what a run has not answered."""
+    run_id, command = manifest.run_id, list(map(str, manifest.environment.get("command", ())))
+    words = command[1:]
+    if not command or not command[0].startswith(("longmemeval", "__main__.py")):  # A script or notebook of the user.
+        return f"run(…, name='{run_id}')"
+    if words[:1] == ["run"]:
+        named = base_of(run_id) if manifest.selection.shard else run_id
+        words = [*words_without_options(words, "--run-id", "--resume", "--extend", "--repeat"), "--resume", named]
+    return shlex.join(["longmemeval", *words])
 
 
 def planned_manifest(

@@ -17,7 +17,7 @@ from msgspec import structs
 
 from longmemeval.core.caches import SingleFlightCache
 from longmemeval.core.files import is_broken_link, list_folders, safe_name, sha256_bytes, write_atomic
-from longmemeval.core.remote.places import remote_of
+from longmemeval.core.remote.places import PATIENT, Patience, remote_of
 from longmemeval.core.remote.store import store_of
 from longmemeval.errors import FixtureError, RecallError, nearest
 from longmemeval.records import FixtureMeta, PartInfo
@@ -69,7 +69,7 @@ def fixture_folder(prepared_dir: Path, dataset_name: str, preparation: str, hays
     return prepared_dir / safe_name(dataset_name) / safe_name(preparation) / safe_name(haystack_id)
 
 
-def read_meta(path: Path) -> FixtureMeta | None:
+def read_meta(path: Path, patience: Patience = PATIENT) -> FixtureMeta | None:
     """Read `meta.json` of a fixture folder, which may be a link; None if there is none, meaning no fixture.
 
     Raises:
@@ -77,7 +77,7 @@ def read_meta(path: Path) -> FixtureMeta | None:
             link.
     """
     file = path / META
-    remote = remote_of(path)
+    remote = remote_of(path, patience)
     data = fixtures_of(remote).meta(remote) if remote else read_file(file)
     if data is None and is_broken_link(path):
         raise _lost(path)
@@ -90,13 +90,13 @@ def has_meta(path: Path) -> bool:
     return bool(fixtures_of(remote).version(remote)) if remote else (path / META).exists()
 
 
-def meta_of(path: Path, haystack_id: str) -> FixtureMeta | None:
+def meta_of(path: Path, haystack_id: str, patience: Patience = PATIENT) -> FixtureMeta | None:
     """Read `meta.json` like `read_meta`, checking that the fixture belongs to a haystack.
 
     Raises:
         FixtureError: as by `read_meta`, or the folder holds, or is a link to, the fixture of another haystack.
     """
-    meta = read_meta(path)
+    meta = read_meta(path, patience)
     if meta:
         check_haystack(path, meta, haystack_id)
     return meta
@@ -131,9 +131,9 @@ def stored_folders(path: Path) -> Iterable[Path]:
     return (path / name for name in store_of(remote).folders(remote.key)) if remote else list_folders(path)
 
 
-def fixture_folders(root: Path) -> Iterable[Path]:
+def fixture_folders(root: Path, patience: Patience = PATIENT) -> Iterable[Path]:
     """Return the fixture folders of a preparation; a store lists all of them in one request."""
-    remote = remote_of(root)
+    remote = remote_of(root, patience)
     return (root / name for name in fixtures_of(remote).look(remote)) if remote else list_folders(root)
 
 
@@ -171,31 +171,39 @@ class Fixture:
         path: folder of the fixture.
         meta: its `meta.json`.
         grown: called after each part that is read.
+        patience: how long to wait for a store that holds it.
     """
 
-    def __init__(self, path: Path, meta: FixtureMeta, grown: Callable[[], None] = lambda: None) -> None:
+    def __init__(
+        self,
+        path: Path,
+        meta: FixtureMeta,
+        grown: Callable[[], None] = lambda: None,
+        patience: Patience = PATIENT,
+    ) -> None:
         self.path = path
         self.meta = meta
+        self._patience = patience
         self.bytes_read = 0
         """Total bytes of all parts read."""
         self._grown = grown
         self._cache = SingleFlightCache[Hashable, Any]()
 
     @classmethod
-    def open(cls, path: Path) -> "Fixture":
+    def open(cls, path: Path, patience: Patience = PATIENT) -> "Fixture":
         """Open the fixture in `path`.
 
         Raises:
             FixtureError: there is none, or its `meta.json` is damaged or of a newer format.
         """
-        meta = read_meta(path)
+        meta = read_meta(path, patience)
         if meta is None:
             raise FixtureError(
                 "This haystack is not prepared",
                 where=str(path),
-                fix="Run `longmemeval prepare --dataset D --memory M` with the data set, memory and --name meant here",
+                fix="Run `longmemeval prepare --dataset D --memory M` with the data set, memory and name meant here",
             )
-        return cls(path, meta)
+        return cls(path, meta, patience=patience)
 
     def read_part(self, name: str) -> bytes:
         """Return the bytes of a part that is a file.
@@ -230,7 +238,7 @@ class Fixture:
                 + nearest(name, self.meta.parts),
             )
         info = self.meta.parts[name]
-        remote = remote_of(self.path)
+        remote = remote_of(self.path, self._patience)
         return fixtures_of(remote).part(remote, name, info) if remote else whole_part(self.path, name, info)
 
     def part(self, part: Part[T]) -> T:
@@ -362,7 +370,13 @@ class StoredPart:
 
 
 def write_fixture(
-    path: Path, meta: FixtureMeta, new_parts: Mapping[str, bytes | Path], *, compress: bool = False, seen: str = ""
+    path: Path,
+    meta: FixtureMeta,
+    new_parts: Mapping[str, bytes | Path],
+    *,
+    compress: bool = False,
+    seen: str = "",
+    patience: Patience = PATIENT,
 ) -> FixtureMeta:
     """Create a fixture, or add and replace parts of one, atomically even if the process dies.
 
@@ -372,6 +386,7 @@ def write_fixture(
         new_parts: parts to write, by name: their bytes, or a directory inside `path`, which is moved.
         compress: store byte parts compressed.
         seen: for a fixture in a store on the network, the version of `meta.json` this was planned from.
+        patience: how long to wait for that store.
 
     Returns:
         The `meta.json` as it is now.
@@ -387,7 +402,7 @@ def write_fixture(
         sha256 = sha256_bytes(content) if isinstance(content, bytes) else sha256_directory(content)
         if name not in meta.parts or meta.parts[name].sha256 != sha256:
             raise ValueError(f"meta does not list part {name!r} with the hash of its bytes")
-    if remote := remote_of(path):
+    if remote := remote_of(path, patience):
         return fixtures_of(remote).write(remote, meta, new_parts, compress=compress, seen=seen)
     check_link(path, meta.haystack_id)
     try:

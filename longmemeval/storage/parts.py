@@ -296,6 +296,14 @@ class Part(ABC, Generic[T]):
         """Return its name in a fixture, which may be an earlier one."""
         return self.name
 
+    def names_by(self, source: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the names under which a run may have recorded it that was made with code of this origin."""
+        return (self.name,)
+
+    def earlier_recipe(self, meta: FixtureMeta) -> Mapping[str, Any] | None:
+        """Return the recipe of a part that earlier code made, and beside which this one is made; None without one."""
+        return None
+
     def info(self, meta: FixtureMeta) -> PartInfo | None:
         """Return its entry in a fixture; None: it has none."""
         return meta.parts.get(self.stored_name(meta))
@@ -359,7 +367,8 @@ def with_needs(parts: Iterable[Part[Any]]) -> list[Part[Any]]:
             raise HarnessError(f"Part '{part.name}' needs itself: {' → '.join((*above, part.name))}")
         if type(found.get(part.name, part)) is not type(part):
             raise HarnessError(
-                f"Two memories declare different parts named '{part.name}'", fix="Prepare each under its own --name"
+                f"Two memories declare different parts named '{part.name}'",
+                fix="Prepare each under a name of its own",
             )
         for need in part.needs:
             add(need, (*above, part.name))

@@ -20,8 +20,8 @@ from msgspec import structs
 
 from longmemeval.core.caches import SingleFlightCache
 from longmemeval.core.files import safe_name, sha256_bytes
-from longmemeval.core.remote.places import RemoteFolder, remote_of
-from longmemeval.core.remote.store import ObjectCache, Store, StoredObject, packed, store_of, unpack
+from longmemeval.core.remote.places import PATIENT, Patience, RemoteFolder, remote_of
+from longmemeval.core.remote.store import ObjectCache, StoredObject, packed, store_of, unpack
 from longmemeval.errors import FixtureError
 from longmemeval.records import FixtureMeta, PartInfo
 from longmemeval.storage.part_files import (
@@ -48,7 +48,6 @@ class RemoteFixtures:
     """
 
     def __init__(self, place: RemoteFolder) -> None:
-        self.store: Store = store_of(place)
         self.copies = ObjectCache(place.here)
         self._seen: dict[str, dict[str, StoredObject]] = {}
         """Objects by name of each listed folder; nothing is known of other folders."""
@@ -65,7 +64,7 @@ class RemoteFixtures:
         if again or root.key not in self._looked_at:
             self.invalidate_listing(root)
             found: dict[str, dict[str, StoredObject]] = {}
-            for path, listed in self.store.listing(root.key).items():
+            for path, listed in store_of(root).listing(root.key).items():
                 folder, _, name = path.rpartition("/")
                 if folder and "/" not in folder and not folder.startswith("."):
                     found.setdefault(root.child(folder).key, {})[name] = listed
@@ -74,7 +73,7 @@ class RemoteFixtures:
             metas = {key: names[META].version for key, names in found.items() if META in names}
             names = {f"{key}/{META}": _meta_name(key, version) for key, version in metas.items()}
             new = {path: name for path, name in names.items() if not self.copies.has(name)}
-            for path, data in self.store.read_many(new):
+            for path, data in store_of(root).read_many(new):
                 self.copies.write(new[path], data)
         start = len(root.key) + 1
         return sorted(key[start:] for key in self._seen if key.startswith(f"{root.key}/"))
@@ -89,7 +88,7 @@ class RemoteFixtures:
         """Return `meta.json` of a fixture; None if there is none."""
         listed = self._seen.get(folder.key, {}).get(META)
         copy = self.copies.read(_meta_name(folder.key, listed.version)) if listed else None
-        return self.store.read(f"{folder.key}/{META}") if copy is None else copy
+        return store_of(folder).read(f"{folder.key}/{META}") if copy is None else copy
 
     def version(self, folder: RemoteFolder) -> str:
         """Return the version of `meta.json` in the listing; empty if there was none."""
@@ -147,7 +146,7 @@ class RemoteFixtures:
         """Iterate over the objects that may be a part, listed ones first, then any written since."""
         listed = self._seen.get(folder.key, {})
         for form in sorted(_forms(name, info), key=lambda form: form not in listed):
-            if (data := self.store.read(f"{folder.key}/{form}")) is not None:
+            if (data := store_of(folder).read(f"{folder.key}/{form}")) is not None:
                 yield form, data
 
     def write(
@@ -179,10 +178,10 @@ class RemoteFixtures:
                 useless += [f"{folder.key}/{form}"] if differs else []
             elif seen or form.startswith(_stem(name, meta.parts[name])):
                 replacing[name] = form
-        existing = self.store.listing(folder.key) if replacing else {}
+        existing = store_of(folder).listing(folder.key) if replacing else {}
         for name, form in replacing.items():
             useless += [f"{folder.key}/{other}" for other in _others(existing, name, form)]
-        self.store.remove(useless)
+        store_of(folder).remove(useless)
         for content in parts.values():
             if isinstance(content, Path):
                 shutil.rmtree(content)
@@ -200,11 +199,12 @@ class RemoteFixtures:
         else:
             self.copies.write(copy_name + suffix, data)
         plain, own = (form for form in _forms(name, info) if form.endswith(SUFFIX) == compress)
+        store = store_of(folder)
         for form in (plain, own):
-            if self.store.create(f"{folder.key}/{form}", data) or self.store.read(f"{folder.key}/{form}") == data:
+            if store.create(f"{folder.key}/{form}", data) or store.read(f"{folder.key}/{form}") == data:
                 return form, len(data)
         # An object of this name can differ only by damage.
-        self.store.overwrite(f"{folder.key}/{own}", data)
+        store.overwrite(f"{folder.key}/{own}", data)
         return own, len(data)
 
     def _enter(
@@ -215,10 +215,10 @@ class RemoteFixtures:
         mine, expected, entered = meta, seen, new
         for _ in range(_TRIES):
             data = msgspec.json.format(msgspec.json.encode(mine), indent=2) + b"\n"
-            if self.store.replace(key, data, expected) if expected else self.store.create(key, data):
+            if store_of(folder).replace(key, data, expected) if expected else store_of(folder).create(key, data):
                 return mine, entered
-            theirs_now = self.store.listing(folder.key).get(META)
-            found = self.store.read(key)
+            theirs_now = store_of(folder).listing(folder.key).get(META)
+            found = store_of(folder).read(key)
             if theirs_now is None or found is None:
                 mine, expected, entered = meta, "", new
                 continue
@@ -227,7 +227,7 @@ class RemoteFixtures:
                 raise FixtureError(
                     "Meanwhile another command has prepared different data here",
                     where=str(folder),
-                    fix="Give this preparation a --name of its own",
+                    fix="Give this preparation its own --prepared NAME",
                 )
             lacking = {name: meta.parts[name] for name in sorted(new) if name not in theirs.parts}
             if not lacking:
@@ -239,24 +239,12 @@ class RemoteFixtures:
 
 def fixtures_of(place: RemoteFolder) -> RemoteFixtures:
     """Return the fixtures of the bucket of `place`; one object per bucket in a process."""
-    return _fixtures(place._replace(key=""), os.getpid())
+    return _fixtures(place._replace(key="", patience=PATIENT), os.getpid())
 
 
 @cache
 def _fixtures(bucket: RemoteFolder, process: int) -> RemoteFixtures:
     return RemoteFixtures(bucket)
-
-
-def set_store_timeout(root: Path, give_up_after_s: float, *, is_there: bool = False) -> None:
-    """Set how long every request to a preparation's store may fail before the command gives up.
-
-    Args:
-        root: folder of the preparation, or any other in the store; a local one is ignored.
-        give_up_after_s: seconds.
-        is_there: see `Store.set_store_timeout`.
-    """
-    if remote := remote_of(root):
-        store_of(remote).set_store_timeout(give_up_after_s, is_there=is_there)
 
 
 def invalidate_listing(root: Path) -> None:
@@ -265,7 +253,7 @@ def invalidate_listing(root: Path) -> None:
         fixtures_of(remote).invalidate_listing(remote)
 
 
-def refresh_listing(root: Path, *, again: bool = True) -> None:
+def refresh_listing(root: Path, *, again: bool = True, patience: Patience = PATIENT) -> None:
     """List a preparation in a store, so that queries about its fixtures need no further requests.
 
     A local preparation is ignored.
@@ -273,8 +261,9 @@ def refresh_listing(root: Path, *, again: bool = True) -> None:
     Args:
         root: folder of the preparation.
         again: list it even if it was listed before.
+        patience: how long to wait for the store.
     """
-    if remote := remote_of(root):
+    if remote := remote_of(root, patience):
         fixtures_of(remote).look(remote, again=again)
 
 

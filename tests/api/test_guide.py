@@ -16,11 +16,11 @@ BLOCK = re.compile(r"^```python\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 NOTEBOOK = ROOT / "examples" / "first_comparison.ipynb"
 
 
-def executed(folder: Path, *command: str) -> str:
+def executed(folder: Path, *command: str, code: int = 0) -> str:
     environment = clean_environment(IPYTHONDIR=str(folder / ".ipython"), JUPYTER_CONFIG_DIR=str(folder / ".jupyter"))
     whole = [sys.executable, *command]
     done = subprocess.run(whole, cwd=folder, env=environment, capture_output=True, text=True, check=False, timeout=240)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == code, done.stderr
     return done.stdout
 
 
@@ -57,6 +57,17 @@ def test_in_ipython_the_same_code_is_the_same_memory(guide: tuple[Path, str]) ->
     again = executed(folder, "-m", "IPython", "--no-banner", "--colors=NoColor", "first.py")
     assert again.strip().splitlines()[0] == printed.splitlines()[0]
     assert sorted(path.name for path in (folder / "results").iterdir()) == before
+
+
+@pytest.mark.slow
+def test_a_mistake_is_one_traceback_of_the_users_own_lines(tmp_path: Path) -> None:
+    mistake = "run('sample', 'hybrit', model='offline/extractive')"
+    (tmp_path / "first.py").write_text(f"from longmemeval import run\n{mistake}\n")
+    shown = executed(tmp_path, "-m", "IPython", "--no-banner", "--colors=NoColor", "first.py", code=1)
+    assert shown.count("Traceback") == 1
+    assert "direct cause" not in shown
+    assert f'first.py", line 2, in <module>\n    {mistake}\nHarnessError: There is no memory configuration' in shown
+    assert "run.py" not in shown
 
 
 @pytest.mark.thorough

@@ -192,17 +192,17 @@ INPUT: dict[str, tuple[Callable[[], object], str, list[str]]] = {
     "preparation from other data": (
         other_data,
         RUN.replace("colours.json", "elsewhere/colours.json"),
-        ["made from other data", "--name"],
+        ["made from other data", "--prepared NAME"],
     ),
     "preparing other data": (
         other_data,
         PREPARE.replace("colours.json", "elsewhere/colours.json"),
-        ["made from other data", "--name", "--force"],
+        ["made from other data", "--prepared NAME", "--force"],
     ),
     "another embedder": (
         lambda: None,
         f"{PREPARE} --embedder hashing:64",
-        ["embedder: was 'hashing-v1:512', now 'hashing-v1:64'", "--name"],
+        ["embedder: was 'hashing-v1:512', now 'hashing-v1:64'", "--prepared NAME"],
     ),
     "newer fixture": (
         spoil("prepared-data/colours/default/q1/meta.json", '"format": 2', '"format": 3'),
@@ -509,6 +509,5 @@ def test_failed_questions_end_with_1(workspace: Path, command: Command) -> None:
     outcome = command(RUN.replace("offline/extractive", "offline/scripted:script.json"))
     assert outcome.code == 1
     assert "2 of 4 questions answered" in outcome.stdout
-    assert "2 questions failed:" in outcome.stderr
+    assert "2 of 4 questions failed: No answer for question '…'" in outcome.stderr
     assert outcome.stdout.rstrip().endswith("--resume new")
-    assert "q2: No answer for question 'q2'" in outcome.stderr

@@ -15,7 +15,7 @@ Told = Callable[[str], dict[str, Any]]
 PRICED = "openai/gpt-4o-mini"
 WORK = {
     *("model", "calls", "prompt_tokens", "completion_tokens", "dollars", "basis"),
-    *("least_prompt_tokens", "most_prompt_tokens"),
+    *("least_prompt_tokens", "most_prompt_tokens", "counted", "too_long", "bounded"),
 }
 STAGE = {"name", "work", "reply_tokens", "dollars", "seconds", "replies", "by_batch"}
 PREPARATION = {
@@ -23,10 +23,10 @@ PREPARATION = {
     *("embeddings_computed", "embeddings_cached", "embeddings_damaged", "usage", "recovered", "notes", "dropped"),
     *("failed", "failed_haystacks", "seconds", "dry_run", "estimate", "stages", "expected"),
 }
-RUN = {"questions", "left", "stages", "replies", "disk_bytes", "preparation", "batch", "notes"}
+RUN = {"questions", "left", "stages", "replies", "disk_bytes", "preparation", "batch", "notes", "measured_by"}
 TOTAL = {
     *("calls", "prompt_tokens", "completion_tokens", "dollars"),
-    *("reply_tokens", "expected_dollars", "seconds", "unknown"),
+    *("least_prompt_tokens", "most_prompt_tokens", "reply_tokens", "expected_dollars", "seconds", "unknown"),
 }
 
 

@@ -1,9 +1,11 @@
 """`longmemeval inspect`: what is asked, stored and recalled, shown as it is and never run as terminal codes."""
 
+import base64
 import json
 import shlex
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from longmemeval.core.files import sha256_file
@@ -66,6 +68,23 @@ def test_recall_of_one_configuration_is_shown_in_full(folder: Path) -> None:
     assert len(best) == 1
     assert best[0].startswith("2023-05-21 10:00 answer_1:0 #1 (")
     assert best[0].endswith("user: I painted my bicycle1 green today. Any tips?")
+
+
+def test_vectors_are_printed_as_the_numbers_that_are_stored(folder: Path) -> None:
+    rows = [json.loads(line) for line in inspect(folder, "q1", "--vectors").splitlines()]
+    stored = json.loads((folder / "prepared-data/colours/default/q1/vector.json").read_text())
+    of_messages = [row for row in rows if row["part"] == "vector"]
+    keys = ("id", "thread_id", "index")
+    assert [{key: row[key] for key in keys} for row in of_messages] == stored["items"]
+    numbers = np.array([row["vector"] for row in of_messages], "<f4")
+    assert numbers.shape == (6, stored["index"]["dimension"])
+    assert numbers.tobytes() == base64.b64decode(stored["vectors"])
+
+
+def test_vectors_that_are_not_there_say_how_to_get_them(folder: Path) -> None:
+    told = inspect(folder, "q1", "--vectors", "--prepared", "other", code=2)
+    assert "Haystack 'q1' is not prepared" in told
+    assert "--name other --memory hybrid" in told
 
 
 def test_hint_can_be_followed(folder: Path) -> None:

@@ -161,3 +161,53 @@ def test_a_folder_is_verified_wherever_it_lies(tmp_path: Path) -> None:
     answers = work / "results" / "r" / "answers.jsonl"
     answers.write_text(answers.read_text().replace("hypothesis", "hypothesys", 1))
     longmemeval("verify", "../work/results/r", cwd=elsewhere, code=3)
+
+
+def command_in(text: str) -> list[str]:
+    """The first command line between backquotes."""
+    found = re.search(r"`longmemeval ([^`]*)`", said(text))
+    assert found, text
+    return shlex.split(found[1])
+
+
+@pytest.mark.slow
+def test_what_another_verb_does_is_refused_with_its_command(tmp_path: Path) -> None:
+    first = command_in(longmemeval("evaluate", cwd=tmp_path, code=2).stderr)
+    assert first[:2] == ["run", "--dataset"]
+    prepare(tmp_path)
+    longmemeval(*RUN, "--run-id", "r", cwd=tmp_path)
+    longmemeval(*RUN, "--run-id", "s", cwd=tmp_path)
+    longmemeval("evaluate", "s", "--judge", "offline/lexical", cwd=tmp_path)
+    # The newest has a score already.
+    words = ["evaluate", "--judge", "offline/lexical"]
+    grading = command_in(longmemeval(*words, cwd=tmp_path, code=2).stderr)
+    assert grading == ["evaluate", "r", "--judge", "offline/lexical"]
+    longmemeval(*grading, cwd=tmp_path)
+    for asked, named in (
+        (["--latex"], {"r", "s"}),
+        (["s", "r", "--latex"], {"r", "s"}),
+        (["r", "--format", "latex"], {"r"}),
+    ):
+        writing = command_in(longmemeval("compare", *asked, cwd=tmp_path, code=2).stderr)
+        assert (writing[0], writing[-2:], set(writing[1:-2])) == ("report", ["--format", "latex"], named)
+        assert "\\begin{table" in longmemeval(*writing, "-o", "-", cwd=tmp_path).stdout
+    assert "Did you mean 'github'?" in longmemeval("compare", "r", "--format", "githb", cwd=tmp_path, code=2).stderr
+
+
+@pytest.mark.slow
+def test_a_preparation_has_one_word_and_inspect_takes_parameters(tmp_path: Path) -> None:
+    few = ("-d", "sample", "-m", "bm25", "--limit", "1")
+    for word, name in (("--prepared", "new"), ("--name", "old")):
+        done = longmemeval("prepare", *few, word, name, cwd=tmp_path)
+        assert f"--prepared {name}" in done.stdout
+        longmemeval("run", *few, "--prepared", name, "--model", "offline/extractive", cwd=tmp_path)
+        assert (tmp_path / "prepared-data" / "sample" / name).is_dir()
+    (question,) = (json.loads((next((tmp_path / "results").glob("*/run.json"))).read_text()))["question_ids"]
+    words = ["inspect", question, "--prepared", "new", "--json"]
+    many, few_items = (
+        len(json.loads(longmemeval(*words, "-m", "bm25", *more, cwd=tmp_path).stdout)["recalled"][0]["recall"]["items"])
+        for more in ([], ["--set", "top_k=1"])
+    )
+    assert 0 < few_items < many
+    named = command_in(longmemeval("inspect", question, "--set", "top_k=1", cwd=tmp_path, code=2).stderr)
+    assert named == ["inspect", question, "--memory", "hybrid", "--set", "top_k=1"]

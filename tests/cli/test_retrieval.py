@@ -149,7 +149,7 @@ def test_export(command: Command, tmp_path: Path) -> None:
         ("retrieval --dataset colours.json --memory bm25 --reranker x:y", "There is no reranker of the kind 'x'"),
         ("retrieval --dataset colours.json --memory semantic-recall --reranker fastembed:x", "set retriever=hybrid"),
         ("retrieval --dataset colours.json --memory bm25 --set decompose=model", "Name one with --query-model"),
-        (f"{LAST_K} --prepared other", "`longmemeval prepare --dataset colours.json --memory last-k --name other`"),
+        (f"{LAST_K} --prepared other", "`longmemeval prepare --dataset colours.json --memory last-k --prepared other`"),
         (f"{LAST_K} --question-id q9", "no question 'q9'"),
         ("retrieval --dataset colours.json", "--memory"),
         ("retrieval --dataset colours.json --memory lastk", "Did you mean 'last-k'?"),

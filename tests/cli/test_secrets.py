@@ -254,6 +254,6 @@ def test_a_password_that_is_a_word_takes_no_name_with_it(folder: Path, monkeypat
     assert (manifest["dataset"]["name"], manifest["dataset"]["path"]) == ("postgres", "postgres.json")
     assert (manifest["question_ids"], list(manifest["fixtures"])) == (["postgres-1"], ["postgres-1"])
     assert manifest["settings"]["preparation"] == "postgres"
-    assert "--name postgres" in manifest["prepare"]
+    assert "--prepared postgres" in manifest["prepare"]
     longmemeval("run", "--like", "postgres-demo", "--strict", "--run-id", "again", cwd=folder)
     longmemeval("compare", "postgres-demo", cwd=folder)

@@ -78,7 +78,7 @@ def test_dry_run_says_what_it_would_take_and_does_nothing(tmp_path: Path) -> Non
     shown = longmemeval("sweep", EXAMPLE, "--dry-run", cwd=tmp_path).stdout
     assert "8 runs: 0 complete, 8 left." in shown
     assert f"To prepare: {COUNT} of {COUNT} haystacks" in shown
-    assert "the prompts of 6 runs, known after prepare" in shown
+    assert "The prompts of 6 runs are a range until they are prepared." in shown
     assert list(tmp_path.iterdir()) == []
     document = json.loads(longmemeval("sweep", EXAMPLE, "--dry-run", "--json", cwd=tmp_path).stdout)
     assert [run["run_id"] for run in document["estimate"]["runs"]] == RUNS

@@ -29,6 +29,8 @@ WRONG: list[tuple[str, list[object], dict[str, object], str]] = [
     ("run", ["DATA", "last-k", None], {}, "run(model=None)"),
     ("run", ["DATA", "last-k"], {}, "run() needs the argument 'model'"),
     ("run", ["DATA", "last-k"], {"modle": OFFLINE}, "run() has no argument 'modle'. Did you mean 'model'?"),
+    ("run", ["DATA", "last-k", OFFLINE], {"embedder": "hashing"}, "prepare_options=PrepareOptions(embedder="),
+    ("run", ["DATA", "last-k", OFFLINE], {"api_base": "http://x"}, "options=RunOptions(model_options=ModelOptions("),
     ("run", ["DATA", "last-k", OFFLINE, 2], {}, "does not take 4 positional arguments"),
     ("run", ["DATA", "last-k", OFFLINE], {"concurrency": 0}, "1 or more"),
     ("run", ["DATA", "last-k", OFFLINE], {"max_cost": "much"}, "run(max_cost='much')"),

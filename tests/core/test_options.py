@@ -15,6 +15,7 @@ from msgspec import Struct
 from longmemeval.cli.options import add_verb
 from longmemeval.core.options import LIMITS, Flag, Group, groups_of, options_of, words_of
 from longmemeval.core.part_options import PartOptions
+from longmemeval.errors import HarnessError
 from longmemeval.llm.options import ModelOptions, SpendingLimit
 from longmemeval.pipeline.options import (
     AnsweringOptions,
@@ -147,3 +148,16 @@ def test_the_map_names_files_that_are_there() -> None:
         word for word in named if not any((place / word).exists() for place in (ROOT / "longmemeval", ROOT, Path("/")))
     ]
     assert missing == []
+
+
+def test_the_connection_of_prepare_is_one_record_with_its_old_keywords() -> None:
+    there = ModelOptions(api_base="http://there/v1", give_up_after_s=3.0)
+    options = PrepareOptions(api_base="http://there/v1", give_up_after_s=3.0)
+    assert options == PrepareOptions(model_options=there)
+    assert options.model_options == there
+    moved = options.replaced(api_base="http://elsewhere/v1", jobs=1).model_options
+    assert (moved.api_base, moved.give_up_after_s) == ("http://elsewhere/v1", 3.0)
+    assert not set(ModelOptions.__struct_fields__) & set(PrepareOptions.model_fields)
+    for wrong in ({"api_base": 3}, {"give_up_after_s": "soon"}, {"model_options": 3}, {"api_bse": "http://there"}):
+        with pytest.raises(HarnessError):
+            PrepareOptions.model_validate(wrong)

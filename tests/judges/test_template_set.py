@@ -198,6 +198,7 @@ def test_a_missing_field_is_named(field: str, tmp_path: Path) -> None:
         ("set.json", b'{"name": ', "is not JSON"),
         ("set.json", b'{"name": "\xff"}', "is not JSON"),
         ("set.yaml", b"name: [", "is not YAML"),
+        ("set.yaml", b"name: a\nreply: yes-no\nmax_tokens: many\n", "set.yaml, line 3: max_tokens"),
         ("set.yml", b"name: \xff", "is not YML"),
         ("set.json", b'["name"]', "not an object"),
         ("set.yaml", b"", "not an object"),

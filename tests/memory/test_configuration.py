@@ -263,7 +263,9 @@ def test_a_mistake_in_a_file_is_told_with_the_file(tmp_path: Path, text: str, me
     file = written(tmp_path, text)
     with pytest.raises(HarnessError, match=message) as caught:
         resolve_configuration(file)
-    assert caught.value.where == file
+    line = 1 + text.partition("preset: combined\n")[1].count("\n")
+    assert caught.value.where.split(": ")[0] in (file, f"{file}, line {line}")
+    assert ("line" in caught.value.where) == ("must hold" not in message and "2023-13" not in text)
 
 
 def test_unreadable_file_is_told(tmp_path: Path) -> None:

@@ -76,7 +76,9 @@ def test_changed_code_is_another_run(folder: Path) -> None:
     longmemeval(*RUN, "a", "--memory", "mymem:Newest", cwd=folder)
     (folder / "mymem.py").write_text(OWN.replace("range(len(store.messages) - self.count", "range(0"))
     refused = longmemeval(*RUN, "a", "--memory", "mymem:Newest", cwd=folder, code=2)
-    assert "memory.source.source_sha256: was" in " ".join(refused.stderr.split())
+    told = " ".join(refused.stderr.split())
+    assert "The code of 'mymem:Newest' has changed since run 'a' was started. Begin a new run with --run-id a-2" in told
+    longmemeval(*RUN, "a-2", "--memory", "mymem:Newest", cwd=folder)
 
 
 @pytest.mark.parametrize(

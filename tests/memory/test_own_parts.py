@@ -163,7 +163,7 @@ def test_parameters_that_decide_a_part_do_not_mix(dataset: Dataset, folders: Fol
     with pytest.raises(FixtureError, match=r"'facts' .* another recipe \(per_session: was 1, now 2\)") as caught:
         PreparedFixtures(dataset, "default", folders, own("per_session=2")).open("q1")
     assert "--set per_session=2" in caught.value.fix
-    assert "--force`, or prepare under another --name" in caught.value.fix
+    assert "--force`, or prepare under another name" in caught.value.fix
 
 
 def test_a_part_is_made_again_when_what_it_was_made_of_was(

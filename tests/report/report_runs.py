@@ -121,6 +121,24 @@ def many_runs(path: Path, number: int) -> Folders:
     return folders
 
 
+def eight_of_a_sweep(path: Path) -> Folders:
+    """The runs of a sweep over memories, a parameter and reading methods, with names and ids as long as sweeps give."""
+    dataset, folders = _dataset(path / "colours.json"), folders_in(path)
+    ids = [question.question_id for question in dataset.questions()]
+    names = ("full-history", "bm25", "hybrid top_k=5 message_range=0", "hybrid top_k=10 message_range=0")
+    for place, name in enumerate(names):
+        for method in ("direct", "con"):
+            credits: dict[str, Credit] = {one: at % 4 < place for at, one in enumerate(ids)}
+            preset = name.partition(" ")[0]
+            settings = {
+                "memory": {"name": name, "preset": preset, "parameters": {}},
+                "reading": {"method": method, "history_format": "nl"},
+            }
+            run_id = f"grid_{name.replace(' ', '-').replace('=', '-')}_openai-gpt-4o-mini_{method}"
+            full_run(dataset, folders, run_id, credits, tokens=123_456 - 10_000 * place, settings=settings)
+    return folders
+
+
 def _dataset(path: Path) -> Dataset:
     types = ("single-session-user", "multi-session", "temporal-reasoning")
     records = [colour_record(number, question_type=types[number % 3]) for number in range(11)]

@@ -4,8 +4,10 @@ import re
 from xml.etree import ElementTree
 
 import pytest
+from msgspec import structs
 
 from longmemeval.core.text.figures import milliseconds
+from longmemeval.measures.abstention import Calibration, ScoreBin
 from longmemeval.report.charts.charts import (
     Chart,
     Curve,
@@ -14,7 +16,9 @@ from longmemeval.report.charts.charts import (
     Point,
     Value,
     bar_chart,
+    calibration_chart,
     dot_chart,
+    far_apart,
     front_of,
     latency_chart,
     recall_chart,
@@ -23,6 +27,8 @@ from longmemeval.report.charts.charts import (
 )
 from longmemeval.report.charts.svg import COLOURS, Look, Shown, look_of
 from longmemeval.report.page.templates import page_file
+from tests.browser import chromium
+from tests.measured import FINE, measured
 
 
 def run(place: int, *, reads_gold: bool = False) -> Shown:
@@ -48,6 +54,46 @@ def point(letter: str, x: float, score: float, *, reads_gold: bool = False) -> P
 )
 def test_pareto_front(points: list[Point], front: str) -> None:
     assert "".join(one.run.name for one in front_of(points)) == front
+
+
+def test_no_labels_of_a_chart_touch_on_a_phone() -> None:
+    """Axes of large numbers, names of equal scores, scores of ten groups, budgets close to each other."""
+    shown = [Shown(f"a memory of some length {place}", look_of(place)) for place in range(6)]
+    points = [Point(one, 99_000 + 20_000 * at, "", 0.6 + at / 500, "") for at, one in enumerate(shown)]
+    bins = tuple(ScoreBin(0.0123 * at, 0.0123 * at, 20, 0.5, 0.5) for at in range(1, 11))
+    drawn = [
+        tradeoff_chart("points", "", points, x_axis="prompt tokens per question", score_axis="accuracy"),
+        tradeoff_chart(
+            "log",
+            "",
+            [structs.replace(one, x=10.0 ** (at + 1)) for at, one in enumerate(points)],
+            x_axis="x",
+            score_axis="y",
+        ),
+        bar_chart(
+            "bars", "", "", [Group("cause", tuple(Value(one, 15_000, "15,000") for one in shown))], axis="questions"
+        ),
+        dot_chart(
+            "dots",
+            "",
+            [
+                Group(f"{'x' * 24} {at}, n = 1,000", tuple(Value(one, 0.123 * at, "") for one in shown))
+                for at in range(4)
+            ],
+            axis="accuracy",
+        ),
+        recall_chart([Curve(one, (1, 3), (0.1, 0.5)) for one in shown]),
+        latency_chart([Latencies(one, (1.0, 100_000.0)) for one in shown]),
+        calibration_chart(0, shown[0], "accuracy", Calibration(None, 100, None, 0, bins)),
+    ]
+    with chromium() as browser:
+        page = browser.new_page(viewport={"width": 350, "height": 900})
+        page.set_content(
+            "<style>body { margin: 0; font-family: sans-serif } svg { overflow: visible }</style>"
+            + "".join(one.svg for one in drawn)
+        )
+        assert measured(page) == FINE
+    assert far_apart([500, 520, 1000, 4000, 4100]) == [500, 1000, 4000]
 
 
 def charts() -> list[Chart]:

@@ -38,6 +38,18 @@ def test_another_memory_looks_the_same_beside_presets_of_other_looks() -> None:
         assert by_name("my-own-memory", name)["my-own-memory"] == alone["my-own-memory"]
 
 
+def test_settings_in_a_name_keep_the_memorys_colour_and_choose_the_mark_alone() -> None:
+    plain = by_name("hybrid")["hybrid"]
+    names = ("hybrid top_k=5", "hybrid top_k=10", "bm25 top_k=5", "mine top_k=5")
+    alone = {name: by_name(name)[name] for name in names}
+    assert alone["hybrid top_k=5"].colour == alone["hybrid top_k=10"].colour == plain.colour
+    assert alone["bm25 top_k=5"].colour == by_name("bm25")["bm25"].colour
+    assert alone["mine top_k=5"].colour == by_name("mine")["mine"].colour
+    assert len({look.shape for name, look in alone.items() if "hybrid" in name} | {plain.shape}) == 3
+    for order in permutations((*names, "hybrid")):
+        assert by_name(*order) == alone | {"hybrid": plain}
+
+
 def test_presets_differ_and_those_that_are_no_controls_in_their_colour_too() -> None:
     looks = by_name(*PRESETS)
     assert len({(look.colour, look.shape) for look in looks.values()}) == len(PRESETS)

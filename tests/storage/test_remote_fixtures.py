@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from longmemeval import settings
-from longmemeval.core.remote.places import remote_of
+from longmemeval.core.remote.places import Patience, remote_of
 from longmemeval.core.remote.store import ObjectCache, store_of
-from longmemeval.errors import FixtureError
+from longmemeval.errors import FixtureError, StoreDownError
 from longmemeval.records import FixtureMeta, PartInfo
 from longmemeval.storage import remote_fixtures
 from longmemeval.storage.fixture import Fixture, fixture_folders, read_meta, write_fixture
@@ -256,3 +256,21 @@ def test_what_a_store_says_that_is_not_known_comes_with_what_to_do(
     with pytest.raises(FixtureError, match="SlowDown") as caught:
         store.read("fixtures/part.json")
     assert caught.value.fix
+
+
+def test_each_opening_waits_as_long_as_it_was_told(s3: S3Server, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = settings.folders(prepared_dir=s3.address).prepared_dir
+    hasty, patient = (remote_of(root, Patience(seconds, is_there=True)) for seconds in (0.05, 600.0))
+    assert hasty
+    assert patient
+
+    def silent(*_: object, **__: object) -> None:
+        raise TimeoutError
+
+    monkeypatch.setattr(store_of(hasty)._fs, "cat_file", silent)
+    with pytest.raises(StoreDownError, match="--give-up-after"):
+        store_of(hasty).read("fixtures/part.json")
+    # Nor did it change what others who opened the bucket wait for.
+    assert store_of(patient).read("fixtures/part.json") is None
+    with pytest.raises(StoreDownError):
+        store_of(hasty).read("fixtures/other.json")

@@ -96,12 +96,12 @@ def test_repeats_are_one_column_until_unfolded(folders: Folders, visit: Visit) -
 
 def test_a_phone_shows_questions_first_and_filters_when_asked(folders: Folders, visit: Visit) -> None:
     page = ready(visit(folders, f"/questions?{THREE}", width=390))
-    lost, search = page.get_by_role("button", name="lost to baseline"), page.locator("#search")
+    lost, search = page.get_by_role("button", name="worse than baseline"), page.locator("#search")
     expect(page.locator(".tools > summary")).to_have_text("Filter, search, sort: differ")
     expect(lost).to_be_hidden()
     page.locator(".tools > summary").click()
     lost.click()
-    expect(page.locator(".tools > summary")).to_have_text("Filter, search, sort: lost to baseline")
+    expect(page.locator(".tools > summary")).to_have_text("Filter, search, sort: worse than baseline")
     page.locator(".tools > summary").click()
     expect(search).to_be_hidden()
     page.keyboard.press("/")
@@ -176,7 +176,7 @@ def test_a_run_is_followed_to_its_end(tmp_path: Path, visit: Visit) -> None:
         file.write(b"".join(lines[5:]))
     expect(page.locator("#work tbody")).to_contain_text("12 of 12")
     run.write_text(whole)
-    expect(page.locator("#head")).to_have_text("Nothing is under way")
+    expect(page.locator("#head")).to_have_text("Nothing is running")
     expect(page.locator("#work tbody")).to_contain_text("completed")
 
 

@@ -60,7 +60,7 @@ def test_the_page_says_who_lost_it_and_why(compared: Comparison) -> None:
     page = question_page(compared, KAYAK)
     assert (page.detail.answer, page.number, page.total) == ("45 km", 39, 108)
     assert page.credits == (1, 0, 0)
-    assert page.lost == {"saw 2 of 3 pieces of the evidence: the rest was not recalled": [1, 2]}
+    assert page.lost == {"saw 2 of 3 pieces of the evidence: the rest was not retrieved": [1, 2]}
     assert sum(one.evidence for one in page.sessions) == 3
     assert [list(track.sessions.values()).count("evidence") for track in page.tracks] == [3, 2, 2]
     ids = [row.question_id for row in compared.questions]

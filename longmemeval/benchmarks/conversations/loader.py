@@ -108,7 +108,8 @@ def read_questions(path: Path) -> list[AskedQuestion]:
         records = load_yaml(read_text(path))
     except (OSError, UnreadableError) as error:
         fix = "Write a list of entries with `question:` and `answer:` there"
-        raise DataError(f"The questions cannot be read: {error}", where=str(path), fix=fix) from error
+        place = error.place(path) if isinstance(error, UnreadableError) else str(path)
+        raise DataError(f"The questions cannot be read: {error}", where=place, fix=fix) from error
     if not isinstance(records, list) or not records:
         raise DataError(
             "The file is not a list of questions", where=str(path), fix="Begin each entry with `- question:`"

@@ -3,15 +3,19 @@
 from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal, get_args
 
 import typer
 from msgspec.structs import asdict
 
 from longmemeval.cli import options as shared
+from longmemeval.cli.next_step import command_line
 from longmemeval.cli.output import err, out, print_answer, print_json, print_lines, print_table, printable
 from longmemeval.cli.panels import Published
 from longmemeval.core.options import LIMITS, OUTPUT, WHAT, Flag
+from longmemeval.errors import HarnessError, nearest
+from longmemeval.report.options import ReportFormat
+from longmemeval.results.compared import newest_alike
 from longmemeval.results.options import BaselineRun, JudgeId, MovedDataset
 
 if TYPE_CHECKING:
@@ -68,9 +72,10 @@ def compare(
     save_baseline: Annotated[Path | None, Flag(OUTPUT, "FILE", "Save a run for a later --against.")] = None,
     published: Published = None,
     format: Annotated[
-        Literal["github"] | None,
+        str | None,
         Flag(OUTPUT, "FORMAT", "github (a job summary in $GITHUB_STEP_SUMMARY, and annotations)."),
     ] = None,
+    latex: Annotated[bool, Flag(hidden=True)] = False,
     as_json: shared.Json = False,
 ) -> None:
     """Compare graded runs with paired significance tests.
@@ -88,6 +93,7 @@ def compare(
     from longmemeval.results.graded.graded_run import load_graded
 
     folders = places.folders()
+    _check_format("latex" if latex else format, runs, places)
     run_ids = runs.compared(folders, baseline, or_newest=True)
     if save_baseline is not None and len(run_ids) > 1:
         raise typer.BadParameter("--save-baseline takes one run")
@@ -122,6 +128,18 @@ def compare(
     if save_baseline is not None:
         save(graded[0], save_baseline)
         err.print(f"Baseline of {printable(run_ids[0])}: {printable(str(save_baseline))}")
+
+
+def _check_format(format: str | None, runs: shared.Runs, places: shared.Places) -> None:
+    """Refuse formats that `report` writes, with its command, and unknown ones."""
+    written = get_args(ReportFormat)
+    if format and format in written:
+        named = [*(runs.run_ids or ()), *(["--sweep", runs.sweep] if runs.sweep else [])]
+        named = named or newest_alike(places.folders().results_dir) or ["RUN"]
+        command = command_line("report", *named, "--format", format, places=places)
+        raise HarnessError(f"`compare` does not write {format}; `report` does", fix=f"Run `{command}`")
+    if format not in (None, "github"):
+        raise HarnessError(f"Unknown format '{format}'", fix=nearest(format, ("github", *written)))
 
 
 def _show_published(figures: "Sequence[Claim]", judge: "JudgeIdentity") -> None:

@@ -9,12 +9,14 @@ import typer
 from longmemeval.cli import options as shared
 from longmemeval.cli.estimates import show_grading
 from longmemeval.cli.main import continue_with
+from longmemeval.cli.next_step import command_line, same_with
 from longmemeval.cli.options import Batch, Shown
 from longmemeval.cli.output import err, out, print_answer, print_documents, print_table, printable, warn
 from longmemeval.cli.verbs.import_run import warn_questions
 from longmemeval.core.options import MODEL, OUTPUT, WHAT, Flag
 from longmemeval.core.tables.table import Column, tabulate
 from longmemeval.core.text.figures import count_of, listed, percent
+from longmemeval.errors import HarnessError, NoAnswersError
 from longmemeval.pipeline.options import EvaluateOptions
 from longmemeval.results.selection import Selection
 
@@ -60,8 +62,11 @@ def evaluate(
     from longmemeval.pipeline.merge.to_grade import runs_to_grade, without_trace
     from longmemeval.report.documents import judged_document
 
-    if (bool(runs.run_ids) or runs.sweep is not None) == (hypotheses is not None):
+    named_runs = bool(runs.run_ids) or runs.sweep is not None
+    if named_runs and hypotheses is not None:
         raise typer.BadParameter("name a RUN or give --hypotheses FILE, not both")
+    if not named_runs and hypotheses is None:
+        raise _no_run(places)
     shown.apply()
     continue_with(with_provider=batch.batch)
     folders = places.folders()
@@ -81,7 +86,14 @@ def evaluate(
     run_ids = _warn_mismatches(runs_to_grade(named, hypotheses, options.dataset, selection, folders))
     failed, documents = False, list[dict[str, Any]]()
     for run_id in run_ids:
-        judged = judge_run(run_id, judge or [None], audit, options=options, folders=folders)
+        try:
+            judged = judge_run(run_id, judge or [None], audit, options=options, folders=folders)
+        except NoAnswersError as error:
+            if len(run_ids) == 1:
+                raise
+            warn(str(error))
+            failed = True
+            continue
         _show_judged(judged, as_json=as_json)
         failed |= judged.failed
         documents += [judged_document(judged)] if as_json else []
@@ -89,6 +101,25 @@ def evaluate(
         print_documents(documents)
     if failed:
         raise typer.Exit(1)
+
+
+def _no_run(places: shared.Places) -> HarnessError:
+    """Return an error with this command for the newest run that lacks a score, else the newest, or to make a run."""
+    from longmemeval.results.listing import list_runs
+
+    runs = [run for run in list_runs(places.folders().results_dir) if run.kind != "retrieval" and run.answered]
+    if not runs:
+        words = ("run", "--dataset", "sample", "--memory", "hybrid", "--model", "offline/extractive")
+        command = command_line(*words, places=places)
+        return HarnessError(
+            "No run is named, and no answers are here yet",
+            fix=f"Make a run with `{command}`, or grade other answers with --hypotheses FILE",
+        )
+    newest = next((run for run in runs if not run.scores), runs[0])
+    return HarnessError(
+        "No run is named",
+        fix=f"Grade the newest with `{same_with(newest.run)}`, or other answers with --hypotheses FILE",
+    )
 
 
 def _warn_mismatches(to_grade: "GradingInput") -> Sequence[str]:

@@ -3,11 +3,12 @@
 from typing import TYPE_CHECKING, Annotated
 
 from longmemeval.cli import options as shared
-from longmemeval.cli.next_step import command_line
-from longmemeval.cli.output import out, print_json, print_table, printable
+from longmemeval.cli.next_step import command_line, option_words
+from longmemeval.cli.output import out, print_json, print_json_line, print_table, printable
 from longmemeval.core.options import OUTPUT, WHAT, Flag
 from longmemeval.core.tables.table import Column, tabulate
 from longmemeval.core.text.figures import count_of
+from longmemeval.errors import HarnessError
 from longmemeval.llm.options import ApiBase, ModelOptions, QueryModel
 from longmemeval.pipeline.options import Prepared
 
@@ -22,12 +23,14 @@ EXAMPLE = "longmemeval inspect smp_4ea7 -m hybrid"
 
 def inspect(
     identifier: Annotated[str, Flag(metavar="ID", help="A question or haystack id.", argument=True)],
+    parameters: shared.Parameters,
     places: shared.PreparedPlaces,
     dataset: shared.DatasetName = "sample",
     memory: Annotated[list[str] | None, shared.memory_option("Show everything it recalls; repeatable.")] = None,
     session: Annotated[str | None, Flag(WHAT, "ID", "Show this session in full.")] = None,
     everything: Annotated[bool, Flag(OUTPUT, help="Show sessions and stored parts too.", name="--all")] = False,
     with_gold: Annotated[bool, Flag(OUTPUT, help="Show the right answer and its evidence too.", name="--gold")] = False,
+    vectors: Annotated[bool, Flag(OUTPUT, help="Print stored vectors as JSON lines of numbers.")] = False,
     prepared: Prepared = "default",
     query_model: QueryModel = None,
     api_base: ApiBase = None,
@@ -42,10 +45,18 @@ def inspect(
     from longmemeval.pipeline.inspect import inspect as pipeline
     from longmemeval.pipeline.run import question_analysis
 
-    folders = places.folders()
-    configurations = [resolve_configuration(name) for name in memory or MEMORIES.built_in]
+    folders, overrides = places.folders(), parameters.overrides()
+    if overrides and not memory:
+        again = command_line("inspect", identifier, "--memory", "hybrid", *option_words("--set", overrides))
+        raise HarnessError("Parameters need a memory to change", fix=f"Name it: `{again}`")
+    configurations = [resolve_configuration(name, overrides) for name in memory or MEMORIES.built_in]
+    data = load_dataset(dataset, folders.data_dir)
+    if vectors:
+        for row in pipeline.stored_vectors(data, identifier, configurations, preparation=prepared, folders=folders):
+            print_json_line(row)
+        return
     inspection = pipeline.inspect(
-        load_dataset(dataset, folders.data_dir),
+        data,
         identifier,
         configurations,
         preparation=prepared,

@@ -54,7 +54,9 @@ def prepare(
         load_dataset(dataset, folders.data_dir),
         configurations,
         selection=selection,
-        options=options.replaced(rates=rates.rates(folders), executor=executor_spec(options.executor, address)),
+        options=options.replaced(
+            model_options=rates.on(options.model_options, folders), executor=executor_spec(options.executor, address)
+        ),
         folders=folders,
     )
     if as_json:
@@ -62,13 +64,14 @@ def prepare(
     else:
         show(report, fresh=fresh)
         setting_words = option_words("--set", settings or ())
+        connection = words_of(options.model_options, ["api_base"])
         if report.failed and report.failed_haystacks == report.prepared + report.already:
-            setting_words += words_of(options, ("memory_model", "embedder", "api_base"))
+            setting_words += words_of(options, ("memory_model", "embedder")) + connection
             out.next(*_checks(memory, configurations, setting_words))
         elif not options.dry_run:
             words = ["--dataset", dataset, "--memory", memory[0], "--model", "offline/extractive", *setting_words]
             words += ["--prepared", options.name] if options.name != "default" else []
-            out.next(command_line("run", *words, *words_of(options, ["api_base"]), *words_of(selection), places=places))
+            out.next(command_line("run", *words, *connection, *words_of(selection), places=places))
     if report.failed:
         raise typer.Exit(1)
 

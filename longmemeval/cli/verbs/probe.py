@@ -7,9 +7,9 @@ from longmemeval.cli import options as shared
 from longmemeval.cli.next_step import command_line, option_words
 from longmemeval.cli.options import Shown
 from longmemeval.cli.output import err, out, print_json, print_table, printable, warn
-from longmemeval.core.options import OUTPUT, WHAT, Flag
+from longmemeval.core.options import OUTPUT, WHAT, Flag, Group
 from longmemeval.core.part_options import PartOptions
-from longmemeval.llm.options import ApiBase, MaxCost
+from longmemeval.llm.options import MaxCost, ModelOptions
 
 if TYPE_CHECKING:
     from longmemeval.pipeline.probe.probe import ProbeReport
@@ -21,6 +21,7 @@ EXAMPLE = "longmemeval probe -m hybrid -m bm25"
 def probe(
     memory: shared.Memories,
     parts: PartOptions,
+    connection: Annotated[ModelOptions, Group(("api_base",))],
     places: shared.Places,
     rates: shared.Rates,
     shown: Shown,
@@ -37,7 +38,6 @@ def probe(
         list[int] | None,
         Flag(WHAT, "N", "A length in sessions, 10 to 1000; repeatable [default: 10, 100]."),
     ] = None,
-    api_base: ApiBase = None,
     spending: MaxCost = None,
     output: Annotated[Path | None, Flag(OUTPUT, "FILE.svg", "Draw the table here too.", name="--output -o")] = None,
     as_json: shared.Json = False,
@@ -61,7 +61,7 @@ def probe(
         seed=seed,
         lives=lives,
         sessions=tuple(sessions or (10, 100)),
-        options=PrepareOptions(**dict(parts), api_base=api_base, spending=spending, rates=rates.rates(folders)),
+        options=PrepareOptions(**dict(parts), model_options=rates.on(connection, folders), spending=spending),
         spending=spending,
         folders=folders,
     )

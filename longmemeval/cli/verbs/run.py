@@ -164,18 +164,25 @@ def _answer_and_show(plan: "RunPlan", repeat: int, places: shared.Places, *, as_
         for report in reports:
             show(report)
         elsewhere = plan.options.model_options.api_base is not None
-        out.next(_next(reports, plan.model, plan.dataset, places, elsewhere=elsewhere))
+        out.next(*_next(reports, plan.model, plan.dataset, places, elsewhere=elsewhere))
     if any(report.answered < report.questions for report in reports):
         raise typer.Exit(1)
 
 
-def _next(reports: "list[RunReport]", model: str, data: "Dataset", places: shared.Places, *, elsewhere: bool) -> str:
-    """Return the next command: the same one again if questions have no answer, else grading."""
+def _next(
+    reports: "list[RunReport]", model: str, data: "Dataset", places: shared.Places, *, elsewhere: bool
+) -> list[str]:
+    """Return the next command: the same one again if questions have no answer, else grading.
+
+    None if every question failed for one reason: asking again would fail again.
+    """
     first = reports[0].run_id
+    if all(report.failures.alike == report.questions for report in reports):
+        return []
     if any(report.answered < report.questions for report in reports):
-        return next_step.resume(first) if len(reports) == 1 else next_step.repeat_again(first)
+        return [next_step.resume(first) if len(reports) == 1 else next_step.repeat_again(first)]
     named = first if len(reports) == 1 else f"{first.rpartition('-r')[0]}-r*"
-    return next_step.grade(named, data, model, places, elsewhere=elsewhere)
+    return [next_step.grade(named, data, model, places, elsewhere=elsewhere)]
 
 
 def show(report: "RunReport") -> None:
@@ -196,7 +203,9 @@ def show(report: "RunReport") -> None:
         out.print(f"Cut off at --max-tokens (finish reason: length): {count_of(report.cut, 'answer')}")
     if report.load:
         err.print(f"Note: {report.load}.")
-    if report.failed:
+    if report.failed == report.failures.alike > 0:
+        err.print(printable(report.failures.told))
+    elif report.failed:
         err.print(f"{count_of(report.failed, 'question')} failed:")
         for line in report.errors:
             err.print(f"  {printable(line)}")

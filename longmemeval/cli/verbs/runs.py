@@ -106,4 +106,6 @@ def _questions(run: "ListedRun", state: "RunState | None") -> str:
 
 
 def _score(run: "ListedRun", mark: str) -> str | None:
+    if run.answered == 0:
+        return "no answers"
     return percent(run.scores[0].value) + mark if run.scores else None

@@ -24,10 +24,10 @@ def status(
     watch: Annotated[bool, Flag(OUTPUT, help="Keep looking until the work ends.", name="--watch -w")] = False,
     as_json: shared.Json = False,
 ) -> None:
-    """Show the progress of runs.
+    """Show how runs stand, why they ended, and the next command.
 
-    Works from another terminal or machine; `runs RUN` does the same. Without RUN: unfinished work, and work that ended
-    in the last day.
+    Reads files alone, so it works from another terminal or machine; `runs RUN` does the same. Without RUN: unfinished
+    work, and work that ended in the last day.
     """
     show(runs, places.folders(), watch=watch, as_json=as_json)
 
@@ -60,7 +60,9 @@ def _show_once(found: "UnderWay", *, as_json: bool, named: bool) -> None:
     if as_json:
         print_json(found.runs[0] if named and len(found.runs) == 1 else found)
     elif named:
-        print_lines(line for run in found.runs for line in sentences(run))
+        for run in found.runs:
+            print_lines(sentences(run))
+            out.next(*filter(None, [run.next]))
     elif found.every:
         print_table(status_table(found.runs, found.preparations))
     else:

@@ -33,6 +33,18 @@ class PlaceError(ValueError):
         self.fix = fix
 
 
+class Patience(NamedTuple):
+    """How long to wait for a store that fails."""
+
+    give_up_after_s: float | None = None
+    """Seconds of failures without a success after which no more requests are sent; None: the default."""
+    is_there: bool = False
+    """True if it has answered the process that sent a task here. A store that never answered is not waited for."""
+
+
+PATIENT = Patience()
+
+
 class RemoteFolder(NamedTuple):
     """A folder in a store."""
 
@@ -42,6 +54,7 @@ class RemoteFolder(NamedTuple):
     """Path in the bucket, without a slash at either end."""
     here: Path
     """Local folder that stands for the bucket."""
+    patience: Patience = PATIENT
 
     def __str__(self) -> str:
         return f"{self.scheme}://{self.bucket}/{self.key}"
@@ -101,14 +114,18 @@ def local_place(path_or_address: str | Path) -> Path:
     return cache_folder() / f"{_MARK}{SCHEMES[scheme]}+{bucket}" / Path(*prefix)
 
 
-def remote_of(path: Path) -> RemoteFolder | None:
-    """Return the folder in a store that a local path stands for; None if it is only local."""
+def remote_of(path: Path, patience: Patience = PATIENT) -> RemoteFolder | None:
+    """Return the folder in a store that a local path stands for; None if it is only local.
+
+    Args:
+        patience: how long to wait for the store.
+    """
     if _MARK not in str(path):
         return None
     for number, part in enumerate(path.parts):
         if found := _STANDS_FOR.fullmatch(part):
             rest = "/".join(path.parts[number + 1 :])
-            return RemoteFolder(found[1], found[2], rest, Path(*path.parts[: number + 1]))
+            return RemoteFolder(found[1], found[2], rest, Path(*path.parts[: number + 1]), patience)
     return None
 
 

@@ -119,12 +119,13 @@ class Store:
     Args:
         scheme: scheme of its address.
         bucket: name of the bucket.
+        give_up_after_s: seconds of failures without a success after which no more requests are sent.
 
     Raises:
         HarnessError: the package for the store is not installed.
     """
 
-    def __init__(self, scheme: str, bucket: str) -> None:
+    def __init__(self, scheme: str, bucket: str, give_up_after_s: float) -> None:
         self._scheme = scheme
         self._bucket = bucket
         self._address = f"{scheme}://{bucket}"
@@ -134,37 +135,25 @@ class Store:
         self._down: StoreDownError | None = None
         self._down_until = -math.inf
         self._answered_at: float | None = None
-        self._give_up_after_s = GIVE_UP_AFTER_S
-        self.set_store_timeout(GIVE_UP_AFTER_S)
-
-    def set_store_timeout(self, give_up_after_s: float, *, is_there: bool = False) -> None:
-        """Start waiting anew for a store that fails.
-
-        Args:
-            give_up_after_s: seconds of failures without a success after which no more requests are sent.
-            is_there: True if it has answered the process that sent a task here. A store that never answered is not
-                waited for.
-        """
-        if is_there and time.monotonic() < self._down_until:
-            return  # Tasks submitted before the command knew that the store is down end with it.
-        if is_there and self._answered_at and not self._down and give_up_after_s == self._give_up_after_s:
-            return  # Other threads may be waiting.
-        self._give_up_after_s = give_up_after_s
-        self._silent_s = min(_SILENT_S, give_up_after_s / _PARTS)
-        self._answered_at = time.monotonic() if is_there else None
         self._failing_since: float | None = None
         self._attempts = 0
-        self._down = None
+        self._give_up_after_s = give_up_after_s
+        self._silent_s = min(_SILENT_S, give_up_after_s / _PARTS)
         with self._translated_errors():
-            what = f"Addresses that begin {self._scheme}:// need packages that are not installed"
-            fix = f"Install them with `pip install 'longmemeval[{_EXTRAS[self._scheme]}]'`"
+            what = f"Addresses that begin {scheme}:// need packages that are not installed"
+            fix = f"Install them with `pip install 'longmemeval[{_EXTRAS[scheme]}]'`"
             with needed(what, fix, where=self._address):
                 from upath import UPath
 
-                options = _options(self._scheme, self._silent_s)
+                options = _options(scheme, self._silent_s)
                 self._fs = UPath(self._address, use_listings_cache=False, **options).fs
-        if self._scheme == "s3":
+        if scheme == "s3":
             self._fs.retries = 1  # Retries are made here.
+
+    def has_answered(self) -> None:
+        """Wait for the store from now on: it has answered the process that sent a task here."""
+        with self._lock:
+            self._answered_at = self._answered_at or time.monotonic()
 
     def listing(self, prefix: str) -> dict[str, StoredObject]:
         """List all objects under the folder `prefix`, by path in it, with one request per thousand."""
@@ -292,9 +281,9 @@ class Store:
         """
         pause = _FIRST_PAUSE_S
         while True:
-            if self._down:
-                raise self._down
             started = time.monotonic()
+            if self._down:
+                self._wait_anew(started)
             try:
                 with self._translated_errors(key):
                     result = work()
@@ -308,6 +297,14 @@ class Store:
                 return result
             time.sleep(pause)
             pause = min(2 * pause, _LONGEST_PAUSE_S, self._give_up_after_s / _PARTS)
+
+    def _wait_anew(self, now: float) -> None:
+        """Forget that the store was given up, unless that was just now: work that was sent before ends with it."""
+        with self._lock:
+            if self._down and now < self._down_until:
+                raise self._down
+            self._down, self._failing_since, self._attempts = None, None, 0
+            self._answered_at = now if self._answered_at else None
 
     def _answered(self) -> None:
         with self._lock:
@@ -393,7 +390,7 @@ def _options(scheme: str, silent_s: float) -> dict[str, Any]:
         return {}
     return {
         # Listed here, since libraries reuse clients made with other options.
-        "endpoint_url": os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or None,
+        "endpoint_url": _endpoint(),
         # A missing store is noticed within seconds.
         "config_kwargs": {
             "retries": {"total_max_attempts": 2},
@@ -417,13 +414,22 @@ def _version(details: dict[str, Any]) -> str:
 
 
 def store_of(folder: RemoteFolder) -> Store:
-    """Return the bucket of a folder; a process has one object per bucket."""
-    return _store(folder.scheme, folder.bucket, os.getpid())
+    """Return the bucket of a folder; a process has one object per bucket and `give_up_after_s`."""
+    patience = folder.patience
+    give_up_after_s = patience.give_up_after_s or GIVE_UP_AFTER_S
+    store = _store(folder.scheme, folder.bucket, give_up_after_s, _endpoint(), os.getpid())
+    if patience.is_there:
+        store.has_answered()
+    return store
 
 
 @cache
-def _store(scheme: str, bucket: str, process: int) -> Store:
-    return Store(scheme, bucket)
+def _store(scheme: str, bucket: str, give_up_after_s: float, endpoint: str | None, process: int) -> Store:
+    return Store(scheme, bucket, give_up_after_s)
+
+
+def _endpoint() -> str | None:
+    return os.environ.get("AWS_ENDPOINT_URL_S3") or os.environ.get("AWS_ENDPOINT_URL") or None
 
 
 # Local copies of objects in a store: the most recently used, up to a limit.

@@ -76,6 +76,16 @@ def public_words(words: Sequence[str]) -> list[str]:
     return [before + _hidden(value, name) if name else _public_service(before) for before, name, value in _split(words)]
 
 
+def words_without_options(words: Sequence[str], *options: str) -> list[str]:
+    """Return the words of a command without options and their values."""
+    remaining, skip = [], False
+    for word in words:
+        if not skip and word.split("=")[0] not in options:
+            remaining.append(word)
+        skip = not skip and word in options
+    return remaining
+
+
 def resolved_words(words: Sequence[str]) -> list[str]:
     """Return the words of a command as they are run; raise the errors of `resolved`."""
     return [before + (str(_value_of(value, name)) if name else "") for before, name, value in _split(words)]

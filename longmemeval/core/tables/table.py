@@ -320,7 +320,7 @@ def wrapped(line: str, width: int) -> str:
 
 
 def html(table: Table, label: str = "") -> str:
-    """Return the table as HTML that scrolls in its own box if it is too wide.
+    """Return the table as HTML that scrolls in its own box if it is too wide; pages show each row as a list on a phone.
 
     Args:
         table: the table; its title becomes the caption.
@@ -334,7 +334,7 @@ def html(table: Table, label: str = "") -> str:
     body = "\n".join(_html_row(table, place, row) for place, row in enumerate(table.rows))
     named = escape_html(label or table.title or "Figures")
     return (
-        f'<div class="box" tabindex="0" role="region" aria-label="{named}">\n<table>\n{caption}'
+        f'<div class="box" tabindex="0" role="region" aria-label="{named}">\n<table class="stack">\n{caption}'
         f"<thead><tr>{head}</tr></thead>\n<tbody>\n{body}\n</tbody>\n</table>\n</div>"
     )
 
@@ -346,7 +346,7 @@ def _html_row(table: Table, place: int, row: Sequence[str]) -> str:
     cells = "".join(
         f'<th scope="row" class="text name">{_html_cell(cell)}</th>'
         if place == name
-        else f"<td{_class(kinds[place])}>{_html_cell(cell)}</td>"
+        else f'<td{_class(kinds[place])} data-title="{escape_html(table.columns[place].title)}">{_html_cell(cell)}</td>'
         for place, cell in enumerate(row)
     )
     apart = ' class="apart"' if place in table.breaks else ""

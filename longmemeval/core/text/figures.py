@@ -35,9 +35,22 @@ def in_percent(fraction: float | None) -> str:
     return UNKNOWN if fraction is None else f"{fraction * 100:z.1f}"
 
 
-def percent(fraction: float | None) -> str:
+_MOST_DECIMALS = 6
+
+
+def percent(fraction: float | None, decimals: int = 1) -> str:
     """Return a fraction as `83.6%`."""
-    return UNKNOWN if fraction is None else f"{fraction * 100:z.1f}%"
+    return UNKNOWN if fraction is None else f"{fraction * 100:z.{decimals}f}%"
+
+
+def percents(first: float, second: float) -> tuple[str, str]:
+    """Return two fractions as `percent` does, with more decimals if they differ and would otherwise read alike."""
+    texts = percent(first), percent(second)
+    decimals = 1
+    while texts[0] == texts[1] and first != second and decimals < _MOST_DECIMALS:
+        decimals += 1
+        texts = percent(first, decimals), percent(second, decimals)
+    return texts
 
 
 def bounds(interval: tuple[float, float] | None) -> str:

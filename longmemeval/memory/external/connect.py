@@ -2,12 +2,13 @@
 
 import os
 from collections.abc import Callable, Mapping
+from functools import partial
 from typing import Any
 
 from longmemeval.core.secrets.parameters import resolved_words
 from longmemeval.llm.providers import without_keys
 from longmemeval.memory.definition import HTTP, PROCESS, command_of, is_service, source_of
-from longmemeval.memory.external.serve import MemoryServer
+from longmemeval.memory.external.serve import MemoryServer, defined
 from longmemeval.memory.external.transports.child_process import ChildProcess
 from longmemeval.memory.external.transports.service import HttpService, MemoryService, Timeouts, patience_of
 from longmemeval.memory.external.transports.transport import InProcess, OnProgress, Transport
@@ -21,6 +22,8 @@ LIVE = "class:"
 LIVE_CLASSES: dict[str, type] = {}
 
 
+RAISED: dict[str, BaseException] = {}
+"""The last exception that each class of this process has raised, by the name of its service."""
 LOADED_CODE: dict[str, Mapping[str, str]] = {}
 """The origin of the code behind each service, from when this process loaded it: files may change afterwards."""
 
@@ -53,7 +56,15 @@ def _transport(spec: str, *, keys: bool) -> Callable[[OnProgress], Transport]:
         return lambda on_progress: ChildProcess(place.command, on_progress, own)
     loaded: Any = LIVE_CLASSES.get(spec) or load_object(spec, "memory")
     server = MemoryServer(loaded, loaded.__name__)
-    return lambda on_progress: InProcess(server)
+    return lambda on_progress: InProcess(server, partial(RAISED.__setitem__, spec))
+
+
+def place_of_method(spec: str, method: str) -> str:
+    """Return the file and line where a class of this process defines a method; empty for other services."""
+    if is_service(spec) or adapter_of(spec) is not None:
+        return ""
+    loaded: Any = LIVE_CLASSES.get(spec) or load_object(spec, "memory")
+    return defined(loaded, method).removesuffix(": ")
 
 
 def code_of(spec: str) -> Mapping[str, str]:

@@ -11,15 +11,18 @@ import msgspec
 from msgspec import structs
 from pydantic import ConfigDict, Field, SerializerFunctionWrapHandler, model_serializer
 
-from longmemeval.core.event_loop import in_thread, paused
+from longmemeval.core.event_loop import complete, in_thread, paused
+from longmemeval.core.secrets.redaction import hide
 from longmemeval.embedding.registry import DEFAULT_EMBEDDER
+from longmemeval.errors import HarnessError, RecallError
 from longmemeval.llm.registry import ModelAccess
 from longmemeval.memory.definition import MemoryDefinition, label_of, source_of
-from longmemeval.memory.external.connect import LOADED_CODE
+from longmemeval.memory.external.connect import LOADED_CODE, RAISED, connect, place_of_method
 from longmemeval.memory.external.ingestion import Ingested, OfferedModels
 from longmemeval.memory.external.part import MODEL_KINDS, ServicePart, ServiceSession, shared_service
 from longmemeval.memory.external.recalled import provenance_of
-from longmemeval.memory.external.transports.service import MemoryService
+from longmemeval.memory.external.transports.service import MemoryService, Timeouts
+from longmemeval.memory.external.transports.transport import ServiceError
 from longmemeval.memory.parameters import Parameters
 from longmemeval.memory.products.adapter import Adapter
 from longmemeval.memory.products.installed import place_of
@@ -70,6 +73,8 @@ def service_definition(
     model_kinds: Collection[str] = MODEL_KINDS,
     search: Collection[str] = (),
     parameters: type[ServiceParameters] = ServiceParameters,
+    *,
+    edited: bool = True,
 ) -> MemoryDefinition[ServiceParameters]:
     """Return the definition of a memory from outside.
 
@@ -82,11 +87,13 @@ def service_definition(
         model_kinds: kinds of models that it calls at the addresses provided; see `ServicePart`.
         search: names of its own parameters that only a search reads.
         parameters: the class of its parameters.
+        edited: True for code of the user; see `ServicePart`.
     """
     LOADED_CODE.setdefault(spec, source or {})
 
     def part(parameters: ServiceParameters) -> ServicePart:
-        return ServicePart(label, spec, parameters.configuration, source, remark, model_kinds, search)
+        own = parameters.configuration
+        return ServicePart(label, spec, own, source, remark, model_kinds, search, edited=edited)
 
     return MemoryDefinition(
         summary,
@@ -137,6 +144,26 @@ def address_definition(spec: str) -> MemoryDefinition[ServiceParameters]:
     return replace(service_definition(spec, label, f"a memory service: {label}", source), origin=source)
 
 
+_OWN_NAMES: dict[str, str] = {}
+_PATIENCE = Timeouts(hello=5.0, attempts=1)
+_LONGEST_NAME = 60
+
+
+def own_name(spec: str) -> str:
+    """Return the name that the service at an address gives itself; its label if it does not answer or names nothing."""
+    if spec not in _OWN_NAMES:
+        service = connect(spec, _PATIENCE)
+        try:
+            told = hide(complete(service.hello()).name)
+        except HarnessError:
+            return label_of(spec)  # What needs the service says what is wrong.
+        finally:
+            complete(service.close())
+        name = "".join(character for character in " ".join(told.split()) if character.isprintable())
+        _OWN_NAMES[spec] = name[:_LONGEST_NAME] or label_of(spec)
+    return _OWN_NAMES[spec]
+
+
 def adapter_definition(adapter: Adapter) -> MemoryDefinition[ServiceParameters]:
     """Return the definition of somebody else's product, which need not be installed."""
     origin, described, profiles = dict(adapter.origin), adapter.description, adapter.profiles
@@ -149,6 +176,7 @@ def adapter_definition(adapter: Adapter) -> MemoryDefinition[ServiceParameters]:
         _models_of(adapter.accepts),
         profiles.search,
         ProductParameters,
+        edited=False,
     )
     return replace(
         definition,
@@ -180,7 +208,12 @@ class ServiceMemory:
             history = await in_thread(self._history, fixture)
         limit, budget = self._parameters.limit, self._parameters.budget
         failed_before = len(history.failed_calls)
-        found = await history.search(question, limit, budget)
+        try:
+            found = await history.search(question, limit, budget)
+        except ServiceError as error:
+            if error.code == "garbage":
+                error.where = error.where or place_of_method(self._part.spec, "search")
+            raise
         fitting = await in_thread(self._fitting, found)
         left_out = found[len(fitting) :]
         notes = [f"budget: {len(left_out)} items left out, {budget} tokens allowed"] if left_out else []
@@ -200,7 +233,12 @@ class ServiceMemory:
         return fixture.cached(("service", self._part.name, searched), partial(self._opened, fixture))
 
     def _opened(self, fixture: Fixture) -> ServiceSession:
-        ingested = fixture.part(self._part)
+        try:
+            ingested = fixture.part(self._part)
+        except RecallError as error:
+            # What this process has raised; another one left only its text.
+            raised = RAISED.get(self._part.spec)
+            raise error from raised if raised and type(raised).__name__ in error.what else None
         folder = fixture.part_folder(self._part.stored_name(fixture.meta))
         messages = list(fixture.part(MESSAGES).messages)
         haystack_id = fixture.meta.haystack_id

@@ -4,7 +4,7 @@ import asyncio
 import os
 import platform
 import shutil
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from functools import cache
 from pathlib import Path
@@ -25,7 +25,7 @@ from longmemeval.llm.registry import ModelAccess, load_forwarded
 from longmemeval.memory.definition import HTTP, is_on_this_machine
 from longmemeval.memory.external import ingestion as under_way
 from longmemeval.memory.external.background import complete_in_background, in_background
-from longmemeval.memory.external.connect import code_of, connect
+from longmemeval.memory.external.connect import LIVE, code_of, connect
 from longmemeval.memory.external.ingestion import (
     PLACES,
     Ingested,
@@ -50,8 +50,15 @@ _ADAPTER = 1
 """Version of the way in which histories are handed over; parts of another version are not reused."""
 
 MODEL_KINDS = ("chat", "embeddings")
+_CODE = "source_sha256"
+"""The field of an origin that identifies code of the user."""
 _ADDRESSES = frozenset(("chat_base_url", "embedding_base_url"))
 """Parameters of a class that `open` fills, unless the user sets them."""
+
+
+def _uncoded(service: str) -> str:
+    """Return the name of a service without the hash that a class passed as an object has in it."""
+    return service.partition("@")[0] if service.startswith(LIVE) else service
 
 
 @cache
@@ -72,6 +79,7 @@ class ServicePart(Part[Ingested]):
         model_kinds: kinds of models that it calls at the addresses provided, `chat` and `embeddings`; no others are
             recorded.
         search: names of parameters that only a search reads, on which histories and their names do not depend.
+        edited: True for code of the user, which changes: each version of it has a part of its own.
     """
 
     directory = True
@@ -90,27 +98,54 @@ class ServicePart(Part[Ingested]):
         remark: str = "",
         model_kinds: Collection[str] = MODEL_KINDS,
         search: Collection[str] = (),
+        *,
+        edited: bool = False,
     ) -> None:
         self._remark, self._kinds, self._search = remark, model_kinds, frozenset(search)
         self.label, self.spec, self._given, self._source = label, spec, dict(configuration), source
         self.searched = comparable(configuration)
         self.configuration = self._ingested_by(self.searched)
         self._shown, self._compared = public_command(spec), comparable_command(spec)
-        identity = msgspec.json.encode([self._compared, self.configuration], order="deterministic").decode()
+        self._code = {key: (source or {})[key] for key in (_CODE,) if edited and key in (source or {})}
         # One name for each configuration, because several may be prepared side by side.
-        self.name = f"{safe_name(label)}-{sha256_text(identity)[:8]}"
+        self.name = self._named(self._code)
 
     def _ingested_by(self, configuration: Mapping[str, Any]) -> dict[str, Any]:
         return {key: value for key, value in configuration.items() if key not in self._search}
 
+    def _named(self, code: Mapping[str, str]) -> str:
+        identity = [self._compared, self.configuration, *code.values()]
+        digest = sha256_text(msgspec.json.encode(identity, order="deterministic").decode())
+        return f"{safe_name(self.label)}-{digest[:8]}"
+
+    def names_by(self, source: Mapping[str, str]) -> tuple[str, ...]:
+        """Return the names under which a run may have recorded it; until 0.2.0 they did not depend on code."""
+        code = {key: source[key] for key in self._code if key in source}
+        return tuple(dict.fromkeys((self._named(code), self._named({}), self.name)))
+
     def stored_name(self, meta: FixtureMeta) -> str:
-        """Return its name in a fixture; until 0.2.0 it also depended on secrets and on parameters of searches."""
+        """Return its name in a fixture.
+
+        Until 0.2.0 it also depended on secrets and on parameters of searches, and not on the user's code.
+        """
         if self.name not in meta.parts:
-            for name, info in meta.parts.items():
-                recipe = self.comparable_recipe(info.recipe)
-                if recipe.get("service") == self._compared and recipe.get("configuration") == self.configuration:
+            for name, recipe in self._of_same_settings(meta):
+                if recipe.get("service") == self._compared and self._code.items() <= recipe.items():
                     return name
         return self.name
+
+    def earlier_recipe(self, meta: FixtureMeta) -> Mapping[str, Any] | None:
+        """Return the recipe of the part that earlier code of the user made; None if there is none."""
+        found = [recipe for _, recipe in self._of_same_settings(meta) if not self._code.items() <= recipe.items()]
+        return found[-1] if found and self.info(meta) is None else None
+
+    def _of_same_settings(self, meta: FixtureMeta) -> Iterator[tuple[str, dict[str, Any]]]:
+        """Yield name and recipe of the parts that this service, or earlier code of it, made by these settings."""
+        for name, info in meta.parts.items():
+            recipe = self.comparable_recipe(info.recipe)
+            service = str(recipe.get("service", ""))
+            if _uncoded(service) == _uncoded(self._compared) and recipe.get("configuration") == self.configuration:
+                yield name, recipe
 
     def is_kept_elsewhere(self, info: PartInfo) -> bool:
         """Return whether the service keeps the history itself."""

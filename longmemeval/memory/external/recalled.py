@@ -54,7 +54,9 @@ class OpaqueIds:
         own = self._back.get(sent) if sent.startswith(f"{sign}_") else None
         if own is None:
             raise ServiceError(
-                f"The memory returned a {what} id that it was not given for this history: '{sent[:80]}'", code="garbage"
+                f"The memory returned a {what} id that it was not given for this history: '{sent[:80]}'",
+                fix=f"Return the ids of the {what}s that add received for it",
+                code="garbage",
             )
         return own
 

@@ -62,6 +62,13 @@ HANDED = (
 )
 """What `open` says that a class gets if its `__init__` names it; what is empty only where there is no default."""
 
+_FORMS = {
+    "add": "add(self, session)",
+    "search": "search(self, query, *, date, limit)",
+    "delete": "delete(self, subject)",
+    "list": "list(self)",
+}
+"""How a class defines the methods whose arguments are fixed."""
 _MODELS = {"chat_base_url", "embedding_base_url"}
 """A class that names one of these calls its models there."""
 
@@ -96,15 +103,17 @@ class MemoryServer:
             raise Fault("unknown_method", f"there is no method '{method}'")
         try:
             return dict(await self._methods[method](params))
-        except Fault:
+        except Fault as fault:
+            if fault.code == "bad_hit":
+                fault.args = (f"{defined(self._class, method)}{fault}",)
             raise
         except asyncio.CancelledError as error:
             task = asyncio.current_task()
             if task is None or task.cancelling():
                 raise
-            raise Fault("failed", _located(error, self._class)) from error
+            raise Fault("failed", _located(error, self._class, method)) from error
         except BaseException as error:  # Also SystemExit and KeyboardInterrupt: the class raised it, nobody else.
-            raise Fault("failed", _located(error, self._class)) from error
+            raise Fault("failed", _located(error, self._class, method)) from error
 
     async def _hello(self, params: Mapping[str, Any]) -> dict[str, Any]:
         if params.get("protocol") != PROTOCOL:
@@ -216,8 +225,11 @@ class MemoryServer:
         return {}
 
 
-def _located(error: BaseException, memory_class: Callable[..., Any]) -> str:
-    """Return the error with the last line of whoever wrote the class, not that of a library it calls."""
+def _located(error: BaseException, memory_class: Callable[..., Any], method: str) -> str:
+    """Return the error with the last line of whoever wrote the class, not that of a library it calls.
+
+    A method that does not take what it is called with has no such line; its own is named, and its right form.
+    """
     here = Path(__file__)
     ours = (here, here.with_name("serving"))
     libraries = [Path(path) for path in {*sysconfig.get_paths().values()}]
@@ -232,8 +244,24 @@ def _located(error: BaseException, memory_class: Callable[..., Any]) -> str:
         for file, line in frames
         if file == theirs or not (str(file).startswith("<") or any(file.is_relative_to(one) for one in libraries))
     ]
-    where = "".join(f"{file.name}, line {line}: " for file, line in (written or frames)[-1:])
-    return f"{where}{type(error).__name__}" + (f": {error}" if str(error) else "")
+    where = "".join(f"{_shown(str(file))}, line {line}: " for file, line in (written or frames)[-1:])
+    told = f"{type(error).__name__}" + (f": {error}" if str(error) else "")
+    if not where and isinstance(error, TypeError) and method in _FORMS:
+        return f"{defined(memory_class, method)}{told}; define it as {_FORMS[method]}"
+    return f"{where}{told}"
+
+
+def defined(memory_class: Callable[..., Any], method: str) -> str:
+    """Return the place where a method of the class is defined; empty if it has none in Python."""
+    code = getattr(inspect.unwrap(getattr(memory_class, method, memory_class)), "__code__", None)
+    return f"{_shown(code.co_filename)}, line {code.co_firstlineno}: " if code else ""
+
+
+def _shown(file: str) -> str:
+    """Return the name of a file; a cell of a notebook by its number, as its tracebacks name it."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    number = getattr(getattr(shell, "compile", None), "_filename_map", {}).get(file)
+    return Path(file).name if number is None else f"cell {number}"
 
 
 def _version(package: str) -> str:

@@ -11,7 +11,7 @@ from msgspec import Struct
 from pydantic import ValidationError
 
 from longmemeval.core.files import sha256_text
-from longmemeval.core.text_files import UnreadableError, decode_text, load_yaml
+from longmemeval.core.text_files import UnreadableError, YamlText, decode_text, load_yaml
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.memory.nodes.schema import FieldType, Filters, NodeRule, NodeType
 
@@ -100,26 +100,28 @@ def parsed_node(data: bytes, where: str) -> NodeType:
         HarnessError: not YAML, an unknown or missing key, or keys that do not fit together.
     """
     try:
-        document = load_yaml(decode_text(data))
+        text = decode_text(data)
+        document = load_yaml(text)
     except UnreadableError as error:
-        raise HarnessError(f"The node is not YAML: {error}", where=where) from error
+        raise HarnessError(f"The node is not YAML: {error}", where=error.place(where)) from error
     if not isinstance(document, dict):
         raise HarnessError("A node is a mapping of keys to values", where=where, fix="Begin it with `name: …`")
-    document = _extended({str(key): value for key, value in document.items()}, where)
+    lines = YamlText(Path(where), text)
+    document = _extended({str(key): value for key, value in document.items()}, lines)
     try:
         return NodeType.model_validate(document)
     except ValidationError as error:
-        raise _refused(error, where) from error
+        raise _refused(error, lines) from error
 
 
-def _extended(document: dict[str, Any], where: str) -> dict[str, Any]:
+def _extended(document: dict[str, Any], lines: YamlText) -> dict[str, Any]:
     parent = document.pop("extends", None)
     if parent is None:
         return document
     known = {node.name: node for node in shipped_nodes().nodes}
     if parent not in known:
         raise HarnessError(
-            f"There is no shipped node '{parent}'", where=f"{where}, extends", fix=nearest(str(parent), known)
+            f"There is no shipped node '{parent}'", where=lines.place("extends"), fix=nearest(str(parent), known)
         )
     return {**known[parent].model_dump(mode="json"), **document}
 
@@ -132,13 +134,13 @@ _KEYS = {
 }
 
 
-def _refused(error: ValidationError, where: str) -> HarnessError:
+def _refused(error: ValidationError, lines: YamlText) -> HarnessError:
     """Return an error for the first problem: the file, the key, and the nearest name if a name is wrong."""
     # Report a misspelled key before the key that is missing because of it.
     problems = error.errors()
     problem = next((problem for problem in problems if problem["type"] == "extra_forbidden"), problems[0])
     place = [str(part) for part in problem["loc"]]
-    at = f"{where}, {'.'.join(place)}" if place else where
+    at = lines.place(*problem["loc"])
     if problem["type"] == "extra_forbidden":
         above = tuple(place[:-1])
         keys = _KEYS.get(above) or _KEYS.get((*above[:-1], "*"), ())

@@ -229,8 +229,10 @@ def claims_of(path: Path) -> tuple[Claim, ...]:
     """Return the claims of one file; errors as for `claims_in`."""
     try:
         content = ClaimFile.model_validate(load_yaml(read_text(path)))
-    except (OSError, UnreadableError) as error:
+    except OSError as error:
         raise DataError(f"Claims cannot be read: {error}", where=str(path)) from error
+    except UnreadableError as error:
+        raise DataError(f"Claims cannot be read: {error}", where=error.place(path)) from error
     except ValidationError as error:
         raise _invalid(error, ClaimFile, str(path)) from error
     if content.benchmark not in BENCHMARK_SPECS:

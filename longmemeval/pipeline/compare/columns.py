@@ -229,7 +229,7 @@ RUN_COLUMNS: tuple[ShownColumn[ComparedRun], ...] = (
     ),
     ShownColumn(
         "changes",
-        {"page": "questions better / worse / same"},
+        {"page": "questions better\n/ worse / same"},
         lambda comparison, row: row.changes,
         lambda value: f"+{value[0]} -{value[1]} ={value[2]}",
         when=_several,

@@ -12,6 +12,7 @@ from longmemeval.measures.metrics import Metrics, compute_metrics, credit
 from longmemeval.records import Judgement
 from longmemeval.results.graded.graded_run import Cost, Evaluation, GradedRun, RunCosts, latency_of
 from longmemeval.results.index import settings_sha256
+from longmemeval.results.lines import failures_of
 from longmemeval.results.scores.warnings import gradings_of
 from longmemeval.results.settings import AnswerSettings
 
@@ -68,6 +69,10 @@ def pooled_summary(pool: Pool) -> GradedRun:
         latency=latency_of([a for run in pool for a in run.answers.values() if a.status == "ok"]),
         shortened=sum(summary.shortened for summary in summaries),
         failed=sum(summary.failed for summary in summaries),
+        failures=failures_of(
+            [answer for run in pool for answer in run.answers.values()],
+            sum(summary.failures.asked for summary in summaries),
+        ),
         status=next((summary.status for summary in summaries if summary.status != "completed"), first.status),
         gradings=None,
         judge_check=None,

@@ -39,7 +39,8 @@ TEMPLATES: dict[str, str] = {
     "margin: {d:points} over {B}.",
     "pairs-no-winner": "{s} of {k:pairs} {s:are_significant} (p < 0.05{k:holm_in}). {A} has the highest score "
     "({a:percent}) but is not significantly better than every other memory.",
-    # What follows the verdict.
+    # What comes before the verdict.
+    "failed-questions": "{A}: {told}",
     "missing-labels": "{A}: {u} of {n:questions} {u:were} not graded and {u:count} as wrong; if all were correct, "
     "the score would be {high:percent}, not {a:percent}.",
     "missing-difference": "On the {n:questions} graded for both, {A} minus {B} is {d:signed} points.",

@@ -16,7 +16,7 @@ from longmemeval.judges.template_set import judge_name
 from longmemeval.measures.metrics import Metrics
 from longmemeval.pipeline.compare.comparison import ComparedRun, Family, Finding, PairResult, RepeatGroup, Verdict
 from longmemeval.pipeline.compare.repeats import Pool
-from longmemeval.pipeline.compare.sentences import Sentence
+from longmemeval.pipeline.compare.sentences import Kind, Sentence
 from longmemeval.results.graded.graded_run import GradedRun
 from longmemeval.statistics.paired import compare_credits, holm
 from longmemeval.statistics.power import ALPHA
@@ -87,7 +87,7 @@ def verdict_on(evidence: Evidence, names: Mapping[str, str]) -> tuple[Verdict, l
     """
     baseline, *others = evidence.rows
     if not others:
-        first = [*_missing(baseline), score_sentence(baseline.summary.metrics)]
+        first = [*missing_sentences(baseline.summary), score_sentence(baseline.summary.metrics)]
         more = list(_repeats(evidence, baseline))
         return _verdict(evidence, names, "one-run", baseline, None, first, more), [*first, *more]
     memories = [row for row in others if not is_control(row.summary)]
@@ -101,9 +101,11 @@ def verdict_on(evidence: Evidence, names: Mapping[str, str]) -> tuple[Verdict, l
         conclusion, winner = _of_all_pairs(
             evidence, [row for row in (baseline, *memories) if not is_control(row.summary)]
         )
-    first = [*_missing(run), *_missing(baseline), *_missing_difference(evidence, run), conclusion]
+    missing = [*missing_sentences(run.summary), *missing_sentences(baseline.summary)]
+    first = [*missing, *_missing_difference(evidence, run), conclusion]
     more = list(_limits(evidence, run, pair, best, memories, code))
-    return _verdict(evidence, names, code, run, winner, first, more), [*first, *more]
+    failed = [one for row in others if row is not run for one in failed_sentence(row.summary, "caution")]
+    return _verdict(evidence, names, code, run, winner, first, more), [*first, *more, *failed]
 
 
 def _verdict(
@@ -180,13 +182,20 @@ def _of_all_pairs(evidence: Evidence, memories: Sequence[ComparedRun]) -> tuple[
     return Sentence("pairs-no-winner", values, {"A": (best,)}, "verdict"), None
 
 
-def _missing(row: ComparedRun) -> Iterator[Sentence]:
-    """Yield how many questions were not graded, and the score if all of them were right."""
-    overall = row.summary.metrics.overall
+def failed_sentence(summary: GradedRun, kind: Kind = "verdict") -> Iterator[Sentence]:
+    """Yield how many questions failed, and the commonest error, if any failed."""
+    if told := summary.failures.told:
+        yield Sentence("failed-questions", {"told": told}, {"A": (summary.run_id,)}, kind)
+
+
+def missing_sentences(summary: GradedRun) -> Iterator[Sentence]:
+    """Yield how many questions failed or were not graded, and the score if all of them were right."""
+    yield from failed_sentence(summary)
+    overall = summary.metrics.overall
     if overall.not_evaluated:
         high = min(1.0, overall.accuracy + overall.not_evaluated / overall.n)
         values = {"u": overall.not_evaluated, "n": overall.n, "a": overall.accuracy, "high": high}
-        yield Sentence("missing-labels", values, {"A": (row.run_id,)}, "verdict")
+        yield Sentence("missing-labels", values, {"A": (summary.run_id,)}, "verdict")
 
 
 def _missing_difference(evidence: Evidence, run: ComparedRun) -> Iterator[Sentence]:

@@ -14,7 +14,7 @@ from msgspec import Struct, structs
 
 from longmemeval.core.files import sha256_text
 from longmemeval.core.journal import read_journal
-from longmemeval.core.text.figures import count_of, in_dollars, span
+from longmemeval.core.text.figures import count, count_of, in_dollars, span
 from longmemeval.errors import FatalModelError, HarnessError
 from longmemeval.llm.costs import batch_price, price
 from longmemeval.llm.options import is_offline
@@ -73,8 +73,17 @@ class Calls(Struct, frozen=True):
     basis: str
     """The source of the figures."""
     least_prompt_tokens: int = 0
-    """The ends of the range of `prompt_tokens`: a 95 % interval if they were estimated from some of the questions."""
+    """The ends of the range of `prompt_tokens`: a 95 % interval if they were estimated from some of the questions.
+
+    A range that the data sets (`bounded`) has its upper end as `prompt_tokens`.
+    """
     most_prompt_tokens: int = 0
+    counted: int = 0
+    """Questions whose prompts were made and counted; the others are assumed to be like them."""
+    too_long: int = 0
+    """Those of `counted` that would fail, since a prompt exceeds the model's context window."""
+    bounded: bool = False
+    """True if the prompts depend on fixtures that do not exist: the range is from no message to the whole history."""
 
 
 class Stage(Struct, frozen=True):
@@ -128,13 +137,19 @@ class Total(Struct, frozen=True):
     seconds: float
     """Seconds, one stage after the other."""
     unknown: tuple[str, ...]
+    least_prompt_tokens: int
+    most_prompt_tokens: int
 
     def phrase(self) -> str:
         """Return the known sums in one phrase."""
         return (
-            f"{count_of(self.calls, 'call')}, {self.prompt_tokens:,} prompt tokens, {self.reply_tokens:,} to "
+            f"{count_of(self.calls, 'call')}, {span(*self._prompts, count)} prompt tokens, {self.reply_tokens:,} to "
             f"{self.completion_tokens:,} reply tokens and {span(self.expected_dollars, self.dollars, in_dollars)}"
         )
+
+    @property
+    def _prompts(self) -> tuple[int, int]:
+        return self.least_prompt_tokens, self.most_prompt_tokens
 
 
 def stage(name: str, work: Calls, replies: Replies, pace: Pace, *, rounds: int = 1) -> Stage:
@@ -176,6 +191,8 @@ def total_of(stages: Sequence[Stage]) -> Total:
         reply_tokens=sum(entry.reply_tokens or 0 for entry in stages),
         expected_dollars=sum(entry.dollars or 0.0 for entry in stages),
         seconds=sum(entry.seconds or 0.0 for entry in stages),
+        least_prompt_tokens=sum(calls.least_prompt_tokens for calls in work),
+        most_prompt_tokens=sum(calls.most_prompt_tokens for calls in work),
         unknown=(*(f"the price of {model}" for model in unpriced), *prompts),
     )
 
@@ -225,13 +242,16 @@ def share_of(part: Sized, whole: Sized) -> str:
     return f"{len(part):,} of {len(whole):,}" if len(part) < len(whole) else f"all {len(whole):,}"
 
 
-def estimate_calls(model: str, questions: Sequence[Sequence[Call]], total: int, basis: str) -> Calls:
+def estimate_calls(
+    model: str, questions: Sequence[Sequence[Call]], total: int, basis: str, *, too_long: int = 0
+) -> Calls:
     """Estimate the calls of `total` questions.
 
     Args:
         questions: the calls for each of them, or for each of a random sample.
         total: number of questions.
         basis: see `Calls`.
+        too_long: see `Calls`.
     """
     share = total / len(questions) if questions else 0.0
     prompts = [float(sum(call.prompt_tokens for call in calls)) for calls in questions]
@@ -246,6 +266,8 @@ def estimate_calls(model: str, questions: Sequence[Sequence[Call]], total: int, 
         basis=basis,
         least_prompt_tokens=max(0, round(tokens - margin)),
         most_prompt_tokens=round(tokens + margin),
+        counted=len(questions),
+        too_long=too_long,
     )
 
 

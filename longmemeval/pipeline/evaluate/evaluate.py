@@ -37,7 +37,7 @@ from longmemeval.results.manifest import run_folder
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import RunQuestions, dataset_of
 from longmemeval.results.scores.checked import metrics_of, read_run, recompute_scores, write_metrics
-from longmemeval.results.scores.checks import check_labels, refuse
+from longmemeval.results.scores.checks import check_labels, refuse, refuse_unanswered
 from longmemeval.settings import Folders
 
 # Reuse replies that another judge of the run got to the same requests, instead of paying for them again.
@@ -99,6 +99,7 @@ def evaluate(
     Writes `judgements/<judge_id>.jsonl` and `metrics/<judge_id>.json`.
 
     Raises:
+        NoAnswersError: no question has an answer.
         HarnessError: there is no such run, or the data set is not the one the run answered.
         IntegrityError: the run's files are not as it left them, or do not give the stored scores.
         FatalModelError: no judge call can succeed; labels so far are saved.
@@ -132,7 +133,8 @@ def answers_to_grade(run_id: str, options: EvaluateOptions, folders: Folders) ->
     """Return the files of a run whose answers can be graded, and its questions.
 
     Raises:
-        HarnessError: there is no such run, it holds rankings, or the data set is not the one the run answered.
+        HarnessError: the run is unknown, has no answers or holds rankings, or the dataset is not the one that it
+            answered.
         IntegrityError: the run's files have changed.
     """
     files = RunFiles(run_folder(folders.results_dir, run_id))
@@ -142,6 +144,7 @@ def answers_to_grade(run_id: str, options: EvaluateOptions, folders: Folders) ->
             fix="Its figures are in its metrics folder; `longmemeval run` makes answers",
         )
     read_run(files)
+    refuse_unanswered(files)
     return files, RunQuestions(files.manifest, dataset_of(files.manifest, options.dataset, folders))
 
 

@@ -1,8 +1,9 @@
 """Show a question, its haystack, the stored fixtures and what each configuration would recall, for `inspect`."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 from msgspec import Struct
 
@@ -16,7 +17,9 @@ from longmemeval.pipeline.inspect.recalling import Recalled, Recaller, questions
 from longmemeval.pipeline.run.question_analysis import QueryModel
 from longmemeval.records import PartInfo, Question, Session
 from longmemeval.settings import Folders
-from longmemeval.storage.fixture import Fixture, StoredPart, meta_of, stored_folders
+from longmemeval.storage.fixture import Fixture, StoredPart, fixture_folder, meta_of, stored_folders
+from longmemeval.storage.parts import Part
+from longmemeval.storage.vectors_part import VectorsPart
 
 
 class StoredFixture(Struct, frozen=True):
@@ -118,10 +121,56 @@ def _gold(dataset: Dataset, question: Question) -> GoldAnswer:
     return GoldAnswer(question.question_id, gold.question_type, str(gold.answer), gold.evidence_sessions)
 
 
+class VectorRow(Struct, frozen=True):
+    """One stored vector with its numbers."""
+
+    part: str
+    """The part of the fixture, such as `vector`."""
+    id: str
+    """Id of the message, or of what else the part has a vector for."""
+    thread_id: str
+    index: int
+    vector: list[float]
+    """Nine digits of each number, from which its 32 bits follow; the length of the vector is 1 or 0."""
+
+
+def stored_vectors(
+    dataset: Dataset,
+    identifier: str,
+    configurations: Sequence[MemoryConfiguration],
+    *,
+    preparation: str,
+    folders: Folders,
+) -> Iterator[VectorRow]:
+    """Iterate over the vectors of one haystack's fixture, part after part, as stored; arguments as for `inspect`.
+
+    Raises:
+        HarnessError: the data set has no such question or haystack, it is not prepared, or without vectors.
+    """
+    haystack_id = questions_on(dataset, identifier)[0].haystack_id
+    folder = fixture_folder(folders.prepared_dir, dataset.name, preparation, haystack_id)
+    meta = meta_of(folder, haystack_id)
+    parts = [part for part in _known(configurations).values() if isinstance(part, VectorsPart)]
+    stored = [part for part in parts if meta and part.info(meta)]
+    if meta is None or not stored:
+        lacks = "is not prepared" if meta is None else "was prepared without vectors"
+        fix = f"Run `longmemeval prepare --dataset {dataset.name} --name {preparation} --memory hybrid`"
+        raise HarnessError(f"Haystack '{haystack_id}' {lacks}", where=str(folder), fix=fix)
+    fixture = Fixture(folder, meta)
+    for part in stored:
+        for item, vector in zip(*fixture.part(part).rows(), strict=True):
+            numbers = [float(f"{number:.9g}") for number in vector.tolist()]
+            yield VectorRow(part.name, item.id, item.thread_id, item.index, numbers)
+
+
+def _known(configurations: Sequence[MemoryConfiguration]) -> dict[str, Part[Any]]:
+    return known_parts() | {part.name: part for configuration in configurations for part in parts_of(configuration)}
+
+
 def _stored(
     dataset: str, haystack_id: str, folders: Folders, configurations: Sequence[MemoryConfiguration]
 ) -> list[StoredFixture]:
-    known = known_parts() | {part.name: part for configuration in configurations for part in parts_of(configuration)}
+    known = _known(configurations)
     found = []
     for root in stored_folders(folders.prepared_dir / safe_name(dataset)):
         folder = root / safe_name(haystack_id)

@@ -85,7 +85,8 @@ def survey(plan: PreparePlan, pending: Sequence[Pending]) -> Work:
         opened = clocks()
         haystack = plan.haystack(fixture.haystack_id)
         reading += clocks() - opened
-        source = PartInput(haystack, Fixture(fixture.folder, fixture.meta) if fixture.meta else None)
+        stored = Fixture(fixture.folder, fixture.meta, patience=plan.patience) if fixture.meta else None
+        source = PartInput(haystack, stored)
         messages[tuple(planned.part.name for planned in fixture.missing)] += len(source.messages)
         embedded = [planned.part for planned in fixture.missing if planned.part.embeds]
         size += source.characters
@@ -129,7 +130,7 @@ def estimate_prepare(
     """
     work = survey(plan, pending)
     workers = workers_of(plan.options, [planned.part for planned in plan.parts], len(pending), work.size)
-    pace = Pace(plan.options.rates, workers)
+    pace = Pace(plan.options.model_options.rates, workers)
     embedding, own = _embedding(plan, work), [_calls(expected, pace) for expected in work.expected.values()]
     others, their_figures, notes = external_calls(plan, pending, work.messages)
     refusal = no_room(work.need, plan.root)
@@ -208,7 +209,7 @@ def _embedding(plan: PreparePlan, work: Work) -> list[Stage]:
     dollars = price(name, tokens) if name else None
     calls = Calls(spec, number, tokens, 0, dollars, "texts not in the cache", tokens, tokens)
     # Calls are made one after the other.
-    seconds = max(number * rate.seconds, plan.options.rates.of(spec).seconds(number, tokens))
+    seconds = max(number * rate.seconds, plan.options.model_options.rates.of(spec).seconds(number, tokens))
     return [Stage("embedding", calls, 0, dollars, seconds, rate.basis)]
 
 

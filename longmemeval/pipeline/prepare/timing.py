@@ -361,5 +361,5 @@ def _at_limits(plan: PreparePlan, stages: Sequence[Stage]) -> float:
     for stage in stages:
         calls[stage.work.model] += stage.work.calls or 0
         tokens[stage.work.model] += (stage.work.prompt_tokens or 0) + (stage.reply_tokens or 0)
-    rates = plan.options.rates
+    rates = plan.options.model_options.rates
     return max((rates.of(model).seconds(calls[model], tokens[model]) for model in calls), default=0.0)

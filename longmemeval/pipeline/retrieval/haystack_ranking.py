@@ -10,6 +10,7 @@ from msgspec import Struct, structs
 
 from longmemeval.core.arrays import Vector
 from longmemeval.core.event_loop import complete
+from longmemeval.core.remote.places import Patience
 from longmemeval.errors import RecallError
 from longmemeval.llm.costs import Account
 from longmemeval.llm.model_calls import all_written
@@ -23,7 +24,6 @@ from longmemeval.pipeline.retrieval.ranking_run import ranked_otherwise, recalle
 from longmemeval.ranking.questions import QuestionAnalysis
 from longmemeval.records import Gold, Question, Recall, RecalledItem
 from longmemeval.storage.fixture import Fixture
-from longmemeval.storage.remote_fixtures import set_store_timeout
 
 
 class MemoryTask(Struct, frozen=True):
@@ -78,9 +78,8 @@ _RANKINGS = msgspec.json.Decoder(list[Ranking])
 
 def rank_haystack(task: HaystackTask) -> list[MemoryRankings]:
     """Rank everything in `task`, memory by memory."""
-    for memory in task.memories:
-        set_store_timeout(task.folder, memory.models.options.give_up_after_s, is_there=True)
-    fixture = Fixture.open(task.folder)
+    patience = Patience(max(memory.models.options.give_up_after_s for memory in task.memories), is_there=True)
+    fixture = Fixture.open(task.folder, patience)
     return [_rank_all(memory, fixture, task.level) for memory in task.memories]
 
 

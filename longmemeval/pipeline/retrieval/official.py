@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import IO
 
 from longmemeval.benchmarks.retrieval_protocols import OfficialRanking, RankedQuestion, RankingRequest
+from longmemeval.core.remote.places import Patience
 from longmemeval.embedding.protocol import Embedder
 from longmemeval.embedding.registry import DEFAULT_EMBEDDER, load_embedder
 from longmemeval.llm.costs import EMBEDDINGS
@@ -38,6 +39,7 @@ def plan_official(
         HarnessError: the protocol cannot be followed with this data, memory or preparation.
     """
     prepared, log = options.prepared, options.log
+    patience = Patience(options.model_options.give_up_after_s)
     ranker = protocol.ranker(
         RankingRequest(
             dataset=job.dataset,
@@ -45,7 +47,7 @@ def plan_official(
             level=job.level,
             configuration=configuration,
             embedder=partial(_embedder, job, run_id, options),
-            fixtures=lambda reader: PreparedFixtures(job.dataset, prepared, job.folders, reader),
+            fixtures=lambda reader: PreparedFixtures(job.dataset, prepared, job.folders, reader, patience=patience),
             prepared=prepared,
             expansion_cache=options.expansion_cache,
         )

@@ -27,7 +27,6 @@ from longmemeval.results.manifest import check_run_id, default_run_id, runs_by_c
 from longmemeval.results.selection import Selection, part_of, select, sharded_id
 from longmemeval.results.settings import RetrievalSettings, memory_settings
 from longmemeval.settings import Folders
-from longmemeval.storage.remote_fixtures import set_store_timeout
 
 __all__ = ["RetrievalOptions", "retrieve"]
 
@@ -59,7 +58,6 @@ def retrieve(
         SpendingLimitError, EndpointDownError: ranking stopped early; finished rankings are saved.
     """
     folders = folders or Folders()
-    set_store_timeout(folders.prepared_dir, options.model_options.give_up_after_s)
     _check(options)
     benchmark = benchmark_of(dataset)
     protocol = _official_protocol(benchmark, dataset) if options.protocol == "official" else None

@@ -19,6 +19,7 @@ from longmemeval.core.event_loop import complete
 from longmemeval.core.executors.local import RANKED_BYTES, runs_serially
 from longmemeval.core.executors.protocol import Task
 from longmemeval.core.executors.registry import by_number, run_tasks
+from longmemeval.core.remote.places import Patience
 from longmemeval.llm.costs import EMBEDDINGS
 from longmemeval.llm.model_calls import CALLS, all_written
 from longmemeval.llm.options import ModelOptions
@@ -86,7 +87,8 @@ class Planning:
                 is needed and none is named.
         """
         job = self._job
-        fixtures = PreparedFixtures(job.dataset, self._prepared, job.folders, configuration, self._opened)
+        patience = Patience(self._reached_by.give_up_after_s)
+        fixtures = PreparedFixtures(job.dataset, self._prepared, job.folders, configuration, self._opened, patience)
         identity = fixtures.embedder_of(job.questions)
         reads_gold = definition_of(configuration).reads_gold
         account = job.account(run_id)

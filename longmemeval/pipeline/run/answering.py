@@ -19,13 +19,14 @@ from longmemeval.errors import HarnessError, RecallError
 from longmemeval.llm.model_calls import CALLS, all_written
 from longmemeval.llm.tokens import Counted, TokenCounter
 from longmemeval.memory.asking import recall_of
+from longmemeval.memory.configuration import is_own_class
 from longmemeval.memory.protocol import HasProcesses, KnowsTokens, MemorySystem
 from longmemeval.pipeline.batches.batches import Batches
 from longmemeval.pipeline.prepare.access import PreparedFixtures
 from longmemeval.pipeline.prepare.query_vectors import NamesIn, QueryVectors
 from longmemeval.pipeline.progress import progress
 from longmemeval.pipeline.run.question_analysis import QuestionAnalyses
-from longmemeval.pipeline.workers import Outcomes, run_bounded
+from longmemeval.pipeline.workers import ENOUGH_OF_A_CLASS, Outcomes, run_bounded
 from longmemeval.reading.prompts import EncodedPrompt, SentPrompt
 from longmemeval.reading.reader import Reader
 from longmemeval.reading.tool_loop import Reading
@@ -33,8 +34,10 @@ from longmemeval.records import Answer, Question, Recall, Usage, usage_of
 from longmemeval.results.lifecycle import RunWriter
 from longmemeval.results.lines import (
     PROMPTS,
+    Failures,
     answer_totals,
     current_answers,
+    failures_of,
     footprint_totals,
     is_cut,
     is_empty,
@@ -192,6 +195,8 @@ class RunReport(Struct, frozen=True):
     seconds: float
     errors: tuple[str, ...] = ()
     """The first few errors, as `question id: message`."""
+    failures: Failures = Failures()
+    """The failed questions and their commonest error."""
     empty: tuple[str, ...] = ()
     """Ids of the failed questions whose reply was empty at every attempt."""
     cut: int = 0
@@ -234,7 +239,10 @@ class Answering:
         remaining = [question for question in questions if question.question_id not in answered]
         with self.run.session(self._missing, self._totals):
             if remaining:
-                complete(self._answer_all(remaining, Outcomes(bool(answered))))
+                memory = self.run.manifest.settings.memory
+                own_class = memory.name if memory and is_own_class(memory.preset) else ""
+                outcomes = Outcomes(bool(answered), own_class=own_class, most=len(remaining))
+                complete(self._answer_all(remaining, outcomes))
         return self._report(len(answered), self.run.seconds if remaining else 0.0)
 
     def _answered(self) -> set[str]:
@@ -259,7 +267,7 @@ class Answering:
                     store(prompt)
                 self.run.journal.append(reading.answer)
                 bar.advance()
-                outcomes.add(reading.failure)
+                outcomes.add(reading.failure, f"question {question.question_id}")
                 outcomes.check()
 
             try:
@@ -268,7 +276,10 @@ class Answering:
                         attempts = Counter(answer.question_id for answer in self.run.journal.records())
                         await self.batches.run_bounded(questions, answer, attempts)
                     else:
-                        await run_bounded(questions, answer, self.concurrency)
+                        # The first questions show whether a class works, before others are begun.
+                        begun = ENOUGH_OF_A_CLASS if outcomes.tries_class else 0
+                        await run_bounded(questions[:begun], answer, self.concurrency)
+                        await run_bounded(questions[begun:], answer, self.concurrency)
             except HarnessError:
                 await all_written(self.run.folder / CALLS)
                 raise
@@ -345,6 +356,7 @@ class Answering:
             shortened=sum(map(is_shortened, answers.values())),
             usage=usage_of(records) + (self.analyses.totals.usage if self.analyses else Usage()),
             seconds=round(seconds, 3),
+            failures=failures_of(answers.values(), len(self.run.manifest.question_ids)),
             errors=tuple(f"{answer.question_id}: {answer.error}" for answer in failed[:5]),
             empty=tuple(answer.question_id for answer in failed if is_empty(answer)),
             cut=sum(map(is_cut, answers.values())),

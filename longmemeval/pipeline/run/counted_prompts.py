@@ -2,7 +2,9 @@
 
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
-from functools import partial
+from functools import lru_cache, partial
+
+from msgspec import structs
 
 from longmemeval.core.arrays import Vector
 from longmemeval.core.event_loop import complete
@@ -14,20 +16,24 @@ from longmemeval.llm.cache import CachedChatModel
 from longmemeval.llm.costs import REPLIES
 from longmemeval.llm.options import ModelOptions, is_offline
 from longmemeval.llm.protocol import ChatModel
-from longmemeval.llm.tokens import Call, CallCounter
+from longmemeval.llm.tokens import Call, CallCounter, TokenCounter, token_counter
 from longmemeval.memory.asking import recall_of
 from longmemeval.memory.built_in.presets import gold_for
 from longmemeval.memory.configuration import analysis_of, build_memory, definition_of
 from longmemeval.memory.items import message_item
 from longmemeval.memory.protocol import MemoryTools
+from longmemeval.memory.search import Budget
 from longmemeval.pipeline.estimate.stages import Calls, estimate_calls, sampled_of, share_of
 from longmemeval.pipeline.prepare.access import PreparedFixtures
 from longmemeval.pipeline.prepare.query_vectors import query_vectors
 from longmemeval.pipeline.run.plan import RunPlan
 from longmemeval.ranking.questions import analyse_by_model, analyse_by_rules
 from longmemeval.reading.reader import Reader
-from longmemeval.records import Question, Recall
+from longmemeval.records import Question, Recall, RecalledItem
 from longmemeval.storage.messages import haystack_messages
+
+_COUNTED_CHARACTERS = 16_000_000
+"""Characters of histories that are counted before anything is prepared, at least one history."""
 
 
 def answering_work(plan: RunPlan, left: Sequence[Question]) -> Calls:
@@ -39,20 +45,19 @@ def answering_work(plan: RunPlan, left: Sequence[Question]) -> Calls:
     prepared = fixtures.prepared(left)
     with suppress(FixtureError):
         if sampled := sampled_of(prepared):
-            calls, manner = _prompts(plan, sampled, fixtures)
+            calls, manner, too_long = _prompts(plan, sampled, fixtures)
             manner += ", of what is prepared" if len(prepared) < len(left) else ""
-            return estimate_calls(spec, calls, len(left), f"{share_of(sampled, left)} prompts{manner}")
-    sampled = sampled_of(left)
-    if definition_of(plan.configuration).recalls_everything and plan.reading.note_template is None:
-        calls, manner = _histories(plan, sampled)
-        return estimate_calls(spec, calls, len(left), f"{share_of(sampled, left)} prompts{manner}")
+            basis = f"{share_of(sampled, left)} prompts{manner}"
+            return estimate_calls(spec, calls, len(left), basis, too_long=too_long)
+    if plan.reading.note_template is None and not plan.reading.tools:
+        return _before_prepare(plan, left)
     return Calls(spec, None, None, None, 0.0 if is_offline(spec) else None, "known after prepare")
 
 
 def _prompts(
     plan: RunPlan, questions: Sequence[Question], fixtures: PreparedFixtures
-) -> tuple[list[Sequence[Call]], str]:
-    """Return the calls that would answer each of `questions`, and a note on how they differ from the run's.
+) -> tuple[list[Sequence[Call]], str, int]:
+    """Return the calls that would answer each of `questions`, how they differ from the run's, and how many would fail.
 
     Raises:
         FixtureError: not prepared.
@@ -71,10 +76,13 @@ def _prompts(
         analyse=partial(analyse_by_rules, method=analysis),
     )
     memory = build_memory(configuration, tools)
-    calls, failing = _read(
+    calls, too_long = _read(
         plan, questions, counter, lambda question: recall_of(memory, question, opened[question.haystack_id])
     )
-    return calls, manner + failing
+    if plan.reading.tools:
+        most = count_of(plan.reading.options.steps or 0, "step")
+        manner += f"; of one search, and reading what it finds: up to {most} may be taken"
+    return calls, manner, too_long
 
 
 def _read(
@@ -82,10 +90,9 @@ def _read(
     questions: Sequence[Question],
     counter: CallCounter,
     recall: Callable[[Question], Awaitable[Recall]],
-) -> tuple[list[Sequence[Call]], str]:
-    """Return the calls that would answer each of `questions` from its recall, and a note on how many would fail."""
-    reading = plan.reading
-    reader = Reader(reading, counter, counter.tokens)
+) -> tuple[list[Sequence[Call]], int]:
+    """Return the calls that would answer each of `questions` from its recall, and how many would fail."""
+    reader = Reader(plan.reading, counter, counter.tokens)
     calls: list[Sequence[Call]] = []
 
     async def read() -> int:
@@ -95,11 +102,7 @@ def _read(
             calls.append(counter.taken())
         return failed
 
-    failed = complete(read())
-    if reading.tools:
-        most = count_of(reading.options.steps or 0, "step")
-        return calls, f"; of one search, and reading what it finds: up to {most} may be taken"
-    return calls, f"; {failed} do not fit the model's window and would fail" if failed else ""
+    return calls, complete(read())
 
 
 def _vectors(
@@ -113,14 +116,62 @@ def _vectors(
     return lambda text: stand_in.embed([text])[0], ", searched with other vectors than the embedder's"
 
 
-def _histories(plan: RunPlan, questions: Sequence[Question]) -> tuple[list[Sequence[Call]], str]:
-    """Return the calls that would answer each of `questions` from its whole haystack, which need not be prepared."""
+def _before_prepare(plan: RunPlan, left: Sequence[Question]) -> Calls:
+    """Estimate the calls from the data alone: exactly for a memory that recalls everything, else as a range.
+
+    The range is from prompts without any message to prompts with the whole history, or as much of it as the memory's
+    budget holds; no prompt exceeds the context window.
+    """
+    spec, reading, counter = plan.model, plan.reading, CallCounter(plan.model, tokens=_counter(plan.model))
+    histories = _histories(plan, sampled_of(left))
+    sampled = list(histories)
+    budget = plan.configuration.parameters.get("budget")
+
+    async def nothing(question: Question) -> Recall:
+        return Recall(())
 
     async def everything(question: Question) -> Recall:
-        messages = haystack_messages(plan.dataset.haystack(question.haystack_id))
-        return Recall(tuple(map(message_item, messages)))
+        return Recall(histories[question])
 
-    return _read(plan, questions, CallCounter(plan.model), everything)
+    async def within_budget(question: Question) -> Recall:
+        items = histories[question]
+        return Recall(items[: Budget(budget, counter.tokens.count).fitting(items)])
+
+    share = share_of(sampled, left)
+    if definition_of(plan.configuration).recalls_everything:
+        calls, too_long = _read(plan, sampled, counter, everything)
+        return estimate_calls(spec, calls, len(left), f"{share} prompts", too_long=too_long)
+    least, too_long = _read(plan, sampled, counter, nothing)
+    most, _ = _read(plan, sampled, counter, within_budget)
+    longest = [Call(Reader(reading, counter, counter.tokens).limit or 0, reading.max_tokens)]
+    low = estimate_calls(spec, least, len(left), "")
+    basis = f"{share} questions, before prepare: no message to {'the budget' if budget else 'the whole history'}"
+    high = estimate_calls(spec, [calls or longest for calls in most], len(left), basis, too_long=too_long)
+    return structs.replace(
+        high,
+        prompt_tokens=high.most_prompt_tokens,
+        least_prompt_tokens=low.least_prompt_tokens,
+        bounded=True,
+    )
+
+
+@lru_cache(1)
+def _counter(spec: str) -> TokenCounter:
+    """Return the token counter of a model; the runs of a sweep share its memory of texts."""
+    return token_counter(spec)
+
+
+def _histories(plan: RunPlan, questions: Sequence[Question]) -> dict[Question, tuple[RecalledItem, ...]]:
+    """Return all messages of the haystacks of `questions`, of fewer questions if there are very many."""
+    histories: dict[Question, tuple[RecalledItem, ...]] = {}
+    characters = 0
+    for question in questions:
+        messages = haystack_messages(plan.dataset.haystack(question.haystack_id))
+        histories[question] = tuple(map(message_item, messages))
+        characters += sum(len(message.content) for message in messages)
+        if characters > _COUNTED_CHARACTERS:
+            break
+    return histories
 
 
 def analysing_work(plan: RunPlan, questions: Sequence[Question]) -> Calls | None:

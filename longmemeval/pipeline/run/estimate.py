@@ -1,12 +1,16 @@
 """Estimate the calls, tokens, dollars, time and disk of a run, stage by stage, for `run --dry-run`."""
 
 from collections.abc import Callable, Sequence
+from shlex import join
 from typing import Any
 
 from msgspec import Struct
+from msgspec.structs import replace
 
 from longmemeval.benchmarks.catalogue import benchmark_of
 from longmemeval.benchmarks.registry import load_judge
+from longmemeval.core.options import words_of
+from longmemeval.core.remote.places import as_given
 from longmemeval.errors import FixtureError, HarnessError
 from longmemeval.judges.protocol import Judge, JudgeIdentity
 from longmemeval.llm.protocol import ChatModel
@@ -15,6 +19,7 @@ from longmemeval.llm.tokens import CallCounter
 from longmemeval.pipeline.estimate.judging import AnswersToJudge, LoadJudge
 from longmemeval.pipeline.estimate.stages import (
     ANSWER_BYTES,
+    SAMPLED,
     TOKEN_BYTES,
     Pace,
     Stage,
@@ -23,7 +28,7 @@ from longmemeval.pipeline.estimate.stages import (
     stage,
 )
 from longmemeval.pipeline.evaluate.evaluate import unlabelled
-from longmemeval.pipeline.options import PrepareOptions, connected_by
+from longmemeval.pipeline.options import PrepareOptions
 from longmemeval.pipeline.prepare.prepare import PrepareReport, prepare
 from longmemeval.pipeline.run.counted_prompts import analysing_work, answering_work
 from longmemeval.pipeline.run.plan import RunOptions, RunPlan
@@ -50,6 +55,8 @@ class RunEstimate(Struct, frozen=True):
     batch: tuple[str, ...] = ()
     """The stages whose calls go by batch."""
     notes: tuple[str, ...] = ()
+    measured_by: str = ""
+    """The command after which the same estimate counts prompts of fixtures; empty if it does, or need not."""
 
 
 class JudgeChoice(Struct, frozen=True):
@@ -130,7 +137,20 @@ def estimate_run(
         disk_bytes=_disk(answering, left, options),
         preparation=preparation,
         notes=notes,
+        measured_by=_measured_by(plan, answering),
     )
+
+
+def _measured_by(plan: RunPlan, answering: Stage) -> str:
+    if answering.work.calls is not None and not answering.work.bounded:
+        return ""
+    first = plan.questions[0].haystack_id
+    selection, few = plan.selection, min(SAMPLED, len(plan.questions))
+    if selection.sample is not None and not selection.shard:
+        selection = replace(selection, sample=few)
+    elif not selection.question_ids and not selection.shard:
+        selection = replace(selection, limit=few)
+    return as_given(f"{plan.fixtures.prepare_command(first)} {join(words_of(selection))}")
 
 
 def _judge(plan: RunPlan, files: RunFiles | None, named: str | None) -> JudgeChoice:
@@ -163,7 +183,7 @@ def _preparation(plan: RunPlan, making: PrepareOptions | None) -> tuple[PrepareR
     try:
         plan.fixtures.hashes(plan.questions)
     except FixtureError:
-        defaults: dict[str, Any] = {"name": options.prepared} | connected_by(options.model_options)
+        defaults: dict[str, Any] = {"name": options.prepared, "model_options": options.model_options}
         if options.embedder:
             defaults["embedder"] = options.embedder
         making = making or PrepareOptions(**defaults)

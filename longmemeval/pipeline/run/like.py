@@ -32,7 +32,7 @@ _TEMPLATES = {"template": READER_FIELDS, "options_template": READER_FIELDS, "not
 _HASH = re.compile("[0-9a-f]{64}")
 _HASH_CHARACTERS = 12
 """Number of characters of a hash that a difference shows."""
-_LOCATION_OPTIONS = ("--dataset", "--memory", "--name", "--data-dir", "--prepared-dir")
+_LOCATION_OPTIONS = ("--dataset", "--memory", "--prepared", "--name", "--data-dir", "--prepared-dir")
 """Options of the recorded `prepare` that this command replaces with its own."""
 
 

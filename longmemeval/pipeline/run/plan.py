@@ -12,6 +12,7 @@ from msgspec import structs
 from longmemeval.benchmarks.catalogue import benchmark_of
 from longmemeval.benchmarks.registry import load_dataset
 from longmemeval.benchmarks.spec import OfficialAnswering
+from longmemeval.core.remote.places import Patience
 from longmemeval.core.secrets.redaction import public_url
 from longmemeval.dataset import Dataset
 from longmemeval.errors import HarnessError
@@ -104,7 +105,9 @@ class RunPlan:
     @property
     def fixtures(self) -> PreparedFixtures:
         """The fixtures that the memory reads; none is opened yet."""
-        return PreparedFixtures(self.dataset, self.options.prepared, self.folders, self.configuration)
+        patience = Patience(self.options.model_options.give_up_after_s)
+        prepared, configuration = self.options.prepared, self.configuration
+        return PreparedFixtures(self.dataset, prepared, self.folders, configuration, patience=patience)
 
     @cached_property
     def _asked(self) -> tuple[list[Question], Mapping[str, Any] | None]:

@@ -40,7 +40,6 @@ from longmemeval.results.manifest import (
 )
 from longmemeval.results.selection import Selection, sharded_id
 from longmemeval.settings import Folders
-from longmemeval.storage.remote_fixtures import set_store_timeout
 
 
 def run(
@@ -82,7 +81,6 @@ def run(
 def execute(plan: RunPlan) -> RunReport:
     """Make a planned run, or continue it; errors are those of `run`."""
     folders, options, selection = plan.folders, plan.options, plan.selection
-    set_store_timeout(folders.prepared_dir, options.model_options.give_up_after_s)
     questions = plan.questions
     base = plan.run_id or default_run_id(folders.results_dir, plan.dataset.name, plan.configuration.name, plan.model)
     run_id = sharded_id(base, selection.shard)

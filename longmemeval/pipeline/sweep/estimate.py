@@ -5,7 +5,7 @@ from functools import partial
 
 from msgspec import Struct, structs
 
-from longmemeval.core.text.figures import in_dollars
+from longmemeval.core.text.figures import count_of, in_dollars
 from longmemeval.llm.options import is_offline
 from longmemeval.llm.registry import load_chat_model, model_warning
 from longmemeval.memory.configuration import analysis_of
@@ -45,6 +45,11 @@ class SweepEstimate(Total, frozen=True, kw_only=True):
     notes: tuple[str, ...]
     """Notes about the models."""
 
+    @property
+    def before_prepare(self) -> list[PlannedRunEstimate]:
+        """The runs whose prompts are a range, since their memory is not prepared."""
+        return [run for run in self.runs if run.answering.work.bounded]
+
 
 def estimate_sweep(state: SweepState) -> SweepEstimate:
     """Estimate the remaining work of a sweep; call no model and write nothing.
@@ -79,6 +84,8 @@ def estimate_sweep(state: SweepState) -> SweepEstimate:
 def totals_line(estimate: SweepEstimate) -> str:
     """Return the remaining work in total, in one or two sentences."""
     lacking = f" Not included, because unknown: {'; '.join(estimate.unknown)}." if estimate.unknown else ""
+    before = len(estimate.before_prepare)
+    lacking += f" The prompts of {count_of(before, 'run')} are a range until they are prepared." if before else ""
     return f"Left to do: {estimate.phrase()}; {in_dollars(estimate.spent)} are spent already.{lacking}"
 
 

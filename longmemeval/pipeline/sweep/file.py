@@ -3,7 +3,6 @@
 import re
 import typing
 from collections.abc import Callable, Collection, Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args
 
@@ -23,7 +22,7 @@ from pydantic import (
 
 from longmemeval.core.options import Option, options_of
 from longmemeval.core.part_options import PartOptions
-from longmemeval.core.text_files import load_yaml, read_text, reading
+from longmemeval.core.text_files import Location, YamlText, field_path, load_yaml, read_text, reading
 from longmemeval.errors import HarnessError, nearest
 from longmemeval.llm.offline import LAST_SESSION, PARROT, REFUSE
 from longmemeval.llm.options import ModelOptions
@@ -43,7 +42,6 @@ EQUAL_TOKENS = 2000
 """The budget of compared memories that name none, in tokens as rendered."""
 _ANNOTATED: Any = typing.__dict__["Annotated"]
 """`Annotated` for types that are known only at run time."""
-Location = tuple[int | str, ...]
 """Keys and list indices that lead to a value of the file."""
 
 
@@ -104,7 +102,8 @@ class SelectionSection(_Section):
     """The selected questions: at most one of `limit`, `sample` and `question_ids`."""
 
 
-@_with_options(PrepareOptions, "name", "api_base", "jobs", "executor")
+@_with_options(ModelOptions, "api_base")
+@_with_options(PrepareOptions, "name", "jobs", "executor")
 class PrepareSection(PartOptions, _Section):
     """The options of `prepare`."""
 
@@ -168,30 +167,7 @@ _SECTIONS: dict[int | str, type[BaseModel]] = {
 }
 
 
-@dataclass(frozen=True)
-class SweepText:
-    """The file's text, to find the line of a value."""
-
-    path: Path
-    root: yaml.Node
-
-    def place(self, *location: int | str) -> str:
-        """Return file, line and field path of a value; for a missing one, the line of the value that should hold it."""
-        line = self.root.start_mark.line + 1
-        for node in self._nodes(location):
-            line = node.start_mark.line + 1
-        return f"{self.path}, line {line}" + (f": {_field(location)}" if location else "")
-
-    def _nodes(self, location: Location) -> Iterator[yaml.Node]:
-        node = self.root
-        for step in location:
-            found = _child(node, step)
-            if found is None:
-                return
-            yield (node := found)
-
-
-def read_sweep_file(path: Path) -> tuple[SweepFile, SweepText]:
+def read_sweep_file(path: Path) -> tuple[SweepFile, YamlText]:
     """Return the file's content, and its text to find lines in.
 
     Raises:
@@ -200,11 +176,10 @@ def read_sweep_file(path: Path) -> tuple[SweepFile, SweepText]:
     with reading("The sweep file", path, "is not YAML"):
         written = read_text(path)
         document = load_yaml(written)
-        root = yaml.compose(written, Loader=yaml.SafeLoader)
-    if root is None or not isinstance(document, dict):
+    text = YamlText(path, written)
+    if text.root is None or not isinstance(document, dict):
         raise HarnessError("The sweep file must be a mapping with name, dataset, memories and models", where=str(path))
-    text = SweepText(path, root)
-    _refuse_doubled_keys(text, root)
+    _refuse_doubled_keys(text, text.root)
     try:
         return SweepFile.model_validate(document), text
     except ValidationError as error:
@@ -218,7 +193,7 @@ def read_sweep_file(path: Path) -> tuple[SweepFile, SweepText]:
 
 
 def _what(kind: str, location: Location, message: str) -> str:
-    name = _field(location)
+    name = field_path(location)
     if kind == "extra_forbidden":
         return f"There is no field '{name}' in a sweep"
     if kind == "missing":
@@ -243,22 +218,7 @@ def _fix(kind: str, location: Location, value: object, context: dict[str, Any]) 
     return ""
 
 
-def _field(location: Sequence[int | str]) -> str:
-    """Return a field's path, such as `memories[0].grid.top_k`."""
-    steps = (f"[{step}]" if isinstance(step, int) else f".{step}" for step in location)
-    return "".join(steps).removeprefix(".")
-
-
-def _child(node: yaml.Node, step: int | str) -> yaml.Node | None:
-    if isinstance(node, yaml.MappingNode):
-        return next((value for key, value in node.value if key.value == step), None)
-    if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):
-        found: yaml.Node = node.value[step]
-        return found
-    return None
-
-
-def _refuse_doubled_keys(text: SweepText, root: yaml.Node) -> None:
+def _refuse_doubled_keys(text: YamlText, root: yaml.Node) -> None:
     """Raise if a key occurs twice: YAML itself would silently use the last value."""
     waiting, seen = [root], set[int]()
     while waiting:

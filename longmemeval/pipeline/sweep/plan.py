@@ -13,6 +13,7 @@ from msgspec import structs
 from longmemeval.benchmarks.catalogue import catalogue
 from longmemeval.core.files import sha256_text
 from longmemeval.core.secrets.parameters import public
+from longmemeval.core.text_files import YamlText
 from longmemeval.errors import HarnessError
 from longmemeval.llm.offline import CONTROL_MODELS
 from longmemeval.llm.options import ModelOptions
@@ -32,7 +33,6 @@ from longmemeval.pipeline.sweep.file import (
     ModelEntry,
     ReadingEntry,
     SweepFile,
-    SweepText,
     budgeted,
     control_pairs,
     given_options,
@@ -167,7 +167,7 @@ def _run(whole: SweepPlan, repeat: int, model: _Model, memory: MemoryConfigurati
     )
 
 
-def _configurations(content: SweepFile, text: SweepText) -> list[MemoryConfiguration]:
+def _configurations(content: SweepFile, text: YamlText) -> list[MemoryConfiguration]:
     found: list[tuple[MemoryConfiguration, Collection[str]]] = []
     for place, entry in enumerate(content.memories):
         with _located(text, "memories", place):
@@ -203,7 +203,7 @@ def _model(entry: ModelEntry, content: SweepFile) -> _Model:
     return _Model(entry.name or entry.spec, entry.spec, ModelOptions(**options))
 
 
-def _readings(content: SweepFile, text: SweepText) -> list[_Reading]:
+def _readings(content: SweepFile, text: YamlText) -> list[_Reading]:
     found = []
     for place, entry in enumerate(content.readings):
         with _located(text, "readings", place):
@@ -230,7 +230,8 @@ def _reading(entry: ReadingEntry, folder: Path) -> _Reading:
 
 
 def _prepare(content: SweepFile, file: Path) -> PrepareOptions:
-    options = given_options(content, ModelOptions) | given_options(content.prepare, PrepareOptions)
+    connection = given_options(content, ModelOptions) | given_options(content.prepare, ModelOptions)
+    options = connection | given_options(content.prepare, PrepareOptions)
     return PrepareOptions(**_resolve_paths(file.parent, options))
 
 
@@ -281,7 +282,7 @@ def _shown(value: object) -> str:
 
 
 @contextmanager
-def _located(text: SweepText, *location: int | str) -> Iterator[None]:
+def _located(text: YamlText, *location: int | str) -> Iterator[None]:
     """Add the position in the file to errors raised inside the context."""
     try:
         yield

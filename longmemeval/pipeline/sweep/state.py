@@ -21,6 +21,7 @@ from longmemeval.pipeline.run.plan import RunPlan
 from longmemeval.pipeline.sweep.plan import SweepPlan
 from longmemeval.records import Answer, Question
 from longmemeval.results.index import IndexEntry, read_index
+from longmemeval.results.lifecycle import can_begin_again
 from longmemeval.results.lines import ANSWERS
 from longmemeval.results.listing import RecordedRun, SweepRecord
 from longmemeval.results.manifest import RunManifest, planned_manifest
@@ -157,7 +158,7 @@ class SweepState:
         """
         for run in self.runs:
             manifest = self._manifest(run)
-            if manifest is None:
+            if manifest is None or can_begin_again(self.folder(run), self.files(run).answer_lines):
                 continue
             expected = self._expected_settings(run)
             found = {"repeat": 1, **manifest.settings.plain} | _subject(manifest)

@@ -179,7 +179,8 @@ class _Session:
         """
         try:
             self._answer(planned_run, title)
-            for spec in self._state.judges:
+            # Without any answer there is nothing to grade, and why is recorded.
+            for spec in self._state.judges if self._state.answers(planned_run) else ():
                 self._grade(planned_run, spec, title)
         except SpendingLimitError:
             raise
@@ -249,13 +250,16 @@ class _Session:
 def _check_estimate(estimate: SweepEstimate, dollars: float | None) -> None:
     """Raise if the sweep could not be finished within the limit.
 
+    Answers whose prompts are a range are left out: the sweep prepares, then estimates again.
+
     Raises:
         HarnessError: the estimate is above the limit.
     """
-    if dollars is not None and estimate.dollars and estimate.spent + estimate.dollars > dollars:
+    known = estimate.dollars - sum(run.answering.work.dollars or 0.0 for run in estimate.before_prepare)
+    if dollars is not None and known and estimate.spent + known > dollars:
         before = f", {in_dollars(estimate.spent, exact=True)} are spent" if estimate.spent else ""
         raise HarnessError(
-            f"The sweep may cost up to {in_dollars(estimate.dollars, exact=True)} more{before}, and --max-cost is "
+            f"The sweep may cost up to {in_dollars(known, exact=True)} more{before}, and --max-cost is "
             f"{in_dollars(dollars, exact=True)}",
             fix="Give a higher --max-cost, fewer questions or fewer entries; --dry-run shows what each run takes",
         )

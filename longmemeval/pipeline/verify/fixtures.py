@@ -292,7 +292,7 @@ class ReadFixtures:
         asked = set(self._manifest.question_ids)
         haystacks = {question.haystack_id for question in self._data.questions() if question.question_id in asked}
         from_data = self._manifest.kind == "retrieval" and self._manifest.settings.protocol == "official"
-        required = set() if from_data else {part.name for part in (self._read or {}).values() if not part.derived}
+        required = set() if from_data else {name for name, part in (self._read or {}).items() if not part.derived}
         lacking = sorted({part for name in haystacks for part in required - recorded.get(name, {}).keys()})
         yield (
             f"run.json: has no hashes of all fixtures that the memory read ({', '.join(lacking)})" if lacking else None

@@ -14,6 +14,8 @@ from longmemeval.core.journal import read_journal
 from longmemeval.dataset import Dataset
 from longmemeval.errors import FixtureError, HarnessError
 from longmemeval.memory.configuration import MEMORIES
+from longmemeval.memory.definition import is_service
+from longmemeval.memory.products.known import adapter_of
 from longmemeval.pipeline.prepare.recipes import PlannedPart, check_unmixed, differing_recipes, has_stale_inputs
 from longmemeval.pipeline.verify.fixtures import Again, Findings, Remaker
 from longmemeval.records import DatasetIdentity, FixtureMeta, PartInfo
@@ -31,14 +33,16 @@ _OF_CODE = ("requirements", "source_sha256")
 
 
 def stale_parts(metas: Iterable[FixtureMeta]) -> Iterator[str | None]:
-    """Check each part of an external memory against the installed code, in the first fixture that has it.
+    """Check each part of a product against the installed code, in the first fixture that has it.
+
+    Code of the user changes: parts of its earlier versions stay beside the present one's, for earlier runs.
 
     Yields:
         None, or how the recipe differs; nothing for a part whose code is not installed.
     """
     firsts: dict[str, PartInfo] = {}
     for meta in metas:
-        firsts = {name: info for name, info in meta.parts.items() if "service" in info.recipe} | firsts
+        firsts = {name: info for name, info in meta.parts.items() if _is_product(info)} | firsts
     for name, info in firsts.items():
         now = _code_now(info.recipe["service"])
         if recorded := _code({key: info.recipe.get(key) for key in now}):
@@ -89,6 +93,11 @@ def _parts_read(manifest: RunManifest, folders: Folders) -> list[tuple[str, Part
             ]:
                 return found
     return []
+
+
+def _is_product(info: PartInfo) -> bool:
+    service = info.recipe.get("service", "")
+    return service != "" and not is_service(service) and adapter_of(service) is not None
 
 
 def _code_now(memory: str) -> dict[str, Any]:

@@ -38,7 +38,9 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 
-_WIDE, _HALF = 7.6, 4.6
+WIDE = 5.2
+"""Width of a chart in inches: text is legible where it is as wide as a phone, and where two are side by side."""
+_HALF = 4.6
 _LABEL = 36
 """The longest label beside bars, in characters."""
 
@@ -107,9 +109,9 @@ def dot_chart(name: str, title: str, groups: Sequence[Group], *, axis: str, base
         percent_axis(axes, "x", [end for value in values for end in (value.value, *(value.interval or ()))])
         rows.finish(axes, groups, axis)
 
-    description = "Marks: mean over all selected questions, not evaluated ones counted as wrong. Lines: 95 % intervals."
+    description = "Marks: mean over all selected questions, ungraded ones count as wrong. Lines: 95% CIs."
     description += " Dashed: the baseline." if baseline is not None else ""
-    return Chart(name, title, description, drawn(name, _WIDE, 0.62 + rows.height, draw), _figures(groups, axis))
+    return Chart(name, title, description, drawn(name, WIDE, 0.62 + rows.height, draw), _figures(groups, axis))
 
 
 def bar_chart(name: str, title: str, description: str, groups: Sequence[Group], *, axis: str) -> Chart:
@@ -127,10 +129,10 @@ def bar_chart(name: str, title: str, description: str, groups: Sequence[Group], 
                       hatch="////" if look.hatched else "", edgecolor=SURFACE)  # fmt: skip
             axes.annotate(value.text, (value.value, place), (3, 0), textcoords="offset points", va="center", fontsize=7)
         axes.set_xlim(0, max(1.0, *(value.value for value in values)) * 1.06)
-        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.xaxis.set_major_locator(MaxNLocator("auto", integer=True))
         rows.finish(axes, groups, axis)
 
-    return Chart(name, title, description, drawn(name, _WIDE, 0.62 + rows.height, draw), _figures(groups, axis))
+    return Chart(name, title, description, drawn(name, WIDE, 0.62 + rows.height, draw), _figures(groups, axis))
 
 
 class _Rows(Struct, frozen=True):
@@ -155,7 +157,11 @@ class _Rows(Struct, frozen=True):
         return cls(tuple(places), tuple(centres), at, thickness, space)
 
     def finish(self, axes: "Axes", groups: Sequence[Group], axis: str) -> None:
-        axes.set_yticks(self.centres, [_short(group.label) for group in groups])
+        # A group of several rows has room for two lines.
+        labels = [
+            _short(group.label).replace(", n = ", "\nn = ", 1 if len(group.values) > 1 else 0) for group in groups
+        ]
+        axes.set_yticks(self.centres, labels)
         axes.tick_params(axis="y", length=0, pad=6)
         for centre, group in zip(self.centres[1:] if self.space else (), groups[1:], strict=False):
             edge = centre - self.thickness * len(group.values) / 2 - self.space / 2
@@ -203,6 +209,8 @@ def tradeoff_chart(name: str, title: str, points: Sequence[Point], *, x_axis: st
     logarithmic = least > 0 and most > 20 * least
 
     def draw(figure: "Figure") -> None:
+        from matplotlib.ticker import MaxNLocator
+
         axes = figure.add_subplot()
         if logarithmic:
             axes.set_xscale("log")
@@ -215,12 +223,17 @@ def tradeoff_chart(name: str, title: str, points: Sequence[Point], *, x_axis: st
             axes.plot([point.x], [point.score], marker=point.run.look.marker, markersize=7, color=colour,
                       markerfacecolor=colour if point in front else SURFACE, markeredgewidth=1.4, linestyle="none",
                       zorder=3)  # fmt: skip
-        for point in front:
-            axes.annotate(point.run.name, (point.x, point.score), (6, 6), textcoords="offset points", fontsize=7.5,
-                          color=run_colour(point.run.look))  # fmt: skip
-        percent_axis(axes, "y", [end for point in points for end in (point.score, *(point.interval or ()))])
+        span = percent_axis(axes, "y", [end for point in points for end in (point.score, *(point.interval or ()))])
         if not logarithmic:
             axes.set_xlim(0, max(point.x for point in points) * 1.1 or 1)
+            axes.xaxis.set_major_locator(MaxNLocator(5))
+        heights = spread_apart([point.score + 0.02 * span for point in front], 0.065 * span)
+        to_axes = axes.transScale + axes.transLimits
+        for point, height in zip(front, heights, strict=True):
+            left = to_axes.transform((point.x, point.score))[0] < 0.5
+            axes.annotate(_short(point.run.name), (point.x, height), (6 if left else -6, 0), va="bottom", fontsize=7.5,
+                          textcoords="offset points", ha="left" if left else "right",
+                          color=run_colour(point.run.look))  # fmt: skip
         axes.xaxis.set_major_formatter("{x:g}" if max(point.x for point in points) < 10 else "{x:,.0f}")
         axes.xaxis.set_minor_formatter("")
         axes.set_xlabel(x_axis)
@@ -262,6 +275,7 @@ def recall_chart(curves: Sequence[Curve]) -> Chart:
         )
         axes.set_xlim(0.9, max(curve.k[-1] for curve in curves) * 1.08)
         axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.xaxis.set_minor_formatter("")
         axes.set_xlabel("messages k, in the order of the prompt")
         axes.set_ylabel("evidence found")
         axes.grid()
@@ -272,7 +286,7 @@ def recall_chart(curves: Sequence[Curve]) -> Chart:
         "messages in the order of time, not of rank: this is where in the prompt evidence is, and how much of it "
         "got there at all. The command longmemeval retrieval measures the ranking itself."
     )
-    svg = drawn("recall", _WIDE, 3.2, draw)
+    svg = drawn("recall", WIDE, 3.2, draw)
     columns: list[Column[int]] = [Column("k", lambda k: k), *map(_shares_of, curves)]
     figures = tabulate("", columns, cutoffs)
     return Chart("recall", "Evidence among the first k messages", description, svg, figures)
@@ -356,6 +370,16 @@ def budget_charts(comparison: Comparison, shown: Sequence[Shown]) -> list[Chart]
     return [chart for chart in drawn_charts if chart]
 
 
+def far_apart(budgets: Sequence[int]) -> list[int]:
+    """Return budgets whose labels do not touch on a logarithmic axis: an eighth of it lies between two."""
+    apart = (budgets[-1] / budgets[0]) ** 0.125
+    labelled = [budgets[0]]
+    for budget in budgets[1:]:
+        if budget >= labelled[-1] * apart:
+            labelled.append(budget)
+    return labelled
+
+
 def _chart(
     name: str,
     title: str,
@@ -382,7 +406,7 @@ def _chart(
         axes = figure.add_subplot()
         axes.set_xscale("log")
         named_lines(axes, [(look, label, [(x, y) for x, y, _ in known]) for look, label, known in lines])
-        axes.set_xticks(sorted({budget for curve in curves for budget in curve.budgets}))
+        axes.set_xticks(far_apart(sorted({budget for curve in curves for budget in curve.budgets})))
         axes.xaxis.set_major_formatter("{x:,.0f}")
         axes.xaxis.set_minor_formatter("")
         axes.set_xlabel("prompt tokens per question")
@@ -397,7 +421,7 @@ def _chart(
         Column(axis, lambda row: percent(row[2])),
     ]
     figures = tabulate("", columns, [(label, *point) for _, label, known in lines for point in known])
-    return Chart(name, title, _DESCRIPTION, drawn(name, 7.6, 3.4, draw), figures)
+    return Chart(name, title, _DESCRIPTION, drawn(name, WIDE, 3.4, draw), figures)
 
 
 # Chart distributions: the latencies of answers, and correctness by the best recall score.
@@ -450,7 +474,7 @@ def latency_chart(runs: Sequence[Latencies]) -> Chart:
         "Time per answered question: recall, and model calls with retries and waiting. A row per run, each drawn to "
         "its own height. Solid line: median; dotted line: 95th percentile."
     )
-    svg = drawn("latency", 7.6, 0.75 + 0.42 * len(runs), draw)
+    svg = drawn("latency", WIDE, 0.75 + 0.42 * len(runs), draw)
     columns: list[Column[Latencies]] = [
         Column("run", lambda run: run.run.name, "text"),
         Column("answers", lambda run: len(run.milliseconds)),
@@ -493,7 +517,8 @@ def calibration_chart(place: int, run: Shown, metric: str, calibration: Calibrat
             axes.axvline(below + 0.5, color=INK, linewidth=1, linestyle=":")
         percent_axis(axes, "y", [share for group in bins for share in (group.accuracy, group.answerable)])
         axes.set_xlim(0.4, len(bins) + 0.6)
-        axes.set_xticks(list(at), [f"{group.lowest:.2g}" for group in bins])
+        # Half of the labels have room; the table of figures has them all.
+        axes.set_xticks(list(at), ["" if number % 2 else f"{group.lowest:.2g}" for number, group in enumerate(bins)])
         axes.set_xlabel("best recall score, from")
         axes.grid(axis="y")
 
@@ -508,7 +533,7 @@ def calibration_chart(place: int, run: Shown, metric: str, calibration: Calibrat
         name=f"calibration-{place + 1}",
         title=run.name,
         description=f"Solid: {right}. Dashed: share that has an answer. {_threshold_words(calibration, metric)}",
-        svg=drawn(f"calibration-{place + 1}", 4.6, 2.7, draw),
+        svg=drawn(f"calibration-{place + 1}", _HALF, 2.7, draw),
         figures=tabulate("", columns, bins),
     )
 

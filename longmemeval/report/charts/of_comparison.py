@@ -93,8 +93,9 @@ def loss_chart(comparison: Comparison, shown: Sequence[Shown]) -> Chart | None:
         if any(figures.lost.get(stage) for figures in comparison.rows)
     ]
     description = (
-        "Questions without full credit, by the first stage at which labelled evidence is missing. “In the prompt”: all "
-        "evidence was there and the model still failed. “No evidence label”: unanswerable questions mostly."
+        "Questions without full credit, by the first stage at which labelled evidence is missing. “Evidence in "
+        "prompt”: all evidence was there and the model still failed. “No evidence labelled”: mostly unanswerable "
+        "questions."
     )
     return bar_chart("losses", "Stages", description, groups, axis="questions") if groups else None
 
@@ -117,9 +118,9 @@ def tradeoff_charts(comparison: Comparison, shown: Sequence[Shown]) -> list[Char
     waiting = "median milliseconds per question, recall and model"
     # The cost is unknown for answers made elsewhere, and for calls without a price.
     return [
-        *chart("tokens", "Against tokens", "prompt tokens per question", lambda run: run.mean_prompt_tokens, count),
-        *chart("cost", "Against cost", dollars, lambda summary: summary.costs.total.usd, in_dollars),
-        *chart("waiting", "Against latency", waiting, lambda summary: summary.latency.total.p50, milliseconds),
+        *chart("tokens", "Score vs. tokens", "prompt tokens per question", lambda run: run.mean_prompt_tokens, count),
+        *chart("cost", "Score vs. cost", dollars, lambda summary: summary.costs.total.usd, in_dollars),
+        *chart("waiting", "Score vs. latency", waiting, lambda summary: summary.latency.total.p50, milliseconds),
     ]
 
 
@@ -188,7 +189,7 @@ def _two_judges(
         commands = [f"`{check_command(judge, run.asked)}`" for judge in unchecked if not is_imported(judge)]
         how = f": {' and '.join(commands)} (with the same votes and address)" if commands else ""
         names = ", ".join(judge.id for judge in unchecked)
-        return None, [f"Rates against agreement are drawn once both judges were checked, {names} not yet{how}."]
+        return None, [f"Error rates vs. agreement need a check of both judges; missing: {names}{how}."]
     rates = [check.rates for check in checks if check and check.rates]
     scores = [run.corrected(figures) for figures in metrics]
     agreed, n = pair.agreement.overall.agreed, pair.agreement.overall.n

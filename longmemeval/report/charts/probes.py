@@ -10,7 +10,7 @@ from longmemeval.report.charts.svg import (
     GRID,
     INK,
     drawn,
-    look_of,
+    looks_of,
     need_report_libraries,
     run_colour,
 )
@@ -31,7 +31,7 @@ def check_drawable(output: Path) -> None:
         HarnessError: the file is not an SVG, or the extra `report` is not installed.
     """
     if output.suffix != ".svg":
-        raise HarnessError("The picture is an SVG", where=str(output), fix="Name a file that ends in .svg")
+        raise HarnessError("The chart must be an SVG file", where=str(output), fix="Name a file that ends in .svg")
     need_report_libraries("A picture")
 
 
@@ -39,11 +39,13 @@ def probe_chart(report: ProbeReport) -> Chart:
     """Return the table as bars: a full bar if every question was passed, a dash instead if unknown."""
     rows = [(probed, shares(probed)) for probed in report.memories]
     names = list(dict.fromkeys(name for _, by_probe in rows for name in by_probe))
+    places, kinds = range(len(rows)), [(probed.control is not None, False) for probed, _ in rows]
+    looks = looks_of([*map(str, places)], kinds, [probed.memory for probed, _ in rows])
 
     def draw(figure: "Figure") -> None:
         axes = figure.add_subplot()
-        for place, (probed, by_probe) in enumerate(rows):
-            colour = run_colour(look_of(place, control=probed.control is not None))
+        for place, (_, by_probe) in enumerate(rows):
+            colour = run_colour(looks[place])
             for column, share in enumerate(map(by_probe.get, names)):
                 if share is not None and share.mean is not None:
                     axes.barh(place, _BAR, left=column, height=0.62, color=GRID, linewidth=0)
@@ -59,8 +61,8 @@ def probe_chart(report: ProbeReport) -> Chart:
             spine.set_visible(False)
 
     description = (
-        "Questions about made-up lives that each memory passes, by probe: a full bar is all of them, a dash is not "
-        "known. The floor cannot pass, the ceiling must."
+        "Questions on synthetic user histories that each memory passes, by probe. A full bar: all of "
+        "them; a dash: unknown. The lower bound cannot pass, the upper bound must."
     )
     svg = drawn("probes", 7.6, 0.6 + _ROW_INCHES * len(rows), draw)
     return Chart("probes", f"Probes, seed {report.seed}", description, svg, probe_table(report))

@@ -86,6 +86,8 @@ class Shown(Struct, frozen=True):
 
 
 _LOOKS = COLOURS * len(SHAPES)
+_SETTINGS = re.compile(r" (?=[\w.-]+=)(.*)", re.DOTALL)
+"""The settings in the name of a memory."""
 
 
 def looks_of(
@@ -94,7 +96,9 @@ def looks_of(
     """Return a look for each name: a memory has the same look on every page, whatever it is compared with.
 
     The presets have looks of their own, in the order in which they are registered. Other memories take the look that
-    their hash gives. Where two rows of one page meet there, the later one by memory and name takes the next free shape.
+    their hash gives. A memory with settings in its name, as sweeps give (`hybrid top_k=5`), has the colour of the
+    memory and the shape that the settings give. Where two rows of one page meet there, the later one by memory and name
+    takes the next free shape.
 
     Args:
         names: names or ids of rows, without duplicates.
@@ -104,12 +108,13 @@ def looks_of(
     taken = set[tuple[int, int, bool]]()
     found: dict[str, Look] = {}
     presets = {name: number for number, name in enumerate(MEMORIES.built_in)}
-    rows = zip(names, controls, memories or names, strict=True)
-    for name, (control, reads_gold), memory in sorted(
-        rows, key=lambda row: (row[2] not in presets, row[2], len(row[0]), row[0])
+    rows = zip(names, controls, map(_SETTINGS.split, memories or names), strict=True)
+    for name, (control, reads_gold), (memory, *settings) in sorted(
+        rows, key=lambda row: (row[2][0] not in presets, row[2], len(row[0]), row[0])
     ):
         number = presets.get(memory, crc32(memory.encode()) % _LOOKS)
-        for step in range(_LOOKS):
+        first = 1 + crc32(settings[0].encode()) % (len(SHAPES) - 1) if settings else 0
+        for step in (*range(first, _LOOKS), *range(first)):
             place = (number + COLOURS * step + step // len(SHAPES)) % _LOOKS
             look = found[name] = look_of(place, control=control, reads_gold=reads_gold)
             if (look.colour, look.shape, reads_gold) not in taken:
@@ -146,11 +151,11 @@ _STYLE: "dict[RcKeyType, object]" = {
     "svg.hashsalt": "longmemeval",
     "text.parse_math": False,
     "font.family": "DejaVu Sans",
-    "font.size": 9.0,
+    "font.size": 9.5,
     "text.color": INK,
     "axes.edgecolor": GRID,
     "axes.labelcolor": MUTED,
-    "axes.labelsize": 8.5,
+    "axes.labelsize": 9.0,
     "axes.facecolor": "none",
     "axes.spines.top": False,
     "axes.spines.right": False,
@@ -159,7 +164,7 @@ _STYLE: "dict[RcKeyType, object]" = {
     "ytick.color": GRID,
     "xtick.labelcolor": MUTED,
     "ytick.labelcolor": INK,
-    "xtick.labelsize": 8.5,
+    "xtick.labelsize": 9.0,
     "grid.color": GRID,
     "grid.linewidth": 0.6,
     "figure.facecolor": "none",

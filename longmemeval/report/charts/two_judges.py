@@ -7,7 +7,7 @@ from msgspec import Struct
 
 from longmemeval.core.tables.table import Column, tabulate
 from longmemeval.core.text.figures import bounds, percent
-from longmemeval.report.charts.charts import Chart, percent_axis
+from longmemeval.report.charts.charts import WIDE, Chart, percent_axis
 from longmemeval.report.charts.svg import GRID, INK, MUTED, SURFACE, Shown, drawn, run_colour
 from longmemeval.statistics.misclassification import Corrected
 
@@ -16,6 +16,8 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _MARKERS = "os"
+_AGREEMENT_INCHES = 2.4
+"""Height of the lower drawing."""
 
 
 class JudgedBy(Struct, frozen=True):
@@ -48,20 +50,20 @@ def two_judges_chart(pairs: Sequence[TwoJudges]) -> Chart:
     """Return scores by both judges, raw and corrected, beside their agreement against what the rates predict."""
 
     def draw(figure: "Figure") -> None:
-        left, right = figure.subplots(1, 2, width_ratios=(1.35, 1))
-        _draw_scores(left, pairs)
-        _draw_agreement(right, pairs)
+        upper, lower = figure.subplots(2, 1, height_ratios=(0.9 + 0.5 * len(pairs), _AGREEMENT_INCHES))
+        _draw_scores(upper, pairs)
+        _draw_agreement(lower, pairs)
 
     description = (
-        "Left: what two judges make of the same answers. Hollow: the score; filled, with its 95 % interval: corrected "
+        "Top: what two judges make of the same answers. Hollow: the score; filled, with its 95 % interval: corrected "
         "for the errors that the check of the judge found. Where both checks hold for these answers, the filled marks "
-        "of a run meet. Right: how often the two give the same label, against how often their rates say they would. On "
-        "the line they err independently of each other. Above it they make the same mistakes, and their agreement is "
-        "no sign of being right; below it one errs on these answers otherwise than on the planted ones."
+        "of a run meet. Bottom: how often the two give the same label, against how often their rates say they would. "
+        "On the line they err independently of each other. Above it they make the same mistakes, and their agreement "
+        "is no sign of being right; below it one errs on these answers otherwise than on the planted ones."
     )
-    svg = drawn("two-judges", 7.6, max(3.0, 0.9 + 0.5 * len(pairs)), draw)
+    svg = drawn("two-judges", WIDE, 0.9 + 0.5 * len(pairs) + _AGREEMENT_INCHES, draw)
     rows = [(pair, judge) for pair in pairs for judge in pair.judges]
-    return Chart("two-judges", "Rates against agreement", description, svg, tabulate("", _columns(), rows))
+    return Chart("two-judges", "Error rates vs. agreement", description, svg, tabulate("", _columns(), rows))
 
 
 _Judged = tuple[TwoJudges, JudgedBy]

@@ -21,7 +21,7 @@ from longmemeval.report.charts.charts import Chart, budget_charts
 from longmemeval.report.charts.svg import Look, need_report_libraries, shown_rows, shown_runs
 from longmemeval.report.page.question_data import details, rows
 from longmemeval.report.page.question_records import Row
-from longmemeval.report.page.summary import Pattern, among, pair_matrix, patterns_of, scores_of
+from longmemeval.report.page.summary import Pattern, among, pair_rows, patterns_of, scores_of
 from longmemeval.report.page.templates import page_file, written_page
 from longmemeval.report.tables.abilities import ability_legend, ability_notes, ability_table
 from longmemeval.report.tables.comparison import (
@@ -242,7 +242,7 @@ def html_page(
         drawn=shown_rows(comparison),
         notes=[line for line in map(without_places, comparison_notes(comparison)) if line not in main],
         question_filter=lambda kind, row: "" if kind == "same" or row.place < 0 else f"#?pattern={kind}-{row.place}",
-        pairs=pair_matrix(comparison),
+        pairs=pair_rows(comparison),
         pairs_line=pairs_line(comparison) if comparison.pairs else "",
         sections=[*_sections(comparison, graded), *_published(published)],
         left_out=left_out,
@@ -265,7 +265,7 @@ def across_page(graded: Sequence[Evaluation]) -> str:
         number=len(graded),
         title=table.title,
         table=table,
-        lead=f"{count_of(len(graded), 'run')}, {count_of(sets, 'data set')}",
+        lead=f"{count_of(len(graded), 'run')}, {count_of(sets, 'dataset')}",
         legend=ability_legend(graded),
         notes=ability_notes(graded),
     )
@@ -308,7 +308,7 @@ def _sections(comparison: Comparison, graded: list[Evaluation]) -> list[Section]
     agreement = tuple(agreement_tables(graded, [run.name for run in members]))
     judges, missing = charts.judges_chart(graded, members)
     on_judges = without_places(f"{_AGREEMENT} {missing}")
-    ability_words = "Abilities are the vocabulary that all benchmarks share; unanswerable questions ask for abstention."
+    ability_words = "All benchmarks share these abilities; unanswerable questions test abstention."
     lost = digest_table(comparison)
     recall = charts.recall_curves(graded, members)
     latencies = charts.latency_ridges([run.answers for run in graded], members)
@@ -319,13 +319,13 @@ def _sections(comparison: Comparison, graded: list[Evaluation]) -> list[Section]
         Section("abilities", "Abilities", ability_words, _some(by_ability)),
         Section("abstention", "Abstention", _ABSTENTION, tables=_some(abstention_table(comparison))),
         Section("budgets", "Equal tokens", charts=budgets, narrow=True, short="Budgets"),
-        Section("effort", "Score and effort", charts=effort, narrow=True, short="Effort"),
+        Section("effort", "Score vs. effort", charts=effort, narrow=True, short="Effort"),
         Section("recall", "Evidence recall", charts=_some(recall), short="Recall", by_run=True),
-        Section("losses", "Why answers were wrong", "", _some(losses), (lost,) if lost.rows else (), short="Wrong"),
+        Section("losses", "Wrong answers by cause", "", _some(losses), (lost,) if lost.rows else (), short="Wrong"),
         Section("calibration", "Calibration", _CALIBRATION, calibration, narrow=True, by_run=True),
         Section("cost", COST, tables=costs, short="Cost"),
         Section("footprint", FOOTPRINT, tables=footprint, short="Footprint"),
-        Section("memory-models", "Models that memories asked", tables=model_use, short="Memories' models"),
+        Section("memory-models", "Model calls made by memories", tables=model_use, short="Memories' models"),
         Section("latency", "Latency", charts=_some(latencies), tables=latency, by_run=True),
         Section("judges", "Judge agreement", on_judges, _some(judges), agreement, short="Judges", by_run=True),
         Section("repeats", "Repeats", _REPEATS, tables=_with_rows(repeats_table(comparison))),
@@ -334,19 +334,16 @@ def _sections(comparison: Comparison, graded: list[Evaluation]) -> list[Section]
 
 
 def _published(figures: Sequence[Claim]) -> list[Section]:
-    return [Section("published", "Published figures", tables=(published_table(figures),))] if figures else []
+    return [Section("published", "Published scores", tables=(published_table(figures),))] if figures else []
 
 
 _ABSTENTION = (
-    "How runs do on questions that cannot be answered, and on those that can. Abstentions are counted by phrases, as "
-    "the offline judge knows them: precision is the share of them that were right, recall the share of the "
-    "unanswerable questions that were refused."
+    "Abstentions are recognised by the phrases of the offline judge. Precision: share of abstentions that were right; "
+    "recall: share of unanswerable questions on which the run abstained."
 )
-_CALIBRATION = "What the best recall score of a question tells about it: ten groups of questions, lowest scores first."
-_AGREEMENT = (
-    "Judges of one run on the same answers. Kappa is what agreement exceeds chance by: 1 is perfect, 0 is chance."
-)
-_REPEATS = "Runs that differ in nothing but their number: how far chance alone moves a score."
+_CALIBRATION = "Accuracy by the best retrieval score of a question: ten groups of questions, lowest scores first."
+_AGREEMENT = "Judges of one run on the same answers. Cohen's kappa: 1 is perfect agreement, 0 is chance."
+_REPEATS = "Repeats of the same configuration: how much the score varies by chance."
 
 
 def _with_rows(table: Table) -> tuple[Table, ...]:

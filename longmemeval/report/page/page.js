@@ -293,8 +293,8 @@
 
   const body = element("tbody");
   const headers = columns.map(([key, label, run]) => {
-    const button = element("button", { type: "button", click: () => sortBy(key) }, run && several ? mark(run) : label, element("span", { "aria-hidden": "true" }, ""));
-    if (run && several) button.setAttribute("aria-label", `run ${run.name}`);
+    const button = element("button", { type: "button", click: () => sortBy(key) }, run && several ? [element("span", { class: "upright" }, run.name), mark(run)] : label, element("span", { "aria-hidden": "true" }, ""));
+    if (run && several) for (const attribute of ["aria-label", "title"]) button.setAttribute(attribute, `run ${run.name}`);
     return element("th", { scope: "col", "data-key": key }, button);
   });
 

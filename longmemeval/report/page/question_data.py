@@ -126,14 +126,16 @@ def _shortening(below: Details, messages: int | None, prompts: int | None, answe
         if limit is not None
     ]
     if no_prompts:
-        notes.append("Prompts are too many to be in this page.")
+        notes.append("This page has no prompts: there are too many.")
     runs = [run for question in below.questions for run in question.runs]
     if any(run.recalled.more or run.cut.more for run in runs):
-        notes.append(f"At most {_MESSAGES_SHOWN} recalled and {_CUT_SHOWN} cut messages are listed per question.")
+        notes.append(
+            f"At most {_MESSAGES_SHOWN} retrieved and {_CUT_SHOWN} truncated messages are listed per question."
+        )
     if any(run.note_prompts for run in runs):
-        notes.append("Prompts that took notes before the answer are not in this page.")
+        notes.append("This page has no prompts that took notes before the answer.")
     if notes:
-        notes.append("Everything is in answers.jsonl, prompts.jsonl and judgements/ of the run; --full puts it here.")
+        notes.append("See answers.jsonl, prompts.jsonl and judgements/ of the run, or use --full.")
     return notes
 
 

@@ -14,6 +14,8 @@ from longmemeval.report.charts.svg import Shown, shown_rows, shown_runs
 
 _STEP = 0.1
 """The step of which a scale of scores begins and ends at a multiple."""
+_EVERY, _MOST_GAPS = (1, 2, 3, 5), 3
+"""Numbers of steps from label to label, and the most gaps between labels: the narrowest scale has room for three."""
 _ONLY_MORE = ("preparing", "evidence")
 """Columns that only the live page has room for."""
 
@@ -85,7 +87,8 @@ def scores_of(comparison: Comparison, *, more: bool = False) -> Scores:
         return round((value - low) / (high - low) * 100, 2)
 
     steps = round((high - low) / _STEP)
-    ticks = [low + _STEP * step for step in range(0, steps + 1, 2 if steps > 5 else 1)]
+    every = next(every for every in _EVERY if steps / every <= _MOST_GAPS)
+    ticks = [low + _STEP * step for step in range(0, steps + 1, every)]
     most = max((row.summary.mean_prompt_tokens or 0 for row in comparison.rows), default=0) or 1
     columns = [
         column

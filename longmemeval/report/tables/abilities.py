@@ -13,15 +13,9 @@ from longmemeval.pipeline.compare.columns import kind_words
 from longmemeval.report.tables.comparison import footnotes
 from longmemeval.results.graded.graded_run import Evaluation
 
-TITLE = "By ability, across data sets"
-_NOTE = (
-    "Figures of different data, judges or metrics do not compare: columns stand side by side, no difference "
-    "between them is tested."
-)
-_CELLS = (
-    "Each figure with its 95 % interval and n, its questions; those not evaluated count as wrong. "
-    f"{UNKNOWN}: no question asks for it."
-)
+TITLE = "By ability, across datasets"
+_NOTE = "Figures of different data, judges or metrics are not comparable: no difference between columns is tested."
+_CELLS = f"Each figure with its 95% CI and n questions; ungraded ones count as wrong. {UNKNOWN}: no question tests it."
 
 
 def ability_table(graded: Sequence[Evaluation]) -> Table:

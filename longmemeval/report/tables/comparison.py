@@ -44,7 +44,7 @@ from longmemeval.pipeline.compare.comparison import (
     RepeatGroup,
     budget_curves,
 )
-from longmemeval.pipeline.compare.verdict import score_sentence
+from longmemeval.pipeline.compare.verdict import missing_sentences, score_sentence
 from longmemeval.report.tables.runs import (
     abstention_lines,
     both,
@@ -377,9 +377,6 @@ def footnotes(summaries: list[GradedRun], *, warnings: bool = True) -> list[str]
     for summary in summaries:
         if summary.gradings:
             notes.append(_gradings_note(summary, summary.gradings))
-        if summary.failed:
-            failed = count_of(summary.failed, "question failed and counts", "questions failed and count")
-            notes.append(f"{summary.run_id}: {failed} as wrong.")
         if cached := summary.memory_calls.cached_calls:
             calls = f"{cached:,} of {summary.memory_calls.calls:,} model calls during search"
             notes.append(f"{summary.run_id}: {calls} came from the cache, so recall latency is too low.")
@@ -585,6 +582,7 @@ def run_id_lines(comparison: Comparison) -> Iterator[str]:
 def evaluation_answer(evaluation: Evaluation) -> Answer:
     """Yield the score in a sentence, scores by type, costs, latencies, and the notes below them."""
     metrics, manifest, summary = evaluation.metrics, evaluation.manifest, evaluation.summary
+    yield from (sentence.text({}) for sentence in missing_sentences(summary))
     yield score_sentence(metrics).text({})
     data = ", ".join(filter(None, [manifest.dataset["name"], summary.part]))
     title = f"{metrics.run}: {summary.memory}, {summary.model}, {data}, judged by {judge_name(metrics.judge)}"

@@ -8,7 +8,7 @@ from msgspec import Struct
 
 from longmemeval.benchmarks.spec import Benchmark
 from longmemeval.core.tables.table import Column, Record, Table, tabulate
-from longmemeval.core.text.figures import UNKNOWN, bounds, count_of, in_dollars, ms, percent, shown_bytes
+from longmemeval.core.text.figures import UNKNOWN, bounds, count_of, in_dollars, ms, percent, percents, shown_bytes
 from longmemeval.embedding.registry import is_remote
 from longmemeval.llm.options import is_offline
 from longmemeval.measures.abstention import Abstaining, HeldOut
@@ -93,7 +93,8 @@ def abstention_lines(metrics: Metrics) -> list[str]:
 def _with_threshold(held_out: HeldOut, metric: str) -> str:
     if held_out.accuracy is None:
         return ""
-    gain = f"{metric} {percent(held_out.accuracy)} instead of {percent(held_out.judged_accuracy)}"
+    accuracy, judged = percents(held_out.accuracy, held_out.judged_accuracy)
+    gain = f"{metric} {accuracy} " + ("with and without it" if accuracy == judged else f"instead of {judged}")
     return f"; {gain}, as this judge gives a correct abstention {held_out.declining:.2g} on average"
 
 

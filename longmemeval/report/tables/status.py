@@ -76,6 +76,8 @@ def sentences(job: RunState | PreparationState) -> Iterator[str]:
         left = f", {duration(work.seconds_left)} left" if work.seconds_left is not None else ""
         quiet = f", last line {duration(work.quiet_s)} ago" if work.quiet_s is not None and not job.is_over else ""
         yield f"  {work.name}: {_done(work)} done{failed}{rate}{left}{quiet}"
+    if isinstance(job, RunState) and job.cause:
+        yield f"  cause: {job.cause}"
     if spent := _spent(job):
         yield f"  spent: {spent}"
     if isinstance(job, RunState):
@@ -87,9 +89,9 @@ def _describe(job: RunState | PreparationState) -> str:
     work = job.at_work if isinstance(job, RunState) else job.work
     if job.state == "died":
         pid = f"Process {work.pid}" if work and work.pid else "Its process"
-        return f"died. {pid} ended without saying so; the same command goes on"
+        return f"crashed. {pid} ended unexpectedly. Rerun the same command to continue"
     if job.state == "away":
-        return f"running on {work.host if work else 'another machine'}, or died there: its lock is free here"
+        return f"running on {work.host if work else 'another machine'}, or crashed there: its lock is free here"
     if work and work.alive and work.pid:
         return f"{job.state} (process {work.pid} on {work.host})"
     return job.state
@@ -115,6 +117,6 @@ def _spent(job: RunState | PreparationState) -> str | None:
 def _score_so_far(score: ScoreSoFar) -> str:
     named = "interim " if score.interim else ""
     if score.value is None or score.interval is None:
-        return f"{named}{score.metric}: nothing is judged yet"
+        return f"{named}{score.metric}: nothing graded yet"
     so_far = f" over {score.judged:,} of {score.of:,}" if score.interim else ""
     return f"{named}{score.metric} {percent(score.value)} {bounds(score.interval)}{so_far}"

@@ -35,8 +35,10 @@ from longmemeval.results.lines import (
     QUERY_EMBEDDINGS,
     QUERY_MODEL,
     AnalysisTotals,
+    Failures,
     Footprint,
     current_answers,
+    failures_of,
     footprint_of,
     memory_calls,
 )
@@ -46,6 +48,7 @@ from longmemeval.results.preparation import prepare_usage
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import RunQuestions, dataset_of
 from longmemeval.results.scores.checked import read_run, recompute_scores
+from longmemeval.results.scores.checks import refuse_unanswered
 from longmemeval.results.scores.stored import ScoreCache
 from longmemeval.results.scores.warnings import (
     Gradings,
@@ -219,6 +222,8 @@ class GradedRun(Struct, frozen=True):
     latency: RunLatency
     shortened: int
     failed: int
+    failures: Failures = Failures()
+    """The failed questions and their commonest error."""
     status: str = "completed"
     """Status in the manifest."""
     latency_note: str = ""
@@ -301,6 +306,7 @@ def summarise(
         shortened=int(manifest.totals.get("shortened", 0)),
         undated=int(manifest.totals.get("undated", 0)),
         failed=int(manifest.totals.get("failed", 0)),
+        failures=failures_of(files.answers.values(), len(manifest.question_ids)),
         status=manifest.status,
         latency_note=str(manifest.totals.get("load", {}).get("note", "")),
         gradings=gradings(files, metrics.judge),
@@ -470,8 +476,8 @@ def load_graded(
         remembered: cache of checks and scores of unchanged files; None: compute all of them.
 
     Raises:
-        HarnessError: no such run, it is not graded (by this judge) or holds rankings, or its data set is
-            missing.
+        HarnessError: no such run, it has no answers, is not graded (by this judge) or holds rankings, or its data
+            set is missing.
         IntegrityError: its files have been changed since the run, or do not give the stored scores.
     """
     questions_by_key: dict[tuple[str, ...], RunQuestions] = {}
@@ -487,6 +493,7 @@ def load_graded(
                 fix="`longmemeval retrieval --memory A --memory B` shows rankings side by side",
             )
         remembered.of(bool, partial(files.key_of, "files"), partial(_is_intact, files))
+        refuse_unanswered(files)
         chosen = _chosen_metrics(folder, files.metrics, judge)
         protocol = manifest.settings.official_protocol
         key = (manifest.dataset["content_sha256"], str(protocol), *manifest.question_ids)

@@ -11,7 +11,7 @@ from msgspec import Struct, structs
 
 from longmemeval.core.files import sha256_text
 from longmemeval.core.text.words import differences
-from longmemeval.errors import IntegrityError
+from longmemeval.errors import IntegrityError, NoAnswersError
 from longmemeval.judges.protocol import JudgeIdentity
 from longmemeval.judges.template_set import is_named_by_its_hash, is_official
 from longmemeval.judges.votes import recomputed
@@ -22,10 +22,11 @@ from longmemeval.results.lines import (
     ANSWERS,
     PROMPTS,
     RANKINGS,
+    failures_of,
     is_cut,
     is_empty,
 )
-from longmemeval.results.manifest import RunManifest
+from longmemeval.results.manifest import RunManifest, command_to_continue
 from longmemeval.results.run_files import RunFiles
 from longmemeval.results.run_questions import RunQuestions
 
@@ -50,6 +51,22 @@ def refuse(files: RunFiles, outcomes: Iterable[str | None], remedy: str = "Resto
         f"Run '{files.folder.name}' cannot be relied on: {problem}",
         where=str(files.folder),
         fix=f"{remedy}. `longmemeval verify {files.folder.name}` names everything that does not hold",
+    )
+
+
+def refuse_unanswered(files: RunFiles) -> None:
+    """Raise an error for a run without any answer: it has no score.
+
+    Raises:
+        NoAnswersError: it has none; says why, and which command asks the questions again.
+    """
+    answers, manifest = files.answers.values(), files.manifest
+    if any(answer.status == "ok" for answer in answers):
+        return
+    why = (manifest.error or failures_of(answers, len(manifest.question_ids)).told).rstrip(".")
+    raise NoAnswersError(
+        f"Run '{files.folder.name}' has no answers, so it has no score" + (f". {why}" if why else ""),
+        fix=f"Remove the cause, then continue with `{command_to_continue(manifest)}`",
     )
 
 

@@ -36,6 +36,16 @@ WarningCode = Literal[
     "unstable-recall",
     "unequal-tokens",
 ]
+IN_GENERAL: dict[WarningCode, str] = {
+    "history-fits": "The limits let the whole history through for some questions, which do not test the memory.",
+    "few-questions": "There are too few questions for a significant difference.",
+    "unchecked-judge": "The judge's error rate has not been measured on this benchmark.",
+    "not-english": "The judge compares English words, and some texts are not in English.",
+    "same-family": "Judge and answering model are of the same family; models tend to favour their own.",
+    "unstable-recall": "Repeating the same query changed what the memory recalled.",
+    "unequal-tokens": "Prompts differ in length, which alone can change scores.",
+}
+"""Each warning as a sentence without the figures of a run."""
 OF_QUESTIONS: frozenset[WarningCode] = frozenset({"history-fits", "few-questions"})
 """Warnings that depend on the choice of questions."""
 _LIMITS = {

@@ -16,6 +16,7 @@ from starlette.routing import BaseRoute, Route
 from longmemeval.core.text.figures import UNKNOWN, count
 from longmemeval.llm.offline import CONTROL_MODELS
 from longmemeval.pipeline.status import state_of_unfinished
+from longmemeval.report.charts.svg import Look, looks_of
 from longmemeval.report.tables.status import progress
 from longmemeval.results.compared import control_in_words
 from longmemeval.results.listing import ListedRun, ListedScore, RunFilter, list_runs, planned_runs
@@ -37,6 +38,7 @@ class RunLine(Struct, frozen=True):
     run: ListedRun
     name: str
     """The run's memory, or its model if that is a control, as in comparisons."""
+    look: Look
     control: str
     """`control` or `control, reads gold`; empty for a memory."""
     state: str
@@ -84,10 +86,13 @@ def _offered(listed: list[ListedRun]) -> dict[str, list[str]]:
 
 def _line(run: ListedRun, site: Site) -> RunLine:
     state = state_of_unfinished(run, site.folders)
+    control = control_in_words(run.run, site.folders.results_dir)
+    kind = ("control" in control, "gold" in control)
     return RunLine(
         run=run,
         name=_name(run) or UNKNOWN,
-        control=control_in_words(run.run, site.folders.results_dir),
+        look=looks_of([run.run], [kind], [run.memory])[0],
+        control=control,
         state=state.state if state else run.status,
         questions=progress(state) if state else count(run.questions),
         score=run.scores[0] if run.scores and run.kind != "retrieval" else None,

@@ -154,13 +154,13 @@ class PromptView(Struct, frozen=True):
 
 WHY_LOST: dict[str, str] = {
     "not stored": "never had the evidence: it is not in the fixture",
-    "not retrieved": "did not see all of the evidence: some or all of it was not recalled",
+    "not retrieved": "did not see all of the evidence: some or all of it was not retrieved",
     "retrieved but cut": "found the evidence, but it was cut before the prompt",
     "in the prompt": "had the evidence in the prompt and answered otherwise",
     "disputed": "had the evidence in the prompt, and the judges disagree on the answer",
     "no evidence label": "answered otherwise; the data name no evidence",
     "not answered": "gave no answer",
-    "no provenance": "answered otherwise, and does not say what it recalled",
+    "no provenance": "answered otherwise, and does not name its sources",
 }
 """The reasons by stage (`measures/losses.py`), to follow the name of a run."""
 
@@ -227,8 +227,8 @@ def why_lost(stage: str | None, answer: Answer | None, evidence: Evidence, *, un
     if stage == "not retrieved" and answer and answer.recall_ids:
         found, there = evidence.found_in(answer.recall_ids)
         if found:
-            return f"saw {found} of {there} pieces of the evidence: the rest was not recalled"
-        return "never saw the evidence: none of it was recalled"
+            return f"saw {found} of {there} pieces of the evidence: the rest was not retrieved"
+        return "never saw the evidence: none of it was retrieved"
     return WHY_LOST[stage]
 
 

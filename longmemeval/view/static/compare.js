@@ -21,5 +21,5 @@ try {
     link.parentElement.remove();
   }
 } catch {
-  tell("The pictures did not come; the link opens them");
+  tell("Charts could not be loaded; open the link instead.");
 }

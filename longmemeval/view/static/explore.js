@@ -26,7 +26,7 @@ async function recall() {
     result.innerHTML = text; // A template of ours, which escapes every text from the data.
     history.replaceState(null, "", `/explore?${said}`);
     result.setAttribute("aria-busy", "false");
-  } catch (error) { tell(`It could not be recalled: ${error.message}`); }
+  } catch (error) { tell(`Retrieval failed: ${error.message}`); }
 }
 
 form.addEventListener("input", (event) => {

@@ -18,8 +18,8 @@ source.onmessage = ({ data }) => {
     values.forEach((value, place) => { if (row.cells[place].textContent !== value) row.cells[place].textContent = value; });
   }
   const open = now.rows.filter(([name]) => !now.ended.includes(name)).length;
-  head.textContent = open ? `${open} under way` : "Nothing is under way";
-  at.textContent = "followed live";
+  head.textContent = open ? `${open} running` : "Nothing is running";
+  at.textContent = "live";
   document.documentElement.dataset.ready = "live";
 };
 source.onerror = () => { at.textContent = "the server does not answer; figures are the last ones known"; };

@@ -4,7 +4,7 @@ import { asked, batch, computed, copyLink, effect, get, h, html, key, options, r
 const place = document.getElementById("matrix");
 const ROW = 34, SPARE = 6;
 const FILTERS = [
-  ["all", "0", "all"], ["differ", "d", "differ"], ["lost", "l", "lost to baseline"], ["won", "w", "won"],
+  ["all", "0", "all"], ["differ", "d", "differ"], ["lost", "l", "worse than baseline"], ["won", "w", "better than baseline"],
   ["unchanged", "u", "unchanged"], ["wrong", "a", "all wrong"], ["disagree", "g", "judges disagree"],
   ["found", "f", "evidence found, answered wrong"],
 ];
@@ -145,7 +145,7 @@ function line(row, at, slot) {
   return html`<tr key=${slot} aria-current=${at === current.value ? "true" : null} aria-rowindex=${at + 2} data-at=${at}>
     <th scope="row"><a class="question-link" href=${link(row)} title=${texts[row]}>${texts[row]}</a></th>
     ${columns.value.map((column) => cell(row, column))}
-    <td class="text">${letter === " " ? "" : `${stages[letter.charCodeAt(0) - 97]}${others.length > 1 ? `, ${runs[run].name}` : ""}`}</td>
+    <td class="text why-wrong">${letter === " " ? "" : `${stages[letter.charCodeAt(0) - 97]}${others.length > 1 ? `, ${runs[run].name}` : ""}`}</td>
     <td class="text kind">${all.type_names[types[row]]}</td></tr>`;
 }
 
@@ -160,13 +160,13 @@ function Grid() {
   return html`<div class="card grid scroll" role="region" aria-label="Questions" tabindex="0" onScroll=${onScroll} ref=${(one) => { box = one ?? box; }}>
     <table class="list" aria-rowcount=${rows.length + 1}>
     <thead><tr><th scope="col" class="text">question</th>
-    ${columns.value.map(({ run, at, pool }) => html`<th scope="col" class=${at === 0 ? "pinned" : ""} title="${run.id}${at === 0 ? " (baseline)" : ""}"><${Mark} run=${run} />${pool ? html` ×${pool.length}` : ""}<span class="hidden-text">${run.name}</span></th>`)}
-    <th scope="col" class="text">why wrong</th><th scope="col" class="text kind">type</th></tr></thead>
+    ${columns.value.map(({ run, at, pool }) => html`<th scope="col" class=${at === 0 ? "pinned" : ""} title="${run.id}${at === 0 ? " (baseline)" : ""}"><span class="upright">${run.name}${pool ? ` ×${pool.length}` : ""}${at === 0 ? html`<span class="hidden-text"> (baseline)</span>` : ""}</span><${Mark} run=${run} /></th>`)}
+    <th scope="col" class="text why-wrong">why wrong</th><th scope="col" class="text kind">type</th></tr></thead>
     <tbody>
     ${from > 0 && html`<tr aria-hidden="true"><td colspan=${wide} style=${{ height: `${from * ROW}px`, padding: 0 }}></td></tr>`}
     ${rows.slice(from, to).map((row, index) => line(row, from + index, index))}
     ${to < rows.length && html`<tr aria-hidden="true"><td colspan=${wide} style=${{ height: `${(rows.length - to) * ROW}px`, padding: 0 }}></td></tr>`}
-    ${rows.length === 0 && html`<tr><td class="text" colspan=${wide}>No question is like that.</td></tr>`}
+    ${rows.length === 0 && html`<tr><td class="text" colspan=${wide}>No questions match.</td></tr>`}
     </tbody></table></div>`;
 }
 // A phone shows the questions first: what chooses among them is folded there.
@@ -191,8 +191,7 @@ function Tools() {
     ${all.repeats.length > 0 && html`<button type="button" aria-pressed=${folds.value} onClick=${() => { folds.value = !folds.value; }}>fold repeats</button>`}
     <button type="button" onClick=${copyLink}>Copy link</button></div></details>
     <p class="quiet" role="status"><strong>${chosen.value.length}</strong> of ${N}${groups.value.length > 0 && html`; wrong: ${groups.value.map(([name, number], at) =>
-      html`${at ? ", " : ""}<a href="#" aria-current=${state.stage.value === name ? "true" : null} onClick=${(event) => { event.preventDefault(); choose("stage", name); }}>${name} ${number}</a>`)}`}</p>
-    <ul class="legend" aria-label="Runs">${columns.value.map(({ run, at }) => html`<li class="named"><${Mark} run=${run} /> ${run.name}${at === 0 ? " (baseline)" : ""}</li>`)}</ul>`;
+      html`${at ? ", " : ""}<a href="#" aria-current=${state.stage.value === name ? "true" : null} onClick=${(event) => { event.preventDefault(); choose("stage", name); }}>${name} ${number}</a>`)}`}</p>`;
 }
 function Pick({ name, title, values, none }) {
   return html`<label class="field">${title} <select value=${state[name].value} onChange=${(event) => { state[name].value = event.target.value; }}>
@@ -223,7 +222,7 @@ key("j", "next question", () => move(current.value + 1));
 key("k", "question before", () => move(current.value - 1));
 key("n", "next that differs", () => {
   const next = chosen.value.findIndex((row, at) => at > current.value && tests.differ(row));
-  next < 0 ? tell("No further one differs") : move(next);
+  next < 0 ? tell("No further question differs") : move(next);
 });
 key("Enter", "open the question", () => { if (chosen.value.length) location.href = link(chosen.value[current.value]); });
 key("o", "open the question", () => { if (chosen.value.length) location.href = link(chosen.value[current.value]); });

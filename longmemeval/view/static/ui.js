@@ -77,7 +77,7 @@ document.addEventListener("keydown", (event) => {
 export async function copyLink() {
   try {
     await navigator.clipboard.writeText(location.href);
-    tell("The link is copied");
+    tell("Link copied");
   } catch {
     tell(`Copy it from the address bar: ${location.href}`);
   }

@@ -47,7 +47,8 @@ def test_html_is_a_table_with_nothing_but_text_in_it() -> None:
     shown = render.html(table(1))
     assert "<caption>Fruit | 100%</caption>" in shown
     assert '<tr class="apart"><th scope="row" class="text name">&lt;b&gt;kiwi_⟨U+001B⟩[31m &amp; co</th>' in shown
-    assert shown.count("<td>") == 6
+    assert shown.count("<td data-title=") == 6
+    assert '<td data-title="price">0.5</td>' in shown
     linked = tabulate("", [Column[str]("", lambda one: Link(one, 'x?a=1&b="'), "text")], ["here"])
     assert '<a href="x?a=1&amp;b=&quot;">here</a>' in render.html(linked)
 

@@ -11,6 +11,7 @@ from longmemeval.core.text.figures import (
     listed,
     p_value,
     percent,
+    percents,
     signed_bounds,
     span,
 )
@@ -46,3 +47,10 @@ def test_long_lists_are_counted() -> None:
 
 def test_p_values_below_a_thousandth_say_so() -> None:
     assert (p_value(0.0009), p_value(0.001)) == ("< 0.001", "0.001")
+
+
+def test_two_shares_that_differ_read_differently() -> None:
+    assert percents(0.75, 0.72) == ("75.0%", "72.0%")
+    assert percents(0.75, 0.7499) == ("75.00%", "74.99%")
+    assert percents(3 / 4, 2999 / 4000) == ("75.00%", "74.98%")
+    assert percents(0.75, 0.75) == ("75.0%", "75.0%")

@@ -232,10 +232,12 @@ def test_file(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "said"),
     [
+        ("# Ours\nmodels:\n  m:\n    rmp: 5", r"limits\.yaml, line 4: models\.m\.rmp"),
         ("models: {m: {rmp: 5}}", r"There is no such field.*models\.m\.rmp.*Did you mean 'rpm'"),
         ("concurency: {}", r"There is no such field.*Did you mean 'concurrency'"),
         ("models: {m: {rpm: 0}}", r"greater than 0.*models\.m\.rpm"),
         ("models: [", "is not YAML"),
+        ("models:\n  m: {rpm: 5\nconcurrency: {}", r"flow mapping that begins in line 2 .*limits\.yaml, line 3\)"),
         ("- 1", "The value is not valid"),
     ],
 )

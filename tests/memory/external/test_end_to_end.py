@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from longmemeval import (
+    Memory,
     PrepareOptions,
     RetrievalOptions,
     evaluate,
@@ -72,6 +73,33 @@ def test_every_carrier_gives_the_same_rankings_and_scores(folder: Path, monkeypa
             found.append((answered, scores.metrics.overall, rankings, result.measures, result.by_type))
     assert found[0][0][0].count("'ok'") == 1
     assert found[1:] == found[:1] * 3
+
+
+@pytest.mark.slow
+def test_a_service_is_shown_by_its_own_name(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(folder)
+    with http_served("mymem:MyMemory", folder) as address:
+        host = address.removeprefix("http://")
+        assert Memory(address).name == "MyMemory"
+        longmemeval("prepare", "-d", "sample", "--limit", "1", "-m", address, cwd=folder)
+        longmemeval("run", "-d", "sample", "--limit", "1", "-m", address, "--model", "offline/extractive", cwd=folder)
+        (made,) = (folder / "results").glob("*/run.json")
+        assert made.parent.name.startswith("sample_MyMemory_")
+        again = longmemeval(
+            *RUN, "-d", "sample", "--limit", "1", "-m", address, "--resume", made.parent.name, cwd=folder
+        )
+        assert "finished already" in again.stdout
+    longmemeval("evaluate", made.parent.name, "--judge", "offline/lexical", cwd=folder)
+    (listed,) = json.loads(longmemeval("runs", "--json", cwd=folder).stdout)["runs"]
+    assert (listed["memory"], listed["run"]) == ("MyMemory", made.parent.name)
+    latex = longmemeval("report", made.parent.name, "--format", "latex", "-o", "-", cwd=folder).stdout
+    shown = [line for line in latex.splitlines() if not line.startswith("%")]
+    assert any("MyMemory" in line for line in shown)
+    assert not any(host in line for line in shown)
+    # Not there any more: the run is still the same one.
+    away = longmemeval(*RUN, "-d", "sample", "--limit", "1", "-m", address, "--resume", made.parent.name, cwd=folder)
+    assert "finished already" in away.stdout
+    assert Memory("http://127.0.0.1:9").name == "127.0.0.1:9"
 
 
 PLANTED = record(
@@ -329,19 +357,19 @@ def test_parts_made_by_other_code_of_the_class_are_neither_measured_nor_passed_o
     assert "all" in longmemeval("verify", "d", cwd=folder).stdout
     with (folder / "mymem.py").open("a") as file:
         file.write("# edited\n")
-    told = "of this preparation was made by another recipe (source_sha256: was "
-    refused = longmemeval("prepare", *asked, cwd=folder, code=2)
-    assert told in " ".join(refused.stderr.split())
-    for verb in (("retrieval", "--granularity", "session"), (*RUN, "--run-id", "r")):
-        refused = longmemeval(*verb, *asked, cwd=folder, code=2)
-        assert told in " ".join(refused.stderr.split())
+    told = "The code of 'mymem:MyMemory' has changed since it was prepared (source_sha256: was "
+    ranked = longmemeval("retrieval", "--granularity", "session", *asked, cwd=folder, code=2)
+    refused = longmemeval(*RUN, "--run-id", "r", *asked, cwd=folder, code=2)
+    assert all(told in " ".join(done.stderr.split()) for done in (ranked, refused))
     assert told in longmemeval("inspect", "q1", *asked, cwd=folder).stdout
     assert not (folder / "results" / "r").exists()
-    named = " ".join(longmemeval("verify", "d", cwd=folder, code=3).stderr.split())
-    assert "was made by another recipe (source_sha256: was " in named
+    # The part of the earlier code is read by nothing but runs of it, and is as it was.
+    assert "checks hold" in longmemeval("verify", "d", cwd=folder).stdout
     # The remedy works as it is printed.
     remedy = " ".join(refused.stderr.split()).split("`longmemeval ")[1].split("`")[0]
-    longmemeval(*shlex.split(remedy), cwd=folder)
+    assert "--force" not in remedy
+    assert told in " ".join(longmemeval(*shlex.split(remedy), cwd=folder).stderr.split())
+    assert len(list((folder / "prepared-data" / "d" / "default" / "q1").glob("MyMemory-*"))) == 2
     longmemeval(*RUN, "--run-id", "r", *asked, cwd=folder)
     whole = longmemeval("verify", "r", "d", cwd=folder)
     assert whole.stdout.count("checks hold") == 2

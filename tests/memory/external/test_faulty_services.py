@@ -297,7 +297,8 @@ class Mine:
 @pytest.mark.parametrize(
     ("hits", "told"),
     [
-        ("[{'text': 'x', 'msg_ids': []}]", "a hit has no field 'msg_ids'; it can have text, "),
+        ("[{'text': 'x', 'msg_ids': []}]", r"a hit has no field 'msg_ids' \(did you mean 'message_ids'\?\); it can"),
+        ("[{'text': 'x', 'zzz': []}]", "mine.py, line 5: a hit has no field 'zzz'; it can have text, "),
         ("[3]", "a hit is a text, or has the field 'text' with one; here is a int"),
         ("[{'text': 'x', 'message_ids': 'm_1'}]", "'message_ids' of a hit is a list, not one id"),
         ("[{'text': 'x', 'score': object()}]", "mine.py, line 6|float"),

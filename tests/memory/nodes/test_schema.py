@@ -48,13 +48,13 @@ def test_a_folder_takes_the_place_of_the_shipped_ones(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "told"),
     [
-        ("summary:", "sumary:", "no key 'sumary' there (plant.yaml, sumary). Did you mean 'summary'?"),
+        ("summary:", "sumary:", "no key 'sumary' there (plant.yaml, line 3: sumary). Did you mean 'summary'?"),
         ("embed:", "embedd:", "Did you mean 'embed'?"),
-        ("required: true,", "requird: true,", "(plant.yaml, fields.plant.requird). Did you mean 'required'?"),
+        ("required: true,", "requird: true,", "(plant.yaml, line 5: fields.plant.requird). Did you mean 'required'?"),
         (
             "type: choice",
             "type: chioce",
-            "'chioce' (plant.yaml, fields.place.type). Did you mean 'choice'?",
+            "'chioce' (plant.yaml, line 6: fields.place.type). Did you mean 'choice'?",
         ),
         ("type: date", "type: text, choices: [a]", "`choices` are required for a field of `type: choice`"),
         ("{plant}[,", "{plnt}[,", "embed: there is no 'plnt' (plant.yaml). Did you mean 'plant'?"),
@@ -71,7 +71,7 @@ def test_a_folder_takes_the_place_of_the_shipped_ones(tmp_path: Path) -> None:
         (
             "\nname:",
             "\nextends: temporal-events\nname:",
-            "no shipped node 'temporal-events' (plant.yaml, extends)",
+            "no shipped node 'temporal-events' (plant.yaml, line 2: extends)",
         ),
         ("\nname:", "\n- name:", "The node is not YAML"),
         ("rules:", "filters: {time: place}\nrules:", "filters.time: 'place' is no field of type date"),

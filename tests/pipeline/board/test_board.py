@@ -170,6 +170,9 @@ def test_page_escapes_and_links(folders: Folders, tmp_path: Path) -> None:
     assert "&lt;script&gt;alert(1)&lt;/script&gt;" in page
     assert "\u202e" not in page
     assert "1 to 2" in page
+    # An ! is a sentence below the table, and a code for machines alone.
+    assert "error rate has not been measured on this benchmark" in page
+    assert "unchecked-judge" not in page
     assert not (output / "manifests" / "gone.json").exists()
     document = json.loads((output / "board.json").read_text())
     rows = [row for field in document["fields"] for row in field["rows"]]

@@ -155,7 +155,8 @@ def test_every_selected_question_counts(tmp_path: Path) -> None:
     done = longmemeval("evaluate", "r", "--judge", LEXICAL_JUDGE, cwd=tmp_path, code=1)
     (overall,) = [line.split() for line in done.stdout.splitlines() if line.strip().startswith("overall")]
     assert overall == ["overall", "33.3", "%", "!", "[9.7,", "70.0]", "2", "6", "2"]
-    assert "2 questions failed and count as wrong" in done.stdout
+    assert done.stdout.startswith("r: 2 of 6 questions failed: No answer for question '…'")
+    assert "r: 2 of 6 questions were not graded and count as wrong" in " ".join(done.stdout.split())
 
 
 @pytest.mark.slow

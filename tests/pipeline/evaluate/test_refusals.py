@@ -225,7 +225,7 @@ def test_tables_of_retrieval_say_so_too(folders: Folders, tmp_path: Path) -> Non
 def test_questions_cannot_be_dropped_unnoticed(folders: Folders, tmp_path: Path, selection: Selection) -> None:
     dataset, _ = prepared_colours(tmp_path, 4, "combined")
     script = tmp_path / "one.json"
-    script.write_text(json.dumps({"q0": "red"}))
+    script.write_text(json.dumps({"q0": "red", "q2": "red"}))  # Each selection has one of them, and one of the others.
     run(
         dataset,
         "combined",

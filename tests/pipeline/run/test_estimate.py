@@ -1,5 +1,6 @@
 """`run --dry-run`: what a run would take, from fixtures and earlier runs; nothing is called or written."""
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from longmemeval.llm.options import ModelOptions
 from longmemeval.llm.rates import Rate, RateLimits
 from longmemeval.llm.tokens import Call, encoding_of
 from longmemeval.memory.configuration import as_configuration, resolve_configuration
-from longmemeval.pipeline.estimate.stages import estimate_calls
+from longmemeval.pipeline.estimate.stages import Calls, estimate_calls
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from longmemeval.pipeline.options import BatchOptions
 from longmemeval.pipeline.prepare.prepare import PrepareOptions, prepare
@@ -144,8 +145,32 @@ def test_what_is_missing_is_estimated_too(tmp_path: Path) -> None:
     assert forecast.preparation is not None
     assert (forecast.preparation.prepared, forecast.preparation.haystacks) == (4, 4)
     answers, _ = forecast.stages
-    assert (answers.work.calls, answers.dollars, answers.seconds, forecast.disk_bytes) == (None, None, None, None)
-    assert answers.work.basis == "known after prepare"
+    assert (answers.work.calls, answers.work.bounded) == (4, True)
+    assert forecast.measured_by.startswith(f"longmemeval prepare --dataset {tmp_path}/colours.json --memory last-k")
+    assert forecast.measured_by.endswith(" --limit 4")
+    prepared_colours(tmp_path, 4)
+    (exactly, _), done = foreseen(tmp_path).stages, foreseen(tmp_path)
+    assert (done.measured_by, exactly.work.bounded) == ("", False)
+    assert answers.work.least_prompt_tokens < (exactly.work.prompt_tokens or 0) <= answers.work.most_prompt_tokens
+    assert (answers.dollars or 1) < (exactly.dollars or 0) < (exactly.work.dollars or 0) <= (answers.work.dollars or 0)
+
+
+def test_a_budget_and_the_window_bound_what_is_missing(tmp_path: Path) -> None:
+    whole = foreseen(tmp_path).stages[0].work.most_prompt_tokens
+    assert foreseen(tmp_path, "hybrid").stages[0].work.most_prompt_tokens == whole
+    dataset, folders = colours(tmp_path / "colours.json", 4), folders_in(tmp_path)
+    small = resolve_configuration("hybrid", ["budget=30"])
+    plan = RunPlan(data=dataset, configuration=small, model=PRICED, folders=folders)
+    bounded = estimate_run(plan).stages[0].work
+    assert bounded.least_prompt_tokens < bounded.most_prompt_tokens < whole
+    tight = reading_configuration("direct", context_window=1600, max_tokens=500)
+    assert foreseen(tmp_path, reading=tight).stages[0].work.most_prompt_tokens == min(whole, 4 * 100)
+
+
+def test_readings_with_notes_say_what_measures_them(tmp_path: Path) -> None:
+    forecast = foreseen(tmp_path, reading=reading_configuration("con-separate"))
+    assert forecast.stages[0].work == Calls(PRICED, None, None, None, None, "known after prepare")
+    assert forecast.measured_by
 
 
 def test_the_prompts_of_questions_that_are_prepared_stand_for_the_others(tmp_path: Path) -> None:
@@ -225,5 +250,16 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     )
     assert "Would answer 5 of 5 questions" in done.stdout
     assert "First `longmemeval prepare`: 5 of 5 haystacks" in done.stdout
-    assert "known after prepare" in done.stdout
+    assert "the prompts of answers range from no message to the whole history" in done.stdout
+    assert "Next: longmemeval prepare --dataset sample --memory bm25 --sample 5" in done.stdout
     assert list(tmp_path.iterdir()) == []
+
+
+def test_prompts_that_do_not_fit_are_told_first_at_any_width(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    words = ["-d", "sample", "-m", "full-history", "--model", PRICED, "--limit", "19", "--context-window", "5200"]
+    done = longmemeval("run", *words, "--dry-run", cwd=tmp_path)
+    document = json.loads(longmemeval("run", *words, "--dry-run", "--json", cwd=tmp_path).stdout)
+    work = document["stages"][0]["work"]
+    assert 0 < work["too_long"] < work["counted"] == 19
+    assert done.stdout.startswith(f"Does not fit the context window of {PRICED}: {work['too_long']} of 19")

@@ -113,11 +113,11 @@ def test_a_run_whose_process_died_says_so(folder: Path) -> None:
     wrote(folder / ANSWERS)
     found = state(folder)
     assert (found.state, found.is_over, found.work[0].died, found.work[0].per_second) == ("died", True, True, None)
-    assert "died. Process 77 ended without saying so; the same command goes on" in "\n".join(sentences(found))
+    assert "crashed. Process 77 ended unexpectedly. Rerun the same command to continue" in "\n".join(sentences(found))
     wrote(folder / ANSWERS, host="elsewhere")
     found = state(folder)
     assert (found.state, found.is_over) == ("away", False)
-    assert "running on elsewhere, or died there" in "\n".join(sentences(found))
+    assert "running on elsewhere, or crashed there" in "\n".join(sentences(found))
 
 
 def test_a_score_over_some_labels_is_called_interim(folder: Path) -> None:

@@ -41,15 +41,22 @@ def test_haystacks_tell_the_prompts_of_full_history_before_they_are_prepared(tmp
     work = full.answering.work
     tokens, dollars = work.prompt_tokens, work.dollars
     assert (tokens, dollars) != (None, None)
-    assert work == Calls(PRICED, 3, tokens, 1500, dollars, "all 3 prompts", tokens or 0, tokens or 0)
+    assert work == Calls(PRICED, 3, tokens, 1500, dollars, "all 3 prompts", tokens or 0, tokens or 0, 3)
     # $0.15 and $0.60 for a million tokens; a reply may have 500.
     assert dollars == pytest.approx((tokens or 0) * 0.15e-6 + 1500 * 0.6e-6)
-    assert last.answering.work == Calls(PRICED, None, None, None, None, "known after prepare")
+    most = last.answering.work
+    assert most.bounded
+    assert 0 < most.least_prompt_tokens < most.most_prompt_tokens == tokens
+    assert estimate.before_prepare == [last]
     assert estimate.preparation.estimate["messages"] == 6
-    assert estimate.unknown == ("the prompts of 1 run, known after prepare",)
+    assert estimate.unknown == ()
+    assert (estimate.least_prompt_tokens, estimate.most_prompt_tokens) == (
+        sum(run.answering.work.least_prompt_tokens + run.judging[0].work.least_prompt_tokens for run in estimate.runs),
+        sum(run.answering.work.most_prompt_tokens + run.judging[0].work.most_prompt_tokens for run in estimate.runs),
+    )
     judging = full.judging[0].work
     assert (judging.calls, judging.completion_tokens, judging.basis) == (3, 30, "all 3 prompts")
-    assert estimate.calls == 3 + 3 + 3
+    assert estimate.calls == 3 + 3 + 3 + 3
     assert not (tmp_path / "results").exists()
     assert not (tmp_path / "prepared-data").exists()
     swept(tmp_path, name="t", memories=["full-history"])

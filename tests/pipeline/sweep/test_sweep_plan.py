@@ -295,7 +295,7 @@ WRONG: dict[str, tuple[str, str, list[str]]] = {
         "  - {method: direct, template: no.txt}",
         ["line 11: readings[0]", "no.txt"],
     ),
-    "two ways to select": ("  limit: 3", "  limit: 3\n  sample: 2", ["line 15: selection", "exclude each other"]),
+    "two ways to select": ("  limit: 3", "  limit: 3\n  sample: 2", ["line 14: selection", "exclude each other"]),
     "entry twice": (
         "  - last-k",
         "  - last-k\n  - last-k",

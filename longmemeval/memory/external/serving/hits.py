@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from datetime import datetime
+from difflib import get_close_matches
 from typing import Any
 
 from .records import Fault
@@ -32,7 +33,8 @@ def item(hit: object) -> dict[str, Any]:
         return {"text": hit}
     if isinstance(hit, Mapping):
         if unknown := [str(key) for key in hit if key not in _HIT_FIELDS]:
-            raise Fault("bad_hit", f"a hit has no field '{unknown[0]}'; it can have {', '.join(_HIT_FIELDS)}")
+            close = "".join(f" (did you mean '{name}'?)" for name in get_close_matches(unknown[0], _HIT_FIELDS, n=1))
+            raise Fault("bad_hit", f"a hit has no field '{unknown[0]}'{close}; it can have {', '.join(_HIT_FIELDS)}")
         fields = dict[str, Any](hit)
     else:
         fields = {name: getattr(hit, name) for name in _HIT_FIELDS if hasattr(hit, name)}

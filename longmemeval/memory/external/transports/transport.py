@@ -66,19 +66,22 @@ class InProcess:
 
     Args:
         server: answers for the object's class.
+        raised: called with each exception of the class.
     """
 
     gone = False
 
-    def __init__(self, server: MemoryServer) -> None:
-        self._server = server
+    def __init__(self, server: MemoryServer, raised: Callable[[BaseException], None] = lambda error: None) -> None:
+        self._server, self._raised = server, raised
 
     async def call(self, method: str, params: bytes) -> bytes:
         """Return the result of a call; see `Transport`."""
         try:
             return encode(await self._server.call(method, msgspec.json.decode(params)))
         except ServedFault as fault:
-            raise_fault(Fault(fault.code, str(fault), fault.retryable))
+            if fault.__cause__:
+                self._raised(fault.__cause__)
+            raise error_of(Fault(fault.code, str(fault), fault.retryable)) from fault.__cause__
 
     def peak_resident_bytes(self) -> int | None:
         """Return None: it has no process of its own."""
@@ -110,4 +113,9 @@ def raise_fault(fault: Fault) -> NoReturn:
     Raises:
         ServiceError: always.
     """
-    raise ServiceError(redact(fault.message), code=fault.code, retryable=fault.retryable)
+    raise error_of(fault)
+
+
+def error_of(fault: Fault) -> ServiceError:
+    """Return the error that stands for a fault that a service reports."""
+    return ServiceError(redact(fault.message), code=fault.code, retryable=fault.retryable)
