@@ -1,7 +1,7 @@
-"""longmemeval: an honest harness for memory systems of LLM agents.
+"""longmemeval: a benchmark harness for memory systems of LLM agents.
 
 `load_dataset` loads data, `run` answers its questions with a memory, `evaluate` grades a run and `compare` tests the
-differences between runs. Each name is imported on first use, so that `import longmemeval` costs nothing.
+differences between runs. Each name is imported on first use, so that `import longmemeval` is fast.
 """
 
 import sys

@@ -16,11 +16,11 @@ _SMALLER_PROMPTS = (
 
 
 class HarnessError(Exception):
-    """Base of all errors that can be fixed outside this code.
+    """Base class of all errors that users can fix.
 
     Args:
-        what: the problem, one sentence without the final full stop.
-        where: location: file, record number, question id, field path. Empty when `what` is sufficient.
+        what: what failed, one sentence without the final full stop.
+        where: location: file, record number, question id, field path; empty if `what` is sufficient.
         fix: the remedy, one sentence without the final full stop.
 
     Secret values are removed from all three texts, wherever they came from (`redaction.hide`). `exit_code` is the exit

@@ -49,7 +49,7 @@ class Folders(BaseSettings):
 
     @property
     def cache_dir(self) -> Path:
-        """Cache of embeddings and model replies, which can be recomputed; next to the fixtures, hidden."""
+        """Hidden folder next to the fixtures that caches embeddings and model replies."""
         return self.prepared_dir / ".cache"
 
     @property
@@ -62,6 +62,6 @@ class Folders(BaseSettings):
 def folders(
     data_dir: Path | None = None, prepared_dir: str | Path | None = None, results_dir: Path | None = None
 ) -> Folders:
-    """Return the folders in use; None means: from the environment or the default."""
+    """Return the folders in use; None: from the environment or the default."""
     arguments = {"data_dir": data_dir, "prepared_dir": prepared_dir, "results_dir": results_dir}
     return Folders.model_validate({name: path for name, path in arguments.items() if path is not None})

@@ -1,6 +1,7 @@
 """README's block of `longmemeval demo`, and its picture: what they take from a folder in which the demo ran."""
 
 from collections.abc import Mapping
+from itertools import takewhile
 from pathlib import Path
 from types import MappingProxyType
 
@@ -12,12 +13,14 @@ _PICTURES: Mapping[str, str] = MappingProxyType(
     {"docs/comparison.svg": "overall.svg", "docs/comparison-dark.svg": "overall-dark.svg"}
 )
 _OF_THE_FIRST_TIME = ("Prepared", "  parts:", "Embeddings", "Nothing to do")
+_BELOW_THE_TABLE = ("Not shown at", "▲")
 
 
 def demo_block(printed: str) -> str:
-    """Return what the demo printed, without the lines on preparing, which hold seconds and are there once."""
-    lines = [line.rstrip() for line in printed.strip().splitlines() if not line.startswith(_OF_THE_FIRST_TIME)]
-    return "\n".join(("```text", *lines, "```"))
+    """Return the verdict and the table of a demo, without the lines on preparing, which appear once."""
+    lines = (line.rstrip() for line in printed.strip().splitlines() if not line.startswith(_OF_THE_FIRST_TIME))
+    shown = "\n".join(takewhile(lambda line: not line.startswith(_BELOW_THE_TABLE), lines)).rstrip()
+    return f"```text\n{shown}\n```"
 
 
 def pictures(folder: Path) -> dict[str, str]:

@@ -54,3 +54,16 @@ def test_an_option_that_verbs_share_is_explained_once() -> None:
     explained = re.findall(r"^- `.*?(--[a-z-]+).*?`: (.+)$", (ROOT / "docs" / "cli.md").read_text(), re.MULTILINE)
     often = {"--data-dir", "--results-dir", "--json", "--rpm", "--max-attempts", "--limits"}
     assert sorted(name for name, _ in explained if name in often) == sorted(often)
+
+
+def test_the_readme_is_short_and_says_first_what_it_measures() -> None:
+    lines = (ROOT / "README.md").read_text().splitlines()
+    assert len(lines) <= 130
+    assert "LongMemEval" in "\n".join(lines[:5])
+
+
+@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md"])
+def test_links_of_pages_outside_of_the_site_lead_to_files(page: str) -> None:
+    linked = re.findall(r'(?:\]\(|src="|srcset=")((?!https?:)[^)"#]+)', (ROOT / page).read_text())
+    assert linked
+    assert [name for name in linked if not (ROOT / name).exists()] == []

@@ -73,6 +73,16 @@ def test_commands_of_a_guide_run_as_they_stand(
     assert made.stat().st_size > (100_000 if made.suffix == ".html" else 1000)
 
 
+def test_the_memory_of_the_readme_is_measured_by_its_commands(tmp_path: Path, server: Server) -> None:
+    section = re.split(r"^## ", (ROOT / "README.md").read_text(), flags=re.MULTILINE)
+    (own,) = [text for text in section if text.startswith("Measure your own memory")]
+    (code,) = re.findall(r"^```python\n(.*?)^```$", own, re.MULTILINE | re.DOTALL)
+    (tmp_path / "mymem.py").write_text(code)
+    lines = [line.partition("#")[0].strip() for line in own.splitlines() if line.startswith("    longmemeval ")]
+    printed = run_each(server, lines, tmp_path, clean_environment())
+    assert printed["longmemeval compare bm25 mine"].startswith("Recent (")
+
+
 def test_the_first_comparison_shows_what_its_commands_print(compared: tuple[Path, dict[str, str]]) -> None:
     folder, printed = compared
     assert (folder / "report.html").stat().st_size > 100_000

@@ -65,7 +65,7 @@ class ClaimTrial:
         folders: the folders; None: from the environment.
 
     Raises:
-        HarnessError: there is no such claim, it cannot be tried, or its data is not here.
+        HarnessError: the claim is unknown, cannot be tried, or its data is missing.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class ClaimTrial:
 
         Args:
             max_cost: the most that preparing, answering and grading may cost, US dollars, all starts together.
-            concurrency: calls in flight at one time.
+            concurrency: maximum concurrent model calls.
             tell: receives notes.
 
         Raises:
@@ -284,23 +284,23 @@ def try_claim(
     model_options: ModelOptions = ModelOptions(),
     folders: Folders | None = None,
 ) -> Attempt:
-    """Try a published figure: prepare, answer and grade as its source did, and return the verdict.
+    """Reproduce a published figure: prepare, answer and grade as its source did, and return the verdict.
 
     Args:
-        claim: its id, as `longmemeval claims list` shows it.
+        claim: id of the claim, as in `longmemeval claims list`.
         sample: only this many of its questions, stratified by type.
         seed: seed of the sample.
-        model: another answering model: a deviation.
-        judge: another judge: a deviation.
+        model: another answering model, noted as a deviation.
+        judge: another judge, noted as a deviation.
         dataset: location of the data, if it is not in the data folder.
-        max_cost: the most that preparing, answering and grading may cost, US dollars; None: no limit.
-        concurrency: calls in flight at one time.
-        model_options: how models are reached.
+        max_cost: maximum cost of preparing, answering and grading in US dollars; None: no limit.
+        concurrency: maximum concurrent model calls.
+        model_options: connection to the models.
         folders: the folders; None: from the environment.
 
     Raises:
-        HarnessError: there is no such claim, it cannot be tried, or its data is not here.
-        SpendingLimitError, EndpointDownError: the rest has to wait; the same call continues it.
+        HarnessError: the claim is unknown, cannot be tried, or its data is missing.
+        SpendingLimitError, EndpointDownError: the work stopped early; the same call continues it.
     """
     changes = Changes(sample, seed, model, judge, dataset)
     trial = ClaimTrial(claim, changes, model_options=model_options, folders=folders)

@@ -34,7 +34,7 @@ _NAME = re.compile(r"[\w.-]{1,60}")
 
 @dataclass(frozen=True, repr=False)
 class Data:
-    """A data set and a selection of its questions, which `len()` counts; runs record how they were chosen."""
+    """A dataset and a selection of its questions, which `len()` counts; runs record the selection."""
 
     dataset: Dataset
     """The whole data set: haystacks, questions, gold."""
@@ -49,7 +49,7 @@ class Data:
 
     @property
     def name(self) -> str:
-        """Name of the data set."""
+        """Name of the dataset."""
         return self.dataset.name
 
     @cached_property
@@ -94,7 +94,7 @@ class Data:
         """Return the questions of one type, or of several, or with these ids.
 
         Raises:
-            HarnessError: no chosen question is of that type, or has that id.
+            HarnessError: no selected question has that type or id.
         """
         types = _listed(type, "question type", self.types)
         ids = _listed(question_id, "question", [question.question_id for question in self.questions])
@@ -130,19 +130,19 @@ def load_dataset(
     name: str = "records",
     **options: object,
 ) -> Data:
-    """Open a data set: a name of the catalogue, a file or folder in the format of some benchmark, or its records.
+    """Open a dataset: a name from the catalogue, a file or folder in a benchmark's format, or a list of records.
 
     Records, such as those that `json.load` returns, are stored in a file under `data_dir`, where runs find them again.
 
     Args:
         source: name, path or records.
-        data_dir: folder of downloaded files; None: the folder in force.
-        name: name of the file of records; the beginning of their hash is added to it.
+        data_dir: folder of downloaded files; None: the current setting.
+        name: name of the file of records; a prefix of their hash is added.
         options: options of the benchmark's loader, such as `captions` and `allow_tainted`.
 
     Raises:
-        DataError: the name is unknown, or the data is absent, not of the catalogue's size, in the format of no known
-            benchmark or of two, or invalid.
+        DataError: the name is unknown, or the data is missing, invalid, of another size than in the catalogue, or in
+            the format of no known benchmark or of two.
     """
     if not isinstance(source, str | Path):
         source = _written(source, name, data_dir or Folders().data_dir)
@@ -179,12 +179,12 @@ class Memory:
     Args:
         source: what `--memory` takes (a preset, `module:Class`, `process:COMMAND`, an address, an installed product, a
             YAML file), or a class with `add(session)` and `search(query, *, date, limit)`, or with `recall`. A class
-            runs in this process, and is another memory as soon as its code changes.
-        label: the name in tables; empty: its own.
+            runs in this process and counts as another memory when its code changes.
+        label: the name in tables; empty: the memory's name.
         parameters: parameters that differ from the defaults.
 
     Raises:
-        HarnessError: there is no such memory or parameter (with the nearest name), or a value is invalid.
+        HarnessError: the memory or parameter is unknown (names the nearest), or a value is invalid.
     """
 
     configuration: MemoryConfiguration

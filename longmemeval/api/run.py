@@ -38,12 +38,12 @@ class Run(Showing):
     """The answers of one memory and one model, read from the run's folder.
 
     Args:
-        run_id: its id, the name of its folder.
+        run_id: the id of the run, which is the name of its folder.
         folders: the folders; None: from the environment.
-        report: the report of `run`, if this process answered it.
+        report: the report of `run`, if this process made the run.
 
     Raises:
-        HarnessError: there is no such run; names the nearest id.
+        HarnessError: the run is unknown; names the nearest id.
     """
 
     @checked()
@@ -55,7 +55,7 @@ class Run(Showing):
     @classmethod
     @checked()
     def open(cls, run_id: str, *, folders: Folders | None = None) -> "Run":
-        """Return a run that exists; arguments and errors as for the class."""
+        """Return an existing run; arguments and errors as for the class."""
         return cls(run_id, folders)
 
     def __repr__(self) -> str:
@@ -66,12 +66,12 @@ class Run(Showing):
 
     @property
     def id(self) -> str:
-        """The id of the run, by which every verb finds it."""
+        """The id of the run, which every command accepts."""
         return self.files.folder.name
 
     @property
     def manifest(self) -> RunManifest:
-        """Everything that decided its answers: `run.json`."""
+        """All settings that determine the answers: `run.json`."""
         return self.files.manifest
 
     @property
@@ -81,7 +81,7 @@ class Run(Showing):
 
     @property
     def answers(self) -> dict[str, Answer]:
-        """The answer that counts, by question id; questions without one are absent."""
+        """Answers by question id; unanswered questions are absent."""
         return self.files.answers
 
     @property
@@ -109,7 +109,7 @@ class Run(Showing):
         concurrency: int = CONCURRENCY,
         options: EvaluateOptions = EvaluateOptions(),
     ) -> Evaluation:
-        """Grade the answers; labels that this judge has given before are reused. See `evaluate`."""
+        """Grade the answers; existing labels of this judge are reused. See `evaluate`."""
         return evaluate(self, judge, max_cost=max_cost, concurrency=concurrency, options=options, folders=self.folders)
 
 
@@ -123,22 +123,22 @@ def evaluate(
     options: EvaluateOptions = EvaluateOptions(),
     folders: Folders | None = None,
 ) -> Evaluation:
-    """Grade the answers of a run; the answers are not touched, and labels that this judge has given are reused.
+    """Grade the answers of a run; answers stay unchanged, and existing labels of this judge are reused.
 
     Args:
         run: a run or its id.
         judge: a model, `SET@MODEL`, `offline/lexical`, or the id of a judge that graded before; None: the benchmark's
             own.
-        max_cost: the most that judging may cost, US dollars, all starts together; None: no limit.
-        concurrency: calls in flight at one time.
+        max_cost: maximum cost of judging in US dollars, over all starts; None: no limit.
+        concurrency: maximum concurrent model calls.
         options: votes, batches, endpoint and more.
         folders: the folders; None: from the environment.
 
     Raises:
-        HarnessError: there is no such run or judge, or the data set is not the one the run answered.
-        IntegrityError: the run's files are not as it left them.
-        FatalModelError: no judge call can succeed; labels so far are kept.
-        SpendingLimitError, EndpointDownError: the rest has to wait; labels so far are kept.
+        HarnessError: the run or judge is unknown, or the dataset is not the one that the run answered.
+        IntegrityError: the run's files have changed.
+        FatalModelError: no judge call can succeed; labels so far are saved.
+        SpendingLimitError, EndpointDownError: grading stopped early; labels so far are saved.
     """
     if options.judge is not None or options.spending is not None:
         raise HarnessError(
@@ -165,10 +165,10 @@ def runs(
     since: str | None = None,
     folders: Folders | None = None,
 ) -> list[Run]:
-    """Return all runs, the newest first; texts may be patterns such as `hybrid*`.
+    """Return all runs, newest first; arguments may be patterns such as `hybrid*`.
 
     Args:
-        dataset: name of the data set.
+        dataset: name of the dataset.
         memory: name of the memory.
         model: the answering model.
         status: as in `Run.status`.
@@ -211,26 +211,26 @@ def run(
     prepare_options: PrepareOptions | None = None,
     folders: Folders | None = None,
 ) -> Run:
-    """Answer the questions with the recalls of a memory; parts that it lacks are prepared first.
+    """Answer questions with a memory and a model; missing fixtures are prepared first.
 
-    A run with the same data, memory, model and options is returned if it exists, or resumed where it stopped.
+    If a run with the same data, memory, model and options exists, it is returned or resumed.
 
     Args:
-        data: a data set, or an argument of `load_dataset`.
+        data: a dataset, or an argument of `load_dataset`.
         memory: a `Memory`, a class, or a value of `--memory`.
         model: the answering model, such as `openai/gpt-4o` or `offline/extractive`.
-        max_cost: the most that preparing and answering may cost, US dollars, all starts together; None: no limit.
-        concurrency: calls in flight at one time.
-        name: the id of the run; None: made of data, memory, model and a hash of all settings.
-        fresh: make another run of the same settings.
+        max_cost: maximum cost of preparing and answering in US dollars, over all starts; None: no limit.
+        concurrency: maximum concurrent model calls.
+        name: the id of the run; None: composed of data, memory, model and a hash of all settings.
+        fresh: make another run with the same settings.
         options: reading, protocol, endpoint and more.
         prepare_options: embedder, models of the memory and more; its `name` is the preparation.
         folders: the folders; None: from the environment.
 
     Raises:
-        HarnessError: bad input, or a run of that name has other settings.
-        FatalModelError: no call can succeed. Earlier answers are kept.
-        SpendingLimitError, EndpointDownError: the rest has to wait; the same call continues it.
+        HarnessError: an argument is invalid, or the run of that name has other settings.
+        FatalModelError: no call can succeed; answers so far are saved.
+        SpendingLimitError, EndpointDownError: the work stopped early; the same call continues it.
     """
     if options.run_id is not None or options.spending is not None:
         raise HarnessError(
@@ -275,9 +275,7 @@ def _awaited(work: Callable[P, Run]) -> Callable[P, Coroutine[Any, Any, Run]]:
         return await run_blocking(lambda: work(*args, **kwargs))
 
     call.__name__ = call.__qualname__ = f"a{work.__name__}"
-    call.__doc__ = (
-        "Do what `run` does without blocking the event loop; cancelling it stops the work and keeps what is done."
-    )
+    call.__doc__ = "Do what `run` does without blocking the event loop; after cancelling, finished work is saved."
     return call
 
 

@@ -43,17 +43,17 @@ def prepare(
     options: PrepareOptions = PrepareOptions(),
     folders: Folders | None = None,
 ) -> preparing.PrepareReport:
-    """Make the fixtures that memories need; add what is missing, skip what exists. `run` does so by itself.
+    """Ingest the histories of a dataset for memories; existing fixtures are skipped. `run` calls this itself.
 
     Args:
-        data: a data set, or an argument of `load_dataset`.
+        data: a dataset, or an argument of `load_dataset`.
         memories: the memories to prepare for.
         options: embedder, index, workers and more.
         folders: the folders; None: from the environment.
 
     Raises:
-        HarnessError: bad options, or a preparation made from other data or by another recipe.
-        SpendingLimitError, EndpointDownError: the rest has to wait; finished fixtures are kept.
+        HarnessError: an option is invalid, or the preparation was made from other data or with another recipe.
+        SpendingLimitError, EndpointDownError: preparing stopped early; finished fixtures are saved.
     """
     chosen, used = as_data(data), _memories("prepare", memories)
     configurations = [memory.configuration for memory in used]
@@ -75,17 +75,17 @@ def retrieve(
     options: RetrievalOptions = RetrievalOptions(),
     folders: Folders | None = None,
 ) -> RetrievalReport:
-    """Rank every chosen question's history by each memory and score the rankings; no question is answered.
+    """Rank the history of every question with each memory and score the rankings, without answering questions.
 
     Args:
-        data: a data set, or an argument of `load_dataset`.
+        data: a dataset, or an argument of `load_dataset`.
         memories: prepared memories (see `prepare`).
         options: protocol, level, measures and more.
         folders: the folders; None: from the environment.
 
     Raises:
-        HarnessError: bad input, missing or damaged fixtures, or a run id whose settings differ.
-        SpendingLimitError, EndpointDownError: the rest has to wait; finished rankings are kept.
+        HarnessError: an argument is invalid, fixtures are missing or damaged, or the run id has other settings.
+        SpendingLimitError, EndpointDownError: ranking stopped early; finished rankings are saved.
     """
     chosen, used = as_data(data), _memories("retrieve", memories)
     configurations = [memory.configuration for memory in used]
@@ -104,17 +104,17 @@ def probe(
     sessions: tuple[int, ...] = (10, 100),
     folders: Folders | None = None,
 ) -> probing.ProbeReport:
-    """Try memories on made-up lives, next to a control that cannot pass and one that must; see `longmemeval probe`.
+    """Test memories on synthetic user histories, with a control that must fail and one that must pass.
 
     Args:
         memories: as for `run`.
-        seed: decides the lives: the same seed makes the same.
-        lives: number of lives of each length.
-        sessions: lengths of the lives, 10 to 1,000 sessions.
+        seed: the same seed gives the same histories.
+        lives: number of histories of each length.
+        sessions: lengths of the histories, 10 to 1,000 sessions.
         folders: the folders; None: from the environment.
 
     Raises:
-        HarnessError: bad input, or a memory that cannot be prepared or queried.
+        HarnessError: an argument is invalid, or a memory cannot be prepared or queried.
     """
     used = _memories("probe", memories)
     making = in_process(PrepareOptions(), used)
@@ -138,18 +138,18 @@ def compare(
     """Compare graded runs over the same questions.
 
     Args:
-        runs: one or more runs, in the order of display; the first that does not read the gold evidence is the baseline
-            of marks and verdict.
-        judge: id of the judge, a beginning of it or its model; None: that of the evaluations passed, else the official
-            judge's scores if there are any, else the newest.
+        runs: one or more runs, in the order of display; the first that does not read the gold evidence is the
+            baseline.
+        judge: id of the judge, a prefix of it, or its model; None: the judge of the evaluations passed, else the
+            official judge, else the newest.
         common: compare on the questions that all runs share, if they answered different ones.
-        dataset: the present location of the data, if it has moved.
-        margin: of the verdict: a run is equivalent to the baseline if the interval of their difference is inside it.
-        pairs: draw verdict and marks from the tests of all pairs instead of those with the baseline.
+        dataset: the current location of the data, if it has moved.
+        margin: equivalence margin: a run is equivalent to the baseline if the CI of their difference is inside it.
+        pairs: base verdict and marks on the tests of all pairs instead of those with the baseline.
         folders: the folders; None: those of the first run.
 
     Raises:
-        HarnessError: no such run, it is not graded, or the runs are of different data, questions, judges or metrics.
+        HarnessError: a run does not exist or is not graded, or runs differ in data, questions, judge or metric.
     """
     if not runs:
         raise HarnessError("compare() has nothing to compare", fix="Write compare(evaluation, another)")
@@ -172,10 +172,10 @@ def compare(
 
 @checked()
 def demo(*, everything: bool = False, folders: Folders | None = None) -> list[Evaluation]:
-    """Run the whole pipeline on the shipped sample, offline; finished work is not repeated.
+    """Run the full pipeline on the bundled sample, offline; finished work is not repeated.
 
     Args:
-        everything: every memory configuration and control.
+        everything: include every memory configuration and control.
         folders: the folders; None: from the environment.
     """
     return demonstration.run_demo("hnsw", folders or Folders(), everything=everything).evaluations
@@ -183,10 +183,10 @@ def demo(*, everything: bool = False, folders: Folders | None = None) -> list[Ev
 
 @checked()
 def download_dataset(name: str, *, folders: Folders | None = None) -> Path:
-    """Download a data set of the catalogue, check its hash and return its path; if it exists, only check it.
+    """Download a dataset of the catalogue, check its hash and return its path; an existing file is only checked.
 
     Raises:
-        HarnessError: there is no such data set, it cannot be reached, or its hash is wrong.
+        HarnessError: the dataset is unknown, cannot be downloaded, or has another hash.
     """
     from longmemeval.benchmarks.catalogue import catalogue_entry
     from longmemeval.benchmarks.download import download
@@ -198,7 +198,7 @@ def download_dataset(name: str, *, folders: Folders | None = None) -> Path:
 def import_chats(
     *exports: str | Path, output: str | Path, questions: str | Path | None = None
 ) -> importing.ImportedChats:
-    """Make a data set, a folder, from exported conversations; see `longmemeval datasets import`.
+    """Make a dataset folder from exported conversations; see `longmemeval datasets import`.
 
     Raises:
         DataError: an export or a question cannot be read; names file, record and field.
@@ -216,17 +216,17 @@ def inspect(
     prepared: str = "default",
     folders: Folders | None = None,
 ) -> inspecting.Inspection:
-    """Look at one question or haystack, and at what memories recall for it.
+    """Return one question or haystack, and what memories retrieve for it.
 
     Args:
-        data: a data set, or an argument of `load_dataset`.
+        data: a dataset, or an argument of `load_dataset`.
         identifier: id of a question or haystack.
         memories: prepared memories.
         prepared: name of the preparation.
         folders: the folders; None: from the environment.
 
     Raises:
-        HarnessError: there is no such question or haystack, or it is not prepared.
+        HarnessError: the question or haystack is unknown or not prepared.
     """
     used = [as_memory(memory).configuration for memory in memories]
     return inspecting.inspect(
@@ -238,7 +238,7 @@ def inspect(
 def verify(
     run: Run | Evaluation | str, *, public_key: Path | None = None, folders: Folders | None = None
 ) -> verifying.Verification:
-    """Check all hashes of a run, and recompute every number from its files.
+    """Check all hashes of a run and recompute all scores from its files.
 
     Args:
         run: a run, its id, or a preparation as `DATASET/PREPARATION`.
@@ -246,7 +246,7 @@ def verify(
         folders: the folders; None: those of the run.
 
     Raises:
-        HarnessError: there is no such run.
+        HarnessError: the run is unknown.
     """
     return verifying.verify(_id(run), public_key=public_key, folders=_folders_of(run, folders))
 
@@ -256,7 +256,7 @@ def sign(run: Run | Evaluation | str, key: Path, *, folders: Folders | None = No
     """Sign all files of a run with an Ed25519 private key (PEM, OpenSSH).
 
     Raises:
-        HarnessError: there is no such run or key, or the extra `sign` is missing.
+        HarnessError: the run or key does not exist, or the extra `sign` is not installed.
     """
     return signing.sign(_id(run), key, folders=_folders_of(run, folders) or Folders())
 
@@ -282,7 +282,7 @@ def export(
     output: Path | None = None,
     folders: Folders | None = None,
 ) -> Path:
-    """Write a run in a format that other tools read, and return the folder of its files.
+    """Write a run in a format for other tools, and return the folder of its files.
 
     Args:
         run: a graded run; for `trec`, a run of rankings.
@@ -292,7 +292,7 @@ def export(
         folders: the folders; None: those of the run.
 
     Raises:
-        HarnessError: there is no such run, or it lacks what the format needs.
+        HarnessError: the run is unknown, or lacks what the format needs.
     """
     from longmemeval.results.formats.export import export_runs
 
@@ -317,12 +317,12 @@ def import_answers(
         file: JSONL of `{"question_id", "hypothesis"}`, a judged log, or the result file of another harness.
         data: the questions.
         format: the tool that wrote it; `official` is the first two.
-        cutoff: the cutoff to import, such as `top_50`, if a harness has results at several numbers of memories.
+        cutoff: the cutoff to import, such as `top_50`, if a harness has results at several cutoffs.
         name: the id of the run; None: made from the file's name and a hash.
         folders: the folders; None: from the environment.
 
     Raises:
-        HarnessError: the file cannot be read, is of another shape, or answers other questions.
+        HarnessError: the file cannot be read, has another format, or answers other questions.
     """
     from longmemeval.results.formats.hypotheses import import_official
 
@@ -336,15 +336,15 @@ def import_answers(
 def check_judge(
     data: Data | Dataset | str | Path, judge: str | None = None, *, folders: Folders | None = None
 ) -> checking.CheckOutcome:
-    """Have a judge grade planted answers whose truth is known; later scores are shown with its error rates.
+    """Measure the error rates of a judge on test answers with known labels; later scores are corrected by them.
 
     Args:
-        data: the data set whose questions the plants answer.
+        data: the dataset whose questions the test answers are about.
         judge: as for `evaluate`; None: the benchmark's own.
         folders: the folders; None: from the environment.
 
     Raises:
-        HarnessError: the benchmark does not define how plants are made, or there is no such judge.
+        HarnessError: the benchmark does not define test answers, or the judge is unknown.
     """
     chosen = as_data(data)
     return checking.JudgeChecking(chosen.dataset, judge, selection=chosen.selection, folders=folders).check()
@@ -352,10 +352,10 @@ def check_judge(
 
 @checked()
 def make_board(*folders_of_runs: Path, folders: Folders | None = None) -> board.MadeBoard:
-    """Verify the runs below folders and rank those that pass.
+    """Build a leaderboard: verify the runs below folders and rank those that pass.
 
     Raises:
-        HarnessError: there is no run.
+        HarnessError: the folders contain no run.
     """
     return board.make_board(folders_of_runs, folders=folders)
 

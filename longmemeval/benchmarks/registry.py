@@ -66,8 +66,8 @@ def load_dataset(name_or_path: str | Path, data_dir: Path | None = None, **optio
         A `Dataset`.
 
     Raises:
-        DataError: the name is unknown, or the data is absent, not of the catalogue's size, in the format of no known
-            benchmark or of two, or invalid.
+        DataError: the name is unknown, or the data is missing, invalid, of another size than in the catalogue, or in
+            the format of no known benchmark or of two.
     """
     if isinstance(name_or_path, str) and not is_path(name_or_path):
         entry = catalogue_entry(name_or_path)

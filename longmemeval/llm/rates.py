@@ -49,7 +49,7 @@ class Rate(Struct, frozen=True):
 
 
 class RateLimits(Options, frozen=True):
-    """The limits of all models; can be hashed and pickled."""
+    """Rate limits of all models; hashable and picklable."""
 
     models: tuple[tuple[str, Rate], ...] = ()
     """Limits by name or pattern (`openai/*`); the first match counts."""

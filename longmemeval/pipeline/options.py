@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 
 class PrepareOptions(PartOptions):
-    """Options of `prepare`, apart from what to prepare."""
+    """Options of `prepare`."""
 
     model_config = ConfigDict(arbitrary_types_allowed=True)
 
@@ -125,7 +125,7 @@ class AnsweringOptions(Options, frozen=True):
 
 
 class BatchOptions(Options, frozen=True):
-    """Options of a stage whose calls go by batch."""
+    """Options for calls through the provider's batch endpoint."""
 
     poll_s: Annotated[float | None, Flag(metavar="SECONDS", name="--batch-poll", minimum=1.0)] = None
     """Seconds between looks at a batch [default: 5 s at first, growing to a minute]."""
@@ -176,7 +176,7 @@ class CheckOptions(Options, frozen=True):
 
 
 class RetrievalOptions(Options, frozen=True):
-    """Options of `retrieval`, apart from the data and the memories."""
+    """Options of `retrieval`."""
 
     protocol: Annotated[RetrievalProtocol, Flag(WHAT, "NAME")] = "standard"
     """standard, or official (the benchmark authors' own).

@@ -496,7 +496,7 @@ def watch_named(run_ids: Sequence[str], folders: Folders) -> Watching:
     """Return a watch of these runs.
 
     Raises:
-        HarnessError: there is no such run; names the nearest id.
+        HarnessError: the run is unknown; names the nearest id.
     """
     return Watching([RunWatch(run_folder(folders.results_dir, run_id)) for run_id in run_ids])
 

@@ -56,7 +56,7 @@ def write_report(
     folders: Folders | None = None,
     force: bool = False,
 ) -> WrittenReport:
-    """Write a report on one or more runs over the same questions; the same files give the same bytes.
+    """Write a report on one or more runs on the same questions; the same files give the same bytes.
 
     Args:
         run_ids: ids of graded runs, in the order of display.

@@ -247,7 +247,7 @@ def run_folder(results_dir: Path, run_id: str) -> Path:
     """Return the folder of an existing run.
 
     Raises:
-        HarnessError: there is no such run; names the nearest id.
+        HarnessError: the run is unknown; names the nearest id.
     """
     folder = results_dir / check_run_id(run_id)
     if not (folder / "run.json").exists():

@@ -160,7 +160,7 @@ class _Clause(NamedTuple):
 
 @checked()
 def abstains(text: str) -> bool:
-    """Return whether `text`, as an answer, says that the question cannot be answered. The rules know English only.
+    """Return whether `text`, as an answer, says that the question cannot be answered. Works for English only.
 
     Args:
         text: one answer as the model gave it, with or without reasoning before it.

@@ -43,17 +43,16 @@ class _ReadText(NamedTuple):
 
 
 class Engram(Engine):
-    """Episodes of one person, or of people who talk to each other, the facts that follow, and a search over both.
+    """Bi-temporal memory: episodes of one or more people, the facts extracted from them, and a search over both.
 
     Args:
         path: the file of the engine, read if it exists; None: in memory only.
         extractor: reads claims; None: the rules.
-        decide: called for contradictions that nothing else can settle; by default the chat model.
-        embedder: for the search; by default the hashing embedder. Vectors live as long as this object and are not
-            stored.
+        decide: called for contradictions that nothing else can resolve; by default the chat model.
+        embedder: for the search; by default the hashing embedder. Vectors are kept in memory and not stored.
         chat_model: the model, or its name, that reads facts at `consolidate` instead of the extractor. None: rules
             read them at once.
-        fact_prompt: the instruction to the chat model; None: the shipped text.
+        fact_prompt: the instruction to the chat model; None: the built-in text.
         store: where facts are looked up: `embedded`, `falkordb`, `ladybug`, `postgres` or one from another package. A
             database is filled from the file, follows additions and removals, and needs a path.
         vectors: where their vectors are searched: `embedded`, `postgres`, `qdrant`, `lancedb` or one from another

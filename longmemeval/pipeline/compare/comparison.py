@@ -210,7 +210,7 @@ class Digest(Struct, frozen=True):
 
 
 class Comparison(Struct, Showing, frozen=True, dict=True):
-    """Runs over the same questions of the same data, graded by the same judge."""
+    """Comparison of runs on the same questions of the same data, graded by the same judge."""
 
     dataset: str
     runs: tuple[ComparedRun, ...]
@@ -257,12 +257,12 @@ class Comparison(Struct, Showing, frozen=True, dict=True):
 
     @property
     def warnings(self) -> tuple[str, ...]:
-        """Sentences that say why the runs are less comparable than they look; those on scores are with each run."""
+        """Sentences on why the runs are less comparable than they look; each run has the warnings on its score."""
         return self._comparability("caution", "note")
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """The subset of `warnings` that casts doubt on what the table shows."""
+        """The `warnings` that cast doubt on the table."""
         return self._comparability("caution")
 
     def _comparability(self, *kinds: Kind) -> tuple[str, ...]:
@@ -318,7 +318,7 @@ class Comparison(Struct, Showing, frozen=True, dict=True):
 
     @property
     def lost(self) -> tuple[LostGroup, ...]:
-        """The lost questions of the run that the verdict is about, by cause, the most frequent first."""
+        """Wrong answers of the run in the verdict by cause, the most frequent first."""
         return self.digest.groups
 
     def report(self, path: str | Path = "report.html", *, force: bool = False) -> Path:

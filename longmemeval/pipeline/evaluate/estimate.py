@@ -58,7 +58,7 @@ def estimate_grading(
 
     Raises:
         HarnessError: anything that `evaluate` would refuse before the first call.
-        IntegrityError: the run's files are not as it left them.
+        IntegrityError: the run's files have changed.
     """
     folders = folders or Folders()
     files, run_questions = answers_to_grade(run_id, options, folders)

@@ -102,8 +102,8 @@ def evaluate(
         NoAnswersError: no question has an answer.
         HarnessError: there is no such run, or the data set is not the one the run answered.
         IntegrityError: the run's files are not as it left them, or do not give the stored scores.
-        FatalModelError: no judge call can succeed; labels so far are kept.
-        SpendingLimitError, EndpointDownError: the rest has to wait; labels so far are kept.
+        FatalModelError: no judge call can succeed; labels so far are saved.
+        SpendingLimitError, EndpointDownError: grading stopped early; labels so far are saved.
         AllFailedError: the first calls all failed in the same way.
     """
     (evaluation,) = evaluate_by([options.judge], run_id, options=options, folders=folders)
@@ -133,9 +133,9 @@ def answers_to_grade(run_id: str, options: EvaluateOptions, folders: Folders) ->
     """Return the files of a run whose answers can be graded, and its questions.
 
     Raises:
-        HarnessError: there is no such run, it has no answers, it holds rankings, or the data set is not the one the run
+        HarnessError: the run is unknown, has no answers or holds rankings, or the dataset is not the one that it
             answered.
-        IntegrityError: the run's files are not as it left them.
+        IntegrityError: the run's files have changed.
     """
     files = RunFiles(run_folder(folders.results_dir, run_id))
     if files.manifest.kind == "retrieval":

@@ -118,7 +118,7 @@ class JudgeChecking:
         folders: the folders; None: from the environment.
 
     Raises:
-        HarnessError: the benchmark does not define how plants are made, or there is no such judge.
+        HarnessError: the benchmark does not define test answers, or the judge is unknown.
     """
 
     def __init__(

@@ -173,8 +173,8 @@ def probe(
         memories: configurations, or names of presets; controls among them are not repeated.
         seed: decides the lives: the same seed makes the same; None: new lives, or those of the same probe if it was
             interrupted.
-        lives: number of lives of each length.
-        sessions: lengths of the lives, 10 to 1,000 sessions.
+        lives: number of histories of each length.
+        sessions: lengths of the histories, 10 to 1,000 sessions.
         options: how the histories are prepared.
         spending: the most that calls of memories with models may cost.
         folders: the folders; None: from the environment.

@@ -54,8 +54,8 @@ def retrieve(
         folders: the folders; None: from the environment.
 
     Raises:
-        HarnessError: bad input, missing or damaged fixtures, or a run id whose settings differ.
-        SpendingLimitError, EndpointDownError: the rest has to wait; finished rankings are kept.
+        HarnessError: an argument is invalid, fixtures are missing or damaged, or the run id has other settings.
+        SpendingLimitError, EndpointDownError: ranking stopped early; finished rankings are saved.
     """
     folders = folders or Folders()
     _check(options)

@@ -35,7 +35,7 @@ _SET_BY_COMPOSE = tuple(map(attrgetter, ("method", "options.history_format", "te
 
 
 class RunOptions(AnsweringOptions, frozen=True):
-    """Options of `run`, apart from the data, the memory and the model."""
+    """Options of `run`."""
 
     reading: ReadingConfiguration | None = None
     """The reading; None: method `direct`, or an official protocol's own, history format `nl`, shipped template."""

@@ -63,8 +63,8 @@ def run(
         folders: the folders; None: from the environment.
 
     Raises:
-        HarnessError: bad input, missing or damaged fixtures, or a run id whose settings differ.
-        FatalModelError: no call can succeed. Earlier answers are kept.
+        HarnessError: an argument is invalid, fixtures are missing or damaged, or the run id has other settings.
+        FatalModelError: no call can succeed; answers so far are saved.
     """
     return execute(
         RunPlan(

@@ -97,25 +97,24 @@ def sweep(
     folders: Folders | None = None,
     tell: Callable[[str], None] = lambda line: None,
 ) -> SweepReport:
-    """Prepare once, then run, grade and compare every combination of a sweep's file.
+    """Prepare once, then run, grade and compare every combination of a sweep file.
 
-    Existing runs and labels are kept; only the rest of interrupted work is done. A run that fails is listed in
-    `failures`, and the others continue.
+    Existing runs and labels are reused. A run that fails is listed in `failures`, and the others continue.
 
     Args:
         file: the YAML file (`docs/sweep.md`), or the plan made from it.
-        max_cost: the most that preparing, answers and judgements may cost, US dollars, earlier sessions included;
-            None: the file's.
-        rates: requests and tokens per minute that models accept; None: the plan's.
+        max_cost: maximum cost of preparing, answers and judgements in US dollars, including earlier sessions; None:
+            the file's.
+        rates: requests and tokens per minute by model; None: the plan's.
         dry_run: only estimate.
         folders: the folders; None: from the environment.
-        tell: receives progress messages, a line each.
+        tell: receives progress messages, one line each.
 
     Raises:
-        HarnessError: the file is wrong, a planned run exists with other settings, or the estimate exceeds the limit:
-            nothing was done, or nothing but preparing.
-        SpendingLimitError: the next call could have exceeded the limit. Finished work is kept.
-        EndpointDownError: while preparing. In a run it is one of its failures, and the next model is tried.
+        HarnessError: the file is invalid, a planned run exists with other settings, or the estimate exceeds the
+            limit; no question was answered.
+        SpendingLimitError: the next call could have exceeded the limit. Finished work is saved.
+        EndpointDownError: an endpoint failed during preparing. In a run, this is a failure of that run.
     """
     started = time.perf_counter()
     folders = folders or Folders()

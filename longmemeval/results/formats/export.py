@@ -148,7 +148,7 @@ def export_runs(
         dataset: path or name of the data set with the gold, if it has moved.
 
     Raises:
-        HarnessError: there is no such run, or it lacks what the format needs.
+        HarnessError: the run is unknown, or lacks what the format needs.
         IntegrityError: its files have been changed since the run.
     """
     if format == "inspect" or format == "inspect-json":

@@ -338,7 +338,7 @@ class Evaluation(Struct, Showing, frozen=True):
     manifest: RunManifest
     summary: GradedRun
     answers: dict[str, Answer]
-    """The answer that counts, by question id; questions without one are absent."""
+    """Answers by question id; unanswered questions are absent."""
     judgements: dict[str, Judgement]
     """The judgement that counts, by question id."""
     asked: RunQuestions
@@ -380,12 +380,12 @@ class Evaluation(Struct, Showing, frozen=True):
 
     @property
     def score(self) -> float:
-        """Accuracy, or the mean score of a judge of scores, between 0 and 1; what is not evaluated counts as 0."""
+        """Accuracy, or the mean score of a judge of scores, between 0 and 1; not evaluated questions count as 0."""
         return self.metrics.overall.accuracy
 
     @property
     def interval(self) -> tuple[float, float]:
-        """95 % interval of `score`."""
+        """95% CI of `score`."""
         return self.metrics.overall.interval
 
     @property
@@ -395,7 +395,7 @@ class Evaluation(Struct, Showing, frozen=True):
 
     @property
     def wrong(self) -> list[str]:
-        """Ids of the questions without full credit, those not evaluated included, in their order."""
+        """Ids of the questions without full credit, including those not evaluated, in their order."""
         return [question_id for question_id, value in self.credits.items() if value is None or value < 1]
 
     @property
@@ -405,7 +405,7 @@ class Evaluation(Struct, Showing, frozen=True):
 
     @property
     def cost(self) -> RunCosts:
-        """Cost of preparing, analysing questions, answering and judging; unknown dollars are None."""
+        """Cost of preparing, analysing questions, answering and judging in US dollars; None: unknown."""
         return self.summary.costs
 
     @property
@@ -415,7 +415,7 @@ class Evaluation(Struct, Showing, frozen=True):
 
     @property
     def credits(self) -> dict[str, float | None]:
-        """The credit of every question, by its id; None: not evaluated, counts as 0."""
+        """Credit of every question, by id; None: not evaluated, counts as 0."""
         return {question_id: credit(self.judgements.get(question_id)) for question_id in self.asked.questions}
 
     @property
