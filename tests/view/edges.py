@@ -11,10 +11,12 @@ BESIDE = 4
 
 
 def is_shaded_at_right(box: Locator) -> bool:
-    """Whether hardly a pixel beside the right edge has the colour that most of the box has."""
+    """Whether hardly a pixel beside the right edge has the colour that most of the box has, below a head that stays."""
     image = Image.open(BytesIO(box.screenshot())).convert("RGB")
     ground = Counter(image.get_flattened_data()).most_common(1)[0][0]
-    column = [image.getpixel((image.width - BESIDE, y)) for y in range(image.height)]
+    sticky = "all => Math.max(0, ...all.map((one) => getComputedStyle(one).position === 'sticky' && one.clientHeight))"
+    head = int(box.locator("thead th").evaluate_all(sticky))
+    column = [image.getpixel((image.width - BESIDE, y)) for y in range(head, image.height)]
     return sum(one == ground for one in column) < len(column) / 10
 
 
