@@ -171,7 +171,7 @@ def default_index() -> IndexEngine:
 def _index_type() -> "type[Index]":
     fix = (
         f"Run: {install_command('hnsw')} (it needs a C++ compiler; on Debian `apt-get install g++ python3-dev`), or "
-        "use exact search, which needs neither: `--index exact`, for `prepare` with `--name exact`"
+        "use exact search, which needs neither: `--index exact`, for `prepare` with `--prepared exact`"
     )
     with needed("The HNSW index needs hnswlib, which is not installed", fix):
         from hnswlib import Index
