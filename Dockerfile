@@ -5,7 +5,7 @@ RUN apt-get update && apt-get install --yes --no-install-recommends g++ && rm -r
 COPY . /source
 # uv installs in a fraction of pip's time.
 RUN python -m venv /opt/longmemeval && /opt/longmemeval/bin/pip install --no-cache-dir uv && \
-    /opt/longmemeval/bin/uv pip install --no-cache --compile-bytecode --python /opt/longmemeval "/source[report]"
+    /opt/longmemeval/bin/uv pip install --no-cache --compile-bytecode --python /opt/longmemeval "/source[hnsw,report,view]"
 WORKDIR /data
 ENTRYPOINT ["/opt/longmemeval/bin/longmemeval"]
 CMD ["demo"]

@@ -1,10 +1,11 @@
 # Makes an environment with everything the project needs, at the versions of constraints.txt. Sourced, not run.
 #
-#   make_environment DIR EXTRAS     e.g. make_environment .venv "dev,local,report"
+#   make_environment DIR EXTRAS     e.g. make_environment .venv "dev,hnsw,report"
 #
-# Sets HAS_HNSWLIB to yes or no, and EVERYTHING to all extras. Does nothing when the environment is already made from the same files.
+# Sets EVERYTHING to all extras. Does nothing when the environment is already made from the same files. Leaves out hnsw,
+# which is compiled, where there is no compiler.
 
-EVERYTHING=dev,docs,local,report,pandas,sign,falkordb,ladybug,lancedb,postgres,qdrant,dask,ray,zstd,s3
+EVERYTHING=dev,docs,hnsw,local,report,view,pandas,sign,falkordb,ladybug,lancedb,postgres,qdrant,dask,ray,zstd,s3
 
 find_python() {
     local candidate
@@ -52,29 +53,34 @@ make_browser() {
     echo "No Chromium was found: the tests of pages are skipped. Debian, Ubuntu: apt-get install chromium-headless-shell, or chromium" >&2
 }
 
+# Makes a virtual environment; where Python comes without ensurepip, as on Debian without python3-venv, its pip or uv helps.
+make_venv() {
+    local python=$1 directory=$2
+    "$python" -m venv --clear "$directory" >/dev/null 2>&1 && return 0
+    "$python" -m venv --clear --without-pip "$directory" || return 1
+    PIP_DISABLE_PIP_VERSION_CHECK=1 "$python" -m pip --python "$directory/bin/python" install --quiet pip 2>/dev/null ||
+        uv pip install --quiet --python "$directory/bin/python" pip 2>/dev/null
+}
+
 make_environment() {
-    local directory=$1 extras=$2 without= python stamp
+    local directory=$1 extras=$2 left_out= python stamp
     python=$(find_python) || return 1
-    HAS_HNSWLIB=yes
-    if ! has_compiler; then
-        HAS_HNSWLIB=no
-        cat >&2 <<'TEXT'
-No C++ compiler was found. hnswlib, which builds the HNSW graphs, comes as source only and is left out: exact search
-(--index exact) is used instead and gives the same recall or better, more slowly. To get a compiler:
-  Debian, Ubuntu: apt-get install g++ python3-dev      Fedora: dnf install gcc-c++ python3-devel      macOS: xcode-select --install
-then delete the environment folder and run this again.
-TEXT
+    if ! has_compiler && [[ ",$extras," == *,hnsw,* ]]; then
+        left_out=hnsw
+        extras=$(printf ',%s,' "$extras" | sed 's/,hnsw,/,/; s/^,//; s/,$//')
     fi
-    stamp=$(cat pyproject.toml constraints.txt <(echo "$python $extras $HAS_HNSWLIB") | cksum)
+    stamp=$(cat pyproject.toml constraints.txt <(echo "$python $extras") | cksum)
     if [ -x "$directory/bin/python" ] && [ "$(cat "$directory/.stamp" 2>/dev/null)" = "$stamp" ]; then return 0; fi
     echo "Making the environment $directory (once; a minute or two):" >&2
+    if [ "$left_out" ]; then
+        echo "  No C++ compiler was found, so hnswlib is left out (to have it: apt-get install g++ python3-dev, or xcode-select --install; then run this again)" >&2
+    fi
     echo "  1. a virtual environment of $("$python" --version 2>&1) ..." >&2
-    "$python" -m venv --clear "$directory" || {
+    make_venv "$python" "$directory" || {
         echo "Python could not make an environment. Debian and Ubuntu: apt-get install python3-venv" >&2
         return 1
     }
-    if [ "$HAS_HNSWLIB" = no ]; then without="--without hnswlib"; fi
-    if ! PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONPATH=$PWD "$directory/bin/python" scripts/install.py "$extras" $without; then
+    if ! PIP_DISABLE_PIP_VERSION_CHECK=1 PYTHONPATH=$PWD "$directory/bin/python" scripts/install.py "$extras"; then
         echo "The packages could not be installed; the reason stands above. Is the network there?" >&2
         return 1
     fi

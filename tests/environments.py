@@ -46,7 +46,7 @@ def make_environment(at: Path, extras: str) -> Path:
     """Make a virtual environment of the project with `extras`, separated by commas; return its interpreter."""
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", str(at)], check=True)
     packages = Path(sysconfig.get_path("purelib", vars={"base": str(at), "platbase": str(at)}))
-    for each in needed(requirements(extras, [])).values():
+    for each in needed(requirements([extra for extra in extras.split(",") if extra])).values():
         for file in each.files or ():
             top = file.parts[0]
             if top in ("..", "__pycache__") or (packages / top).exists():

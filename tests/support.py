@@ -2,6 +2,7 @@
 
 import json
 import os
+import shlex
 import statistics
 import subprocess
 import sys
@@ -9,6 +10,7 @@ import time
 import tracemalloc
 from collections.abc import Callable
 from importlib.util import find_spec
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 
@@ -41,6 +43,13 @@ def longmemeval(
     process = start_forked(list(map(str, arguments)), cwd, clean_environment(**environment), quickly=True)
     printed = process.communicate()
     return _checked(subprocess.CompletedProcess(arguments, process.returncode or 0, *printed), code)
+
+
+def next_steps(printed: str) -> list[list[str]]:
+    """The command lines that are printed under `Next steps:`, as words without `longmemeval`."""
+    below = printed.partition("Next steps:\n")[2].splitlines()
+    lines = takewhile(lambda line: line.startswith("  "), below)
+    return [shlex.split(line, comments=True)[1:] for line in lines]
 
 
 def _hides_modules(path: str) -> bool:

@@ -7,6 +7,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -76,6 +77,11 @@ def test_demo_runs_from_a_wheel_in_another_folder(
     assert list(installed.glob("longmemeval-*.dist-info/licenses/LICENSE"))
     (tmp_path / "where.py").write_text("import longmemeval\nprint(longmemeval.__file__)")
     assert run_there(installed, tmp_path, "where").startswith(str(installed))
+    # An extra is added to what is installed: there is no source tree.
+    (tmp_path / "hint.py").write_text(
+        "from longmemeval.core.installation import install_command\nprint(install_command('view'))"
+    )
+    assert run_there(installed, tmp_path, "hint").endswith("install 'longmemeval[view]'\n")
     demo_with_gaps(tmp_path, tmp_path_factory)
     assert "semantic-recall" in run_there(installed, tmp_path, "longmemeval", "demo")
     for anew in ("demo-hybrid", "demo-parrot"):
@@ -85,13 +91,13 @@ def test_demo_runs_from_a_wheel_in_another_folder(
 
 @pytest.mark.thorough
 @pytest.mark.timeout(1200)  # It installs everything.
-@pytest.mark.parametrize("runner", ["uvx", "pipx", "Dockerfile"])
+@pytest.mark.parametrize("runner", ["uvx", "pipx", "Dockerfile", "clone"])
 def test_the_demo_runs_where_nothing_is_installed(
     runner: str, wheel: Path, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
     """With packages of the index and none of this environment's; of the Dockerfile its steps, without an image.
 
-    By uvx in an empty folder, by the others where one has begun.
+    By uvx and in a clone without a compiler, so without hnswlib, in an empty folder; by the others where one has begun.
     """
     variables = {name: text for name, text in clean_environment().items() if name not in ("PYTHONPATH", "VIRTUAL_ENV")}
     variables |= {"PIPX_HOME": str(tmp_path / "pipx"), "PIPX_DEFAULT_PYTHON": sys.executable}
@@ -99,12 +105,13 @@ def test_the_demo_runs_where_nothing_is_installed(
     variables.pop("PYTHONDONTWRITEBYTECODE", None)
     place = tmp_path / "place"
     place.mkdir()
-    if runner != "pipx":
+    begins = runner in ("uvx", "clone")
+    if runner == "Dockerfile":
         # What pip built for this environment uv does not build again.
         pip = [sys.executable, "-m", "pip", "wheel", "--no-deps", "--quiet", "--wheel-dir", str(tmp_path / "built")]
         subprocess.run([*pip, "hnswlib", "--constraint", str(ROOT / "constraints.txt")], check=True)
         variables["UV_FIND_LINKS"] = str(tmp_path / "built")
-    if runner != "uvx":
+    if not begins:
         demo_with_gaps(place, tmp_path_factory)
 
     def run(command: list[str]) -> "subprocess.CompletedProcess[str]":
@@ -115,14 +122,43 @@ def test_the_demo_runs_where_nothing_is_installed(
         assert len(steps) == 1
         made = run(["sh", "-ec", steps[0]])
         assert made.returncode == 0, made.stderr
+    elif runner == "clone":
+        place = copy_of_clone(tmp_path / "clone")
+        variables |= {"PATH": str(without_compiler(tmp_path / "bin")), "PYTHON": sys.executable}
+        command = ["bash", "scripts/demo"]
     else:
         uvx = str(Path(sys.executable).with_name("uvx"))
-        begin = [uvx, "--from", str(wheel)] if runner == "uvx" else [uvx, "pipx", "run", "--spec", str(wheel)]
+        begin = [uvx, "--from", str(wheel)] if runner == "uvx" else [uvx, "pipx", "run", "--spec", f"{wheel}[hnsw]"]
         command = [*begin, "longmemeval", "demo"]
     done = run(command)
     assert done.returncode == 0, done.stderr
     assert "semantic-recall" in done.stdout
     assert (place / "results" / "demo-hybrid" / "run.json").exists()
+    assert ("hnswlib is not installed" in done.stderr) is begins
+    (recipe,) = {meta["parts"]["vector-graph"]["recipe"]["index"] for meta in metas(place)}
+    assert recipe == ("exact" if begins else "hnsw")
+
+
+def metas(place: Path) -> list[dict[str, Any]]:
+    """The `meta.json` of all fixtures of a demo."""
+    return [json.loads(file.read_text()) for file in (place / "prepared-data").glob("sample/default/*/meta.json")]
+
+
+def copy_of_clone(at: Path) -> Path:
+    """Copy what git keeps of this tree into a folder; return it."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True)
+    for name in filter(None, listed.stdout.split("\0")):
+        (at / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(ROOT / name, at / name)
+    return at
+
+
+def without_compiler(at: Path) -> Path:
+    """Make a folder of the programs that `scripts/demo` needs, for a PATH on which there is no compiler."""
+    at.mkdir()
+    for name in ("bash", "cat", "cksum", "dirname", "sed"):
+        (at / name).symlink_to(str(shutil.which(name)))
+    return at
 
 
 def dockerfile(folder: Path) -> tuple[list[str], list[str]]:
@@ -131,11 +167,7 @@ def dockerfile(folder: Path) -> tuple[list[str], list[str]]:
     The step for the system's packages is left out: a compiler is here. Packages may come from caches, and are compiled
     when they are imported.
     """
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True)
-    for name in filter(None, listed.stdout.split("\0")):
-        target = folder / "source" / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy(ROOT / name, target)
+    copy_of_clone(folder / "source")
     text = (ROOT / "Dockerfile").read_text(encoding="utf-8").replace("\\\n", "")
     text = text.replace("/opt/longmemeval", str(folder / "opt")).replace("/source", str(folder / "source"))
     text = text.replace("python -m venv", f"{sys.executable} -m venv")

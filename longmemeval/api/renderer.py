@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from longmemeval.api.run import Run
+from longmemeval.core.installation import install_command
 from longmemeval.core.tables import table as render
 from longmemeval.core.tables.latex import latex as latex_table
 from longmemeval.core.tables.latex import needs
@@ -101,7 +102,7 @@ def latex(held: Held) -> str:
 def data_frame(held: Held) -> "DataFrame":
     """Return a row per run for a comparison, otherwise a row per question."""
     what = "A data frame needs the pandas library, which is not installed"
-    with needed(what, "Run: pip install 'longmemeval[pandas]'"):
+    with needed(what, f"Run: {install_command('pandas')}"):
         from pandas import DataFrame
     if isinstance(held, Comparison):
         return DataFrame(frame(columns_of(RUN_COLUMNS, held, "frame"), held.rows))

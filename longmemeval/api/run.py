@@ -314,7 +314,8 @@ def _usual_id(
         data.dataset.content_sha256,
         [question.question_id for question in plan.questions],
         plan.settings.plain,
-        making.of_parts.model_dump(mode="json"),
+        # An index that nobody chose is hashed as it always was, whatever this machine takes.
+        making.of_parts.model_dump(mode="json") | {"index": making.index or "hnsw"},
         options.query_model,
     ]
     digest = sha256_bytes(msgspec.json.encode(decisive, order="sorted"))[:8]

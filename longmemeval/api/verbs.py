@@ -178,7 +178,7 @@ def demo(*, everything: bool = False, folders: Folders | None = None) -> list[Ev
         everything: include every memory configuration and control.
         folders: the folders; None: from the environment.
     """
-    return demonstration.run_demo("hnsw", folders or Folders(), everything=everything).evaluations
+    return demonstration.run_demo(None, folders or Folders(), everything=everything).evaluations
 
 
 @checked()

@@ -46,7 +46,7 @@ def import_chats(
             out.print(printable(f"{title}: {count:,} {what}"))
     if not done.questions:
         out.print(printable(f"Write questions into {output / 'questions.yaml'}: a list of `question:` and `answer:`."))
-    err.next(command_line("datasets", "label", str(output)))
+    err.next((command_line("datasets", "label", str(output)), "choose the evidence, to measure recall"))
 
 
 def label_evidence(
@@ -73,7 +73,7 @@ def label_evidence(
         accept(folder, question.id, [proposal.messages[number - 1].message_id for number in chosen])
         labelled += 1
     out.print(f"{labelled} questions labelled; {printable(str(folder / 'evidence.json'))} has them.")
-    err.next(command_line("prepare", "--dataset", str(folder), "--memory", "hybrid"))
+    err.next((command_line("prepare", "--dataset", str(folder), "--memory", "hybrid"), "ingest it"))
 
 
 def _numbers(most: int) -> list[int] | None:

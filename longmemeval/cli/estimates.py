@@ -102,7 +102,7 @@ def show_run(estimate: "RunEstimate", *, runs: int = 1) -> None:
         known = any(stage.work.bounded for stage in estimate.stages)
         prompts = "range from no message to the whole history or the budget" if known else "are not known yet"
         out.print(f"Before prepare, the prompts of answers {prompts}. To measure some, prepare them and rerun this.")
-        out.next(estimate.measured_by)
+        out.next((estimate.measured_by, "prepare a few histories"))
     print_lines(f"Note: {note}." for note in estimate.notes)
 
 

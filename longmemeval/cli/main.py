@@ -6,7 +6,6 @@ import sys
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from itertools import takewhile
 from pathlib import Path
 from threading import Event, Thread
 from types import FrameType
@@ -78,7 +77,7 @@ def leave() -> NoReturn:
     by = "" if _number == signal.SIGINT else f" by {signal.Signals(_number).name}"
     with suppress(OSError):  # The terminal may be gone.
         err.print(f"Interrupted{by}. {_kept_note[0]}" + ("." if _continue else "; run the same command to continue."))
-        err.next(*_continue)
+        err.next(*((line, "continue") for line in _continue))
         for stream in (out.file, sys.stdout, sys.stderr):
             stream.flush()
     os._exit(128 + _number)
@@ -122,25 +121,28 @@ def _second(number: int, frame: FrameType | None) -> None:
 
 # Report that a command is working if it has nothing to show yet.
 
-SILENT_AT_MOST_S = 1.3
-"""Seconds until a command that has printed nothing reports that it is working."""
+SILENT_AT_MOST_S = 1.7
+"""Seconds until a command that has printed nothing reports that it is working; two with its start."""
+_PATIENCE_IN_A_PIPE = 5
+"""The factor on it where standard error is a pipe or a file."""
 
 
 @contextmanager
-def heartbeat(command: str, has_printed: Callable[[], bool]) -> Iterator[None]:
-    """Report on standard error that `command` is working if nothing is printed for `SILENT_AT_MOST_S`.
+def heartbeat(has_printed: Callable[[], bool]) -> Iterator[None]:
+    """Report on standard error that the command is working if nothing is printed for `SILENT_AT_MOST_S`.
 
-    This covers the time before the first progress bar: imports, reading data, recomputing figures. With
-    `--progress json` or `off` nothing is reported.
+    Later where standard error is no terminal: what a quick command prints stays as it is. This covers the time before
+    the first progress bar: imports, reading data, recomputing figures. With `--progress json` or `off` nothing is
+    reported.
 
     Args:
-        command: as the user typed it, without its options.
         has_printed: returns whether anything was printed so far.
     """
     ended = Event()
 
     def watch() -> None:
-        if ended.wait(SILENT_AT_MOST_S) or has_printed():
+        patience = 1 if err.console.is_terminal else _PATIENCE_IN_A_PIPE
+        if ended.wait(SILENT_AT_MOST_S * patience) or has_printed():
             return
         from longmemeval.pipeline.progress import how_far
 
@@ -148,7 +150,7 @@ def heartbeat(command: str, has_printed: Callable[[], bool]) -> Iterator[None]:
         # If standard error is closed or full, the command itself reports it.
         with suppress(OSError, ValueError):
             if far is not None:
-                sys.stderr.write(f"{command} is working{f': {far}' if far else '; there is nothing to show yet'}.\n")
+                sys.stderr.write(f"{far or 'Loading …'}\n")
                 sys.stderr.flush()
 
     Thread(target=watch, daemon=True).start()
@@ -192,7 +194,7 @@ def main() -> None:
     for argument in sys.argv[1:]:
         register_address(argument)
     try:
-        with hiding_secrets(), heartbeat(_typed(), has_printed):
+        with hiding_secrets(), heartbeat(has_printed):
             _main()
     except BrokenPipeError:
         # The reader of the output is gone (`| head`): discard the rest silently.
@@ -206,12 +208,6 @@ def main() -> None:
             sys.stderr.flush()
         discard_output()
         sys.exit(1)
-
-
-def _typed() -> str:
-    """Return the command as it was typed, up to its first option."""
-    words = list(takewhile(lambda word: not word.startswith("-"), sys.argv[1:]))
-    return " ".join(["longmemeval", *words[:1]])
 
 
 def _main() -> None:

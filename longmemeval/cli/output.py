@@ -26,6 +26,11 @@ if TYPE_CHECKING:
     from longmemeval.core.tables.table import Table
 
 _PIPE_WIDTH = 200
+_ALIGNED = 60
+"""Length of a command line up to which the comments behind several are aligned."""
+
+Step = tuple[str, str]
+"""A command line to type next, and what it does, as the comment behind it."""
 
 
 class Terminal:
@@ -57,10 +62,15 @@ class Terminal:
             what = _wrapped(Text.from_markup(as_addresses(what)), self.width)  # As wide as it will be shown.
         self.console.print(what, overflow="ignore", crop=False)
 
-    def next(self, *commands: str) -> None:
-        """Print command lines to copy; none is broken, however long."""
-        for command in commands:
-            self.console.print(Text(f"Next: {escaped(command)}"), overflow="ignore", no_wrap=True, crop=False)
+    def next(self, *steps: "Step") -> None:
+        """Print command lines to copy, each with a comment; none is broken, however long."""
+        if steps:
+            self.console.print("Next steps:")
+        lengths = [len(escaped(command)) for command, _ in steps]
+        width = max((length for length in lengths if length <= _ALIGNED), default=0)
+        for command, does in steps:
+            line = Text(f"  {escaped(command):<{width}}   # {does}")
+            self.console.print(line, overflow="ignore", no_wrap=True, crop=False)
 
 
 def _wrapped(text: Text, width: int) -> Text:

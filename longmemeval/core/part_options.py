@@ -31,8 +31,8 @@ class PartOptions(BaseModel):
     """Prefix the embedding model expects before a question. The fixtures keep it for runs."""
     document_prefix: Annotated[str, Flag(metavar="TEXT")] = ""
     """Prefix the embedding model expects before a stored text."""
-    index: Annotated[IndexEngine, Flag(metavar="KIND")] = "hnsw"
-    """Vector search: hnsw (a graph) or exact."""
+    index: Annotated[IndexEngine | None, Flag(metavar="KIND")] = None
+    """Vector search: hnsw (a graph) or exact [default: as prepared before, else hnsw if hnswlib is installed]."""
     working_memory_model: Annotated[str, Flag(MODEL, "MODEL")] = "rules"
     """Model for working memory; rules is offline."""
     working_memory_template: Annotated[Path | None, Flag(metavar="FILE")] = Field(default=None, strict=False)

@@ -12,6 +12,7 @@ import numpy as np
 from longmemeval.core.arrays import Vectors
 from longmemeval.core.caches import is_worker
 from longmemeval.core.files import sha256_file, sha256_text
+from longmemeval.core.installation import install_command
 from longmemeval.core.text_files import UnreadableError, decode_json
 from longmemeval.embedding.protocol import EmbedderKind, EmbedderSettings
 from longmemeval.errors import HarnessError, nearest, needed
@@ -129,7 +130,7 @@ class LocalEmbedder:
 
 def _supported_models() -> dict[str, dict[str, Any]]:
     """Return the models fastembed knows: lower-cased name to its own description."""
-    with needed("Local embedding models need the fastembed library", "Run: pip install 'longmemeval[local]'"):
+    with needed("Local embedding models need the fastembed library", f"Run: {install_command('local')}"):
         from fastembed import TextEmbedding
     models = TextEmbedding.list_supported_models()
     return {model["model"].lower(): model for model in models if not model["model"].startswith(_FOLDER_MODEL)}

@@ -48,23 +48,22 @@ class DemoOutcome(Struct, frozen=True):
         return compare_runs(controls_last(ordered, lambda run: run.summary.control), folders)
 
 
-def run_demo(index: IndexEngine, folders: Folders, *, everything: bool = False) -> DemoOutcome:
+def run_demo(index: IndexEngine | None, folders: Folders, *, everything: bool = False) -> DemoOutcome:
     """Prepare, run and evaluate presets and controls on the sample; finished work is not repeated.
 
-    The judge is checked first, so that its error rates can be shown next to the scores.
+    The judge is checked before anything is graded, so that its error rates can be shown next to the scores.
 
     Args:
-        index: the vector index.
+        index: the vector index, which preparation and runs are then named after; None: what `prepare` takes by itself.
         everything: every preset and control, not only those of `SHOWN` and the parrot.
     """
     started = time.perf_counter()
     dataset = load_dataset("sample", folders.data_dir)
-    JudgeChecking(dataset, LEXICAL_JUDGE, folders=folders).check()
     names = [name for name in MEMORIES.built_in if everything or name in SHOWN]
     configurations = [resolve_configuration(name) for name in names]
-    name = "default" if index == "hnsw" else index
+    name, suffix = (index, f"-{index}") if index else ("default", "")
     preparation = prepare(dataset, configurations, options=PrepareOptions(index=index, name=name), folders=folders)
-    suffix = "" if index == "hnsw" else f"-{index}"
+    JudgeChecking(dataset, LEXICAL_JUDGE, folders=folders).check()
     planned = [(configuration.name, configuration, MODEL) for configuration in configurations]
     controls = control_pairs([resolve_configuration(REPEATED), *configurations], ())
     planned += [

@@ -1,6 +1,7 @@
 """Cosine similarity of the question with each unit, whose vector is blended with its neighbours'."""
 
 from collections import defaultdict
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -25,6 +26,7 @@ from longmemeval.storage.vector_index import (
     VectorIndex,
     VectorItem,
     base_neighbours,
+    default_index,
 )
 
 # Key expansions of one prepared history, by unit.
@@ -222,16 +224,21 @@ class MessageGraph(Part[VectorIndex]):
     name = "vector-graph"
     needs = (VECTORS,)
 
+    def settled(self, options: PartOptions, recipe: Mapping[str, Any] | None) -> PartOptions:
+        """Return the options with a kind of index: the chosen one, else that of the preparation, else what is here."""
+        index = options.index or (recipe["index"] if recipe else default_index())
+        return options.model_copy(update={"index": index})
+
     def recipe(self, tools: PartTools) -> dict[str, Any]:
         """Return kind of index and construction parameters of the graph."""
-        index = tools.options.index
+        index = tools.options.index or default_index()
         return {"version": 1, "index": index, **(msgspec.structs.asdict(GRAPH) if index == "hnsw" else {})}
 
     def make(self, source: PartInput, tools: PartTools) -> PartOutput:
         """Build the graph, single-threaded with a seed."""
         _, vectors = source.part(VECTORS).rows()
-        graph = Graph.build(vectors, GRAPH).state if tools.options.index == "hnsw" and len(vectors) else None
-        return PartOutput(encode_graph(graph))
+        wanted = (tools.options.index or default_index()) == "hnsw"
+        return PartOutput(encode_graph(Graph.build(vectors, GRAPH).state if wanted and len(vectors) else None))
 
     def open(self, stored: Stored) -> VectorIndex:
         """Return the searchable vectors of the messages; the graph is restored, not built.
@@ -262,7 +269,7 @@ class MessageGraph(Part[VectorIndex]):
     def size(self, source: PartInput, options: PartOptions, dimension: int) -> float:
         """Estimate links and levels in base64."""
         row = 4 * (2 * GRAPH.m + 1) + 4 + 4 * (GRAPH.m + 1) / GRAPH.m
-        return len(source.messages) * row * 4 / 3 if options.index == "hnsw" else 100.0
+        return len(source.messages) * row * 4 / 3 if (options.index or default_index()) == "hnsw" else 100.0
 
     def flags(self, stored: Stored | None) -> dict[str, str]:
         """Return the kind of the existing index."""

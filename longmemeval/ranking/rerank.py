@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from longmemeval.core.installation import install_command
 from longmemeval.embedding.local import folder_digest
 from longmemeval.errors import HarnessError, nearest, needed
 
@@ -158,7 +159,7 @@ def _loaded(model_name: str, folder: Path | None) -> "TextCrossEncoder":
 
 def _supported_models() -> dict[str, str]:
     """Return the cross-encoders fastembed knows: lower-cased name to name."""
-    with needed("Rerankers need the fastembed library", "Run: pip install 'longmemeval[local]'"):
+    with needed("Rerankers need the fastembed library", f"Run: {install_command('local')}"):
         from fastembed.rerank.cross_encoder import TextCrossEncoder
     names = [str(model["model"]) for model in TextCrossEncoder.list_supported_models()]
     return {name.lower(): name for name in names if not name.startswith(_FOLDER_MODEL)}

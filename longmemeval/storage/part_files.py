@@ -9,6 +9,7 @@ from typing import Protocol, TypeVar
 from msgspec import Struct, structs
 
 from longmemeval.core.files import safe_name, sha256_bytes, sha256_file, sha256_text, write_atomic
+from longmemeval.core.installation import install_command
 from longmemeval.core.text_files import UnreadableError, decode_json
 from longmemeval.errors import FixtureError, needed
 from longmemeval.records import FixtureMeta, PartInfo
@@ -48,7 +49,7 @@ def zstandard() -> ModuleType:
         FixtureError: zstandard is not installed.
     """
     what = "Compressed parts need the package zstandard, which is not installed"
-    with needed(what, "Install it with `pip install 'longmemeval[zstd]'`", kind=FixtureError):
+    with needed(what, f"Run: {install_command('zstd')}", kind=FixtureError):
         import zstandard as library
     return library
 

@@ -312,6 +312,14 @@ class Part(ABC, Generic[T]):
         """Return whether some of its data is outside the fixture, at a service for example."""
         return False
 
+    def settled(self, options: PartOptions, recipe: Mapping[str, Any] | None) -> PartOptions:
+        """Return the options with a value for what was left open.
+
+        Args:
+            recipe: the recipe of this part in other fixtures of the preparation; None: there are none.
+        """
+        return options
+
     def flags(self, stored: Stored | None) -> dict[str, str]:
         """Return the options that recreate it; for a missing part, the required options."""
         return {}

@@ -11,6 +11,8 @@ from msgspec import Meta, Struct
 from numpy.typing import NDArray
 
 from longmemeval.core.arrays import Vectors
+from longmemeval.core.installation import install_command
+from longmemeval.core.part_options import IndexEngine
 from longmemeval.errors import FixtureError, HarnessError, needed
 from longmemeval.storage.part_files import FORMAT, REMAKE, decode_versioned
 
@@ -157,10 +159,19 @@ def _empty_index(dimension: int, room: int, parameters: GraphParameters) -> "Ind
     return index
 
 
+def default_index() -> IndexEngine:
+    """Return the kind of index for a new preparation: `hnsw` if hnswlib can be imported here."""
+    try:
+        _index_type()
+    except HarnessError:
+        return "exact"
+    return "hnsw"
+
+
 def _index_type() -> "type[Index]":
     fix = (
-        "It needs a C++ compiler to install (on Debian `apt-get install g++ python3-dev`), then "
-        "`pip install hnswlib`; or prepare with `--index exact`, which needs neither"
+        f"Run: {install_command('hnsw')} (it needs a C++ compiler; on Debian `apt-get install g++ python3-dev`), or "
+        "use exact search, which needs neither: `--index exact`, for `prepare` with `--prepared exact`"
     )
     with needed("The HNSW index needs hnswlib, which is not installed", fix):
         from hnswlib import Index

@@ -120,24 +120,6 @@ PORT = 8321
 """The default port; if it is in use, any free port is taken."""
 
 
-def need_view_libraries() -> None:
-    """Check that the extra `view` is installed.
-
-    Raises:
-        HarnessError: it is not installed.
-    """
-    try:
-        import jinja2  # imported only to check that it is installed
-        import starlette
-        import uvicorn
-
-        del jinja2, starlette, uvicorn
-    except ImportError as error:
-        raise HarnessError(
-            f"The pages need a library that is not installed: {error.name}", fix="pip install 'longmemeval[view]'"
-        ) from error
-
-
 def listening(host: str, port: int | None) -> socket.socket:
     """Return a listening socket.
 
@@ -192,9 +174,8 @@ def serve(
         warn: called with a message if no browser could be opened.
 
     Raises:
-        HarnessError: a library is missing, or the port is in use.
+        HarnessError: the port is in use.
     """
-    need_view_libraries()
     import uvicorn
 
     bound = listening(host, port)

@@ -212,4 +212,4 @@ def test_a_missing_library_is_named_with_its_extra(
     for held in (full, lme.compare(full), lme.Run.open(full.id)):
         with pytest.raises(HarnessError) as told:
             how(held)
-        assert f"pip install 'longmemeval[{extra}]'" in str(told.value)
+        assert f"[{extra}]'" in str(told.value)

@@ -15,7 +15,7 @@ from longmemeval.judges.offline.lexical import LEXICAL_JUDGE
 from longmemeval.pipeline.evaluate.evaluate import EvaluateOptions, evaluate
 from tests.cli.conftest import Command, Outcome
 from tests.pipeline.helpers import answer_all, colour_record, colours, prepared_colours
-from tests.support import clean_environment, longmemeval, write_dataset
+from tests.support import clean_environment, longmemeval, next_steps, write_dataset
 
 DEEP = "[" * 20_000 + "]" * 20_000
 PREPARE = "prepare --dataset colours.json --memory combined"
@@ -510,4 +510,4 @@ def test_failed_questions_end_with_1(workspace: Path, command: Command) -> None:
     assert outcome.code == 1
     assert "2 of 4 questions answered" in outcome.stdout
     assert "2 of 4 questions failed: No answer for question '…'" in outcome.stderr
-    assert outcome.stdout.rstrip().endswith("--resume new")
+    assert next_steps(outcome.stdout)[0][-2:] == ["--resume", "new"]

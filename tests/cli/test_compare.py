@@ -15,6 +15,7 @@ from tests.benchmarks.longmemeval.test_loader import write
 from tests.cli.conftest import Command
 from tests.pipeline.graded_runs import graded_run, labels
 from tests.pipeline.helpers import colours, folders_in
+from tests.support import next_steps
 
 
 @pytest.fixture(autouse=True)
@@ -49,12 +50,13 @@ def test_the_answer_comes_first_and_the_rest_is_asked_for(command: Command) -> N
     assert "All pairs" not in short
     assert "By question type" not in short
     assert "are missing or were made from other data" not in short
-    assert short.splitlines()[-1].endswith("--tables | --pairs | --notes | --questions")
+    assert short.partition("\nNext steps:")[0].endswith("--tables | --pairs | --notes | --questions")
+    assert next_steps(short) == [["report", "good", "fair", "bad"]]
     others = (("--tables", "By question type"), ("--pairs", "All pairs ("), ("--notes", "made from other data since"))
     for option, shown in others:
         longer = command(f"compare good fair bad {option}").stdout
         assert shown in longer
-        assert option not in longer.splitlines()[-1]
+        assert option not in longer.partition("\nNext steps:")[0].splitlines()[-1]
 
 
 @pytest.mark.slow

@@ -2,9 +2,8 @@
 
 import json
 import re
+import shlex
 import shutil
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ from scripts.demo_block import COLUMNS, FIGURES, demo_block, pictures
 from tests.cli.terminal import row
 from tests.made_once import sample_demo, sample_prepared
 from tests.pipeline.helpers import folders_in
-from tests.support import ROOT, clean_environment, longmemeval, tree
+from tests.support import ROOT, longmemeval, next_steps, tree
 
 PRESETS = [name for name in MEMORIES.built_in if name in SHOWN]
 RUNS = [*PRESETS, "parrot"]
@@ -46,7 +45,7 @@ def test_table_has_every_preset_and_says_what_it_is_worth(demo: tuple[Path, str,
     assert "(control, reads gold)" in out
     verdict = r"^(No significant difference between [\w-]+ |[\w-]+ \([\d.]+%\) is significantly (better|worse) than )"
     assert re.search(verdict, out, re.MULTILINE)
-    assert f"{count * len(RUNS)} questions answered" in err
+    assert f"answered {count * len(RUNS)} questions" in err
 
 
 def test_evidence_helps_and_no_memory_does_not(demo: tuple[Path, str, str]) -> None:
@@ -164,10 +163,23 @@ def test_json_is_one_document(demo: tuple[Path, str, str]) -> None:
 
 def test_hints_can_be_followed(demo: tuple[Path, str, str]) -> None:
     folder, _, err = demo
-    hints = [line.removeprefix("Next: ") for line in err.splitlines() if line.startswith("Next: ")]
-    assert len(hints) == 2
+    *hints, view = next_steps(err)
+    assert [hint[0] for hint in hints] == ["inspect", "compare"]
     for hint in hints:
-        assert longmemeval(*hint.split()[1:], cwd=folder).stdout
+        assert longmemeval(*hint, cwd=folder).stdout
+    assert view == ["view"]
+
+
+def test_terminal_and_report_have_one_baseline(demo: tuple[Path, str, str]) -> None:
+    folder, out, err = demo
+    (details,) = [line for line in out.splitlines() if line.startswith("Details: ")]
+    given = shlex.split(details.removeprefix("Details: longmemeval ").partition(" --tables")[0])
+    for line in (given, next_steps(err)[1]):
+        (base,) = [row for row in longmemeval(*line, cwd=folder).stdout.splitlines() if "(baseline)" in row]
+        assert base.split()[0] == "full-history"
+    page = (folder / "results/demo-report.html").read_text()
+    (marked,) = re.findall(r'<tr class="is-baseline">.*?</tr>', page, re.DOTALL)
+    assert "full-history" in marked
 
 
 @pytest.fixture
@@ -179,32 +191,37 @@ def without_hnswlib(tmp_path: Path) -> str:
 
 
 @pytest.mark.thorough
-def test_without_hnswlib_exact_search_is_pointed_to(tmp_path: Path, without_hnswlib: str) -> None:
-    refused = longmemeval("demo", cwd=tmp_path, code=2, PYTHONPATH=without_hnswlib)
-    assert "--index exact" in refused.stderr
+def test_without_hnswlib_search_is_exact_finds_the_same_and_says_so_in_one_line(
+    demo: tuple[Path, str, str], tmp_path: Path, without_hnswlib: str
+) -> None:
+    done = longmemeval("demo", cwd=tmp_path, PYTHONPATH=without_hnswlib)
+    (said,) = [line for line in done.stderr.splitlines() if "hnswlib" in line]
+    assert said.endswith(f"install -e '{ROOT}[hnsw]'")
+    found, known = ([_without_time(row(out, preset)) for preset in PRESETS] for out in (done.stdout, demo[1]))
+    assert found == known
+    # Where there is hnswlib again, it goes on with what was prepared.
+    again = longmemeval("demo", cwd=tmp_path)
+    assert "Nothing to do, everything is prepared" in again.stdout
+    assert "every question was already answered" in again.stderr
+    assert "hnswlib" not in again.stderr
 
 
 @pytest.mark.thorough
-def test_exact_search_needs_no_hnswlib_finds_the_same_and_python_answers_as_the_command(
-    demo: tuple[Path, str, str], tmp_path: Path, without_hnswlib: str
+def test_a_chosen_index_names_the_runs_that_the_next_commands_name(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    (tmp_path / "begin.py").write_text(
-        "from longmemeval.pipeline.demo import run_demo\nfrom longmemeval.settings import Folders\n\n"
-        "if __name__ == '__main__':\n    run_demo('exact', Folders())\n"
-    )
-    environment = clean_environment(PYTHONPATH=without_hnswlib)
-    subprocess.run([sys.executable, "begin.py"], cwd=tmp_path, env=environment, check=True, capture_output=True)
+    shutil.copytree(sample_demo(tmp_path_factory).folder, tmp_path, dirs_exist_ok=True)
     done = longmemeval("demo", "--index", "exact", cwd=tmp_path)
-    assert "Nothing to do, everything is prepared" in done.stdout
-    assert "every question was already answered" in done.stderr
-    found, known = ([_without_time(row(out, preset)) for preset in PRESETS] for out in (done.stdout, demo[1]))
-    assert found == known
+    inspect, compare, _ = next_steps(done.stderr)
+    assert longmemeval(*inspect, cwd=tmp_path).stdout
+    document = json.loads(longmemeval(*compare, "--json", cwd=tmp_path).stdout)
+    assert {run["run"] for run in document["runs"]} == {f"demo-{name}-exact" for name in RUNS}
 
 
 @pytest.mark.thorough
 def test_demo_of_python_is_the_demo_of_the_command(demo: tuple[Path, str, str]) -> None:
     folder, out, _ = demo
-    outcome = run_demo("hnsw", folders_in(folder))
+    outcome = run_demo(None, folders_in(folder))
     assert outcome.newly_answered == 0
     shown = [f"{one.metrics.overall.accuracy * 100:.1f}" for one in outcome.evaluations]
     assert shown == [row(out, name)[0] for name in ROWS]

@@ -19,7 +19,7 @@ WORK = {
 }
 STAGE = {"name", "work", "reply_tokens", "dollars", "seconds", "replies", "by_batch"}
 PREPARATION = {
-    *("preparation", "folder", "haystacks", "parts", "embedder", "prepared", "already", "messages"),
+    *("preparation", "folder", "haystacks", "parts", "embedder", "index", "prepared", "already", "messages"),
     *("embeddings_computed", "embeddings_cached", "embeddings_damaged", "usage", "recovered", "notes", "dropped"),
     *("failed", "failed_haystacks", "seconds", "dry_run", "estimate", "stages", "expected"),
 }

@@ -2,7 +2,6 @@
 
 import base64
 import json
-import shlex
 from pathlib import Path
 
 import numpy as np
@@ -12,7 +11,7 @@ from longmemeval.core.files import sha256_file
 from longmemeval.memory.configuration import MEMORIES
 from longmemeval.pipeline.prepare.prepare import prepare
 from tests.pipeline.helpers import colour_record, colours, folders_in, prepared_colours
-from tests.support import longmemeval, tree, write_dataset
+from tests.support import longmemeval, next_steps, tree, write_dataset
 
 
 @pytest.fixture(scope="module")
@@ -88,16 +87,16 @@ def test_vectors_that_are_not_there_say_how_to_get_them(folder: Path) -> None:
 
 
 def test_hint_can_be_followed(folder: Path) -> None:
-    hints = [line for line in inspect(folder, "q1").splitlines() if line.startswith("Next: ")]
+    hints = next_steps(inspect(folder, "q1"))
     assert len(hints) == 2
     for hint in hints:
-        done = longmemeval(*shlex.split(hint.removeprefix("Next: longmemeval ")), cwd=folder)
+        done = longmemeval(*hint, cwd=folder)
         assert "I painted my bicycle1 green today" in done.stdout
 
 
 def test_recall_comes_first_and_the_rest_on_request(folder: Path) -> None:
     short, whole = inspect(folder, "q1"), inspect(folder, "q1", "--all")
-    assert short.index("What each configuration would recall") < short.index("Next: ")
+    assert short.index("What each configuration would recall") < short.index("Next steps:")
     assert "Prepared as" not in short
     assert "3 sessions" not in short
     assert whole.index("What each configuration") < whole.index("3 sessions") < whole.index("Prepared as")

@@ -116,10 +116,10 @@ def test_it_says_how_far_the_work_is(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys, "stderr", errors)
     with shown.progress("prepare", 3) as bar:
         bar.advance()
-        with heartbeat.heartbeat("longmemeval prepare", lambda: False):
+        with heartbeat.heartbeat(lambda: False):
             assert errors.written.wait(60)
-    assert errors.getvalue().startswith("longmemeval prepare is working: prepare: 1 of 3, ")
-    assert errors.getvalue().endswith(" left.\n")
+    assert errors.getvalue().startswith("prepare: 1 of 3, ")
+    assert errors.getvalue().endswith(" left\n")
 
 
 @pytest.mark.usefixtures("at_once")
@@ -135,6 +135,6 @@ def test_it_says_nothing_after_other_words_or_where_machines_read(
         looked.set()
         return printed
 
-    with heartbeat.heartbeat("longmemeval run", has_printed):
+    with heartbeat.heartbeat(has_printed):
         assert looked.wait(60)
         assert not errors.written.wait(0.1)

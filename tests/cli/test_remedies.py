@@ -10,7 +10,7 @@ import pytest
 
 from longmemeval.judges.plants.judged import JUDGED_FILE
 from tests.server import ModelServer
-from tests.support import ROOT, longmemeval
+from tests.support import ROOT, longmemeval, next_steps
 
 SAMPLE = ROOT / "data" / "sample" / "sample.json"
 CLASS = """
@@ -33,11 +33,6 @@ def said(text: str) -> str:
 
 def prepare(folder: Path, data: str = "sample") -> None:
     longmemeval("prepare", "-d", data, "-m", "none", "--sample", "4", cwd=folder)
-
-
-def next_command(text: str) -> list[str]:
-    """The last command line that `Next:` shows."""
-    return shlex.split(re.findall(r"Next: longmemeval (.*)", text)[-1])
 
 
 @pytest.mark.parametrize(
@@ -107,12 +102,13 @@ def test_after_an_address_was_given_nobody_else_is_called(tmp_path: Path) -> Non
     with ModelServer(lambda body: "Green.") as server:
         line = ["run", "-d", "sample", "-m", "none", "--model", "openai/gpt-4o-mini", "--sample", "4", "--run-id", "r"]
         done = longmemeval(*line, "--api-base", server.url, cwd=tmp_path, OPENAI_API_KEY="sk-test-0123456789abcdef")
-    # There is a key, but the server is gone, and OpenAI is not to be reached from here.
-    follows = next_command(done.stdout)
-    assert follows[:2] == ["evaluate", "r"]
-    longmemeval(*follows, cwd=tmp_path, OPENAI_API_KEY="sk-test-0123456789abcdef")
+        (follows,) = next_steps(done.stdout)
+        assert follows == ["evaluate", "r", "--api-base", server.url]
+        answered = len(server.chat_requests)
+        longmemeval(*follows, cwd=tmp_path, OPENAI_API_KEY="sk-test-0123456789abcdef")
+        assert {request.body["model"] for request in server.chat_requests[answered:]} == {"gpt-4o-2024-08-06"}
     prepared = longmemeval("prepare", "-d", "sample", "-m", "none", "--api-base", server.url, cwd=tmp_path)
-    assert next_command(prepared.stdout)[-2:] == ["--api-base", server.url]
+    assert next_steps(prepared.stdout)[0][-2:] == ["--api-base", server.url]
 
 
 def test_a_model_for_one_memory_is_not_in_the_recipe_of_another(tmp_path: Path) -> None:

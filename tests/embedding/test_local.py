@@ -146,7 +146,7 @@ def test_misspelt_name_gets_the_nearest(argument: str) -> None:
 
 def test_missing_library_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fastembed", None)
-    with pytest.raises(HarnessError, match=r"pip install 'longmemeval\[local\]'"):
+    with pytest.raises(HarnessError, match=r"install .*\[local\]'"):
         load_embedder("fastembed:anything")
 
 

@@ -214,5 +214,5 @@ def test_wrong_spec_says_what_would_be_right(spec: str, message: str) -> None:
 
 def test_missing_library_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "fastembed.rerank.cross_encoder", None)
-    with pytest.raises(HarnessError, match=r"pip install 'longmemeval\[local\]'"):
+    with pytest.raises(HarnessError, match=r"install .*\[local\]'"):
         load_reranker("fastembed:anything")

@@ -69,10 +69,10 @@ def test_without_the_package_the_extra_is_named(tmp_path: Path, monkeypatch: pyt
     write_fixture(tmp_path, meta_of(OLD), OLD, compress=True)
     monkeypatch.setitem(sys.modules, "zstandard", None)
 
-    with pytest.raises(FixtureError, match=r"pip install 'longmemeval\[zstd\]'"):
+    with pytest.raises(FixtureError, match=r"install .*\[zstd\]'"):
         Fixture.open(tmp_path).read_part("db")
     folders = folders_in(tmp_path / "colours")
-    with pytest.raises(FixtureError, match=r"longmemeval\[zstd\]"):
+    with pytest.raises(FixtureError, match=r"install .*\[zstd\]"):
         prepare(colours(tmp_path / "colours.json"), ["bm25"], options=PrepareOptions(compress="zstd"), folders=folders)
     assert not folders.prepared_dir.exists()
 

@@ -57,7 +57,7 @@ def list_claims(
     if len(shown) < len(found):
         out.print(f"{len(found) - len(shown)} that cannot be tried are left out; --all shows them.")
     if shown:
-        out.next(f"longmemeval claims show {shown[0][0].id}")
+        out.next((f"longmemeval claims show {shown[0][0].id}", "what it says and what trying it takes"))
 
 
 def show_claim(name: Name, data_dir: shared.DataDir = None, as_json: shared.Json = False) -> None:
@@ -76,8 +76,8 @@ def show_claim(name: Name, data_dir: shared.DataDir = None, as_json: shared.Json
         print_json(claims_document(claim, state))
         return
     print_answer(claim_lines(claim, state))
-    if not state.cannot:
-        out.next(f"longmemeval claims try {claim.id}")
+    if not state.cannot and not state.needs:
+        out.next((f"longmemeval claims try {claim.id}", "run it with the same settings"))
 
 
 def try_claim(
@@ -124,7 +124,7 @@ def try_claim(
         print_json(attempt)
     else:
         print_answer(attempt_lines(attempt))
-        out.next(command_line("verify", attempt.run, places=places))
+        out.next((command_line("verify", attempt.run, places=places), "check all hashes and recompute all scores"))
 
 
 def _counts(found: "list[tuple[Claim, State]]") -> str:

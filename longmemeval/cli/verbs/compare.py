@@ -9,12 +9,12 @@ import typer
 from msgspec.structs import asdict
 
 from longmemeval.cli import options as shared
-from longmemeval.cli.next_step import command_line
+from longmemeval.cli.next_step import command_line, page
 from longmemeval.cli.output import err, out, print_answer, print_json, print_lines, print_table, printable
 from longmemeval.cli.panels import Published
-from longmemeval.core.options import LIMITS, OUTPUT, WHAT, Flag
+from longmemeval.core.options import LIMITS, OUTPUT, WHAT, Flag, words_of
 from longmemeval.errors import HarnessError, nearest
-from longmemeval.report.options import ReportFormat
+from longmemeval.report.options import ReportFormat, ReportOptions
 from longmemeval.results.compared import newest_alike
 from longmemeval.results.options import BaselineRun, JudgeId, MovedDataset
 
@@ -123,6 +123,10 @@ def compare(
         print_lines(map(against_line, outcomes))
         if published:
             _show_published(figures, own)
+        if not common:
+            words = runs.run_ids or (["--sweep", runs.sweep] if runs.sweep else run_ids)
+            chosen = words_of(ReportOptions(judge=judge, dataset=dataset, baseline=baseline))
+            out.next(*page(*words, *chosen, places=places))
     if error := regression(outcomes):
         raise error
     if save_baseline is not None:

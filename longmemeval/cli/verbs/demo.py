@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING, Annotated, Literal
 
+from longmemeval.cli import next_step
 from longmemeval.cli import options as shared
 from longmemeval.cli.next_step import command_line
 from longmemeval.cli.output import err, out, print_json, printable, warn
@@ -18,9 +19,9 @@ REPORT = "demo-report.html"
 def demo(
     places: shared.Places,
     index: Annotated[
-        Literal["hnsw", "exact"],
-        Flag(metavar="KIND", help="Vector search; exact works without hnswlib."),
-    ] = "hnsw",
+        Literal["hnsw", "exact"] | None,
+        Flag(metavar="KIND", help="Vector search, for runs named after it [default: hnsw if hnswlib is installed]."),
+    ] = None,
     everything: Annotated[bool, Flag(WHAT, help="Every memory configuration and control.", name="--all")] = False,
     as_json: shared.Json = False,
 ) -> None:
@@ -28,14 +29,14 @@ def demo(
 
     Six memories and two controls, offline, without a key, in seconds; a report at the end.
     """
+    if not as_json:
+        err.print("Running the demo offline …")
     from longmemeval.cli.verbs.compare import show as show_comparison
     from longmemeval.cli.verbs.prepare import show as show_preparation
     from longmemeval.pipeline.demo import run_demo
     from longmemeval.report.documents import run_document
 
     folders = places.folders()
-    if not as_json:
-        err.print("Preparing, answering and grading the shipped sample, offline ...")
     outcome = run_demo(index, folders, everything=everything)
     summaries = [evaluation.summary for evaluation in outcome.evaluations]
     comparison = outcome.comparison(folders)
@@ -44,16 +45,21 @@ def demo(
         print_json({"prepare": outcome.preparation, "runs": runs, "verdict": comparison.verdict})
         return
     show_preparation(outcome.preparation)
-    again = command_line("compare", "demo-*", "--baseline", comparison.runs[0].summary.run_id, places=places)
-    show_comparison(comparison, command=again)
+    ids = [run.run_id for run in comparison.runs]
+    named = ["demo-*" if index is None else f"demo-*-{index}", "--baseline", ids[0]]
+    show_comparison(comparison, command=command_line("compare", *named, places=places))
     new = outcome.newly_answered
-    done = f"{new} questions answered" if new else "every question was already answered"
+    done = f"answered {new:,} questions" if new else "every question was already answered"
     err.print(f"{outcome.seconds:.1f} s, {done}. Runs: {folders.results_dir}/, fixtures: {folders.prepared_dir}/.")
+    _write_report(ids, folders)
     question = outcome.evaluations[0].manifest.question_ids[0]
-    read = command_line("inspect", question, places=shared.PreparedPlaces(prepared_dir=places.prepared_dir))
-    compare = command_line("compare", "demo-hybrid", "demo-last-k", "demo-full-history", places=places)
-    err.next(read, compare)
-    _write_report([run.run_id for run in comparison.runs], folders)
+    own = ["--prepared", index] if index else []
+    fixtures = shared.PreparedPlaces(data_dir=places.data_dir, prepared_dir=places.prepared_dir)
+    err.next(
+        (command_line("inspect", question, "-m", "hybrid", *own, places=fixtures), "what was retrieved for a question"),
+        (command_line("compare", *named, "--pairs", places=places), "all pairwise tests"),
+        *next_step.view(places),
+    )
 
 
 def _write_report(run_ids: list[str], folders: "Folders") -> None:

@@ -9,7 +9,7 @@ import typer
 from longmemeval.cli import options as shared
 from longmemeval.cli.estimates import show_grading
 from longmemeval.cli.main import continue_with
-from longmemeval.cli.next_step import command_line, same_with
+from longmemeval.cli.next_step import after_grading, command_line, same_with
 from longmemeval.cli.options import Batch, Shown
 from longmemeval.cli.output import err, out, print_answer, print_documents, print_table, printable, warn
 from longmemeval.cli.verbs.import_run import warn_questions
@@ -101,6 +101,8 @@ def evaluate(
         print_documents(documents)
     if failed:
         raise typer.Exit(1)
+    if not as_json and hypotheses is None:
+        out.next(*after_grading(runs.run_ids or run_ids, places))
 
 
 def _no_run(places: shared.Places) -> HarnessError:

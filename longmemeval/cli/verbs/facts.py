@@ -83,7 +83,7 @@ def facts(
     if found and as_of is None:
         words = ["facts", identifier, *([] if dataset == "sample" else ["--dataset", dataset])]
         words += [] if prepared is None else ["--prepared", prepared]
-        out.next(command_line(*words, "--draw", "svg", "--output", "facts.svg", places=places))
+        out.next((command_line(*words, "--draw", "svg", "--output", "facts.svg", places=places), "draw them"))
 
 
 def _show_profiles(profiles: "list[Profile]", haystack_id: str, as_of: datetime | None, as_json: bool) -> None:

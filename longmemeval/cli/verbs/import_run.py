@@ -85,7 +85,7 @@ def _official(
     if as_json:
         return
     if metrics is None:
-        err.next(next_step.grade(imported.run_id, data, "", places))
+        err.next(*next_step.grade(imported.run_id, data, "", places))
         return
     _show(imported.run_id, metrics, f"as judged by {metrics.judge.model}, as in the log", dataset, places.folders())
     figures = metrics.official_figures

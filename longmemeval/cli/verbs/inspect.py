@@ -83,7 +83,8 @@ def inspect(
     if memory is None and not everything:
         words = ["inspect", identifier, *([] if dataset == "sample" else ["--dataset", dataset])]
         out.next(
-            command_line(*words, "--memory", "hybrid", places=places), command_line(*words, "--all", places=places)
+            (command_line(*words, "--memory", "hybrid", places=places), "all that one memory retrieves"),
+            (command_line(*words, "--all", places=places), "sessions and stored parts too"),
         )
 
 

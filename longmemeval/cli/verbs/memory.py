@@ -41,7 +41,7 @@ def init(
 
     write_example(file)
     out.print(f"{printable(str(file))} is written.")
-    out.next(command_line("memory", "check", f"{file.stem}:MyMemory"))
+    out.next((command_line("memory", "check", f"{file.stem}:MyMemory"), "test it on two small histories"))
 
 
 def install(
@@ -79,7 +79,7 @@ def install(
     if place.adapter.description.remark:
         err.print(f"Note: {printable(name)} was {printable(place.adapter.description.remark)}.")
     file = f":{place.adapter.description.file}" if place.adapter.wants_file else ""
-    out.next(command_line("memory", "check", f"{name}{file}"))
+    out.next((command_line("memory", "check", f"{name}{file}"), "test it on two small histories"))
 
 
 def _pins(description: "Description") -> str:
@@ -155,8 +155,8 @@ def check(
     else:
         words = [*option_words("--set", overrides), *words_of(parts), *words_of(connection)]
         out.next(
-            command_line("probe", "--memory", spec, *words),
-            command_line("prepare", "--dataset", "sample", "--memory", spec, *words),
+            (command_line("probe", "--memory", spec, *words), "test it on synthetic histories"),
+            (command_line("prepare", "--dataset", "sample", "--memory", spec, *words), "ingest the sample"),
         )
     if outcome.failed:
         raise typer.Exit(_FAILED)

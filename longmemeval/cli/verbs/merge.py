@@ -38,7 +38,8 @@ def merge(
         print_json(report)
     else:
         _show(report)
-        out.next(next_step.command_line("verify", report.run_id, places=places))
+        verify = next_step.command_line("verify", report.run_id, places=places)
+        out.next((verify, "check all hashes and recompute all scores"))
 
 
 def _show(report: "MergeReport") -> None:

@@ -6,7 +6,7 @@ import typer
 
 from longmemeval.cli import options as shared
 from longmemeval.cli.estimates import show_preparation
-from longmemeval.cli.next_step import command_line, option_words
+from longmemeval.cli.next_step import check, command_line, option_words
 from longmemeval.cli.options import ClusterAddress, Shown, executor_spec
 from longmemeval.cli.output import err, out, print_json, printable
 from longmemeval.core.options import WHAT, Flag, words_of
@@ -15,7 +15,6 @@ from longmemeval.pipeline.options import PrepareOptions
 from longmemeval.results.selection import Selection
 
 if TYPE_CHECKING:
-    from longmemeval.memory.configuration import MemoryConfiguration
     from longmemeval.pipeline.prepare.prepare import PrepareReport
 
 
@@ -67,25 +66,15 @@ def prepare(
         connection = words_of(options.model_options, ["api_base"])
         if report.failed and report.failed_haystacks == report.prepared + report.already:
             setting_words += words_of(options, ("memory_model", "embedder")) + connection
-            out.next(*_checks(memory, configurations, setting_words))
+            pairs = zip(memory, configurations, strict=True)
+            out.next(*(step for pair in pairs for step in check(*pair, setting_words)))
         elif not options.dry_run:
             words = ["--dataset", dataset, "--memory", memory[0], "--model", "offline/extractive", *setting_words]
             words += ["--prepared", options.name] if options.name != "default" else []
-            out.next(command_line("run", *words, *connection, *words_of(selection), places=places))
+            words += [*connection, *words_of(selection)]
+            out.next((command_line("run", *words, places=places), "answer the questions, offline"))
     if report.failed:
         raise typer.Exit(1)
-
-
-def _checks(specs: list[str], configurations: "list[MemoryConfiguration]", options: list[str]) -> list[str]:
-    """Return the commands that check memories that are services or classes: they show why nothing works."""
-    from longmemeval.memory.external.contract_check import service_part_of
-
-    pairs = zip(specs, configurations, strict=True)
-    return [
-        command_line("memory", "check", spec, *options)
-        for spec, configuration in pairs
-        if service_part_of(configuration)
-    ]
 
 
 def _show_estimate(report: "PrepareReport") -> None:

@@ -96,4 +96,5 @@ def show(report: "ProbeReport", memories: list[str], places: shared.Places) -> N
     same += option_words("--sessions", report.sessions)
     again = command_line("probe", *words, *same, places=places)
     warn(f"The same lives again: {again}")
-    err.next(command_line("retrieval", "--dataset", str(report.dataset), *words, places=places))
+    retrieval = command_line("retrieval", "--dataset", str(report.dataset), *words, places=places)
+    err.next((retrieval, "measure evidence recall on these histories"))

@@ -71,4 +71,4 @@ def show(report: "RetrievalReport", places: shared.Places) -> None:
     for run in report.runs:
         out.print(f"Run {printable(run.run_id)}: {run.newly_ranked:,} ranked now, in {printable(run.folder)}")
     export = command_line("export", report.runs[0].run_id, "--format", "trec", places=places)
-    err.next(export)
+    err.next((export, "the rankings, for trec_eval"))

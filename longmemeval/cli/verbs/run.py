@@ -18,7 +18,7 @@ from longmemeval.reading.options import ReadingOptions
 from longmemeval.results.selection import Selection, sharded_id
 
 if TYPE_CHECKING:
-    from longmemeval.dataset import Dataset
+    from longmemeval.cli.output import Step
     from longmemeval.pipeline.run.answering import RunReport
     from longmemeval.pipeline.run.plan import RunPlan
 
@@ -163,16 +163,13 @@ def _answer_and_show(plan: "RunPlan", repeat: int, places: shared.Places, *, as_
     else:
         for report in reports:
             show(report)
-        elsewhere = plan.options.model_options.api_base is not None
-        out.next(*_next(reports, plan.model, plan.dataset, places, elsewhere=elsewhere))
+        out.next(*_next(reports, plan, places))
     if any(report.answered < report.questions for report in reports):
         raise typer.Exit(1)
 
 
-def _next(
-    reports: "list[RunReport]", model: str, data: "Dataset", places: shared.Places, *, elsewhere: bool
-) -> list[str]:
-    """Return the next command: the same one again if questions have no answer, else grading.
+def _next(reports: "list[RunReport]", plan: "RunPlan", places: shared.Places) -> "list[Step]":
+    """Return the next steps: the same command if questions have no answer, else grading.
 
     None if every question failed for one reason: asking again would fail again.
     """
@@ -180,9 +177,10 @@ def _next(
     if all(report.failures.alike == report.questions for report in reports):
         return []
     if any(report.answered < report.questions for report in reports):
-        return [next_step.resume(first) if len(reports) == 1 else next_step.repeat_again(first)]
+        again = next_step.resume(first) if len(reports) == 1 else next_step.repeat_again(first)
+        return [(again, "answer the questions that failed")]
     named = first if len(reports) == 1 else f"{first.rpartition('-r')[0]}-r*"
-    return [next_step.grade(named, data, model, places, elsewhere=elsewhere)]
+    return next_step.grade(named, plan.dataset, plan.model, places, api_base=plan.options.model_options.api_base)
 
 
 def show(report: "RunReport") -> None:

@@ -62,7 +62,8 @@ def _show_once(found: "UnderWay", *, as_json: bool, named: bool) -> None:
     elif named:
         for run in found.runs:
             print_lines(sentences(run))
-            out.next(*filter(None, [run.next]))
+            if run.next:
+                out.next((run.next, "grade the answers" if " evaluate " in run.next else "continue"))
     elif found.every:
         print_table(status_table(found.runs, found.preparations))
     else:

@@ -7,7 +7,9 @@ import typer
 
 from longmemeval.cli import options as shared
 from longmemeval.cli.output import out, printable, warn
+from longmemeval.core.installation import VIEW, install_command, missing
 from longmemeval.core.options import OUTPUT, Flag
+from longmemeval.errors import HarnessError
 from longmemeval.results.options import JudgeId
 
 EXAMPLE = "longmemeval view demo-hybrid demo-bm25"
@@ -42,6 +44,10 @@ def view(
         written = write_report(named, export / "index.html", options=ReportOptions(judge=judge), folders=folders)
         out.print(printable(written.file))
         return
+    if absent := missing(VIEW):
+        raise HarnessError(
+            f"The pages need a library that is not installed: {absent}", fix=f"Run: {install_command('view')}"
+        )
     from longmemeval.view.app import serve
 
     serve(

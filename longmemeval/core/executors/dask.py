@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from longmemeval.core.event_loop import complete
 from longmemeval.core.executors.cluster import Reference, host_towards, run
 from longmemeval.core.executors.protocol import Done, Task
+from longmemeval.core.installation import install_command
 from longmemeval.errors import HarnessError, needed
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ class Dask:
                 times.
         """
         what = "The executor 'dask' needs Dask, which is not installed"
-        with needed(what, "pip install 'longmemeval[dask]'"):
+        with needed(what, f"Run: {install_command('dask')}"):
             import distributed
         address = self._address or os.environ.get(SCHEDULER, "")
         with ExitStack() as stack:

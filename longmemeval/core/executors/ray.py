@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from longmemeval.core.executors.cluster import Reference, host_towards, run
 from longmemeval.core.executors.protocol import Done, Task
+from longmemeval.core.installation import install_command
 from longmemeval.errors import HarnessError, needed
 
 T = TypeVar("T")
@@ -53,7 +54,7 @@ class Ray:
         """
         os.environ.setdefault("RAY_USAGE_STATS_ENABLED", "0")
         what = "The executor 'ray' needs Ray, which is not installed"
-        with needed(what, "pip install 'longmemeval[ray]'"):
+        with needed(what, f"Run: {install_command('ray')}"):
             import ray
         with _connected(self._address or os.environ.get(ADDRESS, ""), workers) as host:
             try:

@@ -20,6 +20,7 @@ from threading import Lock
 from typing import Any, NamedTuple, TypeVar
 
 from longmemeval.core.defaults import GIVE_UP_AFTER_S
+from longmemeval.core.installation import install_command
 from longmemeval.core.remote.places import RemoteFolder, cache_bytes
 from longmemeval.errors import FixtureError, HarnessError, StoreDownError, chain, needed
 
@@ -141,7 +142,7 @@ class Store:
         self._silent_s = min(_SILENT_S, give_up_after_s / _PARTS)
         with self._translated_errors():
             what = f"Addresses that begin {scheme}:// need packages that are not installed"
-            fix = f"Install them with `pip install 'longmemeval[{_EXTRAS[scheme]}]'`"
+            fix = f"Run: {install_command(_EXTRAS[scheme])}"
             with needed(what, fix, where=self._address):
                 from upath import UPath
 

@@ -6,6 +6,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
+from longmemeval.core.installation import install_command
 from longmemeval.errors import DataError, needed
 
 if TYPE_CHECKING:
@@ -63,7 +64,7 @@ def parquet_bytes(columns: Mapping[str, tuple[str, list[object]]]) -> bytes:
 
 
 def _pyarrow(instead: str, where: str = "") -> ModuleType:
-    fix = f"Run: pip install 'longmemeval[pandas]', or {instead}"
+    fix = f"Run: {install_command('pandas')}, or {instead}"
     with needed("Parquet needs the pyarrow library, which is not installed", fix, where=where):
         import pyarrow.parquet
     return pyarrow

@@ -171,7 +171,7 @@ class JudgeChecking:
             outcomes = Outcomes(len(left) < len(self.plants), "calls of the judge")
             judge = self._judge(partial(self._model, outcomes)) if left else None
             if judge:
-                with progress(f"judge {self.identity.model}", len(left)) as bar:
+                with progress(f"check judge {self.identity.model}", len(left)) as bar:
 
                     async def grade(plant: Plant) -> None:
                         journal.append(await self._graded(judge, plant))

@@ -36,6 +36,8 @@ class PrepareReport(Struct, frozen=True):
     parts: tuple[str, ...]
     embedder: str = ""
     """The embedder's spec; empty if nothing is embedded."""
+    index: str = ""
+    """The kind of search index, `hnsw` or `exact`; empty if none was chosen and the memories need none."""
     prepared: int = 0
     """Fixtures made or completed."""
     already: int = 0
@@ -144,6 +146,7 @@ def estimate_prepare(
         stages=(*embedding, *own, *others),
         expected=preparing_takes(plan, pending, work, embedding, own, workers),
         notes=(
+            *report.notes,
             *([f"--measure prepared {histories}, which stay prepared"] if measured else []),
             *notes,
             *((f"prepare would refuse. {refusal.what}",) if refusal else ()),

@@ -15,6 +15,7 @@ import msgspec
 from msgspec import Struct
 
 from longmemeval.core.files import sha256_bytes, sha256_file
+from longmemeval.core.installation import install_command
 from longmemeval.core.text_files import UnreadableError, decode_format
 from longmemeval.errors import HarnessError
 from longmemeval.results.graded.judge_checks import CHECK, JUDGEMENTS, PLANTS
@@ -88,7 +89,7 @@ def _read(path: Path) -> bytes:
 
 def _require_library() -> None:
     if not find_spec("cryptography"):
-        raise HarnessError("Signatures need the cryptography library", fix="Run: pip install 'longmemeval[sign]'")
+        raise HarnessError("Signatures need the cryptography library", fix=f"Run: {install_command('sign')}")
 
 
 SIGNATURE = "signature.json"

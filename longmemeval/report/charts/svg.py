@@ -11,6 +11,7 @@ from zlib import crc32
 
 from msgspec import Struct
 
+from longmemeval.core.installation import install_command
 from longmemeval.core.tables.table import escape_html
 from longmemeval.core.text.figures import visible
 from longmemeval.errors import HarnessError
@@ -201,7 +202,7 @@ def need_report_libraries(what: str = "An HTML report") -> None:
     except ImportError as error:
         raise HarnessError(
             f"{what} needs a library that is not installed: {error.name}",
-            fix="pip install 'longmemeval[report]'" + ("" if what == "A chart" else ", or choose --format md or latex"),
+            fix=f"Run: {install_command('report')}" + ("" if what == "A chart" else ", or choose --format md or latex"),
         ) from error
 
 

@@ -61,7 +61,7 @@ def test_a_text_is_one_workers_until_it_is_there_or_the_worker_is_gone(tmp_path:
 @pytest.mark.parametrize(("name", "module"), [("dask", "distributed"), ("ray", "ray")])
 def test_without_the_extra(name: str, module: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, module, None)
-    with pytest.raises(HarnessError, match=rf"pip install 'longmemeval\[{name}\]'"):
+    with pytest.raises(HarnessError, match=rf"install .*\[{name}\]'"):
         next(iter(executor_named(name).map([], None)))
 
 

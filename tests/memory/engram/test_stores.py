@@ -320,7 +320,7 @@ def test_what_is_missing_is_named_with_what_to_do(tmp_path: Path, monkeypatch: p
     with pytest.raises(HarnessError, match="without a path"):
         Engram(store="ladybug")
     monkeypatch.setitem(sys.modules, "longmemeval.memory.engram.stores.ladybug", None)
-    with pytest.raises(HarnessError, match=r"pip install 'longmemeval\[ladybug\]'"):
+    with pytest.raises(HarnessError, match=r"install .*\[ladybug\]'"):
         Engram(tmp_path / "memory.json", store="ladybug")
 
 

@@ -31,7 +31,7 @@ from longmemeval.settings import Folders
 from longmemeval.storage.fixture import read_meta
 from tests.memory.external.transported import EXAMPLE, NODE, SERVE, http_served
 from tests.pipeline.helpers import start
-from tests.support import json_lines, longmemeval, record, write_dataset
+from tests.support import json_lines, longmemeval, next_steps, record, write_dataset
 
 RUN = ("run", "--model", "offline/extractive")
 
@@ -418,10 +418,9 @@ def test_prepare_that_prepared_nothing_is_no_success(broken: str, folder: Path) 
     done = longmemeval("prepare", "--dataset", "d.json", "--memory", memory, cwd=folder, code=1)
     if broken == "all":
         assert "Prepared none of 2 haystacks in " in done.stdout
-        assert "Next: longmemeval run" not in done.stdout
-        check = shlex.split(done.stdout.partition("Next: ")[2])
-        assert check[:3] == ["longmemeval", "memory", "check"]
-        assert "exit code 7" in longmemeval(*check[1:], cwd=folder, code=3).stdout
+        (check,) = next_steps(done.stdout)
+        assert check[:2] == ["memory", "check"]
+        assert "exit code 7" in longmemeval(*check, cwd=folder, code=3).stdout
     else:
         assert "Prepared 1 of 2 haystacks in " in done.stdout
     assert done.stderr.count("Failed: q") == (2 if broken == "all" else 1)

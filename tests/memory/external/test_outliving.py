@@ -194,6 +194,6 @@ def test_a_class_that_blocks_the_event_loop_does_not_keep_the_command(tmp_path: 
     process.send_signal(number)
     _, told = process.communicate(BEGIN_S)
     assert process.returncode == CODES[signal.Signals(number)]
-    assert "Finished work is kept.\nNext: longmemeval run" in told
+    assert "Finished work is kept.\nNext steps:\n  longmemeval run" in told
     assert json.loads((tmp_path / "results/r/run.json").read_text())["status"] == "interrupted"
     assert sys.platform != "linux" or "Traceback" not in told

@@ -38,7 +38,7 @@ from tests.pipeline.helpers import (
     timeless,
 )
 from tests.server import ModelServer
-from tests.support import longmemeval, tree
+from tests.support import longmemeval, next_steps, tree
 
 JUDGE = lexical_judge().identity.id
 
@@ -307,7 +307,7 @@ def test_command_line_names_shards_and_goes_on(tmp_path: Path) -> None:
     prepared_colours(tmp_path, 5)
     command = ("run", "--dataset", "colours.json", "--memory", "last-k", "--model", "offline/extractive")
     first = longmemeval(*command, "--run-id", "n", "--shard", "1/2", cwd=tmp_path)
-    assert "Next: longmemeval evaluate n-1of2" in first.stdout
+    assert next_steps(first.stdout)[0][:2] == ["evaluate", "n-1of2"]
     assert "noise" not in first.stderr
     missing = longmemeval("merge", "n-*", cwd=tmp_path, code=2)
     assert "Shard 2/2 is missing" in missing.stderr
@@ -316,7 +316,7 @@ def test_command_line_names_shards_and_goes_on(tmp_path: Path) -> None:
         longmemeval("evaluate", "n", "--shard", number, "--judge", "offline/lexical", cwd=tmp_path)
     merged = longmemeval("merge", "n-*of2", cwd=tmp_path)
     assert "Run n merged from 2 shards: 5 of 5 questions answered" in merged.stdout
-    longmemeval(*merged.stdout.partition("Next: longmemeval ")[2].split(), cwd=tmp_path)
+    longmemeval(*next_steps(merged.stdout)[0], cwd=tmp_path)
 
 
 def test_a_dry_run_foresees_a_shard_of_a_whole_run_and_makes_none(tmp_path: Path) -> None:

@@ -1,7 +1,6 @@
 """An empty reply is no answer: it is asked for again, told of, and never judged. A reply that was cut is told of."""
 
 import json
-import shlex
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,7 +16,7 @@ from longmemeval.results.graded.graded_run import Evaluation
 from longmemeval.settings import Folders
 from tests.pipeline.helpers import answer_all, answers, ask, folders_in, manifest, patience, prepared_colours
 from tests.server import ModelServer
-from tests.support import longmemeval
+from tests.support import longmemeval, next_steps
 
 
 @pytest.fixture
@@ -83,11 +82,11 @@ def test_the_summary_names_empty_and_cut_replies_and_what_comes_next(tmp_path: P
     assert "Cut off at --max-tokens (finish reason: length): 1 answer" in done.stdout
     assert "Only empty replies: 1 question: q0" in done.stderr
     assert "Begin a new run with a higher --max-tokens" in done.stderr
-    suggested = shlex.split(done.stdout.splitlines()[-1].removeprefix("Next: longmemeval "))
+    (suggested,) = next_steps(done.stdout)
     assert suggested == [*map(str, command[:-2]), *calls, "--resume", "r"]
     again = longmemeval(*suggested, cwd=tmp_path)
     assert "(1 now)" in again.stdout
-    assert again.stdout.splitlines()[-1].startswith("Next: longmemeval evaluate r")
+    assert next_steps(again.stdout)[0][:2] == ["evaluate", "r"]
 
 
 def test_after_an_offline_run_comes_an_offline_judge(tmp_path: Path) -> None:
@@ -95,7 +94,7 @@ def test_after_an_offline_run_comes_an_offline_judge(tmp_path: Path) -> None:
     command = ("run", "--dataset", dataset.path, "--memory", "last-k", "--model", "offline/extractive", "--run-id", "r")
     for _ in range(2):
         done = longmemeval(*command, cwd=tmp_path)
-        assert done.stdout.splitlines()[-1] == "Next: longmemeval evaluate r --judge offline/lexical"
+        assert next_steps(done.stdout) == [["evaluate", "r", "--judge", "offline/lexical"]]
     longmemeval("evaluate", "r", "--judge", "offline/lexical", cwd=tmp_path)
 
 

@@ -26,7 +26,7 @@ from longmemeval.reading.options import ReadingMethod
 from longmemeval.results.selection import Selection
 from tests.pipeline.helpers import colours, folders_in, prepared_colours
 from tests.server import ModelServer
-from tests.support import json_lines, longmemeval, tree
+from tests.support import json_lines, longmemeval, next_steps, tree
 
 PRICED = "openai/gpt-4o-mini"
 
@@ -251,7 +251,7 @@ def test_on_the_command_line(tmp_path: Path) -> None:
     assert "Would answer 5 of 5 questions" in done.stdout
     assert "First `longmemeval prepare`: 5 of 5 haystacks" in done.stdout
     assert "the prompts of answers range from no message to the whole history" in done.stdout
-    assert "Next: longmemeval prepare --dataset sample --memory bm25 --sample 5" in done.stdout
+    assert next_steps(done.stdout) == [["prepare", *["--dataset", "sample", "--memory", "bm25", "--sample", "5"]]]
     assert list(tmp_path.iterdir()) == []
 
 

@@ -9,6 +9,7 @@ from weakref import WeakValueDictionary
 
 import numpy as np
 
+from longmemeval.core.installation import install_command
 from longmemeval.errors import HarnessError
 from longmemeval.memory.engram.part import FACT_VECTORS, FACTS
 from longmemeval.memory.engram.stores.embedded import Stores, fill_facts, fill_vectors
@@ -70,7 +71,7 @@ def _new_store(store: str, kind: StoreKind, side: Side, place: Namespace) -> Fac
     except ModuleNotFoundError as error:
         raise HarnessError(
             f"The store '{store}' needs a library that is not installed: {error.name}",
-            fix=f"Run `pip install 'longmemeval[{store}]'`" if store in STORES.built_in else f"Install {error.name}",
+            fix=f"Run: {install_command(store)}" if store in STORES.built_in else f"Install {error.name}",
         ) from error
 
 
