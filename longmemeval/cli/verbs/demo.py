@@ -19,14 +19,14 @@ def demo(
     places: shared.Places,
     index: Annotated[
         Literal["hnsw", "exact"],
-        Flag(metavar="KIND", help="Vector search; exact works without hnswlib."),
+        Flag(metavar="KIND", help="Vector index; exact works without hnswlib."),
     ] = "hnsw",
-    everything: Annotated[bool, Flag(WHAT, help="Every memory configuration and control.", name="--all")] = False,
+    everything: Annotated[bool, Flag(WHAT, help="Run every memory configuration and control.", name="--all")] = False,
     as_json: shared.Json = False,
 ) -> None:
     """Run the full pipeline on the bundled sample, offline.
 
-    Six memories and two controls, offline, without a key, in seconds; a report at the end.
+    Runs five memories and three controls offline in under a minute and writes a report.
     """
     from longmemeval.cli.verbs.compare import show as show_comparison
     from longmemeval.cli.verbs.prepare import show as show_preparation
@@ -35,7 +35,7 @@ def demo(
 
     folders = places.folders()
     if not as_json:
-        err.print("Preparing, answering and grading the shipped sample, offline ...")
+        err.print("Running the demo offline …")
     outcome = run_demo(index, folders, everything=everything)
     summaries = [evaluation.summary for evaluation in outcome.evaluations]
     comparison = outcome.comparison(folders)
@@ -47,8 +47,9 @@ def demo(
     again = command_line("compare", "demo-*", "--baseline", comparison.runs[0].summary.run_id, places=places)
     show_comparison(comparison, command=again)
     new = outcome.newly_answered
-    done = f"{new} questions answered" if new else "every question was already answered"
-    err.print(f"{outcome.seconds:.1f} s, {done}. Runs: {folders.results_dir}/, fixtures: {folders.prepared_dir}/.")
+    done = f"Answered {new} questions in" if new else "All questions were already answered; took"
+    places_of = f"Runs: {folders.results_dir}/. Prepared data: {folders.prepared_dir}/."
+    err.print(f"{done} {outcome.seconds:.1f} s. {places_of}")
     question = outcome.evaluations[0].manifest.question_ids[0]
     read = command_line("inspect", question, places=shared.PreparedPlaces(prepared_dir=places.prepared_dir))
     compare = command_line("compare", "demo-hybrid", "demo-last-k", "demo-full-history", places=places)
@@ -64,6 +65,6 @@ def _write_report(run_ids: list[str], folders: "Folders") -> None:
     try:
         written = write_report(run_ids, folders.results_dir / REPORT, folders=folders)
     except HarnessError as error:
-        warn(f"No report was written: {error}")
+        warn(f"The report was not written: {error}")
     else:
         out.print(printable(f"Report: {written.file}"))
